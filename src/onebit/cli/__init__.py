@@ -1,0 +1,59 @@
+"""The command line: one file a command. Bad input is one line on stderr and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from onebit.errors import OnebitError
+from onebit.version import VERSION
+
+STOPPED = 130  # what shells expect of a program that was stopped with Ctrl-C
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaint is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands, found by looking into this folder."""
+    top = _Parser(prog="onebit", description="Learn to classify from right and wrong.")
+    top.add_argument("--version", action="version", version=f"onebit {VERSION}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    for found in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{found.name}")
+        if hasattr(module, "execute"):
+            text = module.__doc__ or ""
+            command = commands.add_parser(
+                found.name,
+                help=text.split("\n")[0],
+                description=text,
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+            module.declare(command)
+            command.set_defaults(execute=module.execute)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; its exit code."""
+    chosen = parser().parse_args(arguments)
+    try:
+        return int(chosen.execute(chosen) or 0)
+    except OnebitError as error:
+        print(f"onebit: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("onebit: stopped", file=sys.stderr)
+        return STOPPED
+    except BrokenPipeError:  # the reader of a pipe, `head` say, has seen enough
+        sys.stderr.close()
+        return 0

@@ -1,0 +1,96 @@
+"""Compare learners on the same streams: a table sorted by error.
+
+Every learner runs as it comes; those with an aggressiveness also run with a small one (0.001), which data without a margin need.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from onebit.cli.learners import hears
+from onebit.cli.options import add_run_options, positive, progress_bar
+from onebit.data.sources import source_of
+from onebit.experiments.run import Result, Stopped, run
+from onebit.rules import registry, rule_named
+
+SMALL_STEPS = {"aggressiveness": 0.001}
+
+
+def declare(command: argparse.ArgumentParser) -> None:
+    """The options of `onebit compare`."""
+    command.add_argument("data", metavar="DATA", help="a data set or a file, as for `onebit run`")
+    command.add_argument("--learners", metavar="A,B,...", help="the learners to compare (default: all)")
+    command.add_argument("--runs", type=positive, default=2, help="runs of each (default 2)")
+    add_run_options(command)
+
+
+def execute(chosen: argparse.Namespace) -> int:
+    """Run all of them, and print the table; Ctrl-C prints what is done."""
+    names = chosen.learners.split(",") if chosen.learners else list(registry())
+    entries: list[tuple[str, dict[str, Any]]] = []
+    for name in names:
+        entries.append((name, {}))
+        if "aggressiveness" in rule_named(name).parameters:
+            entries.append((name, SMALL_STEPS))
+    source = source_of(chosen.data, rounds=chosen.rounds)
+    results: list[tuple[dict[str, Any], Result]] = []
+    stopped = False
+    with progress_bar(f"{len(entries)} learners", source.rounds * chosen.runs * len(entries), chosen.quiet) as progress:
+        for name, options in entries:
+            try:
+                result = run(
+                    name,
+                    chosen.data,
+                    runs=chosen.runs,
+                    seed=chosen.seed,
+                    rounds=chosen.rounds,
+                    shuffle=chosen.shuffle,
+                    progress=progress,
+                    **options,
+                )
+            except Stopped:
+                stopped = True
+                break
+            results.append((options, result))
+    results.sort(key=lambda entry: entry[1].error)
+    if chosen.json:
+        print(json.dumps([result.to_dict() for _, result in results], ensure_ascii=False, indent=2))
+    else:
+        show(results, source.name, source.note)
+    if stopped:
+        raise KeyboardInterrupt
+    return 0
+
+
+def show(results: list[tuple[dict[str, Any], Result]], data: str, note: str) -> None:
+    """Print the table, and why some fail on this data."""
+    from rich.console import Console
+    from rich.table import Table
+
+    if not results:
+        return
+    first = results[0][1]
+    table = Table(
+        title=f"{data}: {first.runs} x {first.rounds:,} rounds, error in %, lowest first",
+        caption=note or None,
+        caption_justify="left",
+    )
+    table.add_column("learner")
+    table.add_column("set", style="dim")
+    table.add_column("hears", style="dim")
+    for title in ("error", "sd", "greedy"):
+        table.add_column(title, justify="right")
+    table.add_column("million rounds/s", justify="right", style="dim")
+    for options, result in results:
+        table.add_row(
+            result.rule,
+            ", ".join(f"{name}={value}" for name, value in options.items()) or "as it comes",
+            hears(rule_named(result.rule)),
+            f"{100 * result.error:.1f}",
+            f"{100 * result.error_sd:.1f}",
+            f"{100 * result.greedy_error:.1f}",
+            f"{result.rounds_per_second / 1e6:.1f}",
+        )
+    Console().print(table)

@@ -1,0 +1,76 @@
+"""What several commands share: parameters given as name=value, whole numbers, a progress bar."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from onebit.errors import OnebitError
+from onebit.experiments.run import Progress
+
+
+def add_run_options(command: argparse.ArgumentParser) -> None:
+    """The options of every command that runs streams."""
+    command.add_argument("--rounds", type=positive, help="rounds of each run (default: 100,000, or the rows of a file)")
+    command.add_argument("--seed", type=whole, default=0, help="seed of the first run; the next has the next (default 0)")
+    command.add_argument("--shuffle", action="store_true", help="take the rows of a file in an order of each run's own")
+    command.add_argument("--json", action="store_true", help="print the result as JSON")
+    command.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    number = whole(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be at least 1")
+    return number
+
+
+def whole(text: str) -> int:
+    """A whole number of at least 0."""
+    try:
+        number = int(text.replace("_", "").replace(",", ""))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} must not be negative")
+    return number
+
+
+def settings(given: Sequence[str]) -> dict[str, Any]:
+    """Parameters from name=value; a value is read as JSON where it is JSON, and as a word otherwise.
+
+    >>> settings(["exploration=0.1", "variant=PA-I", "baseline=true"])
+    {'exploration': 0.1, 'variant': 'PA-I', 'baseline': True}
+    """
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise OnebitError(f"--set takes name=value, and was given {text!r}")
+        if name in found:
+            raise OnebitError(f"--set gives {name} twice")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+@contextmanager
+def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Progress]:
+    """A progress bar on stderr, gone when it is done; nothing where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda count: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda count: bar.advance(task, count)

@@ -1,0 +1,64 @@
+"""Run a learner over a stream and count its mistakes.
+
+DATA is synsep10, synnonsep10, synsep10-released, synnonsep10-released, synsep9, synnonsep9, or the path of an .npz file with X
+and y, or with data, indices, indptr, shape and y. Examples:
+
+    onebit run bpa synsep10 --set aggressiveness=0.001 --runs 10
+    onebit run conservative-ova digits.npz --shuffle --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from onebit.cli.options import add_run_options, positive, progress_bar, settings
+from onebit.data.sources import source_of
+from onebit.experiments.run import Result, Stopped, run
+from onebit.rules import rule_named
+
+
+def declare(command: argparse.ArgumentParser) -> None:
+    """The options of `onebit run`."""
+    command.add_argument("rule", metavar="RULE", help="a learner; `onebit learners` lists them")
+    command.add_argument("data", metavar="DATA", help="a data set or a file")
+    command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the learner")
+    command.add_argument("--runs", type=positive, default=1, help="runs, each with a seed of its own (default 1)")
+    add_run_options(command)
+
+
+def execute(chosen: argparse.Namespace) -> int:
+    """Run, and print what came out; Ctrl-C prints the runs that were done."""
+    rule_named(chosen.rule)
+    rounds = source_of(chosen.data, rounds=chosen.rounds).rounds
+    try:
+        with progress_bar(f"{chosen.rule} on {chosen.data}", rounds * chosen.runs, chosen.quiet) as progress:
+            result = run(
+                chosen.rule,
+                chosen.data,
+                runs=chosen.runs,
+                seed=chosen.seed,
+                rounds=chosen.rounds,
+                shuffle=chosen.shuffle,
+                progress=progress,
+                **settings(chosen.set),
+            )
+    except Stopped as stopped:
+        if stopped.result is not None:
+            show(stopped.result, chosen.json)
+        raise
+    show(result, chosen.json)
+    return 0
+
+
+def show(result: Result, as_json: bool) -> None:
+    """Print a result."""
+    if as_json:
+        print(json.dumps(result.to_dict(), ensure_ascii=False))
+        return
+    params = ", ".join(f"{name} {value}" for name, value in result.params.items() if value is not None)
+    spread = f" (sd {100 * result.error_sd:.2f})" if result.runs > 1 else ""
+    print(f"{result.rule} on {result.data}: {result.runs} x {result.rounds:,} rounds{'; ' + params if params else ''}")
+    print(f"  error   {100 * result.error:6.2f} %{spread}")
+    print(f"  greedy  {100 * result.greedy_error:6.2f} %")
+    print(f"  speed   {result.rounds_per_second / 1e6:6.2f} million rounds a second on one core")

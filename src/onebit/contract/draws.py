@@ -1,0 +1,74 @@
+"""Random numbers as a function of (seed, decision id, stream, index): the same in any process, in a retry, on a GPU.
+
+A rule never draws by itself. It is handed a `Draws` and asks `uniform(draws, index)`; asking twice gives the same number.
+The generator is splitmix64 applied to splitmix64, so that neighbouring ids and indices give unrelated numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+
+# The streams that the engine hands out. A rule sees only the one it was given.
+DECIDING = 0
+LEARNING = 1
+TEACHING = 2  # the decision that a learner would have made on a labelled row
+TAUGHT = 3  # what it learns from that
+
+# The indices inside the stream of one decision that several rules share.
+PLAY = 0  # explore or not, and what
+TIE = 1  # which of the tied labels
+OWN = 2  # the first index that belongs to the rule alone
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_27, _30, _31, _11 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(11)
+_STREAM = 1 << 40  # indices below this never meet the next stream's
+
+
+class Draws(NamedTuple):
+    """Where a rule's random numbers come from: the learner's key, the decision's id, and the stream."""
+
+    key: np.uint64
+    id: np.uint64
+    stream: int
+
+
+def splitmix(state: np.uint64) -> np.uint64:
+    """The output function of splitmix64 (Steele, Lea and Flood 2014): a bijection of the 64-bit words that mixes well."""
+    mixed = (state ^ (state >> _30)) * _FIRST
+    mixed = (mixed ^ (mixed >> _27)) * _SECOND
+    return mixed ^ (mixed >> _31)
+
+
+def uniform(draws: Draws, index: int) -> float:
+    """The number of this stream at this index, uniform on [0, 1), a multiple of 2^-53."""
+    state = splitmix(draws.key + _GOLDEN * draws.id)
+    state = splitmix(state + _GOLDEN * np.uint64(draws.stream * _STREAM + index + 1))
+    return float(state >> _11) * (1.0 / 9007199254740992.0)
+
+
+def key_of(seed: int) -> np.uint64:
+    """The key of a seed.
+
+    >>> hex(key_of(0)) != hex(key_of(1))
+    True
+    """
+    with np.errstate(over="ignore"):
+        return splitmix(np.uint64(seed) + _GOLDEN)
+
+
+def word_of(identity: int | str) -> np.uint64:
+    """The 64-bit word under which an id enters the draws: a number is itself, a string is hashed.
+
+    >>> int(word_of(7))
+    7
+    >>> word_of("ticket-7") == word_of("ticket-7")
+    True
+    """
+    if isinstance(identity, str):
+        return np.uint64(int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=8).digest(), "little"))
+    return np.uint64(identity)

@@ -1,0 +1,148 @@
+"""How a rule declares its parameters: range, default and meaning in one place, checked with a sentence.
+
+A record is a NamedTuple of numbers, since compiled code takes nothing else. Each field that a user may set is annotated:
+
+    exploration: Annotated[float, Real("(0, 0.5]", "gamma, the probability of exploring")] = 0.05
+    variant: Annotated[int, OneOf(Variant, "how C holds a step back")] = Variant.PA_I
+
+Everything else (signatures, `onebit learners`, error messages, the documentation) is read off these lines. A field without
+such a note is the rule's own and is filled in by it.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from onebit.errors import OnebitError, nearest
+
+
+@dataclass(frozen=True)
+class Real:
+    """A real number in an interval written as in a paper: "(0, 0.5]". Optional ones may be None."""
+
+    interval: str
+    meaning: str
+    optional: bool = False
+
+    def code(self, name: str, value: object) -> float:
+        """The number for the record; what is not in the interval is refused."""
+        if value is None and self.optional:
+            return math.nan
+        low, high = (float(part) for part in self.interval[1:-1].split(","))
+        if not isinstance(value, numbers.Real) or isinstance(value, bool):
+            raise OnebitError(f"{name} is {value!r}, but must be a number in {self.interval}")
+        number = float(value)
+        above = number > low or (number == low and self.interval[0] == "[")
+        below = number < high or (number == high and self.interval[-1] == "]")
+        if not (above and below):
+            raise OnebitError(f"{name} is {value}, but must be in {self.interval}")
+        return number
+
+    def show(self, code: float) -> float | None:
+        """What a user would write for this number."""
+        return None if math.isnan(code) else float(code)
+
+    @property
+    def range(self) -> str:
+        """The permitted values, for people."""
+        return self.interval + (" or none" if self.optional else "")
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of a few named ways, kept in the record as a number.
+
+    With `otherwise`, what is not a name has that code, and the rule's `prepare` looks at it.
+    """
+
+    ways: type[IntEnum]
+    meaning: str
+    otherwise: IntEnum | None = None
+
+    @property
+    def names(self) -> dict[str, int]:
+        """The names a user writes, and their codes."""
+        return {_spell(way): int(way) for way in self.ways if way is not self.otherwise}
+
+    def code(self, name: str, value: object) -> int:
+        """The number of a way, given by its name."""
+        if isinstance(value, self.ways):
+            return int(value)
+        if self.otherwise is not None and not isinstance(value, str):
+            return int(self.otherwise)
+        if not isinstance(value, str) or value not in self.names:
+            raise OnebitError(f"{name} is {value!r}, but must be one of {', '.join(self.names)}")
+        return self.names[value]
+
+    def show(self, code: int) -> str:
+        """The name of a way."""
+        return _spell(self.ways(code))
+
+    @property
+    def range(self) -> str:
+        """The permitted values, for people."""
+        return " | ".join(self.names)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Yes or no, kept in the record as 1 or 0."""
+
+    meaning: str
+    range = "true | false"
+
+    def code(self, name: str, value: object) -> int:
+        """1 for yes and 0 for no."""
+        if value not in (True, False):
+            raise OnebitError(f"{name} is {value!r}, but must be true or false")
+        return int(bool(value))
+
+    def show(self, code: int) -> bool:
+        """Yes or no."""
+        return bool(code)
+
+
+Parameter = Real | OneOf | Flag
+
+
+def _spell(way: IntEnum) -> str:
+    """PA_I is written PA-I, ONE_VS_ALL is written one-vs-all: short names keep their capitals."""
+    name = way.name.replace("_", "-")
+    return name if name.startswith("PA") and len(name) <= 5 else name.lower()
+
+
+def parameters_of(record: type[Any]) -> dict[str, Parameter]:
+    """The parameters that a user may set, in the order of the record."""
+    found: dict[str, Parameter] = {}
+    for name, hint in typing.get_type_hints(record, include_extras=True).items():
+        for note in getattr(hint, "__metadata__", ()):
+            if isinstance(note, Parameter):
+                found[name] = note
+    return found
+
+
+def defaults_of(record: type[Any]) -> dict[str, Any]:
+    """What each parameter is when nobody says otherwise, as a user would write it."""
+    return {name: parameter.show(record._field_defaults[name]) for name, parameter in parameters_of(record).items()}
+
+
+def refuse_unknown(title: str, options: Mapping[str, object], known: Mapping[str, object]) -> None:
+    """A sentence for the first option that this rule does not have."""
+    for name in options:
+        if name not in known:
+            raise OnebitError(f"{title} has no parameter {name!r}; {nearest(name, known)}")
+
+
+def fill(record: type[Any], classes: int, options: Mapping[str, object]) -> Any:
+    """The record of these options: checked, coded, and every number a float64 or an int64 (else it compiles twice)."""
+    values: dict[str, float | int] = {"classes": int(classes)}
+    for name, parameter in parameters_of(record).items():
+        values[name] = parameter.code(name, options[name])
+    kinds = typing.get_type_hints(record)
+    return record(**{name: kinds[name](value) for name, value in values.items()})

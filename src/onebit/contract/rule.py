@@ -1,0 +1,125 @@
+"""What a rule is: three functions in score space and a record of parameters. It never sees x.
+
+    decide(params, memory, scores, norm, draws, work) -> Choice
+    learn(params, memory, scores, norm, choice, told, draws, work, coefficients) -> scale
+    probabilities(params, memory, scores, norm, work, chances)
+
+`scores` are the H numbers w_h.x, `norm` is ||x||^2 (never 0 in `learn`), and after `learn` the engine does
+W <- scale * W + coefficients (x) x. `told` is the class where it is known and -1 for "wrong, and that is all I know".
+`learn` fills all H coefficients every time. `probabilities` fills the K chances of `decide` over all draws, ties included.
+`work` is scratch, float64 (2, max(H, K)), undefined on entry. The functions allocate nothing and draw nothing of their own.
+
+`memory` is a small float64 vector that is saved with the weights: memory[NORM] is ||W||^2 for rules that ask for it and
+memory[LEARNT] is the number of feedbacks learnt before this one, both kept by the engine; from memory[OWN] on it is the rule's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.parameters import Parameter, defaults_of, fill, parameters_of, refuse_unknown
+from onebit.errors import OnebitError
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+NORM = 0
+LEARNT = 1
+OWN = 2
+
+
+class Choice(NamedTuple):
+    """What `decide` says, and `learn` hears again, perhaps much later.
+
+    `weight` is the number that the paper divides by (the probability of the label, given how the tie was broken), and the two
+    notes are whatever else a rule must keep from the time of the decision.
+    """
+
+    label: int
+    greedy: int
+    weight: float
+    note: float
+    second_note: float
+
+
+def one_head_a_class(params: Any) -> int:
+    """One weight vector for each class."""
+    return int(params.classes)
+
+
+def as_given(params: Any, options: Mapping[str, object]) -> tuple[Any, tuple[float, ...]]:
+    """For the many rules whose record is just what the user gave, and that remember nothing of their own."""
+    return params, ()
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """An algorithm: its name, its record, its functions. Creating one makes it known to the engine.
+
+    `teach` is the step of the same family when the label is known (None: the learner plays, and learns from that).
+    `prepare` completes the record and gives the rule's first memory;
+    `plan` adds options that only a run can know, from the options given, the rounds and the length of the longest x. `largest_norm` says how long x may be at most. `examples` are the option sets that every check and oracle runs with.
+    """
+
+    name: str
+    paper: str
+    summary: str
+    record: type[Any]
+    decide: Callable[..., Choice]
+    learn: Callable[..., float]
+    probabilities: Callable[..., None]
+    teach: Callable[..., float] | None = None
+    heads: Callable[[Any], int] = one_head_a_class
+    prepare: Callable[[Any, Mapping[str, object]], tuple[Any, tuple[float, ...]]] = as_given
+    plan: Callable[[Mapping[str, object], int, float], Mapping[str, object]] | None = None
+    full: Callable[[Any], bool] | bool = False
+    keeps_norm: bool = False
+    largest_norm: Callable[[Any], float] | None = None
+    examples: tuple[Mapping[str, object], ...] = ({},)
+
+    def __post_init__(self) -> None:
+        known[self.record] = self
+
+    @property
+    def title(self) -> str:
+        """The name of the learner class: ConservativeOVA."""
+        return self.record.__name__
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters that a user may set."""
+        return parameters_of(self.record)
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The parameters as they are when nobody says otherwise."""
+        return defaults_of(self.record)
+
+    @property
+    def documentation(self) -> str:
+        """The text at the head of the rule's file."""
+        return inspect.cleandoc(sys.modules[self.record.__module__].__doc__ or self.summary)
+
+    def is_told(self, params: Any) -> bool:
+        """Whether this rule, with these parameters, is always told the class (full information)."""
+        return self.full(params) if callable(self.full) else self.full
+
+    def settle(self, classes: int, options: Mapping[str, object]) -> tuple[Any, Vector]:
+        """The record and the first memory for these options; what cannot be used is refused with a sentence."""
+        if classes < 2:
+            raise OnebitError(f"{self.title} needs at least 2 classes, and {classes} was given")
+        defaults = self.defaults
+        refuse_unknown(self.title, options, defaults)
+        given = {**defaults, **options}
+        params, memory = self.prepare(fill(self.record, classes, given), given)
+        return params, np.concatenate([np.zeros(OWN), np.asarray(memory, dtype=np.float64)])
+
+
+known: dict[type[Any], Rule] = {}  # every rule created in this process, by its record: the engine dispatches on that type

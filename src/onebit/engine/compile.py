@@ -1,0 +1,173 @@
+"""Compiles the loop once for each pair of rule and space, and keeps the machine code between processes.
+
+Each pair has its own dispatcher and its own folder in the user's cache, named by a hash of all the code that goes into it:
+nothing stale is ever found there, a rule in a user's own file can be edited or deleted without harm to the others, and the
+package folder may be read-only. `ONEBIT_CACHE` names another folder than the user's cache.
+
+Calls go straight to the compiled entry point, past Numba's dispatcher, whose look-up of argument types costs more than a
+decision. So callers pass exactly the types of `_prototype`: contiguous arrays of the dtypes given there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import platformdirs
+
+from onebit.contract.rule import Rule
+from onebit.engine import generic
+from onebit.engine.reach import code_of, fingerprint, reach
+from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
+from onebit.spaces import dense, sparse
+
+Loop = Callable[..., int]
+
+# Reductions may be summed in any order and use fused multiply-add; anything more would delete the tests for NaN.
+FAST = {"reassoc", "contract"}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+_GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach)
+_GENERIC_SPACE = (generic.score, generic.absorb, generic.heads)
+_GENERIC_ROWS = (generic.count,)
+_GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE, *_GENERIC_ROWS)  # dispatched on a type, so never looked into
+
+_lock = threading.RLock()
+_loops: dict[tuple[Any, ...], Loop] = {}
+_announced: set[Callable[..., Any]] = set()
+
+
+def loop_for(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Loop:
+    """The compiled loop for a rule and a space (an instance, for its type and dtype); compiled or loaded on first use."""
+    key = (loop, rule.record, type(space), str(space.weights.dtype))
+    with _lock:
+        if key not in _loops:
+            _loops[key] = _build(rule, space, loop)
+        return _loops[key]
+
+
+def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Path | None:
+    """Where the machine code for this pair is kept, or None where it cannot be: no file to come from, no place to write."""
+    if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
+        return None
+    root = Path(os.environ.get("ONEBIT_CACHE") or platformdirs.user_cache_dir("onebit"))
+    functions = [loop, *_rule_functions(rule, loop), *_space_functions(type(space))]
+    compiling = [code_of(function) for function in (_build, _prototype, _announce, _resolver)]
+    facts = (sys.version, _versions(), compiling, OPTIONS, sorted(FAST), rule.record.__module__, _fields(rule.record))
+    name = fingerprint(functions, _GENERIC, *facts)
+    folder = root / name / f"{rule.name}-{type(space).__name__.lower()}-{space.weights.dtype}-{loop.__name__}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return None
+
+
+def is_compiled(rule: Rule, space: Any) -> bool:
+    """Whether using this pair now costs no compilation."""
+    folder = cache_folder(rule, space)
+    return folder is not None and any(folder.rglob("*.nbc"))
+
+
+def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
+    import numba
+
+    folder = cache_folder(rule, space, loop)
+    if folder is None or not any(folder.rglob("*.nbc")):
+        what = f"{rule.title}, {type(space).__name__.lower()}" + (", for teaching" if loop is lessons else "")
+        print(f"onebit: compiling {what}, once", file=sys.stderr)
+    _announce(rule, type(space), loop)
+    if folder is None:
+        dispatcher = numba.njit(**OPTIONS)(loop)
+    else:
+        elsewhere = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(folder)  # read by Numba when the function is decorated, and only then
+        try:
+            dispatcher = numba.njit(cache=True, **OPTIONS)(loop)
+        finally:
+            numba.config.CACHE_DIR = elsewhere
+    signature = tuple(numba.typeof(argument) for argument in _prototype(rule, space, loop))
+    dispatcher.compile(signature)
+    return dispatcher.overloads[signature].entry_point  # type: ignore[no-any-return]
+
+
+def _versions() -> tuple[str, ...]:
+    import llvmlite
+    import numba
+
+    return numba.__version__, llvmlite.__version__, np.__version__
+
+
+def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:
+    """Arguments of the loop, for their types."""
+    record = rule.record(*(kind(0) for kind in _fields(rule.record).values()))
+    integers = np.zeros(1, dtype=np.int64)
+    floats = np.zeros((1, CHOICE_COLUMNS))
+    words = np.zeros(1, dtype=np.uint64)
+    some = np.zeros((1, 1), dtype=space.weights.dtype)
+    if isinstance(space, dense.Dense):
+        rows: Any = dense.DenseRows(some)
+    else:
+        rows = sparse.SparseRows(some[0], np.zeros(1, dtype=np.int32), integers)
+    tally = Tally(integers, integers, np.zeros((2, 1), dtype=np.int64))
+    if loop is lessons:
+        return record, space, rows, integers, np.zeros(1), floats, words[0], words[0], 0, 0.0
+    arrays = (record, space, rows, integers, integers, np.zeros(1), floats, floats, tally)
+    return (*arrays, words[0], words, words[0], 0, 0, 0, 0, 0.0)
+
+
+def _fields(record: type[Any]) -> dict[str, type]:
+    """The type of each field of a record, float or int."""
+    return dict(typing.get_type_hints(record))
+
+
+def _rule_functions(rule: Rule, loop: Callable[..., int]) -> list[Callable[..., Any]]:
+    if loop is lessons and rule.teach is not None:
+        return [rule.teach]
+    own = [rule.decide, rule.learn, rule.probabilities]
+    return [*own, generic.play_and_learn] if loop is lessons else own
+
+
+def _space_functions(space: type[Any]) -> list[Callable[..., Any]]:
+    module = generic.SPACES[space]
+    return [module.score, module.absorb, module.heads, module.count, generic.squared_norm]
+
+
+def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
+    """Tell Numba about every plain function that this pair reaches, and once about the generic names."""
+    from numba.extending import overload, register_jitable
+
+    parts: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    if not _announced:
+        for function in _GENERIC:
+            options = {**parts, "fastmath": FAST} if function in _GENERIC_SPACE else parts
+            overload(function, strict=False, jit_options=options)(_resolver(function))
+    for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], _GENERIC):
+        if function not in _announced and function is not loop:
+            _announced.add(function)
+            register_jitable(**parts)(function)
+
+
+def _resolver(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What Numba asks when it meets a generic name: the first argument's type says whose function it is."""
+    name = function.__name__
+
+    def resolve(*arguments: Any) -> Callable[..., Any] | None:
+        record = getattr(arguments[0], "instance_class", None)
+        if record is None:
+            return None
+        if function in _GENERIC_RULE:
+            own = getattr(generic.rule_of(record), name)
+            return own or generic.play_and_learn
+        home = generic.SPACES.get(record) or generic.ROWS.get(record)
+        return getattr(home, name, None)
+
+    return resolve

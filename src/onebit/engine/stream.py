@@ -1,0 +1,174 @@
+"""The loops: score, decide, hear, learn, absorb. Everything that decides or learns goes through them.
+
+One decision from Python is `stream` over one row, a batch is `stream` over a few, a run is `stream` over everything. So stepping
+by hand and running give the same numbers bit for bit: it is the same machine code. `lessons` is its sister for labelled rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.draws import DECIDING, LEARNING, TEACHING, Draws
+from onebit.contract.rule import LEARNT, NORM, Choice, Matrix, Vector
+from onebit.engine.generic import absorb, count, decide, heads, learn, probabilities, score, squared_norm, teach
+
+# What the loop does with a row; any sum of these.
+DECIDE = 1  # decide, and keep the choice
+LEARN = 2  # learn from the choice made now, or from the one kept
+MEASURE = 4  # with DECIDE: also compute the probabilities, and keep that of the label played
+
+REVEALED = 1  # tell the rule the class even when it was wrong
+KEEP_NORM = 2  # keep ||W||^2 in the memory
+REFRESH = 4096  # so many steps pass before ||W||^2 is summed afresh
+
+# The columns in which a choice is kept.
+LABEL, GREEDY, WEIGHT, NOTE, SECOND_NOTE, PROPENSITY = range(6)
+CHOICE_COLUMNS = 6
+
+# The rows of the buffers.
+SCORES, COEFFICIENTS, CHANCES, WORK = 0, 1, 2, 3
+BUFFER_ROWS = 5
+
+
+class Tally(NamedTuple):
+    """Mistakes so far, and what they were at the rounds marked."""
+
+    mistakes: NDArray[np.int64]  # played, greedy, and how many marks have been passed
+    marks: NDArray[np.int64]
+    curve: NDArray[np.int64]  # (2, marks)
+
+
+def stream(
+    params: Any,
+    space: Any,
+    rows: Any,
+    order: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    memory: Vector,
+    buffers: Matrix,
+    kept: Matrix,
+    tally: Tally,
+    key: np.uint64,
+    ids: NDArray[np.uint64],
+    first_id: np.uint64,
+    start: int,
+    stop: int,
+    mode: int,
+    manner: int,
+    largest_norm: float,
+) -> int:
+    """Walk from round `start` to `stop`; the round that could not be walked, or `stop`.
+
+    Round t is row order[t], or row t (again from the start when rows run out) where no order is given; its id is ids[t], or
+    first_id + t. `labels` are by row: the class, or -1 for one that is not the class played. `kept` holds choices from `start`
+    on. A round is refused, before anything has moved, when its norm or scores are not finite numbers or its norm is too large.
+    """
+    scores, coefficients, chances, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[CHANCES], buffers[WORK:]
+    total_rows = count(rows)
+    row = start % total_rows
+    played_wrong, greedy_wrong, mark = tally.mistakes[0], tally.mistakes[1], tally.mistakes[2]
+    ended = stop
+    for now in range(start, stop):
+        if order.shape[0] > 0:
+            row = order[now]
+        norm = score(space, rows, row, scores)
+        if not usable(space, scores, norm, largest_norm):
+            ended = now
+            break
+        identity = ids[now] if ids.shape[0] > 0 else first_id + np.uint64(now)
+
+        if mode & DECIDE:
+            choice = decide(params, memory, scores, norm, Draws(key, identity, DECIDING), work)
+            if kept.shape[0] > 0:
+                place = kept[now - start]
+                place[LABEL] = choice.label
+                place[GREEDY] = choice.greedy
+                place[WEIGHT] = choice.weight
+                place[NOTE] = choice.note
+                place[SECOND_NOTE] = choice.second_note
+            if mode & MEASURE:
+                probabilities(params, memory, scores, norm, work, chances)
+                kept[now - start, PROPENSITY] = chances[choice.label]
+        else:
+            place = kept[now - start]
+            choice = Choice(int(place[LABEL]), int(place[GREEDY]), place[WEIGHT], place[NOTE], place[SECOND_NOTE])
+
+        if mode & LEARN:
+            told = labels[row]
+            played_wrong += told != choice.label
+            greedy_wrong += told != choice.greedy
+            if mark < tally.marks.shape[0] and tally.marks[mark] == now + 1:
+                tally.curve[0, mark] = played_wrong
+                tally.curve[1, mark] = greedy_wrong
+                mark += 1
+            if told != choice.label and not manner & REVEALED:
+                told = -1
+            if norm > 0.0:  # nothing can be learnt from x = 0
+                draws = Draws(key, identity, LEARNING)
+                scale = learn(params, memory, scores, norm, choice, told, draws, work, coefficients)
+                memory[LEARNT] += 1.0
+                move(space, rows, row, memory, scores, norm, coefficients, scale, manner)
+        row += 1
+        if row == total_rows:
+            row = 0
+    tally.mistakes[0], tally.mistakes[1], tally.mistakes[2] = played_wrong, greedy_wrong, mark
+    return ended
+
+
+def lessons(
+    params: Any,
+    space: Any,
+    rows: Any,
+    labels: NDArray[np.int64],
+    memory: Vector,
+    buffers: Matrix,
+    key: np.uint64,
+    first_id: np.uint64,
+    manner: int,
+    largest_norm: float,
+) -> int:
+    """Take the step for a known label on every row; the row that could not be used, or their number."""
+    scores, coefficients, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[WORK:]
+    for row in range(count(rows)):
+        norm = score(space, rows, row, scores)
+        if not usable(space, scores, norm, largest_norm):
+            return row
+        if norm > 0.0:
+            draws = Draws(key, first_id + np.uint64(row), TEACHING)
+            scale = teach(params, memory, scores, norm, labels[row], draws, work, coefficients)
+            move(space, rows, row, memory, scores, norm, coefficients, scale, manner)
+    return count(rows)
+
+
+def usable(space: Any, scores: Vector, norm: float, largest_norm: float) -> bool:
+    """Whether a row and its scores are finite numbers, and the row is not too long."""
+    total = norm
+    for head in range(heads(space)):
+        total += scores[head]
+    return math.isfinite(total) and norm <= largest_norm
+
+
+def move(
+    space: Any,
+    rows: Any,
+    row: int,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    coefficients: Vector,
+    scale: float,
+    manner: int,
+) -> None:
+    """W <- scale * W + coefficients (x) x, with ||W||^2 kept beside it where the rule needs it."""
+    if manner & KEEP_NORM:
+        moved = 0.0
+        for head in range(heads(space)):
+            moved += coefficients[head] * (2.0 * scale * scores[head] + norm * coefficients[head])
+        memory[NORM] = max(0.0, scale * scale * memory[NORM] + moved)
+    absorb(space, rows, row, coefficients, scale)
+    if manner & KEEP_NORM and memory[LEARNT] % REFRESH == 0.0:
+        memory[NORM] = squared_norm(space)

@@ -1,0 +1,23 @@
+"""The one exception type that a user of onebit catches."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class OnebitError(ValueError):
+    """Something given to onebit cannot be used; the message says what, where, and what would be right."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the nearest known one, or all of them.
+
+    >>> nearest("bandtron", ["banditron", "bpa"])
+    "did you mean 'banditron'?"
+    """
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"known are: {', '.join(names)}" if names else "there are none"

@@ -1,0 +1,1 @@
+"""A run: a learner on a stream, once or many times, compiled."""

@@ -1,0 +1,332 @@
+"""From what a user has (an array, a CSR row, a dict of names, a text) to the rows that a space takes.
+
+Names become columns in one of two ways: a vocabulary that grows as names are learnt, or hashing into 2^bits columns. A dict is
+read in the order of its names, so that it is summed like the CSR row whose columns are in that order. Nothing is kept but
+copies: what a user does with an array afterwards is no concern of the learner's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import numbers
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.errors import OnebitError
+from onebit.spaces.dense import Dense, DenseRows
+from onebit.spaces.sparse import Sparse, SparseRows
+
+Rows = DenseRows | SparseRows
+MOST_BITS = 30
+_TOKEN = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRow:
+    """One row with its non-zero values: what a decision keeps of a CSR row."""
+
+    columns: NDArray[np.int32]
+    values: NDArray[Any]
+    size: int
+
+
+Kept = NDArray[Any] | SparseRow | dict[str, float] | str  # what a decision keeps of x
+
+
+class Features:
+    """How a learner reads x: which form it takes, how many features there are, and what they are called."""
+
+    def __init__(
+        self, size: int | None, space: str | None, dtype: str, text: bool, hash_bits: int | None
+    ) -> None:
+        if dtype not in ("float32", "float64"):
+            raise OnebitError(f"dtype is {dtype!r}, but must be float32 or float64")
+        if space not in (None, "dense", "sparse"):
+            raise OnebitError(f"space is {space!r}, but must be dense or sparse")
+        if size is not None and (not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1):
+            raise OnebitError(f"features is {size!r}, but must be a whole number of at least 1")
+        if hash_bits is not None and not (isinstance(hash_bits, int) and 1 <= hash_bits <= MOST_BITS):
+            raise OnebitError(f"hash_bits is {hash_bits!r}, but must be a whole number from 1 to {MOST_BITS}")
+        named = text or hash_bits is not None
+        if named and (space == "dense" or size is not None):
+            raise OnebitError("text and hash_bits are for named features, which are sparse and count themselves")
+        self.dtype = np.dtype(dtype)
+        self.text = bool(text)
+        self.hash_bits = hash_bits
+        self.vocabulary: dict[str, int] | None = {} if named and hash_bits is None else None
+        self.space: str | None = "sparse" if named else space
+        self.size: int | None = 1 << hash_bits if hash_bits is not None else None if size is None else int(size)
+        self.named: bool | None = True if named else False if size is not None else None
+
+    @property
+    def space_type(self) -> type[Dense] | type[Sparse]:
+        """The space that the rows are for."""
+        return Dense if self.space == "dense" else Sparse
+
+    @property
+    def columns(self) -> int:
+        """How many columns have a meaning by now."""
+        if self.vocabulary is not None:
+            return len(self.vocabulary)
+        return self.size or 0
+
+    # --- fixing the form by the first x ---------------------------------------------------------------------------
+
+    def settle(self, x: Any) -> None:
+        """Fix what is still open by the form of the first x."""
+        if self.named is not None and self.space is not None:
+            return
+        example = x[0] if isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], dict | str) else x
+        if isinstance(example, dict | str):
+            if self.space == "dense" or self.size is not None:
+                raise OnebitError(f"x is a {_kind(example)}, but this learner takes arrays")
+            if isinstance(example, str):
+                raise OnebitError("x is a string; a learner made with text=True takes those")
+            self.named, self.space, self.vocabulary = True, "sparse", {}
+            return
+        size = _width(x) if self.size is None else self.size
+        if size < 1:
+            raise OnebitError("x has no features, but must have at least one")
+        self.named, self.size = False, size
+        self.space = self.space or ("sparse" if _is_sparse(x) else "dense")
+
+    # --- one x -----------------------------------------------------------------------------------------------------
+
+    def keep(self, x: Any) -> Kept:
+        """A copy of x in the form that decisions keep; what cannot be read is refused."""
+        if self.named:
+            if isinstance(x, str):
+                if not self.text:
+                    raise OnebitError("x is a string; a learner made with text=True takes those")
+                return x
+            if not isinstance(x, Mapping):
+                raise OnebitError(f"x is a {_kind(x)}, but this learner takes a dict of feature name -> number")
+            return {_name(name): _number(name, value) for name, value in x.items()}
+        if isinstance(x, Mapping | str):
+            raise OnebitError(f"x is a {_kind(x)}, but this learner takes arrays of {self.size} numbers")
+        if isinstance(x, SparseRow) or _is_sparse(x):
+            return self._keep_sparse(x if isinstance(x, SparseRow) else sparse_row(x, self.dtype))
+        values = _numbers(x, self.dtype)
+        if values.ndim != 1 or values.shape[0] != self.size:
+            raise OnebitError(f"x has shape {values.shape}, but this learner takes arrays of {self.size} numbers")
+        if self.space == "sparse":
+            columns = np.flatnonzero(values).astype(np.int32)
+            return SparseRow(columns, values[columns], values.shape[0])
+        values.flags.writeable = False
+        return values
+
+    def _keep_sparse(self, row: SparseRow) -> Kept:
+        if row.size != self.size:
+            raise OnebitError(f"x has {row.size} features, but this learner takes {self.size}")
+        if self.space == "sparse":
+            return row
+        values = np.zeros(row.size, dtype=self.dtype)
+        values[row.columns] = row.values
+        values.flags.writeable = False
+        return values
+
+    def entries(self, kept: Kept, grow: bool) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """The columns and values of a kept sparse x. Names never learnt get columns past the known ones."""
+        if isinstance(kept, SparseRow):
+            return kept.columns, kept.values
+        if isinstance(kept, str):
+            tokens = sorted(set(_TOKEN.findall(kept.lower())))
+            named = dict.fromkeys(tokens, 1.0 / math.sqrt(len(tokens))) if tokens else {}
+        else:
+            assert isinstance(kept, dict)
+            named = {name: kept[name] for name in sorted(kept)}
+        if self.vocabulary is None:
+            summed: dict[int, float] = {}
+            for name, value in named.items():
+                column = hashed(name, self.columns)
+                summed[column] = summed.get(column, 0.0) + value
+            columns, values = sorted(summed), [summed[column] for column in sorted(summed)]
+        else:
+            if grow:
+                for name in named:
+                    self.vocabulary.setdefault(name, len(self.vocabulary))
+            fresh = iter(range(len(self.vocabulary), len(self.vocabulary) + len(named)))
+            columns = [self.vocabulary[name] if name in self.vocabulary else next(fresh) for name in named]
+            values = list(named.values())
+        return np.array(columns, dtype=np.int32), np.array(values, dtype=self.dtype)
+
+    def rows(self, kept: Sequence[Kept], grow: bool = False) -> Rows:
+        """Kept values as the rows of a matrix; `grow` takes their names into the vocabulary."""
+        if self.space == "dense":
+            return DenseRows(np.stack(kept) if len(kept) > 1 else kept[0].reshape(1, -1))  # type: ignore[union-attr,arg-type]
+        parts = [self.entries(one, grow) for one in kept]
+        starts = np.concatenate([[0], np.cumsum([len(columns) for columns, _ in parts])]).astype(np.int64)
+        if len(parts) == 1:
+            return SparseRows(parts[0][1], parts[0][0], starts)
+        columns = np.concatenate([part for part, _ in parts])
+        return SparseRows(np.concatenate([part for _, part in parts]), columns, starts)
+
+    # --- a whole table ---------------------------------------------------------------------------------------------
+
+    def table(self, X: Any) -> Rows:
+        """A matrix as rows: cast once, and not copied where it already has the right form."""
+        if self.named:
+            return self.rows([self.keep(x) for x in X], grow=True)
+        if _is_sparse(X):
+            rows, width = sparse_rows(X, self.dtype)
+            if width != self.size:
+                raise OnebitError(f"X has {width} features, but this learner takes {self.size}")
+            return rows if self.space == "sparse" else DenseRows(_spread(rows, width))
+        values = _numbers(X, self.dtype, copy=False)
+        if values.ndim != 2 or values.shape[1] != self.size:
+            raise OnebitError(f"X has shape {values.shape}, but must have {self.size} columns")
+        bad = first_not_finite(values)
+        if bad is not None:
+            raise OnebitError(f"row {bad[0]}, column {bad[1]} of X is {values[bad]}, but must be a finite number")
+        return DenseRows(np.ascontiguousarray(values)) if self.space == "dense" else _gather(values)
+
+    def explain(self, rows: Rows, row: int, largest_norm: float) -> str:
+        """Why the loop refused a row."""
+        if isinstance(rows, SparseRows):
+            values = rows.values[rows.starts[row] : rows.starts[row + 1]]
+            places = rows.columns[rows.starts[row] : rows.starts[row + 1]]
+        else:
+            values = rows.values[row]
+            places = np.arange(len(values), dtype=np.int32)
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad):
+            return f"x is {values[bad[0]]} at feature {places[bad[0]]}, but must be a finite number"
+        norm = float(np.square(values.astype(np.float64)).sum())
+        if norm > largest_norm:
+            return f"x has length {math.sqrt(norm):g}, but this learner takes at most {math.sqrt(largest_norm):g}"
+        return (
+            f"x is too long for {self.dtype} weights: its squared length, {norm:g}, or its scores are not finite there; "
+            "scale the features, or use dtype='float64'"
+        )
+
+
+def hashed(name: str, columns: int) -> int:
+    """The column of a name among 2^bits, the same in every process."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") % columns
+
+
+def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRow:
+    """A row given by anything with the attributes of a SciPy CSR matrix."""
+    rows, width = sparse_rows(x, dtype)
+    if len(rows.starts) != 2:
+        raise OnebitError(f"x is a matrix of {len(rows.starts) - 1} rows, but must be one row")
+    return SparseRow(rows.columns.copy(), rows.values.copy(), width)
+
+
+def sparse_rows(X: Any, dtype: np.dtype[Any]) -> tuple[SparseRows, int]:
+    """A CSR matrix as rows, and its width; SciPy is not needed to read it."""
+    matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
+    shape = tuple(int(size) for size in matrix.shape)
+    values = np.asarray(matrix.data)
+    starts = np.asarray(matrix.indptr) if len(shape) == 2 else np.array([0, len(values)])
+    return checked_csr(values, np.asarray(matrix.indices), starts, shape, dtype), shape[-1]
+
+
+def checked_csr(
+    values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any], shape: Sequence[int], dtype: np.dtype[Any]
+) -> SparseRows:
+    """The parts of a CSR matrix in the dtypes that the loop takes; a part that does not fit is refused with its place."""
+    rows, width = (1, shape[0]) if len(shape) == 1 else shape
+    fits = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
+    if not fits or np.any(np.diff(starts) < 0):
+        raise OnebitError(f"indptr does not cut {len(values)} values into {rows} rows: it must rise from 0 to that")
+    if values.dtype.kind not in "fiub":
+        raise OnebitError(f"the values have dtype {values.dtype}, but must be numbers")
+    starts = starts.astype(np.int64)
+    if len(columns):
+        outside = np.flatnonzero((columns < 0) | (columns >= width))
+        if len(outside):
+            row = int(np.searchsorted(starts, outside[0], side="right")) - 1
+            raise OnebitError(
+                f"row {row} has column index {columns[outside[0]]}, but indices must be from 0 to {width - 1}"
+            )
+        falling = np.diff(columns.astype(np.int64)) <= 0
+        inner = starts[(starts > 0) & (starts < len(columns))] - 1
+        falling[inner] = False
+        if falling.any():
+            place = int(np.flatnonzero(falling)[0])
+            row = int(np.searchsorted(starts, place, side="right")) - 1
+            raise OnebitError(
+                f"row {row} has column index {columns[place + 1]} after {columns[place]}, but indices must rise within a "
+                "row; scipy's sort_indices() and sum_duplicates() do that"
+            )
+        wrong = np.flatnonzero(~np.isfinite(values)) if values.dtype.kind == "f" else []
+        if len(wrong):
+            row = int(np.searchsorted(starts, wrong[0], side="right")) - 1
+            raise OnebitError(
+                f"row {row}, column {columns[wrong[0]]} is {values[wrong[0]]}, but must be a finite number"
+            )
+    return SparseRows(np.ascontiguousarray(values, dtype=dtype), np.ascontiguousarray(columns, dtype=np.int32), starts)
+
+
+def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
+    """The place of the first value that is not a finite number, looked for in blocks of bounded size."""
+    block = max(1, 1_000_000 // max(1, values.shape[1]))
+    for start in range(0, values.shape[0], block):
+        finite = np.isfinite(values[start : start + block])
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            return start + int(row), int(column)
+    return None
+
+
+def _spread(rows: SparseRows, width: int) -> NDArray[Any]:
+    values = np.zeros((len(rows.starts) - 1, width), dtype=rows.values.dtype)
+    values[np.repeat(np.arange(len(values)), np.diff(rows.starts)), rows.columns] = rows.values
+    return values
+
+
+def _gather(values: NDArray[Any]) -> SparseRows:
+    row, column = np.nonzero(values)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(values)))]).astype(np.int64)
+    return SparseRows(np.ascontiguousarray(values[row, column]), column.astype(np.int32), starts)
+
+
+def _is_sparse(x: Any) -> bool:
+    return hasattr(x, "indptr") or (hasattr(x, "tocsr") and hasattr(x, "shape"))
+
+
+def _width(x: Any) -> int:
+    shape = x.shape if hasattr(x, "shape") else np.shape(x)
+    if len(shape) not in (1, 2):
+        raise OnebitError(f"x has shape {tuple(shape)}, but must be one row or a matrix of rows")
+    return int(shape[-1])
+
+
+def _numbers(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
+    """x as an array of this dtype; what is not made of numbers is refused."""
+    try:
+        given = x if isinstance(x, np.ndarray) else np.asarray(x)
+        if given.dtype.kind not in "fiub":
+            raise OnebitError(f"x has dtype {given.dtype}, but must be made of numbers")
+        with np.errstate(over="ignore"):
+            return given.astype(dtype, order="C", copy=copy)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, OnebitError):
+            raise
+        raise OnebitError(f"x is not an array of numbers: {error}") from error
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise OnebitError(f"a feature is called {name!r}, but names must be strings")
+    return name
+
+
+def _number(name: object, value: object) -> float:
+    if not isinstance(value, numbers.Real):
+        raise OnebitError(f"feature {name!r} is {value!r}, but must be a number")
+    number = float(value)
+    if not math.isfinite(number):
+        raise OnebitError(f"feature {name!r} is {number}, but must be a finite number")
+    return number
+
+
+def _kind(x: object) -> str:
+    return "string" if isinstance(x, str) else type(x).__name__

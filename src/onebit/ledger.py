@@ -1,0 +1,80 @@
+"""Which decisions have been learnt, in bounded memory: nothing is learnt twice, and what is too old to tell is refused."""
+
+from __future__ import annotations
+
+from onebit.errors import OnebitError
+
+LIMIT = 100_000  # so many learnt ids are remembered one by one before the older half is forgotten
+
+
+class Ledger:
+    """Remembers learnt ids.
+
+    Numbers: all below the watermark count as learnt, and those above it are remembered one by one. Where feedback comes in order
+    nothing is remembered at all; where some never comes, the watermark steps over the gap once `LIMIT` later ones have come.
+
+    Strings have no order, so each is remembered with the moment at which it was learnt (moments are counted in feedbacks).
+    Once the older half is forgotten, decisions made before that are refused, since they may be among the forgotten.
+
+    >>> ledger = Ledger()
+    >>> ledger.record(0); ledger.record(2)
+    >>> ledger.watermark, sorted(ledger.above)
+    (1, [2])
+    >>> ledger.refuse_learnt(2, moment=0)
+    Traceback (most recent call last):
+        ...
+    onebit.errors.OnebitError: decision 2 has been learnt already
+    """
+
+    def __init__(self) -> None:
+        self.moment = 0  # feedbacks recorded so far
+        self.watermark = 0
+        self.first_gap = 2**63  # below this, and below the watermark, every number was really learnt
+        self.above: set[int] = set()
+        self.strings: dict[str, int] = {}  # in the order of learning
+        self.forgotten = 0  # strings learnt up to this moment may have been forgotten
+
+    def refuse_learnt(self, identity: int | str, moment: int) -> None:
+        """Refuse an id that was learnt, or that was decided so long ago (at `moment`) that nobody can tell."""
+        if identity in self.strings or identity in self.above:
+            raise OnebitError(f"decision {identity!r} has been learnt already")
+        if isinstance(identity, int) and identity < self.watermark:
+            why = "has been learnt already" if identity < self.first_gap else "has been learnt already, or is too old"
+            raise OnebitError(f"decision {identity} {why}: from {self.watermark} on decisions can still be learnt")
+        if isinstance(identity, str) and moment < self.forgotten:
+            raise OnebitError(
+                f"decision {identity!r} is too old: it was made after {moment} feedbacks, "
+                f"and only those made after {self.forgotten} or more can still be learnt"
+            )
+
+    def record(self, identity: int | str) -> None:
+        """Note that a decision has been learnt."""
+        self.moment += 1
+        if isinstance(identity, str):
+            self.strings[identity] = self.moment
+            if len(self.strings) > LIMIT:
+                for old in list(self.strings)[: LIMIT // 2]:
+                    self.forgotten = self.strings.pop(old)
+            return
+        self.above.add(identity)
+        self._settle()
+
+    def record_run(self, first: int, count: int) -> None:
+        """Note that `count` decisions from `first` on have been learnt, in order."""
+        self.moment += count
+        if first == self.watermark and not self.above:
+            self.watermark += count
+        else:
+            self.above.update(range(first, first + count))
+            self._settle()
+
+    def _settle(self) -> None:
+        """Raise the watermark over what is learnt without a gap, and over gaps where too much would be remembered."""
+        while self.watermark in self.above:
+            self.above.remove(self.watermark)
+            self.watermark += 1
+        if len(self.above) > LIMIT:
+            self.first_gap = min(self.first_gap, self.watermark)
+            self.watermark = sorted(self.above)[-LIMIT // 2]
+            self.above = {kept for kept in self.above if kept >= self.watermark}
+            self._settle()

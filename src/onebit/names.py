@@ -1,0 +1,71 @@
+"""What classes, decisions and seeds may be called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from onebit.errors import OnebitError
+
+ClassName = str | int
+
+
+def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]:
+    """The names of the classes; a number stands for 0, 1, and so on.
+
+    >>> checked_classes(3)
+    (0, 1, 2)
+    >>> checked_classes(["no"])
+    Traceback (most recent call last):
+        ...
+    onebit.errors.OnebitError: there is 1 class ('no'), but a choice needs at least 2
+    """
+    if isinstance(classes, bool) or isinstance(classes, str):
+        raise OnebitError(f"classes is {classes!r}, but must be the names of the classes, or their number")
+    if isinstance(classes, int | np.integer):
+        names: list[object] = list(range(int(classes)))
+    else:
+        try:
+            names = [one.item() if isinstance(one, np.generic) else one for one in classes]
+        except TypeError:
+            raise OnebitError(f"classes is {classes!r}, but must be the names of the classes, or their number") from None
+    checked: dict[ClassName, None] = {}
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise OnebitError(f"a class is called {name!r}, but names must be strings or whole numbers")
+        if name in checked:
+            raise OnebitError(f"two classes are called {name!r}")
+        checked[name] = None
+    if len(checked) < 2:
+        what = f"there is 1 class ({next(iter(checked))!r})" if checked else "there are no classes"
+        raise OnebitError(f"{what}, but a choice needs at least 2")
+    return tuple(checked)
+
+
+def checked_id(identity: object) -> int | str:
+    """An id: a string, or a whole number from 0 up."""
+    if isinstance(identity, np.integer):
+        identity = int(identity)
+    if isinstance(identity, str) and identity:
+        return identity
+    if isinstance(identity, int) and not isinstance(identity, bool) and 0 <= identity < 2**63:
+        return identity
+    raise OnebitError(f"the id is {identity!r}, but must be a string or a whole number from 0 to 2^63 - 1")
+
+
+def checked_seed(seed: object) -> int:
+    """A seed: a whole number from 0 up."""
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= seed < 2**63:
+        return int(seed)
+    raise OnebitError(f"seed is {seed!r}, but must be a whole number from 0 to 2^63 - 1")
+
+
+def listed(names: Iterable[object], most: int = 12) -> str:
+    """Names for a sentence, cut where there are many.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    """
+    shown = [repr(name) for name in names]
+    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")

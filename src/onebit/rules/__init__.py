@@ -1,0 +1,30 @@
+"""The algorithms, one file a paper. Adding a file with a `RULE` here is all it takes to add one."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from onebit.contract.rule import Rule
+from onebit.errors import OnebitError, nearest
+
+
+@cache
+def registry() -> dict[str, Rule]:
+    """Every rule that onebit comes with, by its command-line name, in alphabetical order."""
+    modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+    rules = [module.RULE for module in modules if hasattr(module, "RULE")]
+    return {rule.name: rule for rule in sorted(rules, key=lambda rule: str(rule.name))}
+
+
+def rule_named(name: str) -> Rule:
+    """The rule with this command-line name.
+
+    >>> rule_named("banditron").title
+    'Banditron'
+    """
+    rules = registry()
+    if name not in rules:
+        raise OnebitError(f"there is no learner {name!r}; {nearest(name, rules)}")
+    return rules[name]

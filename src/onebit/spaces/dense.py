@@ -1,0 +1,95 @@
+"""The dense space: one contiguous weight vector for each head, one dot product for each score.
+
+The weights are `scale * weights`: shrinking or projecting all of them is one multiplication, done lazily. With a bias the
+weights have one more column than the rows, and x is read as (x, 1) without being copied.
+
+Sums are taken in the dtype of the weights and in any order (the compiler may reassociate them), but in the same order for
+every head: equal weight vectors give equal scores, bit for bit, which ties depend on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.rule import Vector
+from onebit.spaces.scaled import shrink
+
+
+class DenseRows(NamedTuple):
+    """Rows of a matrix, all values stored."""
+
+    values: NDArray[Any]
+
+
+class Dense(NamedTuple):
+    """Weights of shape (heads, features + bias)."""
+
+    weights: NDArray[Any]
+    scale: Vector
+    bias: int
+
+    @classmethod
+    def empty(cls, heads: int, features: int, bias: bool, dtype: Any) -> Dense:
+        """All weights 0."""
+        return cls(np.zeros((heads, features + bias), dtype=dtype), np.ones(1), int(bias))
+
+    def grown(self, heads: int, features: int) -> Dense:
+        """A copy with room for more heads; the new ones are 0."""
+        weights = np.zeros((heads, features + self.bias), dtype=self.weights.dtype)
+        weights[: self.weights.shape[0]] = self.weights
+        return Dense(weights, self.scale.copy(), self.bias)
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """How many heads and features the weights have room for."""
+        return self.weights.shape[0], self.weights.shape[1] - self.bias
+
+    def matrix(self) -> NDArray[Any]:
+        """The weights themselves, heads by features, the bias last."""
+        return self.weights * self.weights.dtype.type(self.scale[0])
+
+
+def count(rows: DenseRows) -> int:
+    """How many rows there are."""
+    return rows.values.shape[0]
+
+
+def score(space: Dense, rows: DenseRows, row: int, scores: Vector) -> float:
+    """Write the score of every head for one row; the squared norm of the row."""
+    weights, x = space.weights, rows.values[row]
+    norm = x.dtype.type(0)
+    for feature in range(x.shape[0]):
+        norm += x[feature] * x[feature]
+    scale = space.scale[0]
+    for head in range(weights.shape[0]):
+        vector = weights[head]
+        total = x.dtype.type(0)
+        for feature in range(x.shape[0]):
+            total += vector[feature] * x[feature]
+        if space.bias == 1:
+            total += vector[x.shape[0]]
+        scores[head] = scale * total
+    return float(norm) + space.bias
+
+
+def absorb(space: Dense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:
+    """W <- scale * W + coefficients (x) x, touching only the heads that move."""
+    weights, x = space.weights, rows.values[row]
+    if scale != 1.0:
+        shrink(space, scale)
+    for head in range(weights.shape[0]):
+        if coefficients[head] != 0.0:
+            vector = weights[head]
+            step = x.dtype.type(coefficients[head] / space.scale[0])
+            for feature in range(x.shape[0]):
+                vector[feature] += step * x[feature]
+            if space.bias == 1:
+                vector[x.shape[0]] += step
+
+
+def heads(space: Dense) -> int:
+    """How many weight vectors there are."""
+    return space.weights.shape[0]

@@ -1,0 +1,100 @@
+"""The sparse space: weights of one feature lie side by side for all heads, so a row costs its non-zeros alone.
+
+Rows are in CSR form. As in the dense space the weights are `scale * weights`, and a bias is one more feature, here the first
+row of the weights, so that features can be added at the end. Sums are in float64, over the non-zeros in the order in which
+they are stored: a row given as a dict, sorted by name, is summed as the CSR row with those columns in that order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.rule import Vector
+from onebit.spaces.scaled import shrink
+
+
+class SparseRows(NamedTuple):
+    """Rows of a matrix of which only the non-zero values are stored: row i is [starts[i], starts[i + 1])."""
+
+    values: NDArray[Any]
+    columns: NDArray[np.int32]
+    starts: NDArray[np.int64]
+
+
+class Sparse(NamedTuple):
+    """Weights of shape (bias + features, heads)."""
+
+    weights: NDArray[Any]
+    scale: Vector
+    bias: int
+
+    @classmethod
+    def empty(cls, heads: int, features: int, bias: bool, dtype: Any) -> Sparse:
+        """All weights 0."""
+        return cls(np.zeros((bias + features, heads), dtype=dtype), np.ones(1), int(bias))
+
+    def grown(self, heads: int, features: int) -> Sparse:
+        """A copy with room for more heads and features; the new ones are 0."""
+        weights = np.zeros((self.bias + features, heads), dtype=self.weights.dtype)
+        weights[: self.weights.shape[0], : self.weights.shape[1]] = self.weights
+        return Sparse(weights, self.scale.copy(), self.bias)
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """How many heads and features the weights have room for."""
+        return self.weights.shape[1], self.weights.shape[0] - self.bias
+
+    def matrix(self) -> NDArray[Any]:
+        """The weights themselves, heads by features, the bias last."""
+        return np.roll(self.weights.T, -self.bias, axis=1) * self.weights.dtype.type(self.scale[0])
+
+
+def count(rows: SparseRows) -> int:
+    """How many rows there are."""
+    return rows.starts.shape[0] - 1
+
+
+def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
+    """Write the score of every head for one row; the squared norm of the row."""
+    weights, heads = space.weights, space.weights.shape[1]
+    norm = float(space.bias)
+    for head in range(heads):
+        scores[head] = weights[0, head] if space.bias == 1 else 0.0
+    for place in range(rows.starts[row], rows.starts[row + 1]):
+        value = float(rows.values[place])
+        norm += value * value
+        vector = weights[rows.columns[place] + space.bias]
+        for head in range(heads):
+            scores[head] += value * vector[head]
+    for head in range(heads):
+        scores[head] *= space.scale[0]
+    return norm
+
+
+def absorb(space: Sparse, rows: SparseRows, row: int, coefficients: Vector, scale: float) -> None:
+    """W <- scale * W + coefficients (x) x: the same lines of memory again."""
+    weights, heads = space.weights, space.weights.shape[1]
+    if scale != 1.0:
+        shrink(space, scale)
+    moves = False
+    for head in range(heads):
+        moves = moves or coefficients[head] != 0.0
+        coefficients[head] /= space.scale[0]
+    if not moves:
+        return
+    for place in range(rows.starts[row], rows.starts[row + 1]):
+        value = float(rows.values[place])
+        vector = weights[rows.columns[place] + space.bias]
+        for head in range(heads):
+            vector[head] += weights.dtype.type(value * coefficients[head])
+    if space.bias == 1:
+        for head in range(heads):
+            weights[0, head] += weights.dtype.type(coefficients[head])
+
+
+def heads(space: Sparse) -> int:
+    """How many weight vectors there are."""
+    return space.weights.shape[1]

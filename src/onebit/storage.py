@@ -1,0 +1,217 @@
+"""One file for a learner: arrays and a JSON manifest in the safetensors format. No pickle, nothing is executed on loading.
+
+The manifest holds everything that is not an array, and a checksum over all of it and all arrays; a file that was cut or altered
+is refused. Writing is atomic: the file is there whole, or as it was before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.rule import Rule
+from onebit.errors import OnebitError
+from onebit.learner import Learner, learner_class
+from onebit.rules import rule_named
+from onebit.version import VERSION
+
+FORMAT = 1
+Arrays = dict[str, NDArray[Any]]
+
+
+def save(learner: Learner, path: Any) -> None:
+    """Write a learner to a file."""
+    import safetensors.numpy
+
+    manifest, arrays = pack(learner)
+    manifest["checksum"] = _checksum(manifest, arrays)
+    content = safetensors.numpy.save(arrays, metadata={"onebit": json.dumps(manifest, ensure_ascii=False)})
+    write_atomically(Path(path), content)
+
+
+def load(path: Any, rule: Rule | None = None) -> Learner:
+    """The learner that was saved in a file; `rule` is needed where it learnt by a rule of your own."""
+    import safetensors
+    import safetensors.numpy
+
+    path = Path(path)
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            text = (file.metadata() or {}).get("onebit")
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except OSError as error:
+        raise OnebitError(f"{path} cannot be read: {error.strerror or error}") from None
+    except safetensors.SafetensorError as error:
+        raise OnebitError(f"{path} is not a learner, or not all of one: {error}") from None
+    if text is None:
+        raise OnebitError(f"{path} is not a learner: it has no onebit manifest")
+    try:
+        manifest = json.loads(text)
+        checksum = manifest.pop("checksum")
+    except (ValueError, KeyError, AttributeError):
+        raise OnebitError(f"{path} is damaged: its manifest cannot be read") from None
+    if manifest.get("format", FORMAT + 1) > FORMAT:
+        raise OnebitError(f"{path} was written by a newer onebit ({manifest.get('version')}); this is {VERSION}")
+    if checksum != _checksum(manifest, arrays):
+        raise OnebitError(f"{path} is damaged: its content does not fit its checksum")
+    here = machine()
+    differs = [f"{name} {manifest['machine'].get(name)} there, {here[name]} here" for name in here]
+    differs = [line for name, line in zip(here, differs, strict=True) if manifest["machine"].get(name) != here[name]]
+    if differs:
+        warnings.warn(
+            f"{path} was saved on another machine ({'; '.join(differs)}): going on is equal to rounding, not bit for bit",
+            stacklevel=2,
+        )
+    return unpack(manifest, arrays, rule)
+
+
+def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:
+    """Everything that a learner is, as a manifest and arrays."""
+    with learner._lock:
+        features, ledger = learner._features, learner._ledger
+        manifest: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "machine": machine(),
+            "rule": learner.rule.name,
+            "parameters": {name: _plain(value) for name, value in learner.parameters.items()},
+            "classes": list(learner.classes),
+            "seed": learner.seed,
+            "bias": learner.bias,
+            "identity": learner.identity,
+            "next": learner._next,
+            "taught": learner._taught,
+            "features": {
+                "space": features.space,
+                "size": features.size,
+                "named": features.named,
+                "dtype": str(features.dtype),
+                "text": features.text,
+                "hash_bits": features.hash_bits,
+            },
+            "ledger": {
+                "moment": ledger.moment,
+                "watermark": ledger.watermark,
+                "first_gap": ledger.first_gap,
+                "forgotten": ledger.forgotten,
+            },
+        }
+        arrays: Arrays = {
+            "memory": learner._memory.copy(),
+            "learnt_numbers": np.array(sorted(ledger.above), dtype=np.int64),
+            "learnt_strings": _text(list(ledger.strings.items())),
+        }
+        if features.vocabulary is not None:
+            arrays["vocabulary"] = _text(list(features.vocabulary))
+        if learner._space is not None:
+            arrays["weights"] = learner._space.weights.copy()
+            arrays["scale"] = learner._space.scale.copy()
+        return manifest, arrays
+
+
+def unpack(manifest: dict[str, Any], arrays: Arrays, rule: Rule | None = None) -> Learner:
+    """The learner of a manifest and its arrays."""
+    if rule is None:
+        rule = rule_named(manifest["rule"])
+    elif rule.name != manifest["rule"]:
+        raise OnebitError(f"the learner learnt by the rule {manifest['rule']!r}, and the one given is {rule.name!r}")
+    read = manifest["features"]
+    counted = read["hash_bits"] is None and not read["named"]
+    learner = learner_class(rule)(
+        manifest["classes"],
+        features=read["size"] if counted else None,
+        space=None if read["named"] else read["space"],
+        bias=manifest["bias"],
+        dtype=read["dtype"],
+        text=read["text"],
+        hash_bits=read["hash_bits"],
+        seed=manifest["seed"],
+        **manifest["parameters"],
+    )
+    learner.identity = manifest["identity"]
+    learner._next, learner._taught = manifest["next"], manifest["taught"]
+    learner._memory = arrays["memory"].copy()
+    ledger = learner._ledger
+    for name, value in manifest["ledger"].items():
+        setattr(ledger, name, value)
+    ledger.above = set(arrays["learnt_numbers"].tolist())
+    ledger.strings = {name: moment for name, moment in _from_text(arrays["learnt_strings"])}
+    features = learner._features
+    features.named, features.space = read["named"], read["space"]
+    if "vocabulary" in arrays:
+        features.vocabulary = {name: column for column, name in enumerate(_from_text(arrays["vocabulary"]))}
+    if "weights" in arrays:
+        learner._space = features.space_type(arrays["weights"].copy(), arrays["scale"].copy(), int(learner.bias))
+        learner._prepare_buffers()
+    return learner
+
+
+def machine() -> dict[str, str]:
+    """What bit-for-bit equality depends on: the kind of CPU and the versions of what computes."""
+    import llvmlite
+    import llvmlite.binding
+    import numba
+
+    return {
+        "cpu": f"{platform.machine()} {llvmlite.binding.get_host_cpu_name()}",
+        "python": ".".join(str(part) for part in sys.version_info[:2]),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "llvmlite": llvmlite.__version__,
+    }
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that a crash leaves the old one or the new one, never half of one."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        if os.name == "posix":
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+    except OSError as error:
+        raise OnebitError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _checksum(manifest: dict[str, Any], arrays: Arrays) -> str:
+    digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _text(things: list[Any]) -> NDArray[np.uint8]:
+    """JSON as an array of bytes: there may be millions of names, too many for a manifest."""
+    return np.frombuffer(json.dumps(things, ensure_ascii=False).encode(), dtype=np.uint8).copy()
+
+
+def _from_text(array: NDArray[np.uint8]) -> list[Any]:
+    return list(json.loads(array.tobytes().decode()))

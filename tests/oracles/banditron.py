@@ -1,0 +1,45 @@
+"""Banditron (Kakade, Shalev-Shwartz, Tewari 2008).
+
+Specification: shared/algorithms.md, section 3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .base import (
+    Array,
+    Decided,
+    Draw,
+    all_scores,
+    epsilon_greedy,
+    epsilon_greedy_distribution,
+    greedy_distribution,
+    greedy_label,
+    squared_norm,
+)
+
+
+class Oracle:
+    """W += x (1[right]/P(played) e_played - e_greedy), in every round."""
+
+    def __init__(self, classes: int, features: int, *, exploration: float) -> None:
+        self.W: Array = np.zeros((classes, features))
+        self.gamma = exploration
+
+    def decide(self, x: Array, draw: Draw) -> Decided:
+        greedy = greedy_label(all_scores(self.W, x), draw)
+        label, weight = epsilon_greedy(greedy, self.gamma, len(self.W), draw)
+        return Decided(label=label, greedy=greedy, weight=weight)
+
+    def probabilities(self, x: Array) -> Array:
+        return epsilon_greedy_distribution(greedy_distribution(all_scores(self.W, x)), self.gamma)
+
+    def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
+        if squared_norm(x) == 0.0:
+            return
+        change = np.zeros(len(self.W))
+        if told == decided.label:
+            change[decided.label] += 1.0 / decided.weight
+        change[decided.greedy] -= 1.0
+        self.W += np.outer(change, x)

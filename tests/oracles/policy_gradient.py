@@ -1,0 +1,51 @@
+"""Policy gradient (REINFORCE) on a softmax policy (Dauce, Proix, Ralaivola 2013).
+
+Specification: shared/algorithms-baselines.md, section 5; late feedback: shared/algorithms.md, section 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .base import Array, Decided, Draw, all_scores, greedy_label, softmax, squared_norm
+
+
+class Oracle:
+    """w_i <- (1 - eta lam) w_i + eta (reward - base) ([i = played] - pi_i) x."""
+
+    def __init__(self, classes: int, features: int, *, rate: float, decay: float, baseline: bool) -> None:
+        self.W: Array = np.zeros((classes, features))
+        self.eta = rate
+        self.lam = decay
+        self.baseline = baseline
+        self.rewards: list[float] = []
+
+    def decide(self, x: Array, draw: Draw) -> Decided:
+        s = all_scores(self.W, x)
+        pi = softmax(s)
+        u = draw(0)
+        label = len(pi) - 1
+        cumulative = 0.0
+        for r in range(len(pi)):
+            cumulative += float(pi[r])
+            if u < cumulative:
+                label = r
+                break
+        return Decided(label=label, greedy=greedy_label(s, draw), weight=float(pi[label]))
+
+    def probabilities(self, x: Array) -> Array:
+        return softmax(all_scores(self.W, x))
+
+    def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
+        if squared_norm(x) == 0.0:
+            return
+        reward = 1.0 if told == decided.label else 0.0
+        base = sum(self.rewards) / len(self.rewards) if self.baseline and self.rewards else 0.0
+        pi = softmax(all_scores(self.W, x))
+        today = float(pi[decided.label])
+        late = 1.0 if today >= decided.weight else today / decided.weight  # min(1, today / then)
+        direction = -pi
+        direction[decided.label] += 1.0
+        self.W *= 1.0 - self.eta * self.lam
+        self.W += self.eta * late * (reward - base) * np.outer(direction, x)
+        self.rewards.append(reward)

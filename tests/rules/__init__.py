@@ -1,0 +1,1 @@
+"""What the papers prove about each rule, tested in score space, without vectors and without the compiler."""

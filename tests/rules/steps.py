@@ -1,0 +1,212 @@
+"""Rounds by hand: a step of a rule in score space, all labels it might have played, a whole stream in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from onebit.contract.draws import DECIDING, LEARNING, Draws, key_of, word_of
+from onebit.contract.rule import LEARNT, NORM, Choice, Rule
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+WRONG = -1  # what a rule is told when all it may know is that it was wrong
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A rule with its parameters settled, ready to be called as plain Python."""
+
+    rule: Rule
+    params: Any
+    memory: Vector
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return int(self.params.classes)
+
+    @property
+    def heads(self) -> int:
+        """The number of weight vectors."""
+        return int(self.rule.heads(self.params))
+
+    def scratch(self) -> Matrix:
+        """The `work` of the contract, undefined on entry: here not a number, so that a rule that reads it is caught."""
+        return np.full((2, max(self.heads, self.classes)), np.nan)
+
+
+class Step(NamedTuple):
+    """What `learn` asks for: W <- scale * W + coefficients (x) x."""
+
+    scale: float
+    coefficients: Vector
+
+
+def bench_of(rule: Rule, classes: int, **options: object) -> Bench:
+    """A rule settled with these options."""
+    params, memory = rule.settle(classes, options)
+    return Bench(rule, params, memory)
+
+
+def draws_of(identity: int, seed: int = 0, stream: int = DECIDING) -> Draws:
+    """The random numbers of one decision."""
+    return Draws(key_of(seed), word_of(identity), stream)
+
+
+def decision(bench: Bench, scores: Vector, norm: float, identity: int = 0, seed: int = 0) -> Choice:
+    """What the rule decides for these scores."""
+    with np.errstate(over="ignore"):
+        return bench.rule.decide(bench.params, bench.memory, scores, norm, draws_of(identity, seed), bench.scratch())
+
+
+def chances(bench: Bench, scores: Vector, norm: float) -> Vector:
+    """The probabilities with which the rule plays each label."""
+    filled = np.full(bench.classes, np.nan)
+    bench.rule.probabilities(bench.params, bench.memory, scores, norm, bench.scratch(), filled)
+    return filled
+
+
+def learnt(bench: Bench, scores: Vector, norm: float, choice: Choice, told: int, identity: int = 0) -> Step:
+    """The step for a decision; the memory of the bench is left as it was."""
+    coefficients = np.full(bench.heads, np.nan)
+    before = scores.copy()
+    with np.errstate(over="ignore"):
+        scale = bench.rule.learn(
+            bench.params,
+            bench.memory.copy(),
+            scores,
+            norm,
+            choice,
+            told,
+            draws_of(identity, stream=LEARNING),
+            bench.scratch(),
+            coefficients,
+        )
+    assert np.isfinite(coefficients).all(), "a step fills all coefficients with numbers"
+    assert np.array_equal(before, scores), "a step leaves the scores alone"
+    return Step(float(scale), coefficients)
+
+
+def step(
+    bench: Bench, scores: Vector, norm: float, label: int, told: int, greedy: int = 0, weight: float = 1.0
+) -> Step:
+    """The step after `label` was played with this weight while `greedy` was the greedy label."""
+    return learnt(bench, scores, norm, Choice(label, greedy, weight, 0.0, 0.0), told)
+
+
+def told_of(played: int, truth: int) -> int:
+    """What a bandit rule is told."""
+    return truth if played == truth else WRONG
+
+
+def enumerated(classes: int, greedy: int, exploration: float) -> Iterator[tuple[int, float]]:
+    """Every label that may be played once the greedy one is fixed, with its probability."""
+    for label in range(classes):
+        yield label, (1.0 - exploration) * (label == greedy) + exploration / classes
+
+
+def expected(bench: Bench, scores: Vector, norm: float, greedy: int, truth: int, exploration: float) -> Vector:
+    """The mean of the step over everything that might have been played."""
+    mean = np.zeros(bench.heads)
+    for label, chance in enumerated(bench.classes, greedy, exploration):
+        mean += chance * step(bench, scores, norm, label, told_of(label, truth), greedy, chance).coefficients
+    return mean
+
+
+def expected_square(bench: Bench, scores: Vector, norm: float, greedy: int, truth: int, exploration: float) -> float:
+    """The mean of the squared length of the step, ||c (x) x||^2 = norm ||c||^2."""
+    mean = 0.0
+    for label, chance in enumerated(bench.classes, greedy, exploration):
+        taken = step(bench, scores, norm, label, told_of(label, truth), greedy, chance).coefficients
+        mean += chance * norm * float(taken @ taken)
+    return mean
+
+
+def unit(classes: int, label: int) -> Vector:
+    """The unit vector of a class."""
+    vector = np.zeros(classes)
+    vector[label] = 1.0
+    return vector
+
+
+def shuffled(vector: Vector, order: Sequence[int]) -> Vector:
+    """The vector in which the entry of class r has moved to class order[r]."""
+    moved = np.empty_like(vector)
+    moved[np.asarray(order)] = vector
+    return moved
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A stream that was walked through in plain Python."""
+
+    played: Labels
+    greedy: Labels
+    notes: Vector
+    scores: Matrix
+    coefficients: Matrix
+    lengths: Vector  # ||W|| after each round
+    weights: Matrix  # W at the end
+
+
+def walk(bench: Bench, features: Matrix, labels: Labels, seed: int = 0) -> Walk:
+    """Decide and learn row by row, with a dense W kept by the plainest arithmetic there is."""
+    rounds = len(labels)
+    weights = np.zeros((bench.heads, features.shape[1]))
+    memory = bench.memory.copy()
+    played, greedy = np.zeros(rounds, dtype=np.int64), np.zeros(rounds, dtype=np.int64)
+    notes, lengths = np.zeros(rounds), np.zeros(rounds)
+    all_scores, all_coefficients = np.zeros((rounds, bench.heads)), np.zeros((rounds, bench.heads))
+    full = bench.rule.is_told(bench.params)
+    with np.errstate(over="ignore"):
+        for t, (row, truth) in enumerate(zip(features, labels, strict=True)):
+            scores = (weights * row).sum(axis=1)
+            norm = float((row * row).sum())
+            before = memory.copy()
+            choice = bench.rule.decide(bench.params, memory, scores, norm, draws_of(t, seed), bench.scratch())
+            assert np.array_equal(before, memory), "a decision changes nothing"
+            told = int(truth) if full else told_of(choice.label, int(truth))
+            coefficients = np.full(bench.heads, np.nan)
+            scale = bench.rule.learn(
+                bench.params,
+                memory,
+                scores,
+                norm,
+                choice,
+                told,
+                draws_of(t, seed, LEARNING),
+                bench.scratch(),
+                coefficients,
+            )
+            weights = scale * weights + np.outer(coefficients, row)
+            memory[NORM] = float((weights * weights).sum())
+            memory[LEARNT] += 1
+            played[t], greedy[t], notes[t] = choice.label, choice.greedy, choice.note
+            all_scores[t], all_coefficients[t], lengths[t] = scores, coefficients, np.sqrt(memory[NORM])
+    return Walk(played, greedy, notes, all_scores, all_coefficients, lengths, weights)
+
+
+def surprise(counts: Labels, probabilities: Vector) -> float:
+    """The p-value of the chi-square test of counts against probabilities; 0 if the impossible happened."""
+    possible = probabilities > 0.0
+    if counts[~possible].any():
+        return 0.0
+    if possible.sum() == 1:
+        return 1.0
+    expectation = probabilities[possible] * counts.sum()
+    return float(stats.chisquare(counts[possible], expectation * counts.sum() / expectation.sum()).pvalue)
+
+
+def grid_counts(values: Vector, others: Vector, cells: int) -> Labels:
+    """How often the pairs (value, other), both in [0, 1), fall into each cell of a square grid."""
+    counted, _, _ = np.histogram2d(values, others, bins=cells, range=((0.0, 1.0), (0.0, 1.0)))
+    return counted.astype(np.int64).ravel()

@@ -1,0 +1,176 @@
+"""Banditron and the perceptron: unbiased steps, their second moment, and indifference to the scale of x."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onebit.contract.rule import Rule
+from onebit.rules import banditron, perceptron
+
+from .steps import (
+    WRONG,
+    bench_of,
+    chances,
+    decision,
+    draws_of,
+    enumerated,
+    expected,
+    expected_square,
+    shuffled,
+    step,
+    told_of,
+    unit,
+    walk,
+)
+
+BANDITRON, PERCEPTRON = banditron.RULE, perceptron.RULE
+
+class_counts = st.integers(2, 12)
+explorations = st.floats(1e-4, 0.5)
+norms = st.floats(1e-3, 1e3)
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> tuple[int, int, int]:
+    """A number of classes, a greedy label and a true label."""
+    classes = draw(class_counts)
+    return classes, draw(st.integers(0, classes - 1)), draw(st.integers(0, classes - 1))
+
+
+@settings(derandomize=True, max_examples=150, deadline=None)
+@given(given_round=rounds(), exploration=explorations, norm=norms)
+def test_the_expected_step_is_the_perceptrons(
+    given_round: tuple[int, int, int], exploration: float, norm: float
+) -> None:
+    """E[U] = x (e_y - e_greedy), which is nothing where the greedy label is right."""
+    classes, greedy, truth = given_round
+    bench = bench_of(BANDITRON, classes, exploration=exploration)
+    mean = expected(bench, np.zeros(classes), norm, greedy, truth, exploration)
+    assert np.allclose(mean, unit(classes, truth) - unit(classes, greedy), rtol=0, atol=1e-12)
+
+
+@settings(derandomize=True, max_examples=150, deadline=None)
+@given(given_round=rounds(), exploration=explorations, norm=norms)
+def test_the_second_moment_of_the_step(given_round: tuple[int, int, int], exploration: float, norm: float) -> None:
+    """E||U||^2 is n (1 + K/gamma) on a mistake and n (1 - P)/P where the greedy label is right."""
+    classes, greedy, truth = given_round
+    bench = bench_of(BANDITRON, classes, exploration=exploration)
+    moment = expected_square(bench, np.zeros(classes), norm, greedy, truth, exploration)
+    certainty = 1.0 - exploration + exploration / classes
+    predicted = norm * (1.0 + classes / exploration) if greedy != truth else norm * (1.0 - certainty) / certainty
+    assert moment == pytest.approx(predicted, rel=1e-9)
+
+
+def test_a_right_greedy_round_nets_one_over_p_minus_one() -> None:
+    """The -x on the greedy row is applied in every round, also when it was right."""
+    bench = bench_of(BANDITRON, 4, exploration=0.2)
+    weight = 0.8 + 0.05
+    assert np.allclose(
+        step(bench, np.zeros(4), 1.0, label=2, told=2, greedy=2, weight=weight).coefficients,
+        (1.0 / weight - 1.0) * unit(4, 2),
+        rtol=0,
+        atol=1e-15,
+    )
+    assert np.array_equal(
+        step(bench, np.zeros(4), 1.0, label=1, told=WRONG, greedy=2, weight=0.05).coefficients, -unit(4, 2)
+    )
+
+
+def test_the_weight_is_the_probability_given_the_tie_break() -> None:
+    """At W = 0 every label is played with 1/K, but the weight knows which tied label was the greedy one."""
+    bench = bench_of(BANDITRON, 5, exploration=0.3)
+    scores = np.zeros(5)
+    assert np.allclose(chances(bench, scores, 1.0), 0.2, rtol=0, atol=1e-15)
+    explored = 0
+    for identity in range(200):
+        choice = decision(bench, scores, 1.0, identity)
+        by_hand = dict(enumerated(5, choice.greedy, 0.3))[choice.label]
+        assert choice.weight == pytest.approx(by_hand, abs=1e-15)
+        explored += choice.label != choice.greedy
+    assert 20 < explored < 80  # 48 expected, and the seed is fixed
+
+
+@settings(derandomize=True, max_examples=50, deadline=None)
+@given(given_round=rounds(), data=st.data())
+def test_late_feedback_needs_no_scores(given_round: tuple[int, int, int], data: st.DataObject) -> None:
+    """The step is a function of the stored decision alone."""
+    classes, greedy, truth = given_round
+    label = data.draw(st.integers(0, classes - 1))
+    bench = bench_of(BANDITRON, classes)
+    today = np.array(data.draw(st.lists(st.floats(-9, 9), min_size=classes, max_size=classes)))
+    then = step(bench, np.zeros(classes), 1.0, label, told_of(label, truth), greedy, 0.1).coefficients
+    assert np.array_equal(then, step(bench, today, 1.0, label, told_of(label, truth), greedy, 0.1).coefficients)
+
+
+@settings(derandomize=True, max_examples=50, deadline=None)
+@given(data=st.data(), classes=class_counts)
+def test_teaching_takes_the_perceptron_step(data: st.DataObject, classes: int) -> None:
+    """With the label known the step is the one that `learn` takes in expectation."""
+    scores = np.array(data.draw(st.lists(st.floats(-5, 5), min_size=classes, max_size=classes, unique=True)))
+    label = data.draw(st.integers(0, classes - 1))
+    bench = bench_of(BANDITRON, classes)
+    coefficients = np.full(classes, np.nan)
+    teach = BANDITRON.teach
+    assert teach is not None
+    with np.errstate(over="ignore"):
+        teach(bench.params, bench.memory, scores, 1.0, label, draws_of(0), bench.scratch(), coefficients)
+        greedy = decision(bench, scores, 1.0).greedy
+    assert np.array_equal(coefficients, unit(classes, label) - unit(classes, greedy))
+
+
+@pytest.mark.parametrize("rule", [BANDITRON, PERCEPTRON], ids=["banditron", "perceptron"])
+def test_scaling_all_rows_changes_no_decision(rule: Rule) -> None:
+    """From W = 0, with factors that are powers of two, so that rounding scales too."""
+    generator = np.random.default_rng(1)
+    features = generator.normal(size=(300, 6))
+    labels = generator.integers(0, 4, size=300)
+    bench = bench_of(rule, 4)
+    plain = walk(bench, features, labels)
+    assert len(set(plain.played.tolist())) == 4
+    for factor in (1 / 64, 1024.0):
+        scaled = walk(bench, factor * features, labels)
+        assert np.array_equal(plain.played, scaled.played)
+        assert np.array_equal(plain.greedy, scaled.greedy)
+        assert np.allclose(scaled.weights, factor * plain.weights, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rule", [BANDITRON, PERCEPTRON], ids=["banditron", "perceptron"])
+def test_renaming_the_classes_renames_the_step(rule: Rule) -> None:
+    """On 100 random decisions."""
+    generator = np.random.default_rng(2)
+    bench = bench_of(rule, 6)
+    for _ in range(100):
+        order = generator.permutation(6).tolist()
+        scores = generator.normal(size=6)
+        label, greedy, truth = (int(number) for number in generator.integers(0, 6, size=3))
+        told = told_of(label, truth) if rule is BANDITRON else truth
+        moved = order[told] if told != WRONG else WRONG
+        taken = step(bench, scores, 2.0, label, told, greedy, 0.3).coefficients
+        renamed = step(bench, shuffled(scores, order), 2.0, order[label], moved, order[greedy], 0.3).coefficients
+        assert np.array_equal(shuffled(taken, order), renamed)
+
+
+def test_the_perceptron_moves_two_rows_on_a_mistake_and_none_otherwise() -> None:
+    """Kesler's construction, for every pair of labels."""
+    bench = bench_of(PERCEPTRON, 4)
+    for played in range(4):
+        for truth in range(4):
+            taken = step(bench, np.zeros(4), 1.0, played, truth, greedy=played).coefficients
+            assert np.array_equal(taken, unit(4, truth) - unit(4, played))
+
+
+def test_the_perceptron_bound_on_separable_data() -> None:
+    """At most 2 (R/g)^2 mistakes if vectors of total norm one part label and rivals by g: a theorem, no error rate."""
+    generator = np.random.default_rng(3)
+    directions = np.eye(4, 6) / 2.0  # total norm 1
+    features = generator.uniform(-1, 1, size=(4000, 6))
+    scores = features @ directions.T
+    ordered = np.sort(scores, axis=1)
+    kept = ordered[:, -1] - ordered[:, -2] >= 0.1
+    features, labels = features[kept], scores[kept].argmax(axis=1)
+    mistakes = int((walk(bench_of(PERCEPTRON, 4), features, labels).played != labels).sum())
+    assert 0 < mistakes <= 2.0 * (features**2).sum(axis=1).max() / 0.1**2
+    assert mistakes < len(labels) / 8  # the bound above is loose; learning at random would be wrong in 3 of 4 rounds
