@@ -54,7 +54,7 @@ def test_at_most_the_played_class_changes(choose: str, scores: list[float], righ
 @settings(derandomize=True, max_examples=200, deadline=None)
 @given(scores=st.lists(halves, min_size=2, max_size=7), identity=st.integers(0, 1000))
 def test_probabilities_and_weights(choose: str, scores: list[float], identity: int) -> None:
-    """1/K where nobody says yes; else 1/|S| on S (random), the highest score (argmax), the lowest label of S (first)."""
+    """1/K where nobody says yes; else 1/|S| on S (random), the highest (argmax), the lowest label of S (first)."""
     vector, classes = np.array(scores), len(scores)
     bench = bench_of(RULE, classes, choose=choose)
     yes = vector >= 0.0
@@ -86,7 +86,7 @@ def test_late_feedback_remembers_whether_it_was_a_guess() -> None:
 
 @pytest.mark.parametrize("choose", CHOICES)
 def test_what_is_stored_counts_the_surprises(choose: str) -> None:
-    """#(-1) = mistakes in rounds where somebody said yes, #(+1) = right rounds where nobody did, on labels at random."""
+    """#(-1) = mistakes in rounds where somebody said yes, #(+1) = right rounds where nobody did; labels are random."""
     generator = np.random.default_rng(0)
     features, labels = generator.normal(size=(600, 4)), generator.integers(0, 3, size=600)
     walked = walk(bench_of(RULE, 3, choose=choose), features, labels)
@@ -116,8 +116,8 @@ def test_updates_are_bounded_on_strongly_separable_data(choose: str, classes: in
 def test_expected_mistakes_on_strongly_separable_data(classes: int) -> None:
     """Mean mistakes of 12 runs plus six standard errors <= (K-1) floor(4 R^2/g^2).
 
-    Error rate: the expectation of a correct rule lies below the bound. It would fail on fresh seeds only if its measured
-    mean were high by far more than the bound is loose (a factor of four to ten here), below 1e-6 by any estimate.
+    Error rate: the bound is four to ten times the mean measured here, which varies by a tenth from one dozen runs to the
+    next, so that a correct rule would fail on fresh seeds less often than once in a million.
     """
     mistakes, bounds = [], []
     for seed in range(12):

@@ -1,7 +1,7 @@
 """EPABF: the exact steps are minimisers, and the printed ones are what they are.
 
-Exactness is shown twice: against a QP solver on the program over W itself, and by a certificate (the optimality conditions
-of a strictly convex program have one solution) on many random problems. Instances come from fixed seeds.
+Exactness is shown twice: against a QP solver on the program over W itself, and by a certificate (the optimality
+conditions of a strictly convex program have one solution) on many random problems. Instances come from fixed seeds.
 """
 
 from __future__ import annotations

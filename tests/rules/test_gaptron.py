@@ -114,7 +114,7 @@ def test_losses_bound_the_zero_one_loss_where_they_must(loss: str) -> None:
 
 
 def test_late_feedback_keeps_the_greedy_label_and_its_lead() -> None:
-    """The hinge's dead zone is that of the decision: what led by more than 1/K then costs nothing now, and vice versa."""
+    """The hinge's dead zone is that of the decision: a lead of more than 1/K then costs nothing now, and vice versa."""
     bench = bench_of(RULE, 3, loss="hinge", setting="full", rate=1.0)
     clear, close = np.array([0.9, 0.0, -0.5]), np.array([0.1, 0.0, -0.5])
     assert not learnt(bench, close, 1.0, decision(bench, clear, 1.0), 0).coefficients.any()

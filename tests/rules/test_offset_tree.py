@@ -125,7 +125,7 @@ def climbed(path: Path, scores: Vector, right: bool, stop: str, norm: float) -> 
 @settings(derandomize=True, max_examples=120, deadline=None)
 @given(scores=st.lists(st.floats(-3, 3), min_size=1, max_size=12), norm=st.floats(0.1, 10.0), data=st.data())
 def test_the_climb(stop: str, right: bool, scores: list[float], norm: float, data: st.DataObject) -> None:
-    """Right trains the played side and wrong the other, from the leaf up as far as `stop` says; all else is untouched."""
+    """Right trains the played side and wrong the other, from the leaf up as far as `stop` says; the rest stays."""
     vector, classes = np.array(scores), len(scores) + 1
     label = data.draw(st.integers(0, classes - 1))
     path = path_of(label, classes)
@@ -242,7 +242,7 @@ def test_the_weight_multiplies_the_cap(classes: int) -> None:
 
 @pytest.mark.parametrize("greedy_played", [True, False])
 def test_costing_accepts_by_the_weight(greedy_played: bool) -> None:
-    """Accepted with probability P_min/P (an explored label: always), then a unit step. Chi-square at 1e-6, 4,000 ids."""
+    """Accepted with probability P_min/P (an explored label: 1), then a unit step. Chi-square at 1e-6, 4,000 ids."""
     classes, exploration = 4, 0.6
     bench = bench_of(
         RULE, classes, kind="general", weighting="costing", variant="PA", stop="none", exploration=exploration

@@ -41,10 +41,10 @@ def whole(text: str) -> int:
 
 
 def settings(given: Sequence[str]) -> dict[str, Any]:
-    """Parameters from name=value; a value is read as JSON where it is JSON, and as a word otherwise.
+    """Parameters from name=value; a value is a number or other JSON where it can be read so, and a word otherwise.
 
-    >>> settings(["exploration=0.1", "variant=PA-I", "baseline=true"])
-    {'exploration': 0.1, 'variant': 'PA-I', 'baseline': True}
+    >>> settings(["exploration=.1", "variant=PA-I", "baseline=true", "rate=none"])
+    {'exploration': 0.1, 'variant': 'PA-I', 'baseline': True, 'rate': None}
     """
     found: dict[str, Any] = {}
     for text in given:
@@ -53,11 +53,19 @@ def settings(given: Sequence[str]) -> dict[str, Any]:
             raise OnebitError(f"--set takes name=value, and was given {text!r}")
         if name in found:
             raise OnebitError(f"--set gives {name} twice")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
+        found[name] = _value(value)
     return found
+
+
+def _value(text: str) -> Any:
+    if text.lower() == "none":
+        return None
+    for read in (json.loads, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
 
 
 @contextmanager

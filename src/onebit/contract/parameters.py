@@ -74,6 +74,8 @@ class OneOf:
         """The number of a way, given by its name."""
         if isinstance(value, self.ways):
             return int(value)
+        if value is None:
+            value = "none"
         if self.otherwise is not None and not isinstance(value, str):
             return int(self.otherwise)
         if not isinstance(value, str) or value not in self.names:
@@ -112,9 +114,9 @@ Parameter = Real | OneOf | Flag
 
 
 def _spell(way: IntEnum) -> str:
-    """PA_I is written PA-I, ONE_VS_ALL is written one-vs-all: short names keep their capitals."""
+    """ONE_VS_ALL is written one-vs-all; the variants PA, PA-I and PA-II keep their capitals."""
     name = way.name.replace("_", "-")
-    return name if name.startswith("PA") and len(name) <= 5 else name.lower()
+    return name if name in ("PA", "PA-I", "PA-II") else name.lower()
 
 
 def parameters_of(record: type[Any]) -> dict[str, Parameter]:

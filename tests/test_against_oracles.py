@@ -1,0 +1,103 @@
+"""Every rule, compiled, against its slow twin, round by round: decisions, probabilities and weights, feedback also late."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onebit.learner import Learner
+from onebit.rules import registry
+from tests.oracles.base import Decided
+from tests.oracles.draws import draws
+
+CLASSES, FEATURES, ROUNDS = 6, 7, 250
+
+# Option sets beyond the rules' own examples, which must fit any number of classes.
+EXTRA: dict[str, list[dict[str, Any]]] = {
+    "conservative-ova": [
+        {"coding": coding, "decoding": decoding, "wrong": wrong, "aggressiveness": 0.3}
+        for decoding in ("loss", "hamming")
+        for wrong in ("strict", "lenient")
+        for coding in (
+            "one-vs-all",
+            "all-pairs",
+            [[1, 0, 1, -1], [-1, 1, 0, -1], [-1, -1, 1, 0], [1, 1, -1, 1], [-1, 0, -1, 1], [-1, 1, 1, 1]],
+        )
+    ],
+    "gaptron": [
+        {"setting": setting, "loss": loss, "horizon": 1000, "radius": radius, "max_norm": 6.0}
+        for setting in ("bandit", "full")
+        for loss in ("logistic", "hinge", "smooth")
+        for radius in (0.3, 20.0)
+    ],
+    "offset-tree": [
+        {"stop": stop, "kind": kind, "weighting": weighting, "aggressiveness": 0.2}
+        for stop in ("none", "after", "before", "path")
+        for kind, weighting in (("realizable", "weighted"), ("general", "weighted"), ("general", "costing"))
+    ],
+    "epabf": [
+        {"update": update, "variant": variant, "wrong": wrong, "exploration": 0.3, "aggressiveness": 0.5}
+        for update in ("printed", "stated", "others")
+        for variant in ("PA", "PA-I", "PA-II")
+        for wrong in ("all", "played")
+    ],
+}
+CASES = [
+    (name, options) for name, rule in registry().items() for options in [*rule.examples, *EXTRA.get(name, [])]
+]
+
+
+def oracle_of(name: str, options: dict[str, Any], classes: int) -> Any:
+    module = importlib.import_module(f"tests.oracles.{name.replace('-', '_')}")
+    return module.Oracle(classes, FEATURES, **{**registry()[name].defaults, **options})
+
+
+def stream(seed: int, classes: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Noisy rows around class centres, some of them 0: mistakes of every kind occur."""
+    generator = np.random.default_rng(seed)
+    centres = generator.normal(size=(classes, FEATURES))
+    y = generator.integers(0, classes, size=ROUNDS)
+    X = 0.6 * centres[y] + 0.5 * generator.normal(size=(ROUNDS, FEATURES))
+    X *= np.minimum(1.0, 5.9 / np.linalg.norm(X, axis=1))[:, None]
+    X[::41] = 0.0
+    return X, y
+
+
+def test_every_rule_has_a_twin() -> None:
+    for name in registry():
+        assert hasattr(importlib.import_module(f"tests.oracles.{name.replace('-', '_')}"), "Oracle"), name
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+@pytest.mark.parametrize("classes", [CLASSES, 2])
+@pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name}-{number}" for number, (name, _) in enumerate(CASES)])
+def test_compiled_rule_equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bool) -> None:
+    if classes == 2 and isinstance(options.get("coding"), list):
+        options = {**options, "coding": [[1, 0, 1], [-1, 1, -1]]}
+    learner = Learner(name, classes, features=FEATURES, space="dense", dtype="float64", seed=5, **options)
+    oracle = oracle_of(name, options, classes)
+    X, y = stream(11, classes)
+    waiting: list[tuple[Any, Decided, int]] = []
+    order = np.random.default_rng(3)
+    for row in range(ROUNDS):
+        decision, decided = learner.decide(X[row]), oracle.decide(X[row], draws(5, row, 0))
+        where = f"round {row}"
+        assert (decision.label, decision.greedy) == (decided.label, decided.greedy), where
+        np.testing.assert_allclose(decision.weight, decided.weight, rtol=1e-9, err_msg=where)
+        np.testing.assert_allclose(decision.notes, (decided.note, decided.second_note), atol=1e-8, err_msg=where)
+        chances = oracle.probabilities(X[row])
+        np.testing.assert_allclose(list(learner.probabilities(X[row]).values()), chances, atol=1e-9, err_msg=where)
+        np.testing.assert_allclose(decision.propensity, chances[decided.label], atol=1e-9, err_msg=where)
+        waiting.append((decision, decided, row))
+        while waiting and (not late or len(waiting) > 8):
+            learnt, known, then = waiting.pop(int(order.integers(len(waiting))) if late else 0)
+            told = int(y[then]) if learner.needs_labels or known.label == y[then] else -1
+            if learner.needs_labels:
+                learner.learn(learnt, label=told)
+            else:
+                learner.learn(learnt, right=told >= 0)
+            oracle.learn(X[then], known, told, draws(5, then, 1))
+            np.testing.assert_allclose(learner.weights, oracle.W, rtol=1e-7, atol=1e-7, err_msg=where)
