@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onebit.errors import OnebitError
 from onebit.features import Kept, SparseRow
-from onebit.names import ClassName
+from onebit.names import ClassName, checked_id
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Decision:
+class Decision(NamedTuple):
     """What a learner decided for one x, with all that learning from it will need.
 
     `label` is the class to play and `propensity` the probability with which it was played. `greedy` is the class that the
@@ -41,8 +39,7 @@ class Decision:
         >>> onebit.Decision.from_json(decision.to_json()) == decision
         True
         """
-        fields = {name: getattr(self, name) for name in self.__slots__ if name != "x"}
-        return json.dumps({**fields, "x": _x_to_json(self.x)}, ensure_ascii=False, allow_nan=False)
+        return json.dumps({**self._asdict(), "x": _x_to_json(self.x)}, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Decision:
@@ -53,12 +50,13 @@ class Decision:
             raise OnebitError(f"this is not a decision: it is not JSON ({error})") from None
         if not isinstance(fields, dict):
             raise OnebitError("this is not a decision: it is not a JSON object")
-        for name in cls.__slots__:
+        for name in cls._fields:
             if name not in fields:
                 raise OnebitError(f"this is not a decision: the field {name!r} is missing")
         for name in fields:
-            if name not in cls.__slots__:
+            if name not in cls._fields:
                 raise OnebitError(f"this is not a decision: the field {name!r} is unknown")
+        checked_id(fields["id"])
         notes = fields["notes"]
         if not isinstance(notes, list) or len(notes) != 2:
             raise OnebitError(f"the field 'notes' of the decision is {notes!r}, but must be two numbers")
@@ -81,6 +79,9 @@ class Decision:
         if not isinstance(other, Decision):
             return NotImplemented
         return self.to_json() == other.to_json()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
         return hash((self.id, self.learner))

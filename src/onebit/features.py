@@ -100,6 +100,10 @@ class Features:
 
     def keep(self, x: Any) -> Kept:
         """A copy of x in the form that decisions keep; what cannot be read is refused."""
+        if type(x) is np.ndarray and self.space == "dense" and x.shape == (self.size,) and x.dtype.kind in "fiub":
+            values = _cast(x, self.dtype)  # what most users give, on the shortest way
+            values.flags.writeable = False
+            return values
         if self.named:
             if isinstance(x, str):
                 if not self.text:
@@ -159,7 +163,7 @@ class Features:
     def rows(self, kept: Sequence[Kept], grow: bool = False) -> Rows:
         """Kept values as the rows of a matrix; `grow` takes their names into the vocabulary."""
         if self.space == "dense":
-            return DenseRows(np.stack(kept) if len(kept) > 1 else kept[0].reshape(1, -1))  # type: ignore[union-attr,arg-type]
+            return DenseRows(kept[0][None] if len(kept) == 1 else np.stack(kept))  # type: ignore[index,arg-type]
         parts = [self.entries(one, grow) for one in kept]
         starts = np.concatenate([[0], np.cumsum([len(columns) for columns, _ in parts])]).astype(np.int64)
         if len(parts) == 1:
@@ -302,15 +306,21 @@ def _width(x: Any) -> int:
 def _numbers(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
     """x as an array of this dtype; what is not made of numbers is refused."""
     try:
-        given = x if isinstance(x, np.ndarray) else np.asarray(x)
-        if given.dtype.kind not in "fiub":
-            raise OnebitError(f"x has dtype {given.dtype}, but must be made of numbers")
+        given = np.asarray(x)
+    except ValueError as error:
+        raise OnebitError(f"x is not an array of numbers: {error}") from None
+    if given.dtype.kind not in "fiub":
+        raise OnebitError(f"x has dtype {given.dtype}, but must be made of numbers")
+    return _cast(given, dtype, copy)
+
+
+def _cast(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
+    """x in another dtype; numbers too large for it become infinite, which is refused later on."""
+    try:
+        return x.astype(dtype, order="C", copy=copy)
+    except RuntimeWarning:  # only where the user has made errors of warnings
         with np.errstate(over="ignore"):
-            return given.astype(dtype, order="C", copy=copy)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, OnebitError):
-            raise
-        raise OnebitError(f"x is not an array of numbers: {error}") from error
+            return x.astype(dtype, order="C", copy=copy)
 
 
 def _name(name: object) -> str:

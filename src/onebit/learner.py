@@ -230,6 +230,7 @@ class Learner:
                 return
             rows = self._features.table(X)
             self._make_room()
+            self._refuse_unfitting(rows)
             largest_norm = self._largest_norm
             self._refuse_long(rows, largest_norm)
             loop = loop_for(self.rule, self._space, engine.lessons)
@@ -345,6 +346,7 @@ class Learner:
         """Decide, hear and learn from round `start` to `stop` of a stream, counting mistakes."""
         with self._lock:
             self._make_room()
+            self._refuse_unfitting(rows)
             ended = self._loop(
                 self._params,
                 self._space,
@@ -401,9 +403,10 @@ class Learner:
 
     def _rows(self, kept: Sequence[Kept], grow: bool = False) -> Rows:
         rows = self._features.rows(kept, grow)
-        if self._space is None or self._features.vocabulary is not None:
-            extra = 0 if grow or isinstance(rows, DenseRows) else len(rows.columns)
-            self._make_room(extra)
+        if isinstance(rows, SparseRows) and self._features.vocabulary is not None:
+            self._make_room(0 if grow else len(rows.columns))
+        elif self._space is None:
+            self._allocate()
         return rows
 
     def _make_room(self, extra: int = 0) -> None:
@@ -414,7 +417,14 @@ class Learner:
         if needed > self._space.room[1]:
             self._space = self._space.grown(self._space.room[0], max(needed, 2 * self._space.room[1]))
 
+    def _refuse_unfitting(self, rows: Rows) -> None:
+        """The last guard before compiled code, which checks no bounds. (Sparse rows were checked when they were read.)"""
+        if isinstance(rows, DenseRows) and rows.values.shape[1] != self._space.room[1]:
+            raise OnebitError(f"the rows have {rows.values.shape[1]} features, but this learner takes {self.features}")
+
     def _allocate(self) -> None:
+        if self._features.space is None or self._features.named is None:
+            raise OnebitError("this learner does not know its features yet: show it a row first")
         columns = max(1, self._features.columns)
         heads = self.rule.heads(self._params)
         self._space = self._features.space_type.empty(heads, columns, self.bias, self._features.dtype)
@@ -509,7 +519,6 @@ class Learner:
         """Refuse a decision that is not this learner's to learn, now."""
         if decision.learner != self.identity:
             raise OnebitError(f"decision {decision.id!r} was made by another learner")
-        checked_id(decision.id)
         self._ledger.refuse_learnt(decision.id, decision.version)
 
     def _kept_of(self, decision: Decision) -> Kept:
@@ -520,8 +529,10 @@ class Learner:
         return self._features.keep(x)
 
     def _fill_choice(self, choice: NDArray[np.float64], decision: Decision) -> None:
-        label, greedy = self._class_index(decision.label), self._class_index(decision.greedy)
-        choice[:5] = (label, greedy, decision.weight, *decision.notes)
+        choice[engine.LABEL] = self._class_index(decision.label)
+        choice[engine.GREEDY] = self._class_index(decision.greedy)
+        choice[engine.WEIGHT] = decision.weight
+        choice[engine.NOTE], choice[engine.SECOND_NOTE] = decision.notes
         self._word[0] = word_of(decision.id)
 
     def _note(self, identity: int | str) -> None:

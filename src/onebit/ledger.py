@@ -56,6 +56,9 @@ class Ledger:
                 for old in list(self.strings)[: LIMIT // 2]:
                     self.forgotten = self.strings.pop(old)
             return
+        if identity == self.watermark and not self.above:
+            self.watermark += 1
+            return
         self.above.add(identity)
         self._settle()
 

@@ -114,7 +114,9 @@ def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:
         if features.vocabulary is not None:
             arrays["vocabulary"] = _text(list(features.vocabulary))
         if learner._space is not None:
-            arrays["weights"] = learner._space.weights.copy()
+            # Room for names that were seen but never learnt is no part of what was learnt.
+            used = None if features.vocabulary is None else learner.bias + features.columns
+            arrays["weights"] = learner._space.weights[:used].copy()
             arrays["scale"] = learner._space.scale.copy()
         return manifest, arrays
 

@@ -61,14 +61,14 @@ def key_of(seed: int) -> np.uint64:
         return splitmix(np.uint64(seed) + _GOLDEN)
 
 
-def word_of(identity: int | str) -> np.uint64:
+def word_of(identity: int | str) -> int:
     """The 64-bit word under which an id enters the draws: a number is itself, a string is hashed.
 
-    >>> int(word_of(7))
+    >>> word_of(7)
     7
     >>> word_of("ticket-7") == word_of("ticket-7")
     True
     """
     if isinstance(identity, str):
-        return np.uint64(int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=8).digest(), "little"))
-    return np.uint64(identity)
+        return int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=8).digest(), "little")
+    return identity

@@ -169,13 +169,13 @@ class _Plan:
     def learner(self, seed: int, data: Dataset) -> Learner:
         """A fresh learner for one run; the rule may plan with what only a run knows: its length, and that of its rows."""
         if isinstance(self.template, Learner):
-            return self.template.clone(seed=seed)
-        rule = rule_named(self.template)
-        options = self.options
-        if rule.plan is not None:
-            longest = _longest(data)
-            options = {**options, **rule.plan(options, self.source.rounds, longest)}
-        made = learner_class(rule)(data.classes, seed=seed, **options)
+            made = self.template.clone(seed=seed)
+        else:
+            rule = rule_named(self.template)
+            options = self.options
+            if rule.plan is not None:
+                options = {**options, **rule.plan(options, self.source.rounds, _longest(data))}
+            made = learner_class(rule)(data.classes, seed=seed, **options)
         made.fix_features(data.X)
         return made
 
