@@ -45,9 +45,7 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
         for wrong in ("all", "played")
     ],
 }
-CASES = [
-    (name, options) for name, rule in registry().items() for options in [*rule.examples, *EXTRA.get(name, [])]
-]
+CASES = [(name, options) for name, rule in registry().items() for options in [*rule.examples, *EXTRA.get(name, [])]]
 
 
 def oracle_of(name: str, options: dict[str, Any], classes: int) -> Any:

@@ -12,7 +12,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from onebit.version import VERSION as __version__
+from onebit.version import VERSION
+
+__version__ = VERSION
 
 _PLACES = {
     "Learner": "onebit.learner",

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,7 @@ def check_feedback_out_of_order(factory: Factory) -> None:
             learner.learn(decisions[place], label=NAMES[y[place]])
         assert learner.learnt == 25
         weights.append(learner.weights)
-    assert np.array_equal(*weights)
+    assert np.array_equal(weights[0], weights[1])
 
 
 def check_learns_once(factory: Factory) -> None:
@@ -213,7 +214,7 @@ def check_learns_once(factory: Factory) -> None:
 def check_batches(factory: Factory) -> None:
     """`decide_many` and `learn_many` are `decide` and `learn` one after the other; a bad batch changes nothing."""
     X, y = rows(40, seed=6)
-    one, many = trained(factory), None
+    one = trained(factory)
     many = one.clone()
     singles = [one.decide(x) for x in X]
     batch = many.decide_many(X)
@@ -256,7 +257,7 @@ def check_saves(factory: Factory) -> None:
 
 
 def check_same_in_another_process(factory: Factory) -> None:
-    """A learner loaded in another process decides the same. (Only for rules that onebit comes with.)"""
+    """A learner loaded in another process decides the same; only for rules that onebit comes with."""
     learner = trained(factory)
     if registry().get(learner.rule.name) is not learner.rule:
         return
@@ -318,7 +319,7 @@ def check_arrays_of_any_kind(factory: Factory) -> None:
 
 
 def check_zero_vector(factory: Factory) -> None:
-    """x = 0 is played by the usual distribution, and nothing is learnt from it."""
+    """X = 0 is played by the usual distribution, and nothing is learnt from it."""
     learner = trained(factory)
     weights, memory = learner.weights, learner._memory.copy()
     for label in NAMES:
@@ -335,13 +336,14 @@ def check_bad_rows(factory: Factory) -> None:
     for place, bad in ((2, math.nan), (0, math.inf), (WIDTH - 1, -math.inf)):
         x = good.copy()
         x[place] = bad
-        sentence = refused(lambda x=x: learner.decide(x))
-        assert str(place) in sentence, sentence
         matrix = np.stack([good, x])
-        assert "row 1" in refused(lambda matrix=matrix: learner.decide_many(matrix))
-        assert "row 1" in refused(lambda matrix=matrix: learner.teach(matrix, NAMES[:2]))
-    for wrong in (good[:-1], np.ones((2, WIDTH)), ["a"] * WIDTH, {"f": 1.0}, "text", None, good + 1j):
-        refused(lambda wrong=wrong: learner.decide(wrong))
+        sentence = refused(partial(learner.decide, x))
+        assert str(place) in sentence, sentence
+        assert "row 1" in refused(partial(learner.decide_many, matrix))
+        assert "row 1" in refused(partial(learner.teach, matrix, NAMES[:2]))
+    wrong: list[Any] = [good[:-1], np.ones((2, WIDTH)), ["a"] * WIDTH, {"f": 1.0}, "text", None, good + 1j]
+    for x in wrong:
+        refused(partial(learner.decide, x))
     assert state(learner) == before
 
 
@@ -371,7 +373,7 @@ def check_documentation(factory: Factory) -> None:
     if made is Learner:
         return
     signature = inspect.signature(made)
-    for name, default in {**learner.rule.defaults}.items():
+    for name, default in learner.rule.defaults.items():
         assert signature.parameters[name].default == default, name
     for name in signature.parameters:
         assert f"    {name}: " in (made.__doc__ or ""), name
@@ -419,7 +421,7 @@ def check_run_is_steps(factory: Factory) -> None:
 def check_new_class(factory: Factory) -> None:
     """A class added at run time can be learnt and taught; decisions made before it are still learnt."""
     learner = trained(factory)
-    X, y = rows(40, seed=17)
+    X, _ = rows(40, seed=17)
     early = learner.decide(X[0])
     scores = learner.scores(X[0])
     try:

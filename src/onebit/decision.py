@@ -93,7 +93,12 @@ def _x_to_json(x: Kept) -> dict[str, Any]:
     if isinstance(x, dict):
         return {"names": x}
     if isinstance(x, SparseRow):
-        return {"size": x.size, "columns": x.columns.tolist(), "values": x.values.tolist(), "dtype": str(x.values.dtype)}
+        return {
+            "size": x.size,
+            "columns": x.columns.tolist(),
+            "values": x.values.tolist(),
+            "dtype": str(x.values.dtype),
+        }
     return {"values": x.tolist(), "dtype": str(x.dtype)}
 
 

@@ -42,9 +42,7 @@ Kept = NDArray[Any] | SparseRow | dict[str, float] | str  # what a decision keep
 class Features:
     """How a learner reads x: which form it takes, how many features there are, and what they are called."""
 
-    def __init__(
-        self, size: int | None, space: str | None, dtype: str, text: bool, hash_bits: int | None
-    ) -> None:
+    def __init__(self, size: int | None, space: str | None, dtype: str, text: bool, hash_bits: int | None) -> None:
         if dtype not in ("float32", "float64"):
             raise OnebitError(f"dtype is {dtype!r}, but must be float32 or float64")
         if space not in (None, "dense", "sparse"):
@@ -260,7 +258,7 @@ def checked_csr(
                 f"row {row} has column index {columns[place + 1]} after {columns[place]}, but indices must rise within a "
                 "row; scipy's sort_indices() and sum_duplicates() do that"
             )
-        wrong = np.flatnonzero(~np.isfinite(values)) if values.dtype.kind == "f" else []
+        wrong = np.flatnonzero(~np.isfinite(values))
         if len(wrong):
             row = int(np.searchsorted(starts, wrong[0], side="right")) - 1
             raise OnebitError(
@@ -304,7 +302,7 @@ def _width(x: Any) -> int:
 
 
 def _numbers(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
-    """x as an array of this dtype; what is not made of numbers is refused."""
+    """X as an array of this dtype; what is not made of numbers is refused."""
     try:
         given = np.asarray(x)
     except ValueError as error:
@@ -315,7 +313,7 @@ def _numbers(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
 
 
 def _cast(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
-    """x in another dtype; numbers too large for it become infinite, which is refused later on."""
+    """X in another dtype; numbers too large for it become infinite, which is refused later on."""
     try:
         return x.astype(dtype, order="C", copy=copy)
     except RuntimeWarning:  # only where the user has made errors of warnings

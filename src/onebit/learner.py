@@ -13,8 +13,9 @@ from __future__ import annotations
 import inspect
 import threading
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -397,8 +398,7 @@ class Learner:
             return kept
         cuts = rows.starts
         return [
-            SparseRow(rows.columns[a:b].copy(), rows.values[a:b].copy(), features.columns)
-            for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+            SparseRow(rows.columns[a:b].copy(), rows.values[a:b].copy(), features.columns) for a, b in pairwise(cuts)
         ]
 
     def _rows(self, kept: Sequence[Kept], grow: bool = False) -> Rows:
@@ -418,7 +418,7 @@ class Learner:
             self._space = self._space.grown(self._space.room[0], max(needed, 2 * self._space.room[1]))
 
     def _refuse_unfitting(self, rows: Rows) -> None:
-        """The last guard before compiled code, which checks no bounds. (Sparse rows were checked when they were read.)"""
+        """The last guard before compiled code, which checks no bounds; sparse rows were checked when they were read."""
         if isinstance(rows, DenseRows) and rows.values.shape[1] != self._space.room[1]:
             raise OnebitError(f"the rows have {rows.values.shape[1]} features, but this learner takes {self.features}")
 
@@ -441,9 +441,7 @@ class Learner:
         limit = self.rule.largest_norm
         # A hair of room, since the norm of a row scaled to the limit is rounded.
         self._largest_norm = float("inf") if limit is None else limit(self._params) * (1.0 + 1e-5) + self.bias
-        self._manner = (engine.REVEALED if self.needs_labels else 0) | (
-            engine.KEEP_NORM if self.rule.keeps_norm else 0
-        )
+        self._manner = (engine.REVEALED if self.needs_labels else 0) | (engine.KEEP_NORM if self.rule.keeps_norm else 0)
         self._loop = loop_for(self.rule, self._space)
 
     def _walk(
@@ -572,14 +570,14 @@ def _sums(squares: NDArray[np.float64], rows: Rows) -> NDArray[np.float64]:
     """The squared length of every sparse row."""
     assert isinstance(rows, SparseRows)
     owners = np.repeat(np.arange(len(rows.starts) - 1), np.diff(rows.starts))
-    return np.bincount(owners, weights=squares, minlength=len(rows.starts) - 1)
+    return np.bincount(owners, weights=squares, minlength=len(rows.starts) - 1).astype(np.float64)
 
 
 @cache
-def learner_class(rule: Rule) -> type[Learner]:
+def learner_class(rule: Rule) -> Callable[..., Learner]:
     """The learner class of a rule: `onebit.Banditron` is `learner_class(rule_named("banditron"))`."""
 
-    def __init__(self: Learner, classes: int | Iterable[ClassName], **options: Any) -> None:
+    def initialise(self: Learner, classes: int | Iterable[ClassName], **options: Any) -> None:
         Learner.__init__(self, rule, classes, **options)
 
     own = {
@@ -588,16 +586,15 @@ def learner_class(rule: Rule) -> type[Learner]:
     }
     listed = "\n".join(f"    {name}: {meaning}" for name, meaning in {**Learner.common, **own}.items())
     documentation = f"{rule.documentation}\n\nParameters\n\n{listed}\n"
-    made = type(rule.title, (Learner,), {"__init__": __init__, "__doc__": documentation, "__module__": "onebit"})
+    made = type(rule.title, (Learner,), {"__init__": initialise, "__doc__": documentation, "__module__": "onebit"})
     common = list(inspect.signature(Learner.__init__).parameters.values())[2:-1]
     extra = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=rule.defaults[name])
-        for name in rule.parameters
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=rule.defaults[name]) for name in rule.parameters
     ]
     made.__signature__ = inspect.Signature([*common, *extra])  # type: ignore[attr-defined]
     return made
 
 
-def learner_classes() -> dict[str, type[Learner]]:
+def learner_classes() -> dict[str, Callable[..., Learner]]:
     """Every learner class that onebit comes with, by its Python name."""
     return {rule.title: learner_class(rule) for rule in registry().values()}

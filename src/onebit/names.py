@@ -21,7 +21,7 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
         ...
     onebit.errors.OnebitError: there is 1 class ('no'), but a choice needs at least 2
     """
-    if isinstance(classes, bool) or isinstance(classes, str):
+    if isinstance(classes, bool | str):
         raise OnebitError(f"classes is {classes!r}, but must be the names of the classes, or their number")
     if isinstance(classes, int | np.integer):
         names: list[object] = list(range(int(classes)))
@@ -29,7 +29,9 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
         try:
             names = [one.item() if isinstance(one, np.generic) else one for one in classes]
         except TypeError:
-            raise OnebitError(f"classes is {classes!r}, but must be the names of the classes, or their number") from None
+            raise OnebitError(
+                f"classes is {classes!r}, but must be the names of the classes, or their number"
+            ) from None
     checked: dict[ClassName, None] = {}
     for name in names:
         if isinstance(name, bool) or not isinstance(name, str | int):

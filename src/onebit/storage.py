@@ -147,7 +147,7 @@ def unpack(manifest: dict[str, Any], arrays: Arrays, rule: Rule | None = None) -
     for name, value in manifest["ledger"].items():
         setattr(ledger, name, value)
     ledger.above = set(arrays["learnt_numbers"].tolist())
-    ledger.strings = {name: moment for name, moment in _from_text(arrays["learnt_strings"])}
+    ledger.strings = dict(_from_text(arrays["learnt_strings"]))
     features = learner._features
     features.named, features.space = read["named"], read["space"]
     if "vocabulary" in arrays:

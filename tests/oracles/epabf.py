@@ -178,7 +178,7 @@ class Oracle:
             return beta / n - pull
 
         # At this beta no constraint is missing anything, at 0 no constraint has been served yet.
-        highest = max(0.0, max(g[r] / a for r in others))
+        highest = max(0.0, *(g[r] / a for r in others))
         if with_y:
             highest = max(highest, g[y] / (a - 1.0))
         beta = bisect_increasing(balance, 0.0, highest)

@@ -119,6 +119,19 @@ def step(
     return learnt(bench, scores, norm, Choice(label, greedy, weight, 0.0, 0.0), told)
 
 
+def taught(bench: Bench, scores: Vector, norm: float, label: int) -> Step:
+    """The step of the same family when the label is known."""
+    teach = bench.rule.teach
+    assert teach is not None
+    coefficients = np.full(bench.heads, np.nan)
+    with np.errstate(over="ignore"):
+        scale = teach(
+            bench.params, bench.memory.copy(), scores, norm, label, draws_of(0), bench.scratch(), coefficients
+        )
+    assert np.isfinite(coefficients).all(), "a step fills all coefficients with numbers"
+    return Step(float(scale), coefficients)
+
+
 def told_of(played: int, truth: int) -> int:
     """What a bandit rule is told."""
     return truth if played == truth else WRONG
@@ -134,7 +147,9 @@ def expected(bench: Bench, scores: Vector, norm: float, greedy: int, truth: int,
     """The mean of the step over everything that might have been played."""
     mean = np.zeros(bench.heads)
     for label, chance in enumerated(bench.classes, greedy, exploration):
-        mean += chance * step(bench, scores, norm, label, told_of(label, truth), greedy, chance).coefficients
+        taken = step(bench, scores, norm, label, told_of(label, truth), greedy, chance)
+        assert taken.scale == 1.0
+        mean += chance * taken.coefficients
     return mean
 
 

@@ -116,8 +116,8 @@ def test_updates_are_bounded_on_strongly_separable_data(choose: str, classes: in
 def test_expected_mistakes_on_strongly_separable_data(classes: int) -> None:
     """Mean mistakes of 12 runs plus six standard errors <= (K-1) floor(4 R^2/g^2).
 
-    Error rate: the bound is four to ten times the mean measured here, which varies by a tenth from one dozen runs to the
-    next, so that a correct rule would fail on fresh seeds less often than once in a million.
+    Error rate: the bound is four to ten times the mean measured here, which varies by a tenth from dozen to
+    dozen, so that a correct rule would fail on fresh seeds less often than once in a million.
     """
     mistakes, bounds = [], []
     for seed in range(12):

@@ -15,12 +15,12 @@ from .steps import (
     bench_of,
     chances,
     decision,
-    draws_of,
     enumerated,
     expected,
     expected_square,
     shuffled,
     step,
+    taught,
     told_of,
     unit,
     walk,
@@ -109,16 +109,13 @@ def test_late_feedback_needs_no_scores(given_round: tuple[int, int, int], data: 
 @given(data=st.data(), classes=class_counts)
 def test_teaching_takes_the_perceptron_step(data: st.DataObject, classes: int) -> None:
     """With the label known the step is the one that `learn` takes in expectation."""
-    scores = np.array(data.draw(st.lists(st.floats(-5, 5), min_size=classes, max_size=classes, unique=True)))
+    apart = st.lists(st.integers(-50, 50), min_size=classes, max_size=classes, unique=True)
+    scores = np.array(data.draw(apart)) / 8.0
     label = data.draw(st.integers(0, classes - 1))
     bench = bench_of(BANDITRON, classes)
-    coefficients = np.full(classes, np.nan)
-    teach = BANDITRON.teach
-    assert teach is not None
-    with np.errstate(over="ignore"):
-        teach(bench.params, bench.memory, scores, 1.0, label, draws_of(0), bench.scratch(), coefficients)
-        greedy = decision(bench, scores, 1.0).greedy
-    assert np.array_equal(coefficients, unit(classes, label) - unit(classes, greedy))
+    lesson = taught(bench, scores, 1.0, label)
+    assert lesson.scale == 1.0
+    assert np.array_equal(lesson.coefficients, unit(classes, label) - unit(classes, int(scores.argmax())))
 
 
 @pytest.mark.parametrize("rule", [BANDITRON, PERCEPTRON], ids=["banditron", "perceptron"])

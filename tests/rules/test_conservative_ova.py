@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onebit.errors import OnebitError
 from onebit.rules.conservative_ova import RULE
 
-from .steps import WRONG, Labels, Matrix, Vector, Walk, bench_of, chances, shuffled, step, walk
+from .steps import WRONG, Labels, Matrix, Vector, Walk, bench_of, chances, shuffled, step, taught, walk
 
 VARIANTS = ("PA", "PA-I", "PA-II")
 quarters = st.integers(-12, 12).map(lambda number: number / 4.0)  # sums of these are exact, so that ties are ties
@@ -200,6 +201,39 @@ def test_columns_determined_by_a_wrong_answer(classes: int, wrong: str) -> None:
         else:
             assert np.array_equal(np.flatnonzero(coefficients), concerned)
             assert np.array_equal(coefficients, -all_pairs(classes)[played])
+
+
+@settings(derandomize=True, max_examples=80, deadline=None)
+@given(matrix=st.one_of(matrices, st.integers(2, 5).map(all_pairs)), data=st.data())
+def test_teaching_is_the_step_of_a_right_answer(matrix: Matrix, data: st.DataObject) -> None:
+    """With the label known, every column that it speaks of is determined."""
+    classes, columns = matrix.shape
+    label = data.draw(st.integers(0, classes - 1))
+    scores = np.array(data.draw(st.lists(quarters, min_size=columns, max_size=columns)))
+    bench = bench_of(RULE, classes, coding=matrix.tolist())
+    lesson = taught(bench, scores, 2.0, label)
+    assert lesson.scale == 1.0
+    assert np.array_equal(lesson.coefficients, step(bench, scores, 2.0, label, label).coefficients)
+
+
+@pytest.mark.parametrize(
+    "coding",
+    [
+        [[1.0, -1.0], [-1.0, 1.0]],  # two rows for three classes
+        [[1.0, 0.0], [-1.0, 0.0], [1.0, 1.0], [0.0, 0.0]],  # four rows
+        [[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]],  # a column that tells nothing apart
+        [[1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]],  # two equal rows
+        [[2.0, 1.0], [0.0, 1.0], [1.0, 0.0]],  # a 2
+        [[], [], []],  # no column
+        [1.0, -1.0, 0.0],  # no matrix
+        "all-triples",
+        None,
+    ],
+)
+def test_codings_that_cannot_work_are_refused(coding: object) -> None:
+    """With a sentence, before anything is learnt."""
+    with pytest.raises(OnebitError):
+        bench_of(RULE, 3, coding=coding)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -16,7 +16,7 @@ import pytest
 
 from onebit.rules import bpa, epabf, exact_pa
 
-from .steps import WRONG, Mask, Matrix, Vector, bench_of, chances, decision, draws_of, shuffled, step, unit
+from .steps import WRONG, Mask, Matrix, Vector, bench_of, chances, decision, shuffled, step, taught, unit
 
 RULE = epabf.RULE
 VARIANTS = ("PA", "PA-I", "PA-II")
@@ -488,28 +488,13 @@ def at_one(variant: str, many: int, seed: int) -> Iterator[Problem]:
 
 
 def test_at_a_equal_to_one_epabf_is_exact_pa() -> None:
-    """Printed and others give the full-information step of section 2, and so does teaching, for EPABF itself."""
+    """Printed and others give the full-information step of section 2, for EPABF itself."""
     moved = 0
     for problem in at_one("PA", 300, seed=15):
         reference = bench_of(exact_pa.RULE, problem.classes, variant="PA")
         exact = step(reference, problem.scores, problem.norm, problem.label, problem.label).coefficients
         for update in ("printed", "others"):
             assert same(problem.taken(update), exact)
-        bench = bench_of(RULE, problem.classes, variant="PA")
-        taught = np.full(problem.classes, np.nan)
-        teach = RULE.teach
-        assert teach is not None
-        teach(
-            bench.params,
-            bench.memory,
-            problem.scores,
-            problem.norm,
-            problem.label,
-            draws_of(0),
-            bench.scratch(),
-            taught,
-        )
-        assert same(taught, exact)
         moved += bool(exact.any())
     assert moved > 100
 
@@ -526,6 +511,19 @@ def test_at_a_equal_to_one_printed_is_the_minimiser_without_r_equal_y(variant: s
             met += bool(others.any())
             assert same(problem.taken("printed"), others)
     assert met > 80
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_teaching_is_the_minimiser_at_a_equal_to_one(variant: str) -> None:
+    """With the label known nothing is divided by, whatever the reading."""
+    for problem in at_one(variant, 100, seed=19):
+        for update in ("printed", "stated", "others"):
+            bench = bench_of(
+                RULE, problem.classes, variant=variant, aggressiveness=problem.price, update=update, exploration=0.3
+            )
+            lesson = taught(bench, problem.scores, problem.norm, problem.label)
+            assert lesson.scale == 1.0
+            assert problem.certificate(lesson.coefficients, own=False) <= 1e-12
 
 
 @pytest.mark.parametrize("update", ["printed", "stated", "others"])

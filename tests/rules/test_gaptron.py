@@ -20,7 +20,7 @@ import pytest
 from onebit.contract.rule import NORM
 from onebit.rules.gaptron import RULE
 
-from .steps import WRONG, Bench, Vector, bench_of, chances, decision, learnt, shuffled, told_of, unit, walk
+from .steps import WRONG, Bench, Vector, bench_of, chances, decision, learnt, shuffled, taught, told_of, unit, walk
 
 LOSSES = ("logistic", "hinge", "smooth")
 
@@ -119,6 +119,21 @@ def test_late_feedback_keeps_the_greedy_label_and_its_lead() -> None:
     clear, close = np.array([0.9, 0.0, -0.5]), np.array([0.1, 0.0, -0.5])
     assert not learnt(bench, close, 1.0, decision(bench, clear, 1.0), 0).coefficients.any()
     assert learnt(bench, clear, 1.0, decision(bench, close, 1.0), 0).coefficients.tolist() == [1.0, -1.0, 0.0]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_teaching_is_the_full_information_step(loss: str) -> None:
+    """Also for a bandit learner: the gradient itself, divided by nothing, and kept in the ball."""
+    generator = np.random.default_rng(9)
+    bench = bench_of(RULE, 4, loss=loss, rate=0.2, exploration=0.1)
+    balled = bench_of(RULE, 4, loss=loss, rate=0.2, exploration=0.1, radius=1e-3)
+    for _ in range(40):
+        scores, truth = generator.normal(size=4), int(generator.integers(4))
+        lesson = taught(bench, scores, 1.0, truth)
+        assert lesson.scale == 1.0
+        assert np.allclose(lesson.coefficients, -0.2 * gradient(loss, scores, truth), rtol=1e-12, atol=1e-15)
+    first = taught(balled, np.zeros(4), 1.0, 2).coefficients  # from W = 0, so that this is W
+    assert np.sqrt(first @ first) == pytest.approx(1e-3, rel=1e-12)
 
 
 # ---- what is played

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onebit.contract.rule import LEARNT
 from onebit.rules.offset_tree import RULE
 
-from .steps import WRONG, Vector, bench_of, chances, decision, enumerated, learnt, step, surprise
+from .steps import WRONG, Vector, bench_of, chances, decision, enumerated, learnt, step, surprise, taught
 
 VARIANTS = ("PA", "PA-I", "PA-II")
 Path = dict[int, float]  # node -> +1 or -1, the side on which the class lies
@@ -181,6 +181,22 @@ def test_two_classes_are_one_passive_aggressive_learner(variant: str, stop: str)
         assert taken[0] == pytest.approx(binary(variant, 0.4, score, sides[truth], norm), rel=1e-12, abs=1e-15)
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+@settings(derandomize=True, max_examples=40, deadline=None)
+@given(scores=st.lists(st.floats(-3, 3), min_size=1, max_size=9), data=st.data())
+def test_teaching_trains_the_path_of_the_label(variant: str, scores: list[float], data: st.DataObject) -> None:
+    """Every node above the label steps to its side, with unit weight, in both kinds of tree."""
+    vector, classes = np.array(scores), len(scores) + 1
+    label = data.draw(st.integers(0, classes - 1))
+    by_hand = np.zeros(classes - 1)
+    for node, side in path_of(label, classes).items():
+        by_hand[node] = binary(variant, 0.4, scores[node], side, 1.3)
+    for kind in ("realizable", "general"):
+        lesson = taught(bench_of(RULE, classes, variant=variant, aggressiveness=0.4, kind=kind), vector, 1.3, label)
+        assert lesson.scale == 1.0
+        assert np.allclose(lesson.coefficients, by_hand, rtol=1e-12, atol=1e-15)
+
+
 # ---- exploration
 
 
@@ -255,9 +271,10 @@ def test_costing_accepts_by_the_weight(greedy_played: bool) -> None:
     for node, side in path_of(label, classes).items():
         unit_step[node] = side
     for identity in range(4000):
-        taken = learnt(bench, np.zeros(classes - 1), 1.0, choice, label, identity).coefficients
-        if taken.any():
-            assert np.allclose(taken, unit_step, rtol=1e-15)
+        taken = learnt(bench, np.zeros(classes - 1), 1.0, choice, label, identity)
+        assert taken.scale == 1.0
+        if taken.coefficients.any():
+            assert np.allclose(taken.coefficients, unit_step, rtol=1e-15)
             accepted += 1
     chance = (exploration / classes) / weights[label]
     assert surprise(np.array([accepted, 4000 - accepted]), np.array([chance, 1.0 - chance])) > 1e-6

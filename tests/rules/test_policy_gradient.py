@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from onebit.contract.draws import LEARNING
 from onebit.contract.rule import LEARNT, OWN
+from onebit.errors import OnebitError
 from onebit.rules.policy_gradient import RULE
 
 from .steps import (
@@ -24,6 +25,7 @@ from .steps import (
     draws_of,
     shuffled,
     step,
+    taught,
     told_of,
     unit,
     walk,
@@ -98,6 +100,19 @@ def test_a_baseline_leaves_the_expectation_alone(scores: list[float], answers: i
     assert not other.any()
 
 
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(scores=scores_of_classes, answers=st.integers(0, 9), right=st.booleans(), data=st.data())
+def test_a_single_step(scores: list[float], answers: int, right: bool, data: st.DataObject) -> None:
+    """The step is rate (r - base) ([i = a] - pi_i), where base is 0 before the first answer and their mean after it."""
+    vector, classes = np.array(scores), len(scores)
+    label = data.draw(st.integers(0, classes - 1))
+    base = math.ceil(answers / 3) / answers if answers else 0.0
+    weight = float(softmax(vector)[label])
+    taken = step(experienced(True, answers, classes), vector, 1.0, label, label if right else WRONG, weight=weight)
+    by_hand = 0.7 * (float(right) - base) * (unit(classes, label) - softmax(vector))
+    assert np.allclose(taken.coefficients, by_hand, rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize("answers", [1, 2, 7, 30])
 def test_the_baseline_is_the_mean_of_the_answers(answers: int) -> None:
     """Kept in memory whether it is used or not."""
@@ -154,20 +169,25 @@ def test_decay_shrinks_all_weights_in_every_round() -> None:
     assert step(bench_of(RULE, 3), np.zeros(3), 1.0, 1, 1, weight=1 / 3).scale == 1.0
 
 
+def test_a_decay_that_would_turn_the_weights_around_is_refused() -> None:
+    """Rate times decay stays below one."""
+    with pytest.raises(OnebitError, match="below 1"):
+        bench_of(RULE, 3, rate=0.5, decay=2.0)
+    assert step(bench_of(RULE, 3, rate=0.5, decay=1.9), np.zeros(3), 1.0, 1, 1, weight=1 / 3).scale > 0.0
+
+
 def test_teaching_follows_the_gradient_of_the_log_probability() -> None:
     """rate (e_y - pi), by central differences of log pi_y."""
-    bench = bench_of(RULE, 4, rate=0.3)
+    bench = bench_of(RULE, 4, rate=0.3, decay=0.1)
     scores, nudge = np.array([0.2, -1.0, 0.7, 0.0]), 1e-6
     slopes = [
         (math.log(softmax(scores + nudge * unit(4, row))[2]) - math.log(softmax(scores - nudge * unit(4, row))[2]))
         / (2.0 * nudge)
         for row in range(4)
     ]
-    taught = np.full(4, np.nan)
-    teach = RULE.teach
-    assert teach is not None
-    teach(bench.params, bench.memory, scores, 1.0, 2, draws_of(0), bench.scratch(), taught)
-    assert np.allclose(taught, 0.3 * np.array(slopes), rtol=0, atol=1e-8)
+    lesson = taught(bench, scores, 1.0, 2)
+    assert lesson.scale == pytest.approx(1.0 - 0.3 * 0.1, rel=1e-15)
+    assert np.allclose(lesson.coefficients, 0.3 * np.array(slopes), rtol=0, atol=1e-8)
 
 
 def test_renaming_the_classes_renames_the_step() -> None:

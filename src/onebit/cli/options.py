@@ -15,7 +15,9 @@ from onebit.experiments.run import Progress
 def add_run_options(command: argparse.ArgumentParser) -> None:
     """The options of every command that runs streams."""
     command.add_argument("--rounds", type=positive, help="rounds of each run (default: 100,000, or the rows of a file)")
-    command.add_argument("--seed", type=whole, default=0, help="seed of the first run; the next has the next (default 0)")
+    command.add_argument(
+        "--seed", type=whole, default=0, help="seed of the first run; the next has the next (default 0)"
+    )
     command.add_argument("--shuffle", action="store_true", help="take the rows of a file in an order of each run's own")
     command.add_argument("--json", action="store_true", help="print the result as JSON")
     command.add_argument("--quiet", action="store_true", help="show no progress")
@@ -72,7 +74,8 @@ def _value(text: str) -> Any:
 def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Progress]:
     """A progress bar on stderr, gone when it is done; nothing where stderr is no terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
     if quiet or not console.is_terminal:

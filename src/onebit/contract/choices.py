@@ -13,7 +13,7 @@ from onebit.contract.rule import Vector
 
 
 def fill(vector: Vector, count: int, value: float) -> None:
-    """Set the first `count` entries. (A slice would say the same and cost Numba 50 ms each time it is compiled.)"""
+    """Set the first `count` entries; a slice says the same and costs Numba 50 ms each time it is compiled."""
     for place in range(count):
         vector[place] = value
 

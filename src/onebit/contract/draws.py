@@ -33,7 +33,7 @@ class Draws(NamedTuple):
     """Where a rule's random numbers come from: the learner's key, the decision's id, and the stream."""
 
     key: np.uint64
-    id: np.uint64
+    id: np.uint64 | int
     stream: int
 
 

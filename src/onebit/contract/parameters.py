@@ -35,7 +35,7 @@ class Real:
         if value is None and self.optional:
             return math.nan
         low, high = (float(part) for part in self.interval[1:-1].split(","))
-        if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise OnebitError(f"{name} is {value!r}, but must be a number in {self.interval}")
         number = float(value)
         above = number > low or (number == low and self.interval[0] == "[")

@@ -122,4 +122,6 @@ class Rule:
         return params, np.concatenate([np.zeros(OWN), np.asarray(memory, dtype=np.float64)])
 
 
-known: dict[type[Any], Rule] = {}  # every rule created in this process, by its record: the engine dispatches on that type
+known: dict[
+    type[Any], Rule
+] = {}  # every rule created in this process, by its record: the engine dispatches on that type

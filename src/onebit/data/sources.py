@@ -115,7 +115,9 @@ def source_of(
         return Source(str(X), False, rounds or ROUNDS, draw, generator.note)
     path = Path(X)
     if path.suffix != ".npz":
-        raise OnebitError(f"there is no data {str(X)!r}; {nearest(str(X), GENERATORS)}, or give the path of an .npz file")
+        raise OnebitError(
+            f"there is no data {str(X)!r}; {nearest(str(X), GENERATORS)}, or give the path of an .npz file"
+        )
     data = read_npz(path)
     return Source(str(X), True, rounds or data.rows, lambda total, seed: data)
 

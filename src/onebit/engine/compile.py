@@ -79,6 +79,7 @@ def is_compiled(rule: Rule, space: Any) -> bool:
 
 def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     import numba
+    from numba.core import config
 
     folder = cache_folder(rule, space, loop)
     if folder is None or not any(folder.rglob("*.nbc")):
@@ -88,12 +89,12 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     if folder is None:
         dispatcher = numba.njit(**OPTIONS)(loop)
     else:
-        elsewhere = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(folder)  # read by Numba when the function is decorated, and only then
+        elsewhere = config.CACHE_DIR
+        config.CACHE_DIR = str(folder)  # read by Numba when the function is decorated, and only then
         try:
             dispatcher = numba.njit(cache=True, **OPTIONS)(loop)
         finally:
-            numba.config.CACHE_DIR = elsewhere
+            config.CACHE_DIR = elsewhere
     signature = tuple(numba.typeof(argument) for argument in _prototype(rule, space, loop))
     dispatcher.compile(signature)
     return dispatcher.overloads[signature].entry_point  # type: ignore[no-any-return]

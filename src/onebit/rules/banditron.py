@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from onebit.contract.choices import fill, explored_label, explored_weight, greedy_label, share_explored
+from onebit.contract.choices import explored_label, explored_weight, fill, greedy_label, share_explored
 from onebit.contract.draws import Draws
 from onebit.contract.parameters import Real
 from onebit.contract.rule import Choice, Matrix, Rule, Vector

@@ -160,9 +160,7 @@ def decide(params: ConservativeOVA, memory: Vector, scores: Vector, norm: float,
     return Choice(greedy, greedy, 1.0, 0.0, 0.0)
 
 
-def sign_when_right(
-    params: ConservativeOVA, memory: Vector, label: int, column: int, first: int, second: int
-) -> float:
+def sign_when_right(params: ConservativeOVA, memory: Vector, label: int, column: int, first: int, second: int) -> float:
     """M(label, column): where this class wants the column; (first, second) is the pair of the column."""
     if params.coding == Coding.ONE_VS_ALL:
         return 1.0 if column == label else -1.0
@@ -173,9 +171,7 @@ def sign_when_right(
     return float(memory[OWN + label * params.columns + column])
 
 
-def sign_when_wrong(
-    params: ConservativeOVA, memory: Vector, label: int, column: int, first: int, second: int
-) -> float:
+def sign_when_wrong(params: ConservativeOVA, memory: Vector, label: int, column: int, first: int, second: int) -> float:
     """Where "not this class" wants the column: where all others want it (strict), or none wants it otherwise (lenient)."""
     if params.coding == Coding.ONE_VS_ALL:
         if column == label:

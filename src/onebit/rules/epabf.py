@@ -147,12 +147,11 @@ def mark_by_walking(
 ) -> None:
     """SCA and SCA-II: take classes in descending order of loss while the next one stays above the shift."""
     fill(marks, params.classes, 0.0)
-    support, total, own = 0, 0.0, False
+    total, own = 0.0, False
     for place in range(params.classes):
-        if losses[place] <= 0.0 or losses[place] + printed_shift(support, total, own, own_loss, a, damping) <= 0.0:
+        if losses[place] <= 0.0 or losses[place] + printed_shift(place, total, own, own_loss, a, damping) <= 0.0:
             return
         marks[int(labels[place])] = 1.0
-        support += 1
         total += losses[place]
         own = own or int(labels[place]) == label
 
@@ -207,9 +206,7 @@ def exact_step(
                 price = 2.0 * params.aggressiveness * excess
                 beta = rise(params, needs, count, norm, a, price * excess, price * own_need)
             elif params.variant == Variant.PA_I:
-                beta = min(
-                    rise(params, needs, count, norm, a, 0.0, excess * params.aggressiveness), own_need / excess
-                )
+                beta = min(rise(params, needs, count, norm, a, 0.0, excess * params.aggressiveness), own_need / excess)
             else:
                 beta = own_need / excess
     for place in range(count):

@@ -28,9 +28,9 @@ from enum import IntEnum
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import (
-    fill,
     explored_label,
     explored_weight,
+    fill,
     greedy_label,
     rival,
     share_explored,
@@ -233,9 +233,7 @@ def learn(
     return project(params, memory, scores, norm, coefficients)
 
 
-def probabilities(
-    params: Gaptron, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
-) -> None:
+def probabilities(params: Gaptron, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
     """The greedy label, shared by the tied, and the gap's exploration spread over all."""
     best = 0
     for label in range(1, params.classes):

@@ -22,7 +22,7 @@ import math
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
-from onebit.contract.choices import fill, explored_label, explored_weight
+from onebit.contract.choices import explored_label, explored_weight, fill
 from onebit.contract.draws import OWN, PLAY, Draws, uniform
 from onebit.contract.margins import Variant, binary_step
 from onebit.contract.parameters import OneOf, Real

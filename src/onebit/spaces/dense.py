@@ -47,14 +47,14 @@ class Dense(NamedTuple):
         """How many heads and features the weights have room for."""
         return self.weights.shape[0], self.weights.shape[1] - self.bias
 
-    def matrix(self) -> NDArray[Any]:
+    def matrix(self) -> Any:
         """The weights themselves, heads by features, the bias last."""
         return self.weights * self.weights.dtype.type(self.scale[0])
 
 
 def count(rows: DenseRows) -> int:
     """How many rows there are."""
-    return rows.values.shape[0]
+    return int(rows.values.shape[0])
 
 
 def score(space: Dense, rows: DenseRows, row: int, scores: Vector) -> float:
@@ -92,4 +92,4 @@ def absorb(space: Dense, rows: DenseRows, row: int, coefficients: Vector, scale:
 
 def heads(space: Dense) -> int:
     """How many weight vectors there are."""
-    return space.weights.shape[0]
+    return int(space.weights.shape[0])

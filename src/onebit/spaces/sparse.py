@@ -47,14 +47,14 @@ class Sparse(NamedTuple):
         """How many heads and features the weights have room for."""
         return self.weights.shape[1], self.weights.shape[0] - self.bias
 
-    def matrix(self) -> NDArray[Any]:
+    def matrix(self) -> Any:
         """The weights themselves, heads by features, the bias last."""
         return np.roll(self.weights.T, -self.bias, axis=1) * self.weights.dtype.type(self.scale[0])
 
 
 def count(rows: SparseRows) -> int:
     """How many rows there are."""
-    return rows.starts.shape[0] - 1
+    return int(rows.starts.shape[0]) - 1
 
 
 def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
@@ -97,4 +97,4 @@ def absorb(space: Sparse, rows: SparseRows, row: int, coefficients: Vector, scal
 
 def heads(space: Sparse) -> int:
     """How many weight vectors there are."""
-    return space.weights.shape[1]
+    return int(space.weights.shape[1])
