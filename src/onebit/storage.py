@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import sys
-import tempfile
+import uuid
 import warnings
 from pathlib import Path
 from typing import Any
@@ -175,16 +175,16 @@ def machine() -> dict[str, str]:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that a crash leaves the old one or the new one, never half of one."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with temporary.open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, path)
+            temporary.replace(path)
         except BaseException:
-            os.unlink(temporary)
+            temporary.unlink(missing_ok=True)
             raise
         if os.name == "posix":
             folder = os.open(path.parent, os.O_RDONLY)

@@ -1,0 +1,58 @@
+"""Writes the golden files of a release: `python -m tests.golden.write`. Run it once a release; never rewrite an older folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import onebit
+from onebit.learner import Learner
+from onebit.rules import registry
+
+HERE = Path(__file__).parent
+CLASSES = ["ant", "bee", "cat"]
+
+
+def rows() -> Any:
+    """Twelve rows that are exact in any precision, so that no machine reads them otherwise."""
+    return np.array([[(row * 7 + column * 3) % 8 - 3 for column in range(4)] for row in range(12)]) / 8.0
+
+
+def learners() -> dict[str, Learner]:
+    """One learner a rule, and one for each way of reading x, all having learnt a little."""
+    made = {name: Learner(name, CLASSES, seed=3, bias=True, **rule.examples[0]) for name, rule in registry().items()}
+    for number, x in enumerate(rows()):
+        for learner in made.values():
+            learner.learn(learner.decide(x), label=CLASSES[number % 3])
+    words = Learner("bpa", CLASSES, text=True, seed=4)
+    hashed = Learner("bpa", CLASSES, hash_bits=6, seed=4)
+    for number in range(6):
+        words.learn(words.decide(f"word{number % 4} and more"), right=number % 2 == 0)
+        hashed.learn(hashed.decide({f"f{number}": 1.0, "always": -0.5}, id=f"case {number}"), right=number % 2 == 0)
+    return {**made, "text": words, "hashed": hashed}
+
+
+def expected(learner: Learner) -> dict[str, Any]:
+    """What a loaded learner must say."""
+    examples: list[Any] = rows()[:3].tolist()
+    if learner._features.named:
+        examples = ["word1 more", "nothing known"] if learner._features.text else [{"always": 1.0}, {"f2": 2.0}]
+    decisions = [learner.decide(x, id=1000 + number) for number, x in enumerate(examples)]
+    return {
+        "learnt": learner.learnt,
+        "scores": [learner.scores(x).tolist() for x in examples],
+        "labels": [decision.label for decision in decisions],
+        "propensities": [decision.propensity for decision in decisions],
+    }
+
+
+if __name__ == "__main__":
+    folder = HERE / onebit.__version__
+    folder.mkdir()
+    for name, learner in learners().items():
+        learner.save(folder / f"{name}.onebit")
+    answers = {name: expected(learner) for name, learner in learners().items()}
+    (folder / "expected.json").write_text(json.dumps(answers, indent=1) + "\n")

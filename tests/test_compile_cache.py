@@ -1,0 +1,156 @@
+"""The cache of compiled loops: found again, never stale, untouched by what users do to rules of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import onebit
+
+OWN_RULE = '''
+"""A rule of a user's own: plays one fixed label."""
+from typing import Annotated, NamedTuple
+
+from onebit.contract.parameters import Real
+from onebit.contract.rule import Choice, Rule
+from helper import favourite
+
+class Fixed(NamedTuple):
+    classes: int
+    step: Annotated[float, Real("(0, 1]", "how far to move")] = 0.5
+
+def decide(params, memory, scores, norm, draws, work):
+    return Choice(favourite(params.classes), 0, 1.0, 0.0, 0.0)
+
+def learn(params, memory, scores, norm, choice, told, draws, work, coefficients):
+    for head in range(params.classes):
+        coefficients[head] = STEP
+    return 1.0
+
+def probabilities(params, memory, scores, norm, work, chances):
+    for label in range(params.classes):
+        chances[label] = 1.0 if label == favourite(params.classes) else 0.0
+
+STEP = 0.25
+RULE = Rule(name="fixed", paper="none", summary="plays one label", record=Fixed, decide=decide, learn=learn,
+            probabilities=probabilities)
+'''
+HELPER = "def favourite(classes):\n    return 1\n"
+PLAY = """
+import sys
+import onebit
+from own import RULE
+learner = onebit.Learner(RULE, classes=["a", "b", "c"])
+decision = learner.decide([1.0, 2.0])
+learner.learn(decision, right=False)
+print(decision.label, learner.weights[0, 0])
+"""
+BUILT_IN = """
+import onebit
+learner = onebit.Perceptron(classes=2)
+learner.learn(learner.decide([1.0]), label=1)
+print(learner.learnt)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "own.py").write_text(OWN_RULE)
+    (tmp_path / "helper.py").write_text(HELPER)
+    return tmp_path
+
+
+def start(program: str, folder: Path) -> subprocess.Popen[str]:
+    """A fresh process with a cache of its own."""
+    environment = {
+        **os.environ,
+        "ONEBIT_CACHE": str(folder / "cache"),
+        "PYTHONPATH": str(folder),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=folder,
+    )
+
+
+def outcome(process: subprocess.Popen[str]) -> tuple[str, bool]:
+    """What a process printed, and whether it said that it compiled."""
+    answer, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    return answer.strip(), "compiling" in said
+
+
+def test_a_second_process_compiles_nothing(project: Path) -> None:
+    assert outcome(start(PLAY, project)) == ("b 0.25", True)
+    assert outcome(start(PLAY, project)) == ("b 0.25", False)
+
+
+def test_an_edited_rule_helper_or_constant_is_never_stale(project: Path) -> None:
+    assert outcome(start(PLAY, project)) == ("b 0.25", True)
+    (project / "helper.py").write_text(HELPER.replace("return 1", "return 2"))
+    assert outcome(start(PLAY, project)) == ("c 0.25", True)
+    (project / "own.py").write_text(OWN_RULE.replace("STEP = 0.25", "STEP = 0.75"))
+    assert outcome(start(PLAY, project)) == ("c 0.75", True)
+    (project / "own.py").write_text(OWN_RULE.replace("coefficients[head] = STEP", "coefficients[head] = 2.0 * STEP"))
+    assert outcome(start(PLAY, project)) == ("c 0.5", True)
+
+
+def test_a_deleted_rule_does_no_harm_to_others(project: Path) -> None:
+    assert outcome(start(PLAY, project)) == ("b 0.25", True)
+    assert outcome(start(BUILT_IN, project)) == ("1", True)
+    (project / "own.py").unlink()
+    assert outcome(start(BUILT_IN, project)) == ("1", False)
+
+
+def test_processes_at_once_on_an_empty_cache(project: Path) -> None:
+    processes = [start(PLAY, project) for _ in range(3)]
+    assert [outcome(process)[0] for process in processes] == ["b 0.25"] * 3
+    assert outcome(start(PLAY, project)) == ("b 0.25", False)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(project: Path) -> None:
+    (project / "cache").write_text("a file where the folder should be")
+    assert outcome(start(PLAY, project)) == ("b 0.25", True)
+    assert outcome(start(PLAY, project)) == ("b 0.25", True)
+
+
+def test_a_rule_without_a_source_file_is_compiled_without_cache(project: Path) -> None:
+    program = "import types, sys\nmodule = types.ModuleType('own')\nsys.modules['own'] = module\n"
+    program += f"exec({OWN_RULE!r}, module.__dict__)\n" + PLAY
+    assert outcome(start(program, project)) == ("b 0.25", True)
+    assert outcome(start(program, project)) == ("b 0.25", True)
+
+
+def test_nothing_is_written_into_the_package(project: Path) -> None:
+    outcome(start(BUILT_IN, project))
+    assert list((project / "cache").rglob("*.nbi"))
+    assert not list(Path(onebit.__file__).parent.rglob("*.nbi"))
+    assert not list(Path(onebit.__file__).parent.rglob("*.nbc"))
+
+
+def test_a_read_only_package_works(project: Path) -> None:
+    """A copy of the package without any write permission, as an installation by another user is."""
+    copy = project / "onebit"
+    shutil.copytree(Path(onebit.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in [*copy.rglob("*"), copy]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        where = "import onebit; print(onebit.__file__)\n"
+        answer, compiled = outcome(start(where + BUILT_IN, project))
+        assert answer.split() == [str(copy / "__init__.py"), "1"]
+        assert compiled
+        assert not outcome(start(BUILT_IN, project))[1]
+        assert not list(copy.rglob("*.nb?"))
+    finally:
+        for path in [copy, *copy.rglob("*")]:
+            path.chmod(0o755)

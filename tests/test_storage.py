@@ -1,0 +1,180 @@
+"""Saving and loading: golden files of every release, damaged files, other machines, crashes while writing."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onebit
+from onebit import storage
+from onebit.checks import played, rows, state
+from onebit.learner import Learner
+from onebit.rules import registry
+from tests.golden.write import HERE, expected
+
+GOLDEN = [
+    (folder, name)
+    for folder in sorted(HERE.iterdir())
+    if folder.is_dir() and (folder / "expected.json").exists()
+    for name in json.loads((folder / "expected.json").read_text())
+]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    learner = Learner("bpa", ["no", "yes"], seed=1)
+    played(learner, *rows(30, classes=2))
+    learner.learn(learner.decide(rows(1)[0][0], id="späte Antwort"), right=True)
+    learner.save(tmp_path / "learner.onebit")
+    return tmp_path / "learner.onebit"
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(onebit.OnebitError) as caught:
+        onebit.load(path)
+    assert str(path) in str(caught.value)
+    return str(caught.value)
+
+
+def test_this_release_has_golden_files_of_every_rule() -> None:
+    assert {name for folder, name in GOLDEN if folder.name == onebit.__version__} >= set(registry())
+
+
+@pytest.mark.parametrize(("folder", "name"), GOLDEN, ids=[f"{folder.name}-{name}" for folder, name in GOLDEN])
+def test_golden_file(folder: Path, name: str) -> None:
+    """Loaded here or on any other machine, a golden learner scores as it did, to rounding, and can go on learning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # another machine is what golden files are for
+        learner = onebit.load(folder / f"{name}.onebit")
+    wanted: dict[str, Any] = json.loads((folder / "expected.json").read_text())[name]
+    found = expected(learner)
+    assert found["learnt"] == wanted["learnt"]
+    for one, other in zip(found["scores"], wanted["scores"], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found["propensities"], wanted["propensities"], rtol=1e-4)
+    assert found["labels"] == wanted["labels"]
+
+
+def test_file_is_arrays_and_a_manifest(saved: Path) -> None:
+    import safetensors
+
+    with safetensors.safe_open(saved, framework="numpy") as file:
+        manifest = json.loads(file.metadata()["onebit"])
+        assert {"weights", "scale", "memory"} <= set(file.keys())
+    for name in ("format", "version", "rule", "parameters", "classes", "seed", "machine", "checksum", "next"):
+        assert name in manifest
+    assert manifest["rule"] == "bpa"
+    assert manifest["version"] == onebit.__version__
+
+
+def test_every_altered_byte_is_refused(saved: Path) -> None:
+    content = saved.read_bytes()
+    for place in range(0, len(content), 13):
+        damaged = bytearray(content)
+        damaged[place] ^= 0x41
+        saved.write_bytes(bytes(damaged))
+        refusal(saved)
+
+
+def test_every_cut_is_refused(saved: Path) -> None:
+    content = saved.read_bytes()
+    for length in [0, 1, 7, 8, 9, len(content) // 3, len(content) - 100, len(content) - 1]:
+        saved.write_bytes(content[:length])
+        refusal(saved)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    import safetensors.numpy
+
+    assert "No such file" in refusal(tmp_path / "missing.onebit")
+    text = tmp_path / "text.onebit"
+    text.write_text("not a learner")
+    assert "not a learner" in refusal(text)
+    foreign = tmp_path / "foreign.onebit"
+    foreign.write_bytes(safetensors.numpy.save({"weights": np.zeros(3)}))
+    assert "no onebit manifest" in refusal(foreign)
+    refusal(tmp_path)
+
+
+def test_a_file_of_a_newer_format_is_refused(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "FORMAT", 2)
+    onebit.load(saved).save(saved)
+    monkeypatch.undo()
+    assert "newer onebit" in refusal(saved)
+
+
+def test_another_machine_warns_and_loads(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = storage.machine()
+    monkeypatch.setattr(storage, "machine", lambda: {**here, "cpu": "x86_64 another"})
+    with pytest.warns(UserWarning, match="equal to rounding"):
+        learner = onebit.load(saved)
+    assert learner.learnt == 31
+
+
+@pytest.mark.parametrize("identity", [3, "späte Antwort"])
+def test_what_was_learnt_is_known_after_loading(saved: Path, identity: int | str) -> None:
+    learner = onebit.load(saved)
+    decision = learner.decide(rows(1)[0][0], id=identity)
+    with pytest.raises(onebit.OnebitError, match="already"):
+        learner.learn(decision, right=True)
+
+
+def test_decisions_made_before_saving_are_learnt_after_loading(tmp_path: Path) -> None:
+    learner = Learner("epabf", 3, seed=2)
+    early = learner.decide([1.0, 0.5])
+    learner.save(tmp_path / "a.onebit")
+    loaded = onebit.load(tmp_path / "a.onebit")
+    learner.learn(early, right=False)
+    loaded.learn(early, right=False)
+    assert state(learner) == state(loaded)
+
+
+def test_a_learner_that_has_seen_nothing_is_saved_too(tmp_path: Path) -> None:
+    for options in ({}, {"text": True}, {"hash_bits": 5}, {"features": 3}, {"space": "sparse"}):
+        learner = Learner("bpa", 3, **options)  # type: ignore[arg-type]
+        learner.save(tmp_path / "new.onebit")
+        assert state(onebit.load(tmp_path / "new.onebit")) == state(learner)
+
+
+def test_names_and_hashing_survive(tmp_path: Path) -> None:
+    for options in ({}, {"hash_bits": 4}):
+        learner = Learner("bpa", 3, seed=5, **options)  # type: ignore[arg-type]
+        for number in range(20):
+            learner.learn(learner.decide({f"f{number % 7}": 1.0, "ß": 0.5}), right=number % 3 == 0)
+        learner.save(tmp_path / "named.onebit")
+        loaded = onebit.load(tmp_path / "named.onebit")
+        assert loaded.features == learner.features
+        for x in ({"f3": 1.0, "new": 2.0}, {"ß": 1.0}):
+            assert loaded.decide(x) == learner.decide(x)
+
+
+def test_a_failed_write_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = saved.read_bytes()
+    learner = onebit.load(saved)
+    learner.learn(learner.decide(rows(1)[0][0]), right=True)
+
+    def full_disk(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(onebit.OnebitError, match="No space left"):
+        learner.save(saved)
+    assert saved.read_bytes() == before
+    assert [path.name for path in saved.parent.iterdir()] == [saved.name]
+
+
+def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+    learner = Learner("bpa", 2)
+    with pytest.raises(onebit.OnebitError, match="cannot be written"):
+        learner.save(tmp_path / "missing" / "learner.onebit")
+
+
+def test_the_wrong_rule_is_refused(saved: Path) -> None:
+    with pytest.raises(onebit.OnebitError, match="learnt by the rule 'bpa'"):
+        onebit.load(saved, rule=registry()["banditron"])
