@@ -137,7 +137,7 @@ def test_decisions_made_before_saving_are_learnt_after_loading(tmp_path: Path) -
 
 def test_a_learner_that_has_seen_nothing_is_saved_too(tmp_path: Path) -> None:
     for options in ({}, {"text": True}, {"hash_bits": 5}, {"features": 3}, {"space": "sparse"}):
-        learner = Learner("bpa", 3, **options)  # type: ignore[arg-type]
+        learner = Learner("bpa", 3, **options)
         learner.save(tmp_path / "new.onebit")
         assert state(onebit.load(tmp_path / "new.onebit")) == state(learner)
 

@@ -175,7 +175,7 @@ class Learner:
             rows = self._rows([self._kept_of(decision)], grow=True)
             self._labels[0] = told
             self._fill_choice(self._choice[0], decision)
-            self._walk(rows, self._choice, engine.LEARN, labels=self._labels)
+            self._walk(rows, self._choice, self._learning, labels=self._labels)
             self._note(decision.id)
 
     def learn_many(
@@ -208,7 +208,7 @@ class Learner:
                 kept.append(self._kept_of(decision))
                 self._fill_choice(choices[place], decision)
             words = np.array([word_of(decision.id) for decision in decisions], dtype=np.uint64)
-            self._walk(self._rows(kept, grow=True), choices, engine.LEARN, labels=told, words=words)
+            self._walk(self._rows(kept, grow=True), choices, self._learning, labels=told, words=words)
             for decision in decisions:
                 self._note(decision.id)
 
@@ -244,7 +244,6 @@ class Learner:
                 self._buffers,
                 self._key,
                 np.uint64(self._taught),
-                self._manner,
                 largest_norm,
             )
             self._taught += ended
@@ -363,8 +362,8 @@ class Learner:
                 np.uint64(self._next),
                 start,
                 stop,
-                engine.DECIDE | engine.LEARN,
-                self._manner,
+                len(labels),
+                engine.DECIDE | self._learning,
                 self._largest_norm,
             )
             if ended < stop:
@@ -441,7 +440,7 @@ class Learner:
         limit = self.rule.largest_norm
         # A hair of room, since the norm of a row scaled to the limit is rounded.
         self._largest_norm = float("inf") if limit is None else limit(self._params) * (1.0 + 1e-5) + self.bias
-        self._manner = (engine.REVEALED if self.needs_labels else 0) | (engine.KEEP_NORM if self.rule.keeps_norm else 0)
+        self._learning = engine.LEARN | (engine.REVEALED if self.needs_labels else 0)
         self._loop = loop_for(self.rule, self._space)
 
     def _walk(
@@ -469,8 +468,8 @@ class Learner:
             _ZERO,
             0,
             count,
+            count,
             mode,
-            self._manner,
             self._largest_norm,
         )
         if ended < count:

@@ -41,7 +41,7 @@ from onebit.contract.draws import (
 from onebit.contract.rule import LEARNT, Rule
 from onebit.contract.sorting import sort_descending
 
-from .steps import Bench, Labels, Vector, chances, decision, draws_of, grid_counts, surprise
+from .steps import Bench, Labels, Vector, chances, decision, draws_of, grid_counts, surprise, walk
 
 ERROR_RATE = 1e-6
 WORD = 2**64
@@ -356,3 +356,29 @@ def test_a_decision_asked_twice_is_the_same_decision(name: str) -> None:
         first = [decision(bench, scores, 0.5, identity) for identity in range(300)]
         assert first == [decision(bench, scores, 0.5, identity) for identity in range(300)]
         assert (len({choice.label for choice in first}) == 1) == (chances(bench, scores, 0.5).max() == 1.0)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_an_empty_row_is_played_as_all_ties_are(name: str) -> None:
+    """x = 0 gives scores 0 and norm 0: no division by it, the same decision and probabilities as for any other norm."""
+    rule = rule_of(name)
+    for options in rule.examples:
+        params, memory = rule.settle(3, options)
+        bench = Bench(rule, params, memory)
+        scores = np.zeros(bench.heads)
+        assert np.array_equal(chances(bench, scores, 0.0), chances(bench, scores, 1.0))
+        assert all(decision(bench, scores, 0.0, number) == decision(bench, scores, 1.0, number) for number in range(50))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_two_classes_run(name: str) -> None:
+    """K = 2 on two opposite rows: nothing but numbers, both labels are tried, and the greedy label is learnt in 140 rounds."""
+    rule = rule_of(name)
+    labels = np.random.default_rng(0).integers(0, 2, size=240)
+    features = np.where(labels == 0, 1.0, -1.0)[:, None] * np.array([[0.6, -0.8]])
+    for options in rule.examples:
+        params, memory = rule.settle(2, options)
+        walked = walk(Bench(rule, params, memory), features, labels, seed=1)
+        assert np.isfinite(walked.weights).all()
+        assert set(walked.played.tolist()) == {0, 1}
+        assert (walked.greedy[140:] == labels[140:]).mean() > 0.9, (name, options)

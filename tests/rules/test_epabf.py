@@ -131,7 +131,7 @@ def problems(variant: str, many: int, seed: int, low: float, high: float, most: 
             variant,
             scores,
             float(10.0 ** generator.uniform(-1.0, 1.0)),
-            float(10.0 ** generator.uniform(-2.0, 1.0)),
+            float(10.0 ** (generator.integers(-8, 5) / 4)),  # few prices, so that few benches must be settled
             int(generator.integers(classes)),
             0.0 if high == 0.0 else 1.0 + float(np.exp(generator.uniform(np.log(low - 1.0), np.log(high - 1.0)))),
         )

@@ -18,11 +18,18 @@ def fill(vector: Vector, count: int, value: float) -> None:
         vector[place] = value
 
 
-def tied_from(scores: Vector, count: int) -> float:
-    """The lowest score that counts as maximal."""
+def highest(scores: Vector, count: int) -> float:
+    """The largest of the first `count` scores."""
     top = scores[0]
     for label in range(1, count):
-        top = max(top, scores[label])
+        if scores[label] > top:
+            top = scores[label]
+    return float(top)
+
+
+def tied_from(scores: Vector, count: int) -> float:
+    """The lowest score that counts as maximal."""
+    top = highest(scores, count)
     return float(top - 1e-12 * (1.0 + abs(top)))
 
 
@@ -80,9 +87,10 @@ def uniform_label(count: int, draws: Draws) -> int:
 def explored_label(greedy: int, count: int, exploration: float, draws: Draws) -> int:
     """The greedy label, or with probability `exploration` any label (the greedy one too), from one draw."""
     drawn = uniform(draws, PLAY)
-    if drawn < exploration:
-        return min(count - 1, int(count * drawn / exploration))
-    return greedy
+    if drawn >= exploration:
+        return greedy
+    label = int(count * drawn / exploration)
+    return label if label < count else count - 1
 
 
 def explored_weight(label: int, greedy: int, count: int, exploration: float) -> float:
@@ -101,9 +109,7 @@ def share_explored(scores: Vector, count: int, exploration: float, probabilities
 
 def softmax(scores: Vector, count: int, probabilities: Vector) -> None:
     """Write exp(score) over its sum, the maximum taken out first."""
-    top = scores[0]
-    for label in range(1, count):
-        top = max(top, scores[label])
+    top = highest(scores, count)
     total = 0.0
     for label in range(count):
         probabilities[label] = math.exp(scores[label] - top)

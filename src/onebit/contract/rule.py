@@ -82,7 +82,7 @@ class Rule:
     full: Callable[[Any], bool] | bool = False
     keeps_norm: bool = False
     largest_norm: Callable[[Any], float] | None = None
-    examples: tuple[Mapping[str, object], ...] = ({},)
+    examples: tuple[Mapping[str, Any], ...] = ({},)
 
     def __post_init__(self) -> None:
         known[self.record] = self

@@ -34,10 +34,9 @@ Loop = Callable[..., int]
 FAST = {"reassoc", "contract"}
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
-_GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach)
-_GENERIC_SPACE = (generic.score, generic.absorb, generic.heads)
-_GENERIC_ROWS = (generic.count,)
-_GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE, *_GENERIC_ROWS)  # dispatched on a type, so never looked into
+_GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow)
+_GENERIC_SPACE = (generic.score, generic.absorb)
+_GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
 
 _lock = threading.RLock()
 _loops: dict[tuple[Any, ...], Loop] = {}
@@ -120,7 +119,7 @@ def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
         rows = sparse.SparseRows(some[0], np.zeros(1, dtype=np.int32), integers)
     tally = Tally(integers, integers, np.zeros((2, 1), dtype=np.int64))
     if loop is lessons:
-        return record, space, rows, integers, np.zeros(1), floats, words[0], words[0], 0, 0.0
+        return record, space, rows, integers, np.zeros(1), floats, words[0], words[0], 0.0
     arrays = (record, space, rows, integers, integers, np.zeros(1), floats, floats, tally)
     return (*arrays, words[0], words, words[0], 0, 0, 0, 0, 0.0)
 
@@ -131,22 +130,24 @@ def _fields(record: type[Any]) -> dict[str, type]:
 
 
 def _rule_functions(rule: Rule, loop: Callable[..., int]) -> list[Callable[..., Any]]:
-    if loop is lessons and rule.teach is not None:
-        return [rule.teach]
-    own = [rule.decide, rule.learn, rule.probabilities]
-    return [*own, generic.play_and_learn] if loop is lessons else own
+    followed = generic.follow_norm if rule.keeps_norm else generic.follow_nothing
+    if loop is stream:
+        return [rule.decide, rule.learn, rule.probabilities, followed]
+    if rule.teach is not None:
+        return [rule.teach, followed]
+    return [rule.decide, rule.learn, generic.play_and_learn, followed]
 
 
 def _space_functions(space: type[Any]) -> list[Callable[..., Any]]:
     module = generic.SPACES[space]
-    return [module.score, module.absorb, module.heads, module.count, generic.squared_norm]
+    return [module.score, module.absorb]
 
 
 def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
     """Tell Numba about every plain function that this pair reaches, and once about the generic names."""
     from numba.extending import overload, register_jitable
 
-    parts: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    parts: dict[str, Any] = {"forceinline": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
     if not _announced:
         for function in _GENERIC:
             options = {**parts, "fastmath": FAST} if function in _GENERIC_SPACE else parts
@@ -165,10 +166,11 @@ def _resolver(function: Callable[..., Any]) -> Callable[..., Any]:
         record = getattr(arguments[0], "instance_class", None)
         if record is None:
             return None
-        if function in _GENERIC_RULE:
-            own = getattr(generic.rule_of(record), name)
-            return own or generic.play_and_learn
-        home = generic.SPACES.get(record) or generic.ROWS.get(record)
-        return getattr(home, name, None)
+        if function in _GENERIC_SPACE:
+            return getattr(generic.SPACES[record], name)  # type: ignore[no-any-return]
+        rule = generic.rule_of(record)
+        if function is generic.follow:
+            return generic.follow_norm if rule.keeps_norm else generic.follow_nothing
+        return getattr(rule, name) or generic.play_and_learn
 
     return resolve

@@ -10,13 +10,13 @@ from types import ModuleType
 from typing import Any
 
 from onebit.contract.draws import TAUGHT, Draws
-from onebit.contract.rule import Choice, Matrix, Rule, Vector, known
-from onebit.spaces import dense, scaled, sparse
+from onebit.contract.rule import LEARNT, NORM, Choice, Matrix, Rule, Vector, known
+from onebit.spaces import dense, sparse
+from onebit.spaces.scaled import squared_norm
+
+REFRESH = 4096  # so many feedbacks pass before ||W||^2 is summed afresh
 
 SPACES: dict[type[Any], ModuleType] = {dense.Dense: dense, sparse.Sparse: sparse}
-ROWS: dict[type[Any], ModuleType] = {dense.DenseRows: dense, sparse.SparseRows: sparse}
-
-squared_norm = scaled.squared_norm
 
 
 def rule_of(record: type[Any]) -> Rule:
@@ -64,6 +64,32 @@ def teach(
     return own(params, memory, scores, norm, label, draws, work, coefficients)
 
 
+def follow(
+    params: Any, space: Any, memory: Vector, scores: Vector, norm: float, coefficients: Vector, scale: float
+) -> None:
+    """What is kept beside the weights, after W <- scale * W + coefficients (x) x: ||W||^2, for rules that ask for it."""
+    own = follow_norm if rule_of(type(params)).keeps_norm else follow_nothing
+    own(params, space, memory, scores, norm, coefficients, scale)
+
+
+def follow_nothing(
+    params: Any, space: Any, memory: Vector, scores: Vector, norm: float, coefficients: Vector, scale: float
+) -> None:
+    """For the rules that do not ask."""
+
+
+def follow_norm(
+    params: Any, space: Any, memory: Vector, scores: Vector, norm: float, coefficients: Vector, scale: float
+) -> None:
+    """||W||^2 moves by what was added; now and then it is summed afresh."""
+    moved = 0.0
+    for head in range(scores.shape[0]):
+        moved += coefficients[head] * (2.0 * scale * scores[head] + norm * coefficients[head])
+    memory[NORM] = max(0.0, scale * scale * memory[NORM] + moved)
+    if memory[LEARNT] % REFRESH == 0.0:
+        memory[NORM] = squared_norm(space)
+
+
 def play_and_learn(
     params: Any,
     memory: Vector,
@@ -81,11 +107,6 @@ def play_and_learn(
     return learn(params, memory, scores, norm, choice, told, later, work, coefficients)
 
 
-def count(rows: Any) -> int:
-    """How many rows there are."""
-    return int(ROWS[type(rows)].count(rows))
-
-
 def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
     """The space's scores for one row, and its squared norm."""
     return float(SPACES[type(space)].score(space, rows, row, scores))
@@ -94,8 +115,3 @@ def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
 def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) -> None:
     """The space's step along one row."""
     SPACES[type(space)].absorb(space, rows, row, coefficients, scale)
-
-
-def heads(space: Any) -> int:
-    """How many heads the space has."""
-    return int(SPACES[type(space)].heads(space))

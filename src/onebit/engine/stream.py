@@ -13,17 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.draws import DECIDING, LEARNING, TEACHING, Draws
-from onebit.contract.rule import LEARNT, NORM, Choice, Matrix, Vector
-from onebit.engine.generic import absorb, count, decide, heads, learn, probabilities, score, squared_norm, teach
+from onebit.contract.rule import LEARNT, Choice, Matrix, Vector
+from onebit.engine.generic import absorb, decide, follow, learn, probabilities, score, teach
 
 # What the loop does with a row; any sum of these.
 DECIDE = 1  # decide, and keep the choice
 LEARN = 2  # learn from the choice made now, or from the one kept
 MEASURE = 4  # with DECIDE: also compute the probabilities, and keep that of the label played
 
-REVEALED = 1  # tell the rule the class even when it was wrong
-KEEP_NORM = 2  # keep ||W||^2 in the memory
-REFRESH = 4096  # so many steps pass before ||W||^2 is summed afresh
+REVEALED = 8  # tell the rule the class even when it was wrong
 
 # The columns in which a choice is kept.
 LABEL, GREEDY, WEIGHT, NOTE, SECOND_NOTE, PROPENSITY = range(6)
@@ -57,8 +55,8 @@ def stream(
     first_id: np.uint64,
     start: int,
     stop: int,
+    total_rows: int,
     mode: int,
-    manner: int,
     largest_norm: float,
 ) -> int:
     """Walk from round `start` to `stop`; the round that could not be walked, or `stop`.
@@ -68,7 +66,6 @@ def stream(
     on. A round is refused, before anything has moved, when its norm or scores are not finite numbers or its norm is too large.
     """
     scores, coefficients, chances, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[CHANCES], buffers[WORK:]
-    total_rows = count(rows)
     row = start % total_rows
     played_wrong, greedy_wrong, mark = tally.mistakes[0], tally.mistakes[1], tally.mistakes[2]
     ended = stop
@@ -76,7 +73,7 @@ def stream(
         if order.shape[0] > 0:
             row = order[now]
         norm = score(space, rows, row, scores)
-        if not usable(space, scores, norm, largest_norm):
+        if not usable(scores, norm, largest_norm):
             ended = now
             break
         identity = ids[now] if ids.shape[0] > 0 else first_id + np.uint64(now)
@@ -105,13 +102,14 @@ def stream(
                 tally.curve[0, mark] = played_wrong
                 tally.curve[1, mark] = greedy_wrong
                 mark += 1
-            if told != choice.label and not manner & REVEALED:
+            if told != choice.label and not mode & REVEALED:
                 told = -1
             if norm > 0.0:  # nothing can be learnt from x = 0
                 draws = Draws(key, identity, LEARNING)
                 scale = learn(params, memory, scores, norm, choice, told, draws, work, coefficients)
                 memory[LEARNT] += 1.0
-                move(space, rows, row, memory, scores, norm, coefficients, scale, manner)
+                absorb(space, rows, row, coefficients, scale)
+                follow(params, space, memory, scores, norm, coefficients, scale)
         row += 1
         if row == total_rows:
             row = 0
@@ -128,47 +126,25 @@ def lessons(
     buffers: Matrix,
     key: np.uint64,
     first_id: np.uint64,
-    manner: int,
     largest_norm: float,
 ) -> int:
     """Take the step for a known label on every row; the row that could not be used, or their number."""
     scores, coefficients, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[WORK:]
-    for row in range(count(rows)):
+    for row in range(labels.shape[0]):
         norm = score(space, rows, row, scores)
-        if not usable(space, scores, norm, largest_norm):
+        if not usable(scores, norm, largest_norm):
             return row
         if norm > 0.0:
             draws = Draws(key, first_id + np.uint64(row), TEACHING)
             scale = teach(params, memory, scores, norm, labels[row], draws, work, coefficients)
-            move(space, rows, row, memory, scores, norm, coefficients, scale, manner)
-    return count(rows)
+            absorb(space, rows, row, coefficients, scale)
+            follow(params, space, memory, scores, norm, coefficients, scale)
+    return labels.shape[0]
 
 
-def usable(space: Any, scores: Vector, norm: float, largest_norm: float) -> bool:
+def usable(scores: Vector, norm: float, largest_norm: float) -> bool:
     """Whether a row and its scores are finite numbers, and the row is not too long."""
     total = norm
-    for head in range(heads(space)):
+    for head in range(scores.shape[0]):  # past the last head there are zeros
         total += scores[head]
     return math.isfinite(total) and norm <= largest_norm
-
-
-def move(
-    space: Any,
-    rows: Any,
-    row: int,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    coefficients: Vector,
-    scale: float,
-    manner: int,
-) -> None:
-    """W <- scale * W + coefficients (x) x, with ||W||^2 kept beside it where the rule needs it."""
-    if manner & KEEP_NORM:
-        moved = 0.0
-        for head in range(heads(space)):
-            moved += coefficients[head] * (2.0 * scale * scores[head] + norm * coefficients[head])
-        memory[NORM] = max(0.0, scale * scale * memory[NORM] + moved)
-    absorb(space, rows, row, coefficients, scale)
-    if manner & KEEP_NORM and memory[LEARNT] % REFRESH == 0.0:
-        memory[NORM] = squared_norm(space)

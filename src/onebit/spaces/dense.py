@@ -52,11 +52,6 @@ class Dense(NamedTuple):
         return self.weights * self.weights.dtype.type(self.scale[0])
 
 
-def count(rows: DenseRows) -> int:
-    """How many rows there are."""
-    return int(rows.values.shape[0])
-
-
 def score(space: Dense, rows: DenseRows, row: int, scores: Vector) -> float:
     """Write the score of every head for one row; the squared norm of the row."""
     weights, x = space.weights, rows.values[row]
@@ -88,8 +83,3 @@ def absorb(space: Dense, rows: DenseRows, row: int, coefficients: Vector, scale:
                 vector[feature] += step * x[feature]
             if space.bias == 1:
                 vector[x.shape[0]] += step
-
-
-def heads(space: Dense) -> int:
-    """How many weight vectors there are."""
-    return int(space.weights.shape[0])

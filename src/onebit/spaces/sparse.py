@@ -52,11 +52,6 @@ class Sparse(NamedTuple):
         return np.roll(self.weights.T, -self.bias, axis=1) * self.weights.dtype.type(self.scale[0])
 
 
-def count(rows: SparseRows) -> int:
-    """How many rows there are."""
-    return int(rows.starts.shape[0]) - 1
-
-
 def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
     """Write the score of every head for one row; the squared norm of the row."""
     weights, heads = space.weights, space.weights.shape[1]
@@ -93,8 +88,3 @@ def absorb(space: Sparse, rows: SparseRows, row: int, coefficients: Vector, scal
     if space.bias == 1:
         for head in range(heads):
             weights[0, head] += weights.dtype.type(coefficients[head])
-
-
-def heads(space: Sparse) -> int:
-    """How many weight vectors there are."""
-    return int(space.weights.shape[1])

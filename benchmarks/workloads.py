@@ -1,0 +1,78 @@
+"""The data that everything is timed on, and onebit's own pass over it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measuring import Contender, Outcome
+from onebit.data.sources import Csr
+from onebit.data.synthetic import synsep10
+from onebit.engine.stream import Tally
+from onebit.learner import Learner
+
+SEED = 0
+SPARSE_FEATURES = 47_236  # as many as RCV1 has
+SPARSE_NON_ZEROS = 75
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Rows with their labels."""
+
+    name: str
+    X: Any
+    y: NDArray[np.int64]
+    classes: int
+
+    @property
+    def rounds(self) -> int:
+        """How many rows there are."""
+        return len(self.y)
+
+    def write_npz(self, path: Path) -> None:
+        """As a file that `onebit run` reads."""
+        np.savez(path, X=self.X, y=self.y)
+
+
+@cache
+def dense(rounds: int) -> Workload:
+    """SynSep10: 100 features, all of them different from 0, and ten classes."""
+    X, y = synsep10(rounds, SEED)
+    return Workload("SynSep10", X, y, 10)
+
+
+@cache
+def sparse(rounds: int) -> Workload:
+    """Random rows of length one, 75 of 47,236 features; the class is the largest of four random linear functions."""
+    generator = np.random.default_rng(SEED)
+    drawn = np.sort(generator.integers(0, SPARSE_FEATURES - SPARSE_NON_ZEROS, (rounds, SPARSE_NON_ZEROS)), axis=1)
+    columns = (drawn + np.arange(SPARSE_NON_ZEROS)).astype(np.int32)  # rising, and never the same twice
+    functions = generator.standard_normal((SPARSE_FEATURES, 4), dtype=np.float32)
+    y = np.stack([functions[row].sum(axis=0) for row in columns]).argmax(axis=1).astype(np.int64)
+    values = np.full(columns.size, 1.0 / np.sqrt(SPARSE_NON_ZEROS), dtype=np.float32)
+    starts = np.arange(0, columns.size + 1, SPARSE_NON_ZEROS, dtype=np.int64)
+    return Workload("CSR", Csr(values, columns.ravel(), starts, (rounds, SPARSE_FEATURES)), y, 4)
+
+
+def onebit_pass(rule: str, options: Mapping[str, object], workload: Workload) -> Contender:
+    """A learner over the whole stream in one compiled loop, as `onebit.run` does it, on one thread."""
+    rows = Learner(rule, workload.classes, **options).table(workload.X)
+    nothing = np.zeros(0, dtype=np.int64)
+
+    def run() -> Outcome:
+        learner = Learner(rule, workload.classes, seed=SEED, **options)
+        learner.fix_features(workload.X)
+        tally = Tally(np.zeros(3, dtype=np.int64), nothing, np.zeros((2, 0), dtype=np.int64))
+        started = time.thread_time()
+        learner.walk(rows, workload.y, nothing, tally, 0, workload.rounds)
+        return Outcome(time.thread_time() - started, float(tally.mistakes[0]) / workload.rounds)
+
+    return run

@@ -1,0 +1,134 @@
+"""Makes the page of the learners from the registry while the site is built, so that a new rule is documented by being there."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from onebit.cli.learners import hears, shown
+from onebit.contract.parameters import OneOf, Parameter
+from onebit.contract.rule import Rule
+from onebit.errors import OnebitError
+from onebit.learner import Learner
+from onebit.rules import registry
+
+if TYPE_CHECKING:  # the tests read this file where MkDocs is not installed
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+CLASSES = ["left", "right", "up"]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """What MkDocs asks once it has found its files: one more."""
+    from mkdocs.structure.files import File
+
+    files.append(File.generated(config, "learners.md", content=learners_page()))
+    return files
+
+
+def learners_page() -> str:
+    """The page of all learners, as Markdown. Its examples run.
+
+    >>> import doctest
+    >>> examples = doctest.DocTestParser().get_doctest(learners_page(), {}, "learners.md", None, 0)
+    >>> doctest.DocTestRunner().run(examples).failed
+    0
+    """
+    rules = registry().values()
+    lines = [
+        "# The learners",
+        "",
+        "This page is made from the source while the site is built. `onebit learners` prints the same lists.",
+        "",
+        "A learner that hears *one bit* is told right or wrong. One that hears *the label* is told the class every time: use it as a "
+        "reference, to see what one bit costs.",
+        "",
+        *_table(
+            ("name", "class", "hears", "paper"),
+            [(f"[`{rule.name}`](#{rule.name})", f"`{rule.title}`", hears(rule), rule.paper) for rule in rules],
+        ),
+        "",
+        "## Options that all share",
+        "",
+        "Every class takes these beside its own parameters.",
+        "",
+        *_table(("option", "meaning"), [(f"`{name}`", meaning) for name, meaning in Learner.common.items()]),
+    ]
+    for rule in rules:
+        lines += ["", *_section(rule)]
+    return "\n".join(lines) + "\n"
+
+
+def _section(rule: Rule) -> list[str]:
+    needed = _needed(rule)
+    lines = [
+        f"## {rule.name}",
+        "",
+        f"`onebit.{rule.title}` {rule.summary}.",
+        "",
+        f"- Hears: {hears(rule)}.",
+        f"- Paper: {rule.paper}.",
+        "",
+        _prose(rule.documentation),
+        "",
+        "**Parameters**",
+        "",
+    ]
+    if rule.parameters:
+        rows = [(f"`{name}`", _default(rule, name), _range(one), one.meaning) for name, one in rule.parameters.items()]
+        lines += _table(("parameter", "default", "range", "meaning"), rows)
+    else:
+        lines.append("There is nothing to set.")
+    return [*lines, "", "**Example**", "", *_example(rule, needed), "", *_command(rule, needed)]
+
+
+def _prose(text: str) -> str:
+    """A module's documentation as Markdown: its indented formulas are code blocks already, its departures get a mark."""
+    return re.sub(r"^(Departures?):", r"**\1:**", text, flags=re.MULTILINE)
+
+
+def _default(rule: Rule, name: str) -> str:
+    return f"`{shown(rule.defaults[name])}`"
+
+
+def _range(parameter: Parameter) -> str:
+    if isinstance(parameter, OneOf):
+        return ", ".join(f"`{way}`" for way in parameter.names)
+    return ", ".join(f"`{part}`" for part in re.split(r" \| | or ", parameter.range))
+
+
+def _needed(rule: Rule) -> dict[str, Any]:
+    """The options without which a learner cannot be made: none, or those of the first example."""
+    try:
+        rule.settle(len(CLASSES), {})
+    except OnebitError:
+        return dict(rule.examples[0])
+    return {}
+
+
+def _example(rule: Rule, options: dict[str, Any]) -> list[str]:
+    given = "".join(f", {name}={value!r}" for name, value in options.items())
+    told = rule.is_told(rule.settle(len(CLASSES), options)[0])
+    feedback = 'label="left"' if told else 'right=decision.label == "left"'
+    return [
+        "```python",
+        ">>> import onebit",
+        f'>>> learner = onebit.{rule.title}(classes=["left", "right", "up"]{given})',
+        ">>> decision = learner.decide([0.5, -1.0])",
+        f">>> learner.learn(decision, {feedback})",
+        ">>> learner.learnt",
+        "1",
+        "",
+        "```",
+    ]
+
+
+def _command(rule: Rule, options: dict[str, Any]) -> list[str]:
+    given = "".join(f" --set {name}={shown(value)}" for name, value in options.items())
+    return ["```bash", f"onebit run {rule.name} synsep9 --rounds 10000{given}", "```"]
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    cells = [head, tuple("---" for _ in head), *(tuple(cell.replace("|", "\\|") for cell in row) for row in rows)]
+    return ["| " + " | ".join(row) + " |" for row in cells]
