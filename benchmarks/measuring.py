@@ -19,12 +19,10 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from onebit.errors import OnebitError
-
 PACKAGES = ("onebit", "numba", "llvmlite", "numpy", "vowpalwabbit", "river")
 
 
-class Unavailable(OnebitError):
+class PeerMissingError(Exception):
     """Something to compare with is not on this machine; the message says what."""
 
 
@@ -36,7 +34,7 @@ class Effort:
     repeats: int
     starts: int  # how often a process is started for one timing
     megabytes: int  # the size of the X whose copies are looked for
-    all_rules: bool  # look for the rule that takes longest to compile; otherwise believe `HEAVIEST`
+    all_rules: bool  # look for the rule that takes longest to compile, or believe that it is the one it was
 
 
 FULL = Effort(rounds=100_000, repeats=5, starts=3, megabytes=200, all_rules=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measuring import Contender, Outcome, Unavailable
+from benchmarks.measuring import Contender, Outcome, PeerMissingError
 from benchmarks.workloads import SEED, Workload
 from onebit.contract.draws import key_of
 
@@ -21,7 +21,7 @@ OPTIONS = ("-O3", "-march=native", "-ffast-math", "-shared", "-fPIC")
 def compiled(folder: Path) -> ctypes.CDLL:
     """The library of reference.c."""
     if shutil.which("gcc") is None:
-        raise Unavailable("there is no gcc")
+        raise PeerMissingError("there is no gcc")
     library = folder / "reference.so"
     subprocess.run(["gcc", *OPTIONS, str(SOURCE), "-o", str(library), "-lm"], check=True)
     return ctypes.CDLL(str(library))

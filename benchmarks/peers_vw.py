@@ -1,8 +1,8 @@
-"""Vowpal Wabbit as a bandit (`--cbify`, epsilon-greedy, mtr), through its Python package, which has no `vw` program.
+"""Vowpal Wabbit as a bandit (`--cbify`, epsilon-greedy, mtr), driven through its Python package: there may be no `vw` program.
 
-A Workspace that is given a file with `-d` reads all of it before its constructor returns, as `vw` would; `-d` must be there for
-a pass from the binary cache too, or nothing is read. The parser is a thread of its own: CPU seconds count both. Features have
-names like f12: VW takes a name that is a number as the index itself, and `--cbify` then mixes the weights of neighbours.
+A Workspace that is given a file with `-d` has read all of it when its constructor returns, as `vw` would. A pass from the binary
+cache needs the `-d` too, or nothing is read. The parser is a thread of its own: the CPU seconds are those of both. Features have
+names like f12: VW takes a name that is a number for the index itself, and `--cbify` then mixes the weights of neighbours.
 """
 
 from __future__ import annotations
@@ -11,11 +11,44 @@ import importlib.util
 import time
 from pathlib import Path
 
-from benchmarks.measuring import Contender, Outcome, Unavailable
+from benchmarks.measuring import Outcome, PeerMissingError
 from benchmarks.workloads import Workload
 from onebit.data.sources import Csr
 
 EPSILON = 0.05
+
+
+class VowpalWabbit:
+    """VW on the rows of a workload, from a text file written here and from the binary cache that VW makes of it."""
+
+    def __init__(self, workload: Workload, folder: Path) -> None:
+        if importlib.util.find_spec("vowpalwabbit") is None:
+            raise PeerMissingError("vowpalwabbit is not installed")
+        text = folder / f"{workload.name}.txt"
+        write_text(workload, text)
+        learner = f"--cbify {workload.classes} --epsilon {EPSILON} --cb_type mtr"
+        self.from_text = f"{learner} --quiet --random_seed 1 -d {text}"
+        self.from_cache = f"{self.from_text} --cache_file {text}.cache"
+        run(f"{self.from_cache} -k")
+
+    def text_pass(self) -> Outcome:
+        """Read the text and learn."""
+        return run(self.from_text)
+
+    def cached_pass(self) -> Outcome:
+        """Read the cache and learn."""
+        return run(self.from_cache)
+
+
+def run(options: str) -> Outcome:
+    """One run of VW; its error is that of the labels played."""
+    from vowpalwabbit import Workspace
+
+    started = time.process_time()
+    workspace = Workspace(options)
+    mistakes, examples = workspace.get_sum_loss(), workspace.get_weighted_examples()
+    workspace.finish()
+    return Outcome(time.process_time() - started, mistakes / examples)
 
 
 def write_text(workload: Workload, path: Path) -> None:
@@ -31,34 +64,3 @@ def write_text(workload: Workload, path: Path) -> None:
             form = "%d | " + " ".join(f"f{column}:%.7g" for column in range(workload.X.shape[1])) + "\n"
             for label, row in zip(labels, workload.X, strict=True):
                 file.write(form % (label, *row.tolist()))
-
-
-def text_pass(workload: Workload, text: Path) -> Contender:
-    """Read the text file and learn from it."""
-    return _pass(f"{_options(workload)} -d {text}")
-
-
-def cached_pass(workload: Workload, text: Path) -> Contender:
-    """Read the binary cache, made here from the text file, and learn from it."""
-    options = f"{_options(workload)} -d {text} --cache_file {text}.cache"
-    _pass(f"{options} -k")()
-    return _pass(options)
-
-
-def _options(workload: Workload) -> str:
-    return f"--quiet --random_seed 1 --cbify {workload.classes} --epsilon {EPSILON} --cb_type mtr"
-
-
-def _pass(options: str) -> Contender:
-    if importlib.util.find_spec("vowpalwabbit") is None:
-        raise Unavailable("vowpalwabbit is not installed")
-    from vowpalwabbit import Workspace
-
-    def run() -> Outcome:
-        started = time.process_time()
-        workspace = Workspace(options)
-        mistakes, examples = workspace.get_sum_loss(), workspace.get_weighted_examples()
-        workspace.finish()
-        return Outcome(time.process_time() - started, mistakes / examples)
-
-    return run

@@ -165,5 +165,5 @@ class Oracle:
                 return
             if self.stop == "after" and lost_after:
                 return
-            if self.stop == "path" and not right and lost_after:
+            if self.stop == "path" and not right and lost_before:
                 return

@@ -113,9 +113,9 @@ def climbed(path: Path, scores: Vector, right: bool, stop: str, norm: float) -> 
         visited.append(node)
         side = path[node]
         after = scores[node] + norm * binary("PA", 1.0, float(scores[node]), side if right else -side, norm)
-        if stop == "before" and side * scores[node] < 0.0:
+        if side * scores[node] < 0.0 and (stop == "before" or (stop == "path" and not right)):
             break
-        if side * after < 0.0 and (stop == "after" or (stop == "path" and not right)):
+        if side * after < 0.0 and stop == "after":
             break
     return visited
 

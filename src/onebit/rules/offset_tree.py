@@ -11,7 +11,7 @@ memory: not compared with the original text, and the climb is our reading of it)
                 feedback with probability P_min/P and then takes a unit step
 
 How far the climb goes is not clear from the texts and decides results, so the readings are named (`stop`): none (to the root),
-before / after (until a node that sent / after its step sends x away from the played side), path (as after when wrong, to the
+before / after (until a node that sent / after its step sends x away from the played side), path (as before when wrong, to the
 root when right). None of them matches both published numbers. The tree has the shape of a heap, so that a class can be added:
 it splits one leaf. Time O(K d) as all node scores are computed, memory O(K d).
 """
@@ -144,9 +144,9 @@ def learn(
         coefficients[place] = binary_step(params.variant, aggressiveness, scores[place], target, norm)
         lost_before = side * scores[place] < 0.0
         lost_after = side * (scores[place] + coefficients[place] * norm) < 0.0
-        if params.stop == Stop.BEFORE and lost_before:
+        if lost_before and (params.stop == Stop.BEFORE or (params.stop == Stop.PATH and not right)):
             break
-        if lost_after and (params.stop == Stop.AFTER or (params.stop == Stop.PATH and not right)):
+        if lost_after and params.stop == Stop.AFTER:
             break
     return 1.0
 

@@ -1,0 +1,162 @@
+"""What a user waits for apart from streams: one step from Python, the start of a process, memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.measuring import (
+    Effort,
+    Ended,
+    Measurement,
+    Outcome,
+    PeerMissingError,
+    at_least,
+    at_most,
+    interleaved,
+    onebit_command,
+    timed_python,
+)
+from benchmarks.peers_river import RiverBanditron
+from benchmarks.workloads import Workload, dense
+from onebit.contract.rule import Rule
+from onebit.learner import Learner
+from onebit.rules import registry, rule_named
+
+EXPLORATION = 0.05
+HEAVIEST = "epabf"  # the rule that took longest to compile when this was written
+
+ONEBIT_STEP = "onebit: decide and learn from an array"
+RIVER_STEP = "river: the same from a dict, by hand"
+
+
+def steps(effort: Effort) -> list[Measurement]:
+    """One decision and its lesson from Python: Banditron, ten classes, 100 features."""
+    workload = dense(effort.rounds // 20)
+    contenders = {ONEBIT_STEP: lambda: onebit_steps(workload)}
+    measured = []
+    try:
+        RiverBanditron(workload.classes, EXPLORATION)
+        contenders[RIVER_STEP] = lambda: river_steps(workload)
+    except PeerMissingError as error:
+        measured.append(Measurement(RIVER_STEP, None, "us", remark=str(error)))
+    best = interleaved(contenders, effort.repeats)
+    bars = {ONEBIT_STEP: at_most(8)}
+    for name, outcome in best.items():
+        microseconds = outcome.seconds / workload.rounds * 1e6
+        remark = f"error {100 * outcome.error:.2f} % in {workload.rounds:,} rounds"
+        measured.append(Measurement(name, microseconds, "us", bars.get(name), remark))
+    if RIVER_STEP in best:
+        ratio = best[RIVER_STEP].seconds / best[ONEBIT_STEP].seconds
+        remark = "river's VectorDict, one for each class: the fastest of four ways tried"
+        measured.append(Measurement("onebit : river", ratio, "times", at_least(15), remark))
+    return measured
+
+
+def onebit_steps(workload: Workload) -> Outcome:
+    """Step a learner through the rows, each an array."""
+    learner = Learner("banditron", workload.classes, exploration=EXPLORATION)
+    learner.fix_features(workload.X)
+    rows, labels, mistakes = list(workload.X), workload.y.tolist(), 0
+    started = time.thread_time()
+    for x, label in zip(rows, labels, strict=True):
+        decision = learner.decide(x)
+        right = decision.label == label
+        learner.learn(decision, right)
+        mistakes += not right
+    return Outcome(time.thread_time() - started, mistakes / workload.rounds)
+
+
+def river_steps(workload: Workload) -> Outcome:
+    """Step the twin through the rows, each a dict."""
+    learner = RiverBanditron(workload.classes, EXPLORATION)
+    names = [f"f{column}" for column in range(workload.X.shape[1])]
+    rows = [dict(zip(names, row.tolist(), strict=True)) for row in workload.X]
+    labels, mistakes = workload.y.tolist(), 0
+    started = time.thread_time()
+    for x, label in zip(rows, labels, strict=True):
+        decision = learner.decide(x)
+        right = decision.label == label
+        learner.learn(decision, right)
+        mistakes += not right
+    return Outcome(time.thread_time() - started, mistakes / workload.rounds)
+
+
+def startup(effort: Effort) -> list[Measurement]:
+    """What a fresh process takes: to import, to list the learners, to use a rule cold and warm."""
+    banditron = rule_named("banditron")
+    with TemporaryDirectory() as name:
+        warm = Path(name)
+        timed_python(first_use(banditron), warm)
+        warm_use = quickest(lambda: timed_python(first_use(banditron), warm), effort.starts)
+    candidates = list(registry().values()) if effort.all_rules else [banditron, rule_named(HEAVIEST)]
+    cold = {rule.name: cold_use(rule) for rule in candidates}
+    heaviest = max(candidates, key=lambda rule: cold[rule.name].cpu)
+    for _ in range(effort.starts - 1):
+        for rule in (banditron, heaviest):
+            cold[rule.name] = min(cold[rule.name], cold_use(rule))
+    return [
+        *importing(effort),
+        waited("onebit learners", quickest(lambda: onebit_command("learners"), effort.starts), 0.6),
+        waited("first use of banditron, warm", warm_use, 0.5),
+        waited("first use of banditron, cold", cold[banditron.name], 2.5),
+        waited(f"first use of the heaviest rule, {heaviest.name}, cold", cold[heaviest.name], 6.0),
+    ]
+
+
+def importing(effort: Effort) -> list[Measurement]:
+    """`import onebit`, timed inside the process, and whether it loads the compiler."""
+    code = (
+        "import time; started = time.perf_counter(); import onebit; took = time.perf_counter() - started; "
+        "import sys; print(took, int('numba' in sys.modules))"
+    )
+    outputs = [timed_python(code).output.split() for _ in range(effort.starts)]
+    seconds = min(float(took) for took, _ in outputs)
+    compilers = max(int(loaded) for _, loaded in outputs)
+    return [
+        Measurement("import onebit", seconds, "s", at_most(0.3)),
+        Measurement("compilers loaded by it", compilers, "", at_most(0)),
+    ]
+
+
+def first_use(rule: Rule) -> str:
+    """Lines that make a learner and decide once."""
+    return f"import onebit; onebit.{rule.title}(classes=10, **{dict(rule.examples[0])!r}).decide([0.5] * 100)"
+
+
+def cold_use(rule: Rule) -> Ended:
+    """The first use of a rule where nothing has been compiled yet."""
+    with TemporaryDirectory() as empty:
+        return timed_python(first_use(rule), Path(empty))
+
+
+def quickest(start: Callable[[], Ended], starts: int) -> Ended:
+    """The quickest of several."""
+    return min(start() for _ in range(starts))
+
+
+def waited(name: str, ended: Ended, limit: float) -> Measurement:
+    """Seconds on the clock; the CPU seconds beside them tell whether the machine was busy."""
+    return Measurement(name, ended.wall, "s", at_most(limit), f"{ended.cpu:.2f} s of CPU")
+
+
+PEAK = """
+import re, numpy, onebit
+X = numpy.random.default_rng(0).random(({rows}, 100), dtype=numpy.float32)
+onebit.run("banditron", X, numpy.arange(len(X)) % 10, runs={runs}, threads={runs})
+print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+"""
+
+
+def memory(effort: Effort) -> list[Measurement]:
+    """Whether replicates share X: the peak of one run, and of four at the same time."""
+    rows = effort.megabytes * 1_000_000 // 400
+    peaks = {runs: int(timed_python(PEAK.format(rows=rows, runs=runs)).output) * 1024 / 1e6 for runs in (1, 4)}
+    growth = (peaks[4] - peaks[1]) / 3
+    return [
+        Measurement("peak memory, 1 run", peaks[1], "MB", remark=f"X has {effort.megabytes} MB"),
+        Measurement("peak memory, 4 runs at once", peaks[4], "MB"),
+        Measurement("growth for each further run", growth, "MB", at_most(effort.megabytes / 10), "a copy would be all of X"),
+    ]

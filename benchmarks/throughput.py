@@ -1,0 +1,62 @@
+"""How fast onebit is: every rule, against Vowpal Wabbit, a C loop and river, one step, start-up, memory.
+
+    python benchmarks/throughput.py                    # all of it, about three minutes
+    python benchmarks/throughput.py --quick            # a look, on shorter streams
+    python benchmarks/throughput.py --only peers --json peers.json
+
+Streams are timed in CPU seconds of one core, the best of five, contenders taking turns; start-up is on the clock. The bars are
+those of an idle machine. A missed bar is printed as missed; the exit code is 0 all the same, since a timing is not a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.measuring import FULL, QUICK, circumstances, show
+from benchmarks.processes import memory, startup, steps
+from benchmarks.streams import peers, rules, sparse_rows
+
+SECTIONS = {
+    "rules": rules,
+    "peers": peers,
+    "sparse": sparse_rows,
+    "steps": steps,
+    "startup": startup,
+    "memory": memory,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write everything to this file")
+    parser.add_argument("--quick", action="store_true", help="shorter streams and fewer repetitions")
+    parser.add_argument("--only", choices=SECTIONS, metavar="SECTION", help=f"one of {', '.join(SECTIONS)}")
+    chosen = parser.parse_args()
+    effort = QUICK if chosen.quick else FULL
+    console = Console()
+    report = {**circumstances(), "quick": chosen.quick, "rounds": effort.rounds, "sections": {}}
+    console.print(f"{report['cpu']}, {report['cores']} cores, load {report['load']}; {effort.rounds:,} rounds", highlight=False)
+    started = time.perf_counter()
+    for name in [chosen.only] if chosen.only else SECTIONS:
+        section = SECTIONS[name]
+        measured = section(effort)
+        show(console, f"{name}: {(section.__doc__ or '').rstrip('.')}", measured)
+        report["sections"][name] = [one.to_dict() for one in measured]
+    report["seconds"] = round(time.perf_counter() - started, 1)
+    console.print(f"measured in {report['seconds']} s")
+    if chosen.json:
+        chosen.json.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
