@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -34,7 +35,7 @@ class Effort:
     repeats: int
     starts: int  # how often a process is started for one timing
     megabytes: int  # the size of the X whose copies are looked for
-    all_rules: bool  # look for the rule that takes longest to compile, or believe that it is the one it was
+    all_rules: bool  # compile every rule afresh to find the one that takes longest
 
 
 FULL = Effort(rounds=100_000, repeats=5, starts=3, megabytes=200, all_rules=True)
@@ -181,8 +182,8 @@ def _version(package: str) -> str | None:
 
 def show(console: Console, title: str, measurements: Sequence[Measurement]) -> None:
     """Print a section as a table."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="")
-    table.add_column("what", max_width=44)
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="", box=SIMPLE)
+    table.add_column("what")
     table.add_column("value", justify="right")
     table.add_column("unit")
     table.add_column("bar", justify="right")

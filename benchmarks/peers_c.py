@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-
 from benchmarks.measuring import Contender, Outcome, PeerMissingError
 from benchmarks.workloads import SEED, Workload
+
 from onebit.contract.draws import key_of
 
 SOURCE = Path(__file__).with_name("reference.c")

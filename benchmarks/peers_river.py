@@ -31,12 +31,12 @@ class RiverBanditron:
 
         self.vector = VectorDict
         self.classes, self.exploration = classes, exploration
-        self.weights = [VectorDict() for _ in range(classes)]
+        self.weights: list[Any] = [VectorDict() for _ in range(classes)]
         self.random = random.Random(0)
 
     def decide(self, features: dict[str, float]) -> RiverDecision:
         """Play the greedy label, ties at random, or explore."""
-        x = self.vector(features)
+        x: Any = self.vector(features)
         scores = [weights @ x for weights in self.weights]
         top = max(scores)
         tied = [label for label, score in enumerate(scores) if score >= top]

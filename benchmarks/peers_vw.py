@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.measuring import Outcome, PeerMissingError
 from benchmarks.workloads import Workload
+
 from onebit.data.sources import Csr
 
 EPSILON = 0.05

@@ -21,13 +21,16 @@ from benchmarks.measuring import (
 )
 from benchmarks.peers_river import RiverBanditron
 from benchmarks.workloads import Workload, dense
+
 from onebit.contract.rule import Rule
 from onebit.learner import Learner
 from onebit.rules import registry, rule_named
 
 EXPLORATION = 0.05
-HEAVIEST = "epabf"  # the rule that took longest to compile when this was written
 
+WITHOUT_SCIPY = (
+    "import sys; sys.modules['scipy'] = None"  # as `pip install onebit` leaves it; Numba imports it if it can
+)
 ONEBIT_STEP = "onebit: decide and learn from an array"
 RIVER_STEP = "river: the same from a dict, by hand"
 
@@ -50,7 +53,7 @@ def steps(effort: Effort) -> list[Measurement]:
         measured.append(Measurement(name, microseconds, "us", bars.get(name), remark))
     if RIVER_STEP in best:
         ratio = best[RIVER_STEP].seconds / best[ONEBIT_STEP].seconds
-        remark = "river's VectorDict, one for each class: the fastest of four ways tried"
+        remark = "one river.utils.VectorDict for each class, the fastest way found"
         measured.append(Measurement("onebit : river", ratio, "times", at_least(15), remark))
     return measured
 
@@ -86,24 +89,8 @@ def river_steps(workload: Workload) -> Outcome:
 
 def startup(effort: Effort) -> list[Measurement]:
     """What a fresh process takes: to import, to list the learners, to use a rule cold and warm."""
-    banditron = rule_named("banditron")
-    with TemporaryDirectory() as name:
-        warm = Path(name)
-        timed_python(first_use(banditron), warm)
-        warm_use = quickest(lambda: timed_python(first_use(banditron), warm), effort.starts)
-    candidates = list(registry().values()) if effort.all_rules else [banditron, rule_named(HEAVIEST)]
-    cold = {rule.name: cold_use(rule) for rule in candidates}
-    heaviest = max(candidates, key=lambda rule: cold[rule.name].cpu)
-    for _ in range(effort.starts - 1):
-        for rule in (banditron, heaviest):
-            cold[rule.name] = min(cold[rule.name], cold_use(rule))
-    return [
-        *importing(effort),
-        waited("onebit learners", quickest(lambda: onebit_command("learners"), effort.starts), 0.6),
-        waited("first use of banditron, warm", warm_use, 0.5),
-        waited("first use of banditron, cold", cold[banditron.name], 2.5),
-        waited(f"first use of the heaviest rule, {heaviest.name}, cold", cold[heaviest.name], 6.0),
-    ]
+    listing = quickest(lambda: onebit_command("learners"), effort.starts)
+    return [*importing(effort), waited("onebit learners", listing, 0.6), *warm_uses(effort), *cold_uses(effort)]
 
 
 def importing(effort: Effort) -> list[Measurement]:
@@ -118,6 +105,36 @@ def importing(effort: Effort) -> list[Measurement]:
     return [
         Measurement("import onebit", seconds, "s", at_most(0.3)),
         Measurement("compilers loaded by it", compilers, "", at_most(0)),
+    ]
+
+
+def warm_uses(effort: Effort) -> list[Measurement]:
+    """The first use of a rule in a process, the compiled code being there."""
+    code = first_use(rule_named("banditron"))
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        timed_python(code, folder)
+        here = quickest(lambda: timed_python(code, folder), effort.starts)
+        plain = quickest(lambda: timed_python(f"{WITHOUT_SCIPY}; {code}", folder), effort.starts)
+    return [
+        waited("first use of banditron, warm", here, 0.5),
+        waited("first use of banditron, warm, without SciPy", plain, 0.5),
+    ]
+
+
+def cold_uses(effort: Effort) -> list[Measurement]:
+    """The first use of a rule on a machine: of Banditron, and of the rule that takes longest to compile."""
+    banditron = rule_named("banditron")
+    if not effort.all_rules:
+        return [waited("first use of banditron, cold", cold_use(banditron), 2.5)]
+    cold = {rule: cold_use(rule) for rule in registry().values()}
+    heaviest = max(cold, key=lambda rule: cold[rule].cpu)
+    for _ in range(effort.starts - 1):
+        for rule in (banditron, heaviest):
+            cold[rule] = min(cold[rule], cold_use(rule))
+    return [
+        waited("first use of banditron, cold", cold[banditron], 2.5),
+        waited(f"first use of {heaviest.name}, the heaviest rule, cold", cold[heaviest], 6.0),
     ]
 
 
@@ -158,5 +175,7 @@ def memory(effort: Effort) -> list[Measurement]:
     return [
         Measurement("peak memory, 1 run", peaks[1], "MB", remark=f"X has {effort.megabytes} MB"),
         Measurement("peak memory, 4 runs at once", peaks[4], "MB"),
-        Measurement("growth for each further run", growth, "MB", at_most(effort.megabytes / 10), "a copy would be all of X"),
+        Measurement(
+            "growth for each further run", growth, "MB", at_most(effort.megabytes / 10), "a copy would be all of X"
+        ),
     ]

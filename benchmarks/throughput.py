@@ -24,6 +24,8 @@ from benchmarks.measuring import FULL, QUICK, circumstances, show
 from benchmarks.processes import memory, startup, steps
 from benchmarks.streams import peers, rules, sparse_rows
 
+PAGE = 132  # columns where no terminal says how many it has
+
 SECTIONS = {
     "rules": rules,
     "peers": peers,
@@ -43,9 +45,11 @@ def main() -> None:
     parser.add_argument("--only", choices=SECTIONS, metavar="SECTION", help=f"one of {', '.join(SECTIONS)}")
     chosen = parser.parse_args()
     effort = QUICK if chosen.quick else FULL
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=PAGE)
     report = {**circumstances(), "quick": chosen.quick, "rounds": effort.rounds, "sections": {}}
-    console.print(f"{report['cpu']}, {report['cores']} cores, load {report['load']}; {effort.rounds:,} rounds", highlight=False)
+    console.print(
+        f"{report['cpu']}, {report['cores']} cores, load {report['load']}; {effort.rounds:,} rounds", highlight=False
+    )
     started = time.perf_counter()
     for name in [chosen.only] if chosen.only else SECTIONS:
         section = SECTIONS[name]

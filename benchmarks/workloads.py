@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.measuring import Contender, Outcome
 from numpy.typing import NDArray
 
-from benchmarks.measuring import Contender, Outcome
 from onebit.data.sources import Csr
 from onebit.data.synthetic import synsep10
 from onebit.engine.stream import Tally
@@ -62,7 +62,7 @@ def sparse(rounds: int) -> Workload:
     return Workload("CSR", Csr(values, columns.ravel(), starts, (rounds, SPARSE_FEATURES)), y, 4)
 
 
-def onebit_pass(rule: str, options: Mapping[str, object], workload: Workload) -> Contender:
+def onebit_pass(rule: str, options: Mapping[str, Any], workload: Workload) -> Contender:
     """A learner over the whole stream in one compiled loop, as `onebit.run` does it, on one thread."""
     rows = Learner(rule, workload.classes, **options).table(workload.X)
     nothing = np.zeros(0, dtype=np.int64)

@@ -27,6 +27,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """What MkDocs asks for each page: without the empty line that ends an example for doctest."""
+    return markdown.replace("\n\n```\n", "\n```\n")
+
+
 def learners_page() -> str:
     """The page of all learners, as Markdown. Its examples run.
 
@@ -65,7 +70,7 @@ def _section(rule: Rule) -> list[str]:
     lines = [
         f"## {rule.name}",
         "",
-        f"`onebit.{rule.title}` {rule.summary}.",
+        f"`onebit.{rule.title}`: {rule.summary}.",
         "",
         f"- Hears: {hears(rule)}.",
         f"- Paper: {rule.paper}.",

@@ -161,7 +161,7 @@ class Features:
     def rows(self, kept: Sequence[Kept], grow: bool = False) -> Rows:
         """Kept values as the rows of a matrix; `grow` takes their names into the vocabulary."""
         if self.space == "dense":
-            return DenseRows(kept[0][None] if len(kept) == 1 else np.stack(kept))  # type: ignore[index,arg-type]
+            return DenseRows(np.stack(kept))  # type: ignore[arg-type]
         parts = [self.entries(one, grow) for one in kept]
         starts = np.concatenate([[0], np.cumsum([len(columns) for columns, _ in parts])]).astype(np.int64)
         if len(parts) == 1:

@@ -172,7 +172,7 @@ class Learner:
         with self._lock:
             told = self._told(decision, right, label)
             self._refuse(decision)
-            rows = self._rows([self._kept_of(decision)], grow=True)
+            rows = self._row(self._kept_of(decision), grow=True)
             self._labels[0] = told
             self._fill_choice(self._choice[0], decision)
             self._walk(rows, self._choice, self._learning, labels=self._labels)
@@ -379,10 +379,9 @@ class Learner:
     # --- inside ----------------------------------------------------------------------------------------------------
 
     def _read(self, x: Any) -> Kept:
-        features = self._features
-        if features.named is None or features.space is None:
-            features.settle(x)
-        return features.keep(x)
+        if self._space is None:
+            self._features.settle(x)
+        return self._features.keep(x)
 
     def _read_many(self, X: Any) -> list[Kept]:
         features = self._features
@@ -399,6 +398,11 @@ class Learner:
         return [
             SparseRow(rows.columns[a:b].copy(), rows.values[a:b].copy(), features.columns) for a, b in pairwise(cuts)
         ]
+
+    def _row(self, kept: Kept, grow: bool = False) -> Rows:
+        if self._space is not None and isinstance(kept, np.ndarray):
+            return DenseRows(kept[None])  # the shortest way for what most users have
+        return self._rows((kept,), grow)
 
     def _rows(self, kept: Sequence[Kept], grow: bool = False) -> Rows:
         rows = self._features.rows(kept, grow)
@@ -477,7 +481,7 @@ class Learner:
             raise OnebitError(where + self._features.explain(rows, ended, self._largest_norm))
 
     def _decide(self, kept: Kept, identity: int | str) -> Decision:
-        rows = self._rows((kept,))
+        rows = self._row(kept)
         self._word[0] = word_of(identity)
         self._walk(rows, self._choice, engine.DECIDE | engine.MEASURE)
         return self._decision(identity, self._choice[0], kept)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onebit.contract import choices
 from onebit.contract.choices import (
     explored_label,
     explored_weight,
@@ -241,6 +242,19 @@ def test_exploration_has_the_weights_it_says(classes: int, exploration: float) -
     assert np.allclose(weights, paper, rtol=0, atol=1e-15)
     counts = counted(lambda draws: explored_label(greedy, classes, exploration, draws), classes, 6000, seed=5)
     assert surprise(counts, weights) > ERROR_RATE
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7, 10, 1000])
+def test_the_last_draw_before_exploration_ends_is_the_last_label(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where K u / gamma rounds up to K the label is still K - 1; the next draw is greedy again, and 0 is label 0."""
+    rounded_up = 0
+    for exploration in np.random.default_rng(0).uniform(0.001, 1.0, size=200).tolist():
+        below = float(np.nextafter(exploration, 0.0))
+        rounded_up += int(classes * below / exploration) == classes
+        for drawn_number, label in ((below, classes - 1), (exploration, 0), (0.0, 0)):
+            monkeypatch.setattr(choices, "uniform", lambda _draws, _index, number=drawn_number: number)
+            assert explored_label(0, classes, exploration, draws_of(0)) == label
+    assert rounded_up > 0
 
 
 @settings(derandomize=True, max_examples=200, deadline=None)

@@ -9,7 +9,6 @@ import argparse
 import json
 from typing import Any
 
-from onebit.cli.learners import hears
 from onebit.cli.options import add_run_options, positive, progress_bar
 from onebit.data.sources import source_of
 from onebit.experiments.run import Result, Stopped, run
@@ -32,7 +31,7 @@ def execute(chosen: argparse.Namespace) -> int:
     entries: list[tuple[str, dict[str, Any]]] = []
     for name in names:
         entries.append((name, {}))
-        if "aggressiveness" in rule_named(name).parameters:
+        if rule_named(name).defaults.get("aggressiveness", 0.0) > SMALL_STEPS["aggressiveness"]:
             entries.append((name, SMALL_STEPS))
     source = source_of(chosen.data, rounds=chosen.rounds)
     results: list[tuple[dict[str, Any], Result]] = []
@@ -65,32 +64,36 @@ def execute(chosen: argparse.Namespace) -> int:
 
 
 def show(results: list[tuple[dict[str, Any], Result]], data: str, note: str) -> None:
-    """Print the table, and why some fail on this data."""
+    """Print the table, those that hear one bit first, and why some fail on this data."""
     from rich.console import Console
     from rich.table import Table
 
     if not results:
         return
     first = results[0][1]
-    table = Table(
-        title=f"{data}: {first.runs} x {first.rounds:,} rounds, error in %, lowest first",
-        caption=note or None,
-        caption_justify="left",
-    )
-    table.add_column("learner")
-    table.add_column("set", style="dim")
-    table.add_column("hears", style="dim")
-    for title in ("error", "sd", "greedy"):
+    table = Table(title=f"{data}: {first.runs} x {first.rounds:,} rounds, error in %, lowest first")
+    table.add_column("learner", no_wrap=True)
+    table.add_column("set", style="dim", no_wrap=True)
+    for title in ("error", "sd", "greedy", "M rounds/s"):
         table.add_column(title, justify="right")
-    table.add_column("million rounds/s", justify="right", style="dim")
-    for options, result in results:
-        table.add_row(
-            result.rule,
-            ", ".join(f"{name}={value}" for name, value in options.items()) or "as it comes",
-            hears(rule_named(result.rule)),
-            f"{100 * result.error:.1f}",
-            f"{100 * result.error_sd:.1f}",
-            f"{100 * result.greedy_error:.1f}",
-            f"{result.rounds_per_second / 1e6:.1f}",
-        )
-    Console().print(table)
+    references = [entry for entry in results if entry[1].learner.needs_labels]
+    for title, entries in (
+        ("hear one bit", [entry for entry in results if entry not in references]),
+        ("told every label", references),
+    ):
+        if entries:
+            table.add_section()
+            table.add_row(f"[bold]{title}[/]")
+        for options, result in entries:
+            table.add_row(
+                f"  {result.rule}",
+                ", ".join(f"{name}={value}" for name, value in options.items()),
+                f"{100 * result.error:.1f}",
+                f"{100 * result.error_sd:.1f}",
+                f"{100 * result.greedy_error:.1f}",
+                f"{result.rounds_per_second / 1e6:.1f}",
+            )
+    console = Console()
+    console.print(table)
+    if note:
+        console.print(note)

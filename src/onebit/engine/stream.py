@@ -139,7 +139,7 @@ def lessons(
             scale = teach(params, memory, scores, norm, labels[row], draws, work, coefficients)
             absorb(space, rows, row, coefficients, scale)
             follow(params, space, memory, scores, norm, coefficients, scale)
-    return labels.shape[0]
+    return int(labels.shape[0])
 
 
 def usable(scores: Vector, norm: float, largest_norm: float) -> bool:
