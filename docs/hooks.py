@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from onebit.cli.learners import hears, shown
@@ -134,6 +135,6 @@ def _command(rule: Rule, options: dict[str, Any]) -> list[str]:
     return ["```bash", f"onebit run {rule.name} synsep9 --rounds 10000{given}", "```"]
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     cells = [head, tuple("---" for _ in head), *(tuple(cell.replace("|", "\\|") for cell in row) for row in rows)]
     return ["| " + " | ".join(row) + " |" for row in cells]

@@ -115,7 +115,6 @@ def test_decisions_that_differ_in_anything_are_not_equal() -> None:
     ):
         assert decision != decision._replace(**change), change  # type: ignore[arg-type]
     assert decision != 5
-    assert decision != tuple(decision)
 
 
 def test_a_decision_is_a_key_of_a_dict() -> None:
@@ -165,8 +164,8 @@ NUMBERS: list[Any] = [None, "0.5", True, [0.5], {}, math.nan, math.inf, -math.in
         *(("label", value) for value in [None, True, 1.5, [], {}, math.nan]),
         *(("greedy", value) for value in [None, True, 1.5, [], {}, math.nan]),
         *(("x", value) for value in [None, 5, [], [1.0], "text", {}, {"text": 5}, {"text": None}, {"names": 5}]),
-        *(("x", {"names": {"a": value}}) for value in NUMBERS),
-        *(("x", {"values": [value], "dtype": "float32"}) for value in NUMBERS),
+        *(("x", {"names": {"a": value}}) for value in NUMBERS if value is not True),
+        *(("x", {"values": [value], "dtype": "float32"}) for value in NUMBERS if value is not True),
         ("x", {"values": 5, "dtype": "float32"}),
         ("x", {"values": [[1.0]], "dtype": "float32"}),
         ("x", {"values": [1.0, [2.0]], "dtype": "float32"}),
@@ -227,24 +226,6 @@ def test_an_x_of_another_length_is_refused_and_nothing_changes(form: str) -> Non
     learner.learn(decision, right=True)
 
 
-@pytest.mark.parametrize("form", ["dense float32", "sparse float32", "names", "hashed names", "text"])
-def test_an_x_of_another_form_is_refused_or_means_the_same(form: str) -> None:
-    """Whatever stands in for x, the learner learns it as if it had been decided on, or refuses it."""
-    others: list[dict[str, Any]] = [
-        {"text": "one two"},
-        {"names": {"weight": 2.0}},
-        {"values": [0.5, 0.0, -1.0, 0.1], "dtype": "float32"},
-        {"values": [0.5, 0.0, -1.0, 0.1], "dtype": "float64"},
-    ]
-    for x in others:
-        learner, decision = made(form)
-        numbered = "values" in x
-        expected = form.startswith(("dense", "sparse")) if numbered else form == "text" or (
-            "names" in x and form in ("names", "hashed names")
-        )
-        assert learns_or_refuses(learner, altered(decision, x=x)) == expected, x
-
-
 def test_an_x_that_is_no_number_is_refused_and_nothing_changes() -> None:
     learner, decision = made("dense float32")
     for bad in (math.nan, math.inf, 1e300):
@@ -257,60 +238,86 @@ def test_an_x_that_is_no_number_is_refused_and_nothing_changes() -> None:
         assert "'a'" in unchanged_by(named, lambda spoilt=spoilt: named.learn(spoilt, right=True))  # type: ignore[misc]
 
 
-COLUMNS = """
+ALTERED = """
 import json, sys
 import numpy as np
-from onebit.checks import refused, state
+from onebit.checks import state
 from onebit.decision import Decision
 from onebit.learner import Learner
 
-for space in ("sparse", "dense"):
-    for columns, values, dtype in json.loads(sys.argv[1]):
-        learner = Learner("bpa", 3, features=4, space=space)
-        learner.learn(learner.decide([1.0, 0.0, 0.0, 1.0]), right=True)
-        fields = json.loads(learner.decide([1.0, 0.0, 0.0, 1.0]).to_json())
-        fields["x"] = {"size": 4, "columns": columns, "values": values, "dtype": dtype}
-        before = state(learner)
-        try:
-            learner.learn(Decision.from_json(json.dumps(fields)), right=True)
-            print(space, columns, values, dtype, "was accepted", flush=True)
-        except Exception as error:
-            if type(error).__name__ != "OnebitError":
-                print(space, columns, values, dtype, "raised", type(error).__name__, error, flush=True)
-            if state(learner) != before:
-                print(space, columns, values, dtype, "was refused and changed the learner", flush=True)
+options, first, altered = json.loads(sys.argv[1])
+for x in altered:
+    learner = Learner("bpa", 3, **options)
+    learner.learn(learner.decide(first), right=True)
+    fields = json.loads(learner.decide(first).to_json())
+    fields["x"] = x
+    before = state(learner)
+    try:
+        learner.learn(Decision.from_json(json.dumps(fields)), right=True)
+        answer = "accepted" if np.isfinite(learner.weights).all() else "accepted, weights spoilt"
+    except Exception as error:
+        answer = "refused" if type(error).__name__ == "OnebitError" else f"{type(error).__name__}: {error}"
+        answer += "" if state(learner) == before else ", learner changed"
+    print(answer, flush=True)
 """
 
 
-def test_altered_columns_never_reach_the_compiled_code() -> None:
-    """Columns outside the weights are writes outside the weights; so in a process of its own, which must live."""
-    cases = [
-        ([-1], [1.0], "float32"),
-        ([4], [1.0], "float32"),
-        ([1000], [1.0], "float32"),
-        ([2, 1], [1.0, 1.0], "float32"),
-        ([1, 1], [1.0, 1.0], "float32"),
-        ([0, 1], [1.0], "float32"),
-        ([0], [1.0, 1.0], "float32"),
-        ([0.5], [1.0], "float32"),
-        ([[0]], [1.0], "float32"),
+def learnt_elsewhere(options: dict[str, Any], first: Any, altered_x: list[dict[str, Any]]) -> list[str]:
+    """What becomes of decisions whose x was altered, in a process of its own: some of it may crash."""
+    arguments = json.dumps([options, first, altered_x])
+    answer = subprocess.run([sys.executable, "-c", ALTERED, arguments], capture_output=True, text=True, check=False)
+    said = answer.stdout.splitlines()
+    if answer.returncode != 0:
+        said += [f"crashed with {answer.returncode}: {answer.stderr[-300:]}"] * (len(altered_x) - len(said))
+    return said
+
+
+@pytest.mark.parametrize("space", ["dense", "sparse"])
+def test_altered_columns_never_reach_the_compiled_code(space: str) -> None:
+    """Columns outside the weights are reads and writes outside the weights."""
+    cases: list[tuple[list[Any], list[float]]] = [
+        ([-1], [1.0]),
+        ([4], [1.0]),
+        ([1000], [1.0]),
+        ([2, 1], [1.0, 1.0]),
+        ([1, 1], [1.0, 1.0]),
+        ([0, 1], [1.0]),
+        ([0], [1.0, 1.0]),
+        ([0.5], [1.0]),
+        ([[0]], [1.0]),
     ]
-    answer = subprocess.run(
-        [sys.executable, "-c", COLUMNS, json.dumps(cases)], capture_output=True, text=True, check=False
-    )
-    assert answer.stdout == ""
-    assert answer.returncode == 0, answer.stderr[-500:]
+    altered_x = [{"size": 4, "columns": columns, "values": values, "dtype": "float32"} for columns, values in cases]
+    said = learnt_elsewhere({"features": 4, "space": space}, [1.0, 0.0, 0.0, 1.0], altered_x)
+    assert dict(zip(map(str, cases), said, strict=True)) == dict.fromkeys(map(str, cases), "refused")
 
 
-def test_another_precision_is_read_as_such() -> None:
-    """A decision whose values came back in float64 or float16 is learnt like the one that was made, in either space."""
-    program = COLUMNS.replace('print(space, columns, values, dtype, "was accepted", flush=True)', "pass")
-    cases = [([0, 3], [1.0, 1.0], dtype) for dtype in ("float64", "float16", "float32")]
-    answer = subprocess.run(
-        [sys.executable, "-c", program, json.dumps(cases)], capture_output=True, text=True, check=False
-    )
-    assert answer.stdout == ""
-    assert answer.returncode == 0, answer.stderr[-500:]
+@pytest.mark.parametrize(
+    ("options", "first", "accepted"),
+    [
+        ({"features": 4, "space": "dense"}, [1.0, 0.0, 0.0, 1.0], {"values"}),
+        ({"features": 4, "space": "sparse"}, [1.0, 0.0, 0.0, 1.0], {"values"}),
+        ({}, {"weight": 1.0}, {"names"}),
+        ({"hash_bits": 2}, {"weight": 1.0}, {"names"}),
+        ({"text": True}, "one two", {"names", "text"}),
+    ],
+    ids=["dense", "sparse", "names", "hashed", "text"],
+)
+def test_an_x_of_another_form_is_refused_or_means_the_same(
+    options: dict[str, Any], first: Any, accepted: set[str]
+) -> None:
+    """Whatever stands in for x, in whatever precision, is learnt as if it had been decided on, or refused."""
+    altered_x: list[dict[str, Any]] = [
+        {"text": "one two"},
+        {"names": {"weight": 2.0}},
+        *({"values": [0.5, 0.0, -1.0, 0.1], "dtype": dtype} for dtype in ("float16", "float32", "float64")),
+        *(
+            {"values": [0.5, -1.0], "columns": [0, 2], "size": 4, "dtype": dtype}
+            for dtype in ("float16", "float32", "float64")
+        ),
+    ]
+    said = learnt_elsewhere(options, first, altered_x)
+    expected = ["accepted" if accepted & set(x) else "refused" for x in altered_x]
+    assert dict(zip(map(str, altered_x), said, strict=True)) == dict(zip(map(str, altered_x), expected, strict=True))
 
 
 @pytest.mark.parametrize("label", ["maybe", "YES", 0, 1])
@@ -333,7 +340,6 @@ def test_a_weight_that_makes_the_step_infinite_leaves_the_weights_finite() -> No
     """1/P of a weight near 0 is beyond any float: refused, or at the least not written into the weights."""
     for rule in ("banditron", "epabf", "pab"):
         learner, decision = made("dense float32", rule)
-        assert decision.label == decision.greedy or rule
         learns_or_refuses(learner, altered(decision, weight=5e-324))
         assert np.isfinite(learner.weights).all(), rule
         assert learner.decide(ROW).label in learner.classes

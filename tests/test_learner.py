@@ -407,8 +407,12 @@ def test_teaching_gaptron_with_full_information_is_learning_from_the_label() -> 
     np.testing.assert_allclose(taught.weights, told.weights, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(("name", "options"), [("bpa", {"exploration": 0.0}), ("bandit-perceptron", {"choose": "first"})])
-def test_teaching_a_rule_without_a_lesson_of_its_own_is_playing_and_learning(name: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"), [("bpa", {"exploration": 0.0}), ("bandit-perceptron", {"choose": "first"})]
+)
+def test_teaching_a_rule_without_a_lesson_of_its_own_is_playing_and_learning(
+    name: str, options: dict[str, Any]
+) -> None:
     """Where one label has probability 1 nothing is left to chance, and the teacher must take the step that playing takes."""
     assert registry()[name].teach is None
     learner = trained(name, dtype="float64", **options)
@@ -550,9 +554,7 @@ def test_an_old_decision_is_learnt_by_a_tree_that_has_grown() -> None:
     """The played class may sit on another leaf by now; its path is learnt there."""
     for label in range(5):
         learner = trained("offset-tree")
-        decision = next(
-            one for i in range(2000) if (one := learner.decide(X[33], id=f"{i}")).label == NAMES[label]
-        )
+        decision = next(one for i in range(2000) if (one := learner.decide(X[33], id=f"{i}")).label == NAMES[label])
         for extra in range(4):
             learner.add_class(extra)
         learner.learn(decision, right=True)
@@ -565,7 +567,24 @@ def test_an_old_decision_is_learnt_by_a_tree_that_has_grown() -> None:
 
 @pytest.mark.parametrize(
     "classes",
-    [1, 0, -3, [], ["only"], [7], True, "abc", None, 2.5, ["a", "a"], [1, 1], ["a", 1.5], ["a", None], [True, False], [["a"]]],
+    [
+        1,
+        0,
+        -3,
+        [],
+        ["only"],
+        [7],
+        True,
+        "abc",
+        None,
+        2.5,
+        ["a", "a"],
+        [1, 1],
+        ["a", 1.5],
+        ["a", None],
+        [True, False],
+        [["a"]],
+    ],
     ids=repr,
 )
 def test_classes_that_are_none_are_refused(classes: Any) -> None:
@@ -677,9 +696,7 @@ def test_every_kind_of_parameter_is_tried() -> None:
 
 
 @pytest.mark.parametrize(("rule", "name", "parameter"), REALS)
-def test_a_number_outside_its_range_is_refused_with_name_value_and_range(
-    rule: str, name: str, parameter: Real
-) -> None:
+def test_a_number_outside_its_range_is_refused_with_name_value_and_range(rule: str, name: str, parameter: Real) -> None:
     for value in outside(parameter.interval):
         sentence = refused(lambda value=value: fresh(rule, **{name: value}))  # type: ignore[misc]
         assert sentence == f"{name} is {value}, but must be in {parameter.interval}"
@@ -742,7 +759,10 @@ def test_parameters_that_do_not_fit_together_are_refused() -> None:
         ("horizon and radius and max_norm", lambda: Learner("gaptron", NAMES)),
         ("max_norm", lambda: Learner("gaptron", NAMES, setting="full")),
         ("rate times decay", lambda: Learner("policy-gradient", NAMES, rate=0.5, decay=2.0)),
-        ("guess_if_all_negative", lambda: Learner("conservative-ova", 5, coding="all-pairs", guess_if_all_negative=True)),
+        (
+            "guess_if_all_negative",
+            lambda: Learner("conservative-ova", 5, coding="all-pairs", guess_if_all_negative=True),
+        ),
         ("2 rows, but there are 5", lambda: Learner("conservative-ova", 5, coding=[[1, -1], [-1, 1]])),
         ("-1, 0 and 1", lambda: Learner("conservative-ova", 2, coding=[[1, 2], [-1, 1]])),
         ("coding", lambda: Learner("conservative-ova", 2, coding=[[1], [-1, 1]])),
@@ -946,7 +966,9 @@ def test_threads_that_learn_the_same_decisions_learn_each_once() -> None:
         assert sum(pool.map(work, range(6))) == 200
     assert learner.learnt == 200
     # All decisions are wrong answers for one x, so that what was learnt hangs on how often each label was, not on the order.
-    alone.learn_many(alone.decide_many(np.tile(X[:1], (200, 1)), ids=[one.id for one in decisions]), right=[False] * 200)
+    alone.learn_many(
+        alone.decide_many(np.tile(X[:1], (200, 1)), ids=[one.id for one in decisions]), right=[False] * 200
+    )
     np.testing.assert_allclose(learner.weights, alone.weights, rtol=1e-5, atol=1e-5)
 
 

@@ -16,7 +16,9 @@ from onebit.ledger import Ledger
 SMALL = 6  # the limit in most of these tests
 
 numbers = st.integers(0, 40)
-strings = st.tuples(st.sampled_from("abcdefghijklmnopqrst"), st.integers(0, 30))  # an id, and how long ago it was decided
+strings = st.tuples(
+    st.sampled_from("abcdefghijklmnopqrst"), st.integers(0, 30)
+)  # an id, and how long ago it was decided
 runs = st.tuples(st.integers(0, 40), st.integers(0, 25))
 
 
@@ -50,9 +52,7 @@ def test_numbers_agree_with_a_plain_set(attempts: list[int], limit: int) -> None
 
 @settings(max_examples=300, deadline=None)
 @given(attempts=st.lists(st.one_of(numbers, strings), max_size=120), limit=st.integers(2, 9))
-def test_a_decision_with_a_string_id_is_never_accepted_twice(
-    attempts: list[int | tuple[str, int]], limit: int
-) -> None:
+def test_a_decision_with_a_string_id_is_never_accepted_twice(attempts: list[int | tuple[str, int]], limit: int) -> None:
     """The model keeps every decision (id and moment) for ever; a fresh one is refused only when half the limit came later."""
     ledger, moments, decisions = Ledger(), dict[str, list[int]](), set[tuple[str, int]]()
     with patch.object(module, "LIMIT", limit):

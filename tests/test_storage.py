@@ -92,7 +92,7 @@ def test_every_cut_is_refused(saved: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path) -> None:
     import safetensors.numpy
 
-    assert "No such file" in refusal(tmp_path / "missing.onebit")
+    assert "there is no file" in refusal(tmp_path / "missing.onebit")
     text = tmp_path / "text.onebit"
     text.write_text("not a learner")
     assert "not a learner" in refusal(text)

@@ -42,7 +42,9 @@ def __getattr__(name: str) -> Any:
 
         classes = learner_classes()
         if name not in classes:
-            raise AttributeError(f"module 'onebit' has no attribute {name!r}")
+            from onebit.errors import nearest
+
+            raise AttributeError(f"module 'onebit' has no attribute {name!r}; {nearest(name, __dir__())}")
         found = classes[name]
     globals()[name] = found
     return found

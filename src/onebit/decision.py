@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from onebit.errors import OnebitError
-from onebit.features import Kept, SparseRow
+from onebit.features import Kept, SparseRow, checked_csr
 from onebit.names import ClassName, checked_id
 
 
@@ -56,24 +57,8 @@ class Decision(NamedTuple):
         for name in fields:
             if name not in cls._fields:
                 raise OnebitError(f"this is not a decision: the field {name!r} is unknown")
-        checked_id(fields["id"])
-        notes = fields["notes"]
-        if not isinstance(notes, list) or len(notes) != 2:
-            raise OnebitError(f"the field 'notes' of the decision is {notes!r}, but must be two numbers")
-        for name, value in (
-            ("propensity", fields["propensity"]),
-            ("weight", fields["weight"]),
-            ("notes", notes[0]),
-            ("notes", notes[1]),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise OnebitError(f"the field {name!r} of the decision is {value!r}, but must be a finite number")
-        for name in ("propensity", "weight"):
-            if not 0.0 < fields[name] <= 1.0 + 1e-9:
-                raise OnebitError(f"the field {name!r} of the decision is {fields[name]!r}, but must be in (0, 1]")
-        if isinstance(fields["version"], bool) or not isinstance(fields["version"], int):
-            raise OnebitError(f"the field 'version' of the decision is {fields['version']!r}, but must be a number")
-        return cls(**{**fields, "notes": (float(notes[0]), float(notes[1])), "x": _x_from_json(fields["x"])})
+        checked = {name: _READERS[name](name, fields[name]) for name in cls._fields}
+        return cls(**checked)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Decision):
@@ -102,18 +87,97 @@ def _x_to_json(x: Kept) -> dict[str, Any]:
     return {"values": x.tolist(), "dtype": str(x.dtype)}
 
 
-def _x_from_json(fields: Any) -> Kept:
+def _refuse(name: str, value: object, wanted: str) -> NoReturn:
+    shown = repr(value)
+    raise OnebitError(
+        f"the field {name!r} of the decision is {shown if len(shown) < 80 else shown[:77] + '...'}, but must be {wanted}"
+    )
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
+        _refuse(name, value, "a finite number")
     try:
-        if "text" in fields:
-            return str(fields["text"])
-        if "names" in fields:
-            return {str(name): float(value) for name, value in fields["names"].items()}
-        values = np.array(fields["values"], dtype=np.dtype(fields["dtype"]))
-        if values.ndim != 1 or values.dtype.kind != "f":
-            raise ValueError("its values are not a row of numbers")
-        if "size" in fields:
-            return SparseRow(np.array(fields["columns"], dtype=np.int32), values, int(fields["size"]))
+        return float(value)
+    except OverflowError:
+        _refuse(name, value, "a finite number")
+
+
+def _whole(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        _refuse(name, value, "a whole number from 0 up")
+    return value
+
+
+def _id(name: str, value: object) -> int | str:
+    try:
+        return checked_id(value)
+    except OnebitError:
+        _refuse(name, value, "a string or a whole number from 0 up")
+
+
+def _probability(name: str, value: object) -> float:
+    number = _number(name, value)
+    if not 0.0 < number <= 1.0 + 1e-9:
+        _refuse(name, value, "in (0, 1]")
+    return number
+
+
+def _class_name(name: str, value: object) -> ClassName:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        _refuse(name, value, "the name of a class")
+    return value
+
+
+def _notes(name: str, value: object) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        _refuse(name, value, "two numbers")
+    return _number(name, value[0]), _number(name, value[1])
+
+
+def _learner(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        _refuse(name, value, "the identity of a learner")
+    return value
+
+
+def _x(name: str, value: object) -> Kept:
+    """An x in one of the four forms; whatever does not fit exactly is refused, since compiled code checks nothing."""
+    if not isinstance(value, dict):
+        _refuse(name, value, "an object")
+    form = set(value)
+    if form == {"text"} and isinstance(value["text"], str):
+        return value["text"]
+    if form == {"names"} and isinstance(value["names"], dict):
+        return {feature: _number(name, number) for feature, number in value["names"].items()}
+    if form not in ({"values", "dtype"}, {"values", "dtype", "size", "columns"}):
+        _refuse(name, value, "text, names, or values with their dtype and, if sparse, size and columns")
+    if value["dtype"] not in ("float32", "float64") or not isinstance(value["values"], list):
+        _refuse(name, value, "a list of values with dtype float32 or float64")
+    dtype = np.dtype(value["dtype"])
+    values = np.array([_number(name, number) for number in value["values"]], dtype=dtype)
+    if "size" not in form:
         values.flags.writeable = False
         return values
-    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-        raise OnebitError(f"the field 'x' of the decision cannot be read: {error}") from None
+    if not isinstance(value["columns"], list):
+        _refuse(name, value, "sparse with a list of columns")
+    columns = np.array([_whole(name, column) for column in value["columns"]], dtype=np.int64)
+    size = _whole(name, value["size"])
+    try:
+        rows = checked_csr(values, columns, np.array([0, len(values)]), (1, size), dtype)
+    except OnebitError as error:
+        raise OnebitError(f"the field 'x' of the decision cannot be used: {error}") from None
+    return SparseRow(rows.columns, rows.values, size)
+
+
+_READERS: dict[str, Callable[[str, object], Any]] = {
+    "id": _id,
+    "label": _class_name,
+    "propensity": _probability,
+    "greedy": _class_name,
+    "weight": _probability,
+    "notes": _notes,
+    "x": _x,
+    "version": _whole,
+    "learner": _learner,
+}

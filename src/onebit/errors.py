@@ -17,7 +17,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     "did you mean 'banditron'?"
     """
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1)
+    folded = {one.lower(): one for one in names}
+    close = difflib.get_close_matches(name.lower(), folded, n=1)
     if close:
-        return f"did you mean {close[0]!r}?"
+        return f"did you mean {folded[close[0]]!r}?"
     return f"known are: {', '.join(names)}" if names else "there are none"

@@ -43,7 +43,11 @@ class Features:
     """How a learner reads x: which form it takes, how many features there are, and what they are called."""
 
     def __init__(self, size: int | None, space: str | None, dtype: str, text: bool, hash_bits: int | None) -> None:
-        if dtype not in ("float32", "float64"):
+        try:
+            self.dtype = np.dtype(dtype)
+        except TypeError:
+            raise OnebitError(f"dtype is {dtype!r}, but must be float32 or float64") from None
+        if self.dtype not in (np.float32, np.float64):
             raise OnebitError(f"dtype is {dtype!r}, but must be float32 or float64")
         if space not in (None, "dense", "sparse"):
             raise OnebitError(f"space is {space!r}, but must be dense or sparse")
@@ -54,7 +58,6 @@ class Features:
         named = text or hash_bits is not None
         if named and (space == "dense" or size is not None):
             raise OnebitError("text and hash_bits are for named features, which are sparse and count themselves")
-        self.dtype = np.dtype(dtype)
         self.text = bool(text)
         self.hash_bits = hash_bits
         self.vocabulary: dict[str, int] | None = {} if named and hash_bits is None else None
@@ -81,7 +84,7 @@ class Features:
         if self.named is not None and self.space is not None:
             return
         example = x[0] if isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], dict | str) else x
-        if isinstance(example, dict | str):
+        if isinstance(example, dict | str) and not _is_sparse(example):
             if self.space == "dense" or self.size is not None:
                 raise OnebitError(f"x is a {_kind(example)}, but this learner takes arrays")
             if isinstance(example, str):
@@ -93,6 +96,12 @@ class Features:
             raise OnebitError("x has no features, but must have at least one")
         self.named, self.size = False, size
         self.space = self.space or ("sparse" if _is_sparse(x) else "dense")
+
+    def forget_after(self, count: int) -> None:
+        """Take back the names that were learnt last, down to `count`: what brought them was refused."""
+        if self.vocabulary is not None:
+            while len(self.vocabulary) > count:
+                self.vocabulary.popitem()
 
     # --- one x -----------------------------------------------------------------------------------------------------
 
@@ -110,10 +119,10 @@ class Features:
             if not isinstance(x, Mapping):
                 raise OnebitError(f"x is a {_kind(x)}, but this learner takes a dict of feature name -> number")
             return {_name(name): _number(name, value) for name, value in x.items()}
-        if isinstance(x, Mapping | str):
-            raise OnebitError(f"x is a {_kind(x)}, but this learner takes arrays of {self.size} numbers")
         if isinstance(x, SparseRow) or _is_sparse(x):
             return self._keep_sparse(x if isinstance(x, SparseRow) else sparse_row(x, self.dtype))
+        if isinstance(x, Mapping | str):
+            raise OnebitError(f"x is a {_kind(x)}, but this learner takes arrays of {self.size} numbers")
         values = _numbers(x, self.dtype)
         if values.ndim != 1 or values.shape[0] != self.size:
             raise OnebitError(f"x has shape {values.shape}, but this learner takes arrays of {self.size} numbers")
@@ -164,10 +173,9 @@ class Features:
             return DenseRows(np.stack(kept))  # type: ignore[arg-type]
         parts = [self.entries(one, grow) for one in kept]
         starts = np.concatenate([[0], np.cumsum([len(columns) for columns, _ in parts])]).astype(np.int64)
-        if len(parts) == 1:
-            return SparseRows(parts[0][1], parts[0][0], starts)
         columns = np.concatenate([part for part, _ in parts])
-        return SparseRows(np.concatenate([part for _, part in parts]), columns, starts)
+        width = max(self.columns, int(columns.max(initial=-1)) + 1)
+        return SparseRows(np.concatenate([part for _, part in parts]), columns, starts, width)
 
     # --- a whole table ---------------------------------------------------------------------------------------------
 
@@ -188,7 +196,7 @@ class Features:
             raise OnebitError(f"row {bad[0]}, column {bad[1]} of X is {values[bad]}, but must be a finite number")
         return DenseRows(np.ascontiguousarray(values)) if self.space == "dense" else _gather(values)
 
-    def explain(self, rows: Rows, row: int, largest_norm: float) -> str:
+    def explain(self, rows: Rows, row: int, bias: bool, largest_norm: float) -> str:
         """Why the loop refused a row."""
         if isinstance(rows, SparseRows):
             values = rows.values[rows.starts[row] : rows.starts[row + 1]]
@@ -199,12 +207,12 @@ class Features:
         bad = np.flatnonzero(~np.isfinite(values))
         if len(bad):
             return f"x is {values[bad[0]]} at feature {places[bad[0]]}, but must be a finite number"
-        norm = float(np.square(values.astype(np.float64)).sum())
+        norm = float(np.square(values.astype(np.float64)).sum()) + bias
         if norm > largest_norm:
             return f"x has length {math.sqrt(norm):g}, but this learner takes at most {math.sqrt(largest_norm):g}"
         return (
-            f"x is too long for {self.dtype} weights: its squared length, {norm:g}, or its scores are not finite there; "
-            "scale the features, or use dtype='float64'"
+            f"x is too long for {self.dtype} weights: its squared length is {norm:g}, and that, its scores or the step it asks "
+            "for leave their range; scale the features, or use dtype='float64'"
         )
 
 
@@ -264,7 +272,8 @@ def checked_csr(
             raise OnebitError(
                 f"row {row}, column {columns[wrong[0]]} is {values[wrong[0]]}, but must be a finite number"
             )
-    return SparseRows(np.ascontiguousarray(values, dtype=dtype), np.ascontiguousarray(columns, dtype=np.int32), starts)
+    exact = np.ascontiguousarray(columns, dtype=np.int32)
+    return SparseRows(np.ascontiguousarray(values, dtype=dtype), exact, starts, width)
 
 
 def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
@@ -287,7 +296,7 @@ def _spread(rows: SparseRows, width: int) -> NDArray[Any]:
 def _gather(values: NDArray[Any]) -> SparseRows:
     row, column = np.nonzero(values)
     starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(values)))]).astype(np.int64)
-    return SparseRows(np.ascontiguousarray(values[row, column]), column.astype(np.int32), starts)
+    return SparseRows(np.ascontiguousarray(values[row, column]), column.astype(np.int32), starts, values.shape[1])
 
 
 def _is_sparse(x: Any) -> bool:
@@ -295,7 +304,10 @@ def _is_sparse(x: Any) -> bool:
 
 
 def _width(x: Any) -> int:
-    shape = x.shape if hasattr(x, "shape") else np.shape(x)
+    try:
+        shape = x.shape if hasattr(x, "shape") else np.shape(x)
+    except ValueError:
+        raise OnebitError("the rows of x differ in length, but all must have the same number of features") from None
     if len(shape) not in (1, 2):
         raise OnebitError(f"x has shape {tuple(shape)}, but must be one row or a matrix of rows")
     return int(shape[-1])

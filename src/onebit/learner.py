@@ -13,7 +13,8 @@ from __future__ import annotations
 import inspect
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.draws import key_of, word_of
+from onebit.contract.parameters import refuse_unknown
 from onebit.contract.rule import Rule
 from onebit.decision import Decision
 from onebit.engine import stream as engine
@@ -79,12 +81,14 @@ class Learner:
         **parameters: Any,
     ) -> None:
         self.rule = rule_named(rule) if isinstance(rule, str) else rule
+        refuse_unknown(self.rule.title, parameters, {**self.rule.parameters, **self.common})
         self.classes: tuple[ClassName, ...] = checked_classes(classes)
         self.parameters: dict[str, Any] = dict(parameters)
         self.seed = checked_seed(seed)
         self.bias = bool(bias)
         self.identity = uuid.uuid4().hex
-        self._features = Features(features, space, dtype, text, hash_bits)
+        self._feature_options = (features, space, dtype, text, hash_bits)
+        self._features = Features(*self._feature_options)
         self._params, self._memory = self.rule.settle(len(self.classes), self.parameters)
         self._index = {name: index for index, name in enumerate(self.classes)}
         self._key = key_of(self.seed)
@@ -107,16 +111,18 @@ class Learner:
         (0, 1)
         """
         with self._lock:
-            kept = self._read(x)
-            identity = self._next if id is None else checked_id(id)
-            decision = self._decide(kept, identity)
+            decision = self._decide(x, self._next if id is None else checked_id(id))
             if id is None:
                 self._next += 1
             return decision
 
     def decide_many(self, X: Any, ids: Sequence[int | str] | None = None) -> list[Decision]:
         """Decide on a class for each row of X, all with the weights of this moment."""
-        with self._lock:
+        if isinstance(X, str):
+            raise OnebitError("X is one string, but must be a list of rows")
+        if isinstance(X, list | tuple) and len(X) == 0:
+            return []
+        with self._lock, self._unchanged_if_refused():
             kept = self._read_many(X)
             if ids is None:
                 ids = range(self._next, self._next + len(kept))
@@ -143,19 +149,19 @@ class Learner:
         {'a': 0.5, 'b': 0.5}
         """
         with self._lock:
-            self._decide(self._read(x), 0)
+            self._decide(x, 0)
             chances = self._buffers[engine.CHANCES, : len(self.classes)]
             return dict(zip(self.classes, chances.tolist(), strict=True))
 
     def best(self, x: Any, id: int | str | None = None) -> ClassName:  # noqa: A002
         """The class that the learner thinks best for x, without exploring; ties as `decide` with this id breaks them."""
         with self._lock:
-            return self._decide(self._read(x), self._next if id is None else checked_id(id)).greedy
+            return self._decide(x, self._next if id is None else checked_id(id)).greedy
 
     def scores(self, x: Any) -> NDArray[np.float64]:
         """The score of every head for x: one for each class, node or pair, as the rule has it."""
         with self._lock:
-            self._decide(self._read(x), 0)
+            self._decide(x, 0)
             return self._buffers[engine.SCORES, : self.rule.heads(self._params)].copy()
 
     # --- learning --------------------------------------------------------------------------------------------------
@@ -172,10 +178,15 @@ class Learner:
         with self._lock:
             told = self._told(decision, right, label)
             self._refuse(decision)
-            rows = self._row(self._kept_of(decision), grow=True)
-            self._labels[0] = told
-            self._fill_choice(self._choice[0], decision)
-            self._walk(rows, self._choice, self._learning, labels=self._labels)
+            known = self._features.columns
+            try:
+                rows = self._row(self._kept_of(decision), grow=True)
+                self._labels[0] = told
+                self._fill_choice(self._choice[0], decision)
+                self._walk(rows, self._choice, self._learning, labels=self._labels)
+            except OnebitError:
+                self._features.forget_after(known)
+                raise
             self._note(decision.id)
 
     def learn_many(
@@ -186,7 +197,7 @@ class Learner:
         labels: Sequence[ClassName] | NDArray[Any] | None = None,
     ) -> None:
         """Learn from many decisions, in this order. If one cannot be learnt, none is."""
-        with self._lock:
+        with self._lock, self._unchanged_if_refused():
             answers = right if right is not None else labels
             if answers is None or (right is not None and labels is not None):
                 raise OnebitError("give either right or labels, one for each decision")
@@ -221,7 +232,7 @@ class Learner:
         >>> learner.best([0.0, 2.0])
         'yes'
         """
-        with self._lock:
+        with self._lock, self._unchanged_if_refused():
             self._features.settle(X)
             labels = self.label_indices(y)
             count = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -249,7 +260,7 @@ class Learner:
             self._taught += ended
             if ended < len(labels):
                 raise OnebitError(
-                    f"row {ended}: {self._features.explain(rows, ended, largest_norm)} (the rows before it were learnt)"
+                    f"row {ended}: {self._features.explain(rows, ended, self.bias, largest_norm)} (the rows before it were learnt)"
                 )
 
     def add_class(self, name: ClassName) -> None:
@@ -294,8 +305,14 @@ class Learner:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Every parameter of the rule, with its default where none was given."""
-        return {**self.rule.defaults, **self.parameters}
+        """Every parameter of the rule as it is in force: given, by default, or worked out by the rule."""
+        in_force = {name: note.show(getattr(self._params, name)) for name, note in self.rule.parameters.items()}
+        return {**in_force, **{name: value for name, value in self.parameters.items() if value is not None}}
+
+    @property
+    def reads_names(self) -> bool:
+        """Whether features have names: dicts or texts, not columns."""
+        return bool(self._features.named)
 
     @property
     def needs_labels(self) -> bool:
@@ -320,6 +337,14 @@ class Learner:
 
         manifest, arrays = pack(self)
         return unpack(manifest if seed is None else {**manifest, "seed": checked_seed(seed)}, arrays, self.rule)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Learner:
+        return self.clone()
+
+    def __reduce__(self) -> Any:
+        raise OnebitError(
+            "a learner is not pickled: save it with learner.save(path), and load it with onebit.load(path)"
+        )
 
     # --- whole streams, for onebit.run -----------------------------------------------------------------------------
 
@@ -368,7 +393,7 @@ class Learner:
             )
             if ended < stop:
                 row = int(order[ended]) if len(order) else ended % len(labels)
-                raise OnebitError(f"row {row}: {self._features.explain(rows, row, self._largest_norm)}")
+                raise OnebitError(f"row {row}: {self._features.explain(rows, row, self.bias, self._largest_norm)}")
 
     def finish_walk(self, rounds: int) -> None:
         """Note that the stream's rounds have been learnt."""
@@ -378,10 +403,21 @@ class Learner:
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
-    def _read(self, x: Any) -> Kept:
-        if self._space is None:
-            self._features.settle(x)
-        return self._features.keep(x)
+    @contextmanager
+    def _unchanged_if_refused(self) -> Iterator[None]:
+        """If what is done here is refused, forget what was taken from it about features."""
+        new, known = self._space is None, self._features.columns
+        try:
+            yield
+        except OnebitError:
+            self._forget_features(new, known)
+            raise
+
+    def _forget_features(self, new: bool, known: int) -> None:
+        if new:
+            self._features, self._space = Features(*self._feature_options), None
+        else:
+            self._features.forget_after(known)
 
     def _read_many(self, X: Any) -> list[Kept]:
         features = self._features
@@ -421,9 +457,10 @@ class Learner:
             self._space = self._space.grown(self._space.room[0], max(needed, 2 * self._space.room[1]))
 
     def _refuse_unfitting(self, rows: Rows) -> None:
-        """The last guard before compiled code, which checks no bounds; sparse rows were checked when they were read."""
-        if isinstance(rows, DenseRows) and rows.values.shape[1] != self._space.room[1]:
-            raise OnebitError(f"the rows have {rows.values.shape[1]} features, but this learner takes {self.features}")
+        """The last guard before compiled code, which checks no bounds."""
+        room = self._space.room[1]
+        if (rows.values.shape[1] != room) if isinstance(rows, DenseRows) else (rows.width > room):
+            raise OnebitError(f"the rows were read for another learner: this one has room for {room} features")
 
     def _allocate(self) -> None:
         if self._features.space is None or self._features.named is None:
@@ -443,7 +480,7 @@ class Learner:
         self._tally = quiet_tally()
         limit = self.rule.largest_norm
         # A hair of room, since the norm of a row scaled to the limit is rounded.
-        self._largest_norm = float("inf") if limit is None else limit(self._params) * (1.0 + 1e-5) + self.bias
+        self._largest_norm = float("inf") if limit is None else limit(self._params) * (1.0 + 1e-5)
         self._learning = engine.LEARN | (engine.REVEALED if self.needs_labels else 0)
         self._loop = loop_for(self.rule, self._space)
 
@@ -456,6 +493,7 @@ class Learner:
         words: NDArray[np.uint64] | None = None,
     ) -> None:
         """Run the loop over a few rows; a row that it refuses is explained."""
+        self._refuse_unfitting(rows)
         count = len(choices)
         ended = self._loop(
             self._params,
@@ -478,12 +516,20 @@ class Learner:
         )
         if ended < count:
             where = f"row {ended}: " if count > 1 else ""
-            raise OnebitError(where + self._features.explain(rows, ended, self._largest_norm))
+            raise OnebitError(where + self._features.explain(rows, ended, self.bias, self._largest_norm))
 
-    def _decide(self, kept: Kept, identity: int | str) -> Decision:
-        rows = self._row(kept)
-        self._word[0] = word_of(identity)
-        self._walk(rows, self._choice, engine.DECIDE | engine.MEASURE)
+    def _decide(self, x: Any, identity: int | str) -> Decision:
+        new = self._space is None
+        try:
+            if new:
+                self._features.settle(x)
+            kept = self._features.keep(x)
+            rows = self._row(kept)
+            self._word[0] = word_of(identity)
+            self._walk(rows, self._choice, engine.DECIDE | engine.MEASURE)
+        except OnebitError:
+            self._forget_features(new, self._features.columns)
+            raise
         return self._decision(identity, self._choice[0], kept)
 
     def _decision(self, identity: int | str, choice: NDArray[np.float64], kept: Kept) -> Decision:
@@ -509,7 +555,7 @@ class Learner:
         if label is not None:
             return self._class_index(label)
         if right is not True and right is not False and not isinstance(right, np.bool_):
-            raise OnebitError(f"right is {right!r}, but must be True or False")
+            raise OnebitError(f"right is {right!r}, but must be True or False (bool(...) makes it so)")
         if right:
             return self._class_index(decision.label)
         if self.needs_labels:
@@ -566,7 +612,7 @@ class Learner:
         norms = squares.sum(axis=1) if squares.ndim == 2 else _sums(squares, rows)
         long = np.flatnonzero(norms + self.bias > largest_norm)
         if len(long):
-            raise OnebitError(f"row {long[0]}: {self._features.explain(rows, int(long[0]), largest_norm)}")
+            raise OnebitError(f"row {long[0]}: {self._features.explain(rows, int(long[0]), self.bias, largest_norm)}")
 
 
 def _sums(squares: NDArray[np.float64], rows: Rows) -> NDArray[np.float64]:
@@ -583,6 +629,7 @@ def learner_class(rule: Rule) -> Callable[..., Learner]:
     def initialise(self: Learner, classes: int | Iterable[ClassName], **options: Any) -> None:
         Learner.__init__(self, rule, classes, **options)
 
+    initialise.__name__, initialise.__qualname__ = "__init__", f"{rule.title}.__init__"
     own = {
         name: f"{parameter.meaning}; {parameter.range}, {rule.defaults[name]} where not given"
         for name, parameter in rule.parameters.items()

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from onebit.contract.rule import Rule
 from onebit.errors import OnebitError
 from onebit.learner import Learner, learner_class
-from onebit.rules import rule_named
+from onebit.rules import registry, rule_named
 from onebit.version import VERSION
 
 FORMAT = 1
@@ -45,6 +45,8 @@ def load(path: Any, rule: Rule | None = None) -> Learner:
     import safetensors.numpy
 
     path = Path(path)
+    if not path.is_file():
+        raise OnebitError(f"there is no file {path}")
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             text = (file.metadata() or {}).get("onebit")
@@ -124,6 +126,10 @@ def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:
 def unpack(manifest: dict[str, Any], arrays: Arrays, rule: Rule | None = None) -> Learner:
     """The learner of a manifest and its arrays."""
     if rule is None:
+        if manifest["rule"] not in registry():
+            raise OnebitError(
+                f"it learnt by the rule {manifest['rule']!r}, which onebit does not come with: load(path, rule)"
+            )
         rule = rule_named(manifest["rule"])
     elif rule.name != manifest["rule"]:
         raise OnebitError(f"the learner learnt by the rule {manifest['rule']!r}, and the one given is {rule.name!r}")
@@ -165,6 +171,7 @@ def machine() -> dict[str, str]:
     import numba
 
     return {
+        "onebit": VERSION,
         "cpu": f"{platform.machine()} {llvmlite.binding.get_host_cpu_name()}",
         "python": ".".join(str(part) for part in sys.version_info[:2]),
         "numpy": np.__version__,

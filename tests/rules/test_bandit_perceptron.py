@@ -35,7 +35,7 @@ def strongly_separable(classes: int, rounds: int, margin: float, seed: int) -> t
 
 
 @pytest.mark.parametrize("choose", CHOICES)
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(scores=st.lists(halves, min_size=2, max_size=7), right=st.booleans(), identity=st.integers(0, 1000))
 def test_at_most_the_played_class_changes(choose: str, scores: list[float], right: bool, identity: int) -> None:
     """+1 after a right guess, -1 after a wrong yes, nothing otherwise; a score of 0 says yes."""
@@ -51,7 +51,7 @@ def test_at_most_the_played_class_changes(choose: str, scores: list[float], righ
 
 
 @pytest.mark.parametrize("choose", CHOICES)
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(scores=st.lists(halves, min_size=2, max_size=7), identity=st.integers(0, 1000))
 def test_probabilities_and_weights(choose: str, scores: list[float], identity: int) -> None:
     """1/K where nobody says yes; else 1/|S| on S (random), the highest (argmax), the lowest label of S (first)."""

@@ -25,7 +25,7 @@ def paid(variant: str, price: float, score: float, sign: float, norm: float, ste
     return length + (price * slack if variant == "PA-I" else price * slack**2)
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(scores=scores_of_classes, norm=norms, right=st.booleans(), data=st.data())
 def test_bpa_reaches_the_margin_with_the_shortest_step(
     scores: list[float], norm: float, right: bool, data: st.DataObject
@@ -42,7 +42,7 @@ def test_bpa_reaches_the_margin_with_the_shortest_step(
 
 
 @pytest.mark.parametrize("variant", ["PA-I", "PA-II"])
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(scores=scores_of_classes, norm=norms, price=prices, right=st.booleans(), data=st.data())
 def test_the_step_minimises_its_objective(
     variant: str, scores: list[float], norm: float, price: float, right: bool, data: st.DataObject

@@ -244,7 +244,7 @@ def test_exploration_has_the_weights_it_says(classes: int, exploration: float) -
     assert surprise(counts, weights) > ERROR_RATE
 
 
-@pytest.mark.parametrize("classes", [2, 3, 7, 10, 1000])
+@pytest.mark.parametrize("classes", [3, 7, 10])
 def test_the_last_draw_before_exploration_ends_is_the_last_label(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where K u / gamma rounds up to K the label is still K - 1; the next draw is greedy again, and 0 is label 0."""
     rounded_up = 0

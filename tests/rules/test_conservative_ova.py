@@ -87,7 +87,7 @@ def determined(matrix: Matrix, played: int, wrong: str) -> Vector:
 # ---- decoding
 
 
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(derandomize=True, max_examples=200, deadline=None)
 @given(scores=st.lists(quarters, min_size=2, max_size=9))
 def test_hinge_decoding_over_one_vs_all_is_argmax(scores: list[float]) -> None:
     """With the same ties, also where |f| > 1; written as a matrix it is the same learner."""
@@ -110,7 +110,7 @@ def test_hinge_decoding_over_one_vs_all_is_argmax_for_any_size_of_scores() -> No
         assert played[int(hinge_distances(one_vs_all(classes), scores).argmin())] == 1.0
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(scores=st.lists(quarters, min_size=2, max_size=9))
 def test_hamming_decoding_over_one_vs_all_ties(scores: list[float]) -> None:
     """All positive scores tie; if none is positive the zeros do; if there is none either, all K do."""
@@ -127,7 +127,7 @@ def test_hamming_decoding_over_one_vs_all_ties(scores: list[float]) -> None:
 
 
 @pytest.mark.parametrize("decoding", ["loss", "hamming"])
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(classes=st.integers(2, 6), data=st.data())
 def test_all_pairs_decode_by_their_matrix(decoding: str, classes: int, data: st.DataObject) -> None:
     """The zeros of the matrix cost the same for every class and drop out."""
@@ -141,7 +141,7 @@ def test_all_pairs_decode_by_their_matrix(decoding: str, classes: int, data: st.
 
 
 @pytest.mark.parametrize("decoding", ["loss", "hamming"])
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(matrix=matrices, data=st.data())
 def test_any_matrix_decodes_by_its_distances(decoding: str, matrix: Matrix, data: st.DataObject) -> None:
     """The classes at the least distance share the probability."""
@@ -157,7 +157,7 @@ def test_any_matrix_decodes_by_its_distances(decoding: str, matrix: Matrix, data
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("wrong", ["strict", "lenient"])
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(matrix=st.one_of(matrices, st.integers(2, 6).map(one_vs_all), st.integers(2, 5).map(all_pairs)), data=st.data())
 def test_steps_move_what_the_bit_says(variant: str, wrong: str, matrix: Matrix, data: st.DataObject) -> None:
     """Right: every column of the row. Wrong: determined columns (strict), or all that no other class contradicts."""

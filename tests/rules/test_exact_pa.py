@@ -85,7 +85,7 @@ def test_exact_pa_is_the_minimiser(variant: str, classes: int) -> None:
     assert moved >= 2
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(scores=scores_of_classes, norm=norms, data=st.data())
 def test_after_pa_all_margins_are_one(scores: list[float], norm: float, data: st.DataObject) -> None:
     """Every rival is at least one behind afterwards, and those that moved are exactly one behind."""
@@ -98,7 +98,7 @@ def test_after_pa_all_margins_are_one(scores: list[float], norm: float, data: st
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(scores=scores_of_classes, norm=norms, price=prices, data=st.data())
 def test_exact_pa_meets_the_optimality_conditions(
     variant: str, scores: list[float], norm: float, price: float, data: st.DataObject

@@ -71,7 +71,7 @@ def test_a_new_class_splits_one_leaf(classes: int) -> None:
     assert {node: side for node, side in after[classes].items() if node != new_node} == before[split[0]]
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(
     scores=st.lists(st.one_of(st.floats(-5, 5), st.just(0.0)), min_size=1, max_size=14), identity=st.integers(0, 999)
 )
@@ -122,7 +122,7 @@ def climbed(path: Path, scores: Vector, right: bool, stop: str, norm: float) -> 
 
 @pytest.mark.parametrize("stop", ["none", "after", "before", "path"])
 @pytest.mark.parametrize("right", [True, False])
-@settings(derandomize=True, max_examples=120, deadline=None)
+@settings(derandomize=True, max_examples=70, deadline=None)
 @given(scores=st.lists(st.floats(-3, 3), min_size=1, max_size=12), norm=st.floats(0.1, 10.0), data=st.data())
 def test_the_climb(stop: str, right: bool, scores: list[float], norm: float, data: st.DataObject) -> None:
     """Right trains the played side and wrong the other, from the leaf up as far as `stop` says; the rest stays."""

@@ -84,7 +84,7 @@ def rounds(draw: st.DrawFn) -> Round:
     )
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(played=rounds(), rho=st.sampled_from([0.0, 0.5, 1.0, 3.0]))
 def test_the_expected_step_is_passive_aggressive(played: Round, rho: float) -> None:
     """E[U1] = (l/D)(e_y - e_greedy), and the control variate adds nothing to it, for any exploration and rho."""
@@ -96,7 +96,7 @@ def test_the_expected_step_is_passive_aggressive(played: Round, rho: float) -> N
     assert np.allclose(mean, passive_aggressive, rtol=0, atol=1e-9 * (1.0 + played.loss) / played.divisor)
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(played=rounds(), rho=st.floats(0.1, 3.0))
 def test_lemma_3_with_its_value(played: Round, rho: float) -> None:
     """E<U1, U2> = -rho l n (1-P)/P / D^2 on mistakes and 0 otherwise, hence never positive."""
@@ -112,7 +112,7 @@ def test_lemma_3_with_its_value(played: Round, rho: float) -> None:
     assert inner <= 1e-9 * scale
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(played=rounds(), rho=st.floats(0.1, 3.0))
 def test_what_the_control_variate_does_to_the_second_moment(played: Round, rho: float) -> None:
     """E||U1+U2||^2 - E||U1||^2 = (1-P)/P n/D^2 (rho^2 - 2 rho l): it grows whenever the greedy label is right."""

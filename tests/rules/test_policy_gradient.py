@@ -70,7 +70,7 @@ def experienced(baseline: bool, answers: int, classes: int) -> Bench:
     return bench
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(scores=scores_of_classes, data=st.data())
 def test_the_expected_step_is_the_gradient(scores: list[float], data: st.DataObject) -> None:
     """E[step] = rate d pi_y / d s, the derivative taken by central differences."""
@@ -121,7 +121,7 @@ def test_the_baseline_is_the_mean_of_the_answers(answers: int) -> None:
         assert experienced(baseline, answers, 3).memory[OWN] == pytest.approx(mean, rel=1e-12)
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(scores=scores_of_classes, right=st.booleans(), baseline=st.booleans(), data=st.data())
 def test_the_rows_of_a_step_sum_to_zero(scores: list[float], right: bool, baseline: bool, data: st.DataObject) -> None:
     """Adding the same vector to every row changes no probability, and no step does."""

@@ -71,10 +71,12 @@ def show(results: list[tuple[dict[str, Any], Result]], data: str, note: str) -> 
     if not results:
         return
     first = results[0][1]
-    table = Table(title=f"{data}: {first.runs} x {first.rounds:,} rounds, error in %, lowest first")
+    table = Table(
+        title=f"{data}: {first.runs} x {first.rounds:,} rounds, error in %, lowest first; M/s: million rounds a second"
+    )
     table.add_column("learner", no_wrap=True)
     table.add_column("set", style="dim", no_wrap=True)
-    for title in ("error", "sd", "greedy", "M rounds/s"):
+    for title in ("error", "sd", "greedy", "M/s"):
         table.add_column(title, justify="right")
     references = [entry for entry in results if entry[1].learner.needs_labels]
     for title, entries in (

@@ -13,9 +13,14 @@ import argparse
 import json
 
 from onebit.cli.options import add_run_options, positive, progress_bar, settings
+from onebit.contract.parameters import refuse_unknown
 from onebit.data.sources import source_of
 from onebit.experiments.run import Result, Stopped, run
+from onebit.learner import Learner
 from onebit.rules import rule_named
+
+# What any learner takes besides the parameters of its rule; the seed and the classes are not for --set.
+COMMON = {name: meaning for name, meaning in Learner.common.items() if name not in ("seed", "classes")}
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -29,7 +34,8 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 def execute(chosen: argparse.Namespace) -> int:
     """Run, and print what came out; Ctrl-C prints the runs that were done."""
-    rule_named(chosen.rule)
+    options = settings(chosen.set)
+    refuse_unknown(chosen.rule, options, {**rule_named(chosen.rule).parameters, **COMMON})
     rounds = source_of(chosen.data, rounds=chosen.rounds).rounds
     try:
         with progress_bar(f"{chosen.rule} on {chosen.data}", rounds * chosen.runs, chosen.quiet) as progress:
@@ -41,7 +47,7 @@ def execute(chosen: argparse.Namespace) -> int:
                 rounds=chosen.rounds,
                 shuffle=chosen.shuffle,
                 progress=progress,
-                **settings(chosen.set),
+                **options,
             )
     except Stopped as stopped:
         if stopped.result is not None:

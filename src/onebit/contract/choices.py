@@ -22,8 +22,7 @@ def highest(scores: Vector, count: int) -> float:
     """The largest of the first `count` scores."""
     top = scores[0]
     for label in range(1, count):
-        if scores[label] > top:
-            top = scores[label]
+        top = max(top, scores[label])
     return float(top)
 
 

@@ -129,9 +129,9 @@ def parameters_of(record: type[Any]) -> dict[str, Parameter]:
     return found
 
 
-def defaults_of(record: type[Any]) -> dict[str, Any]:
-    """What each parameter is when nobody says otherwise, as a user would write it."""
-    return {name: parameter.show(record._field_defaults[name]) for name, parameter in parameters_of(record).items()}
+def kinds_of(record: type[Any]) -> dict[str, type]:
+    """Whether each field of a record is a float or an int."""
+    return typing.get_type_hints(record)
 
 
 def refuse_unknown(title: str, options: Mapping[str, object], known: Mapping[str, object]) -> None:
@@ -139,12 +139,3 @@ def refuse_unknown(title: str, options: Mapping[str, object], known: Mapping[str
     for name in options:
         if name not in known:
             raise OnebitError(f"{title} has no parameter {name!r}; {nearest(name, known)}")
-
-
-def fill(record: type[Any], classes: int, options: Mapping[str, object]) -> Any:
-    """The record of these options: checked, coded, and every number a float64 or an int64 (else it compiles twice)."""
-    values: dict[str, float | int] = {"classes": int(classes)}
-    for name, parameter in parameters_of(record).items():
-        values[name] = parameter.code(name, options[name])
-    kinds = typing.get_type_hints(record)
-    return record(**{name: kinds[name](value) for name, value in values.items()})

@@ -19,12 +19,13 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.parameters import Parameter, defaults_of, fill, parameters_of, refuse_unknown
+from onebit.contract.parameters import Parameter, kinds_of, parameters_of, refuse_unknown
 from onebit.errors import OnebitError
 
 Vector = NDArray[np.float64]
@@ -85,6 +86,12 @@ class Rule:
     examples: tuple[Mapping[str, Any], ...] = ({},)
 
     def __post_init__(self) -> None:
+        fields = getattr(self.record, "_fields", ())
+        if "classes" not in fields:
+            raise OnebitError(f"the record of {self.name!r} must be a NamedTuple with a field 'classes'")
+        for name in fields:
+            if name != "classes" and name not in self.record._field_defaults:
+                raise OnebitError(f"the field {name!r} of {self.title} needs a default")
         known[self.record] = self
 
     @property
@@ -92,15 +99,21 @@ class Rule:
         """The name of the learner class: ConservativeOVA."""
         return self.record.__name__
 
-    @property
-    def parameters(self) -> dict[str, Parameter]:
+    @cached_property
+    def parameters(self) -> Mapping[str, Parameter]:
         """The parameters that a user may set."""
         return parameters_of(self.record)
 
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """The parameters as they are when nobody says otherwise."""
-        return defaults_of(self.record)
+    @cached_property
+    def defaults(self) -> Mapping[str, Any]:
+        """The parameters as they are when nobody says otherwise, as a user would write them."""
+        values = self.record._field_defaults
+        return {name: parameter.show(values[name]) for name, parameter in self.parameters.items()}
+
+    @cached_property
+    def kinds(self) -> Mapping[str, type]:
+        """Whether each field of the record is a float or an int."""
+        return kinds_of(self.record)
 
     @property
     def documentation(self) -> str:
@@ -115,10 +128,14 @@ class Rule:
         """The record and the first memory for these options; what cannot be used is refused with a sentence."""
         if classes < 2:
             raise OnebitError(f"{self.title} needs at least 2 classes, and {classes} was given")
-        defaults = self.defaults
-        refuse_unknown(self.title, options, defaults)
-        given = {**defaults, **options}
-        params, memory = self.prepare(fill(self.record, classes, given), given)
+        refuse_unknown(self.title, options, self.defaults)
+        given = {**self.defaults, **options}
+        values: dict[str, Any] = {"classes": classes}
+        for name, parameter in self.parameters.items():
+            values[name] = parameter.code(name, given[name])
+        # Every number a float64 or an int64: another type would be another compilation.
+        record = self.record(**{name: self.kinds[name](value) for name, value in values.items()})
+        params, memory = self.prepare(record, given)
         return params, np.concatenate([np.zeros(OWN), np.asarray(memory, dtype=np.float64)])
 
 

@@ -103,8 +103,8 @@ def source_of(
             raise OnebitError("rows were given without labels: give y as well, or the name of a data set")
         data = labelled(X, y, classes)
         return Source("arrays", True, rounds or data.rows, lambda total, seed: data)
-    if y is not None:
-        raise OnebitError(f"labels were given with {str(X)!r}, which brings its own")
+    if y is not None or classes is not None:
+        raise OnebitError(f"labels or classes were given with {str(X)!r}, which brings its own")
     if str(X) in GENERATORS:
         generator = GENERATORS[str(X)]
 
@@ -116,7 +116,7 @@ def source_of(
     path = Path(X)
     if path.suffix != ".npz":
         raise OnebitError(
-            f"there is no data {str(X)!r}; {nearest(str(X), GENERATORS)}, or give the path of an .npz file"
+            f"there is no data {str(X)!r}, nor is it the path of an .npz file; {nearest(str(X), GENERATORS)}"
         )
     data = read_npz(path)
     return Source(str(X), True, rounds or data.rows, lambda total, seed: data)
@@ -159,6 +159,11 @@ def labelled(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
         raise OnebitError(f"y has shape {labels.shape}, but must be one label for each row")
     if len(labels) == 0:
         raise OnebitError("there are no rows")
+    if labels.dtype.kind == "O":  # a column of strings, as pandas has it
+        for row, label in enumerate(labels.tolist()):
+            if not isinstance(label, str):
+                raise OnebitError(f"y[{row}] is {label!r}, but labels must be all whole numbers or all strings")
+        labels = labels.astype(str)
     if labels.dtype.kind == "f":
         whole = labels.astype(np.int64)
         bad = np.flatnonzero(whole != labels)

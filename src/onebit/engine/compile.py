@@ -14,7 +14,6 @@ import os
 import sys
 import tempfile
 import threading
-import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,8 @@ import platformdirs
 from onebit.contract.rule import Rule
 from onebit.engine import generic
 from onebit.engine.reach import code_of, fingerprint, reach
-from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
+from onebit.engine.stream import CHOICE_COLUMNS, Tally, bearable, lessons, stream, usable
+from onebit.errors import OnebitError
 from onebit.spaces import dense, sparse
 
 Loop = Callable[..., int]
@@ -37,6 +37,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow)
 _GENERIC_SPACE = (generic.score, generic.absorb)
 _GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
+_REDUCTIONS = (usable, bearable)
 
 _lock = threading.RLock()
 _loops: dict[tuple[Any, ...], Loop] = {}
@@ -59,7 +60,7 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
     root = Path(os.environ.get("ONEBIT_CACHE") or platformdirs.user_cache_dir("onebit"))
     functions = [loop, *_rule_functions(rule, loop), *_space_functions(type(space))]
     compiling = [code_of(function) for function in (_build, _prototype, _announce, _resolver)]
-    facts = (sys.version, _versions(), compiling, OPTIONS, sorted(FAST), rule.record.__module__, _fields(rule.record))
+    facts = (sys.version, _versions(), compiling, OPTIONS, sorted(FAST), rule.record.__module__, dict(rule.kinds))
     name = fingerprint(functions, _GENERIC, *facts)
     folder = root / name / f"{rule.name}-{type(space).__name__.lower()}-{space.weights.dtype}-{loop.__name__}"
     try:
@@ -78,12 +79,15 @@ def is_compiled(rule: Rule, space: Any) -> bool:
 
 def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     import numba
-    from numba.core import config
+    from numba.core import config, errors
 
     folder = cache_folder(rule, space, loop)
     if folder is None or not any(folder.rglob("*.nbc")):
-        what = f"{rule.title}, {type(space).__name__.lower()}" + (", for teaching" if loop is lessons else "")
+        what = f"{rule.title}, {type(space).__name__.lower()} {space.weights.dtype}"
+        what += ", for teaching" if loop is lessons else ""
         print(f"onebit: compiling {what}, once", file=sys.stderr)
+    if config.DISABLE_JIT:  # how Numba's users ask for plain Python, to look into it with a debugger
+        return loop
     _announce(rule, type(space), loop)
     if folder is None:
         dispatcher = numba.njit(**OPTIONS)(loop)
@@ -95,8 +99,18 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
         finally:
             config.CACHE_DIR = elsewhere
     signature = tuple(numba.typeof(argument) for argument in _prototype(rule, space, loop))
-    dispatcher.compile(signature)
+    try:
+        dispatcher.compile(signature)
+    except errors.NumbaError as error:
+        raise OnebitError(f"{rule.title} cannot be compiled: {_gist(str(error))}") from error
     return dispatcher.overloads[signature].entry_point  # type: ignore[no-any-return]
+
+
+def _gist(message: str) -> str:
+    """The lines of a compiler's message that speak of a place in the source, or its first ones."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    places = [line for line in lines if line.startswith("File ") or "Error" in line or "unif" in line]
+    return "; ".join((places or lines)[-4:])
 
 
 def _versions() -> tuple[str, ...]:
@@ -108,7 +122,7 @@ def _versions() -> tuple[str, ...]:
 
 def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:
     """Arguments of the loop, for their types."""
-    record = rule.record(*(kind(0) for kind in _fields(rule.record).values()))
+    record = rule.record(*(kind(0) for kind in rule.kinds.values()))
     integers = np.zeros(1, dtype=np.int64)
     floats = np.zeros((1, CHOICE_COLUMNS))
     words = np.zeros(1, dtype=np.uint64)
@@ -116,7 +130,7 @@ def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
     if isinstance(space, dense.Dense):
         rows: Any = dense.DenseRows(some)
     else:
-        rows = sparse.SparseRows(some[0], np.zeros(1, dtype=np.int32), integers)
+        rows = sparse.SparseRows(some[0], np.zeros(1, dtype=np.int32), integers, 1)
     tally = Tally(integers, integers, np.zeros((2, 1), dtype=np.int64))
     if loop is lessons:
         return record, space, rows, integers, np.zeros(1), floats, words[0], words[0], 0.0
@@ -124,18 +138,11 @@ def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
     return (*arrays, words[0], words, words[0], 0, 0, 0, 0, 0.0)
 
 
-def _fields(record: type[Any]) -> dict[str, type]:
-    """The type of each field of a record, float or int."""
-    return dict(typing.get_type_hints(record))
-
-
 def _rule_functions(rule: Rule, loop: Callable[..., int]) -> list[Callable[..., Any]]:
     followed = generic.follow_norm if rule.keeps_norm else generic.follow_nothing
     if loop is stream:
         return [rule.decide, rule.learn, rule.probabilities, followed]
-    if rule.teach is not None:
-        return [rule.teach, followed]
-    return [rule.decide, rule.learn, generic.play_and_learn, followed]
+    return [rule.decide, rule.learn, generic.taught_by(rule), followed]
 
 
 def _space_functions(space: type[Any]) -> list[Callable[..., Any]]:
@@ -155,7 +162,8 @@ def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
     for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], _GENERIC):
         if function not in _announced and function is not loop:
             _announced.add(function)
-            register_jitable(**parts)(function)
+            options = {**parts, "fastmath": FAST} if function in _REDUCTIONS else parts
+            register_jitable(**options)(function)
 
 
 def _resolver(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,6 +179,6 @@ def _resolver(function: Callable[..., Any]) -> Callable[..., Any]:
         rule = generic.rule_of(record)
         if function is generic.follow:
             return generic.follow_norm if rule.keeps_norm else generic.follow_nothing
-        return getattr(rule, name) or generic.play_and_learn
+        return generic.taught_by(rule) if function is generic.teach else getattr(rule, name)
 
     return resolve

@@ -6,6 +6,7 @@ that type, so that the loop is one function and a call costs nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -60,8 +61,7 @@ def teach(
     coefficients: Vector,
 ) -> float:
     """The rule's step for a known label."""
-    own = rule_of(type(params)).teach or play_and_learn
-    return own(params, memory, scores, norm, label, draws, work, coefficients)
+    return taught_by(rule_of(type(params)))(params, memory, scores, norm, label, draws, work, coefficients)
 
 
 def follow(
@@ -100,11 +100,32 @@ def play_and_learn(
     work: Matrix,
     coefficients: Vector,
 ) -> float:
-    """For a rule without a step for known labels: what it learns from hearing about the label it would have played."""
+    """For a bandit rule without a step for known labels: what it learns from hearing about the label it would have played."""
     choice = decide(params, memory, scores, norm, draws, work)
     told = label if choice.label == label else -1
     later = Draws(draws.key, draws.id, TAUGHT)
     return learn(params, memory, scores, norm, choice, told, later, work, coefficients)
+
+
+def play_and_be_told(
+    params: Any,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    label: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """For a rule with full information: its own step, since it is told the label anyway."""
+    choice = decide(params, memory, scores, norm, draws, work)
+    later = Draws(draws.key, draws.id, TAUGHT)
+    return learn(params, memory, scores, norm, choice, label, later, work, coefficients)
+
+
+def taught_by(rule: Rule) -> Callable[..., float]:
+    """The function that takes a step for a known label."""
+    return rule.teach or (play_and_be_told if rule.full is True else play_and_learn)
 
 
 def score(space: Any, rows: Any, row: int, scores: Vector) -> float:

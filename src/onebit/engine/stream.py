@@ -23,6 +23,8 @@ MEASURE = 4  # with DECIDE: also compute the probabilities, and keep that of the
 
 REVEALED = 8  # tell the rule the class even when it was wrong
 
+LONGEST_STEP = 1e60  # squared
+
 # The columns in which a choice is kept.
 LABEL, GREEDY, WEIGHT, NOTE, SECOND_NOTE, PROPENSITY = range(6)
 CHOICE_COLUMNS = 6
@@ -63,7 +65,7 @@ def stream(
 
     Round t is row order[t], or row t (again from the start when rows run out) where no order is given; its id is ids[t], or
     first_id + t. `labels` are by row: the class, or -1 for one that is not the class played. `kept` holds choices from `start`
-    on. A round is refused, before anything has moved, when its norm or scores are not finite numbers or its norm is too large.
+    on. A round is refused, before weights have moved, when its norm, scores or step are not finite numbers or too large.
     """
     scores, coefficients, chances, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[CHANCES], buffers[WORK:]
     row = start % total_rows
@@ -107,6 +109,9 @@ def stream(
             if norm > 0.0:  # nothing can be learnt from x = 0
                 draws = Draws(key, identity, LEARNING)
                 scale = learn(params, memory, scores, norm, choice, told, draws, work, coefficients)
+                if not bearable(coefficients, norm):
+                    ended = now
+                    break
                 memory[LEARNT] += 1.0
                 absorb(space, rows, row, coefficients, scale)
                 follow(params, space, memory, scores, norm, coefficients, scale)
@@ -137,9 +142,19 @@ def lessons(
         if norm > 0.0:
             draws = Draws(key, first_id + np.uint64(row), TEACHING)
             scale = teach(params, memory, scores, norm, labels[row], draws, work, coefficients)
+            if not bearable(coefficients, norm):
+                return row
             absorb(space, rows, row, coefficients, scale)
             follow(params, space, memory, scores, norm, coefficients, scale)
     return int(labels.shape[0])
+
+
+def bearable(coefficients: Vector, norm: float) -> bool:
+    """Whether a step is one that weights can take: a number, and not so long that it leaves the range of float32."""
+    total = 0.0
+    for head in range(coefficients.shape[0]):
+        total += abs(coefficients[head])
+    return total * total * norm <= LONGEST_STEP
 
 
 def usable(scores: Vector, norm: float, largest_norm: float) -> bool:

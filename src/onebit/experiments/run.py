@@ -138,13 +138,22 @@ def run(
     if isinstance(learner, Learner):
         if options or classes is not None:
             raise OnebitError("a learner brings its own classes and options")
-        classes = learner.classes
+        classes = learner.classes if y is not None else None
     elif not isinstance(learner, str):
         raise OnebitError(f"learner is {learner!r}, but must be the name of one, or a Learner")
     first_seed = checked_seed((learner.seed if isinstance(learner, Learner) else 0) if seed is None else seed)
-    source = source_of(X, y, rounds=rounds, classes=classes if y is not None else None)
+    source = source_of(X, y, rounds=rounds, classes=classes)
     plan = _Plan(learner, options, source, first_seed, shuffle)
-    return plan.execute(int(runs), threads or len(os.sched_getaffinity(0)), progress or (lambda count: None))
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise OnebitError(f"threads is {threads!r}, but must be a whole number of at least 1")
+    return plan.execute(int(runs), threads or cores(), progress or (lambda count: None))
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class _Plan:
@@ -161,7 +170,7 @@ class _Plan:
         # The first learner is made here, in the caller's thread: bad options are found, and the compiler runs, before the rest.
         first_data = source.make(source.rounds, first_seed)
         first = self.learner(first_seed, first_data)
-        if source.fixed:
+        if source.fixed and not first.reads_names:
             self.shared = self._prepared(first, first_data)
         self.title = first.rule.name
         self.params = first.settings
@@ -174,7 +183,10 @@ class _Plan:
             rule = rule_named(self.template)
             options = self.options
             if rule.plan is not None:
-                options = {**options, **rule.plan(options, self.source.rounds, _longest(data))}
+                options = {
+                    **options,
+                    **rule.plan(options, self.source.rounds, _longest(data, bool(options.get("bias")))),
+                }
             made = learner_class(rule)(data.classes, seed=seed, **options)
         made.fix_features(data.X)
         return made
@@ -267,13 +279,13 @@ def _order(rows: int, rounds: int, seed: int) -> NDArray[np.int64]:
     return np.concatenate(passes)[:rounds].astype(np.int64)
 
 
-def _longest(data: Dataset) -> float:
-    """The length of the longest row."""
+def _longest(data: Dataset, bias: bool) -> float:
+    """The length of the longest row, with its constant feature where there is one."""
     features = Features(None, None, "float64", False, None)
     features.settle(data.X)
     rows = features.table(data.X)
     squares = np.square(rows.values)
     if isinstance(rows, DenseRows):
-        return float(np.sqrt(squares.sum(axis=1).max()))
+        return float(np.sqrt(squares.sum(axis=1).max() + bias))
     owners = np.repeat(np.arange(data.rows), np.diff(rows.starts))
-    return float(np.sqrt(np.bincount(owners, weights=squares, minlength=data.rows).max()))
+    return float(np.sqrt(np.bincount(owners, weights=squares, minlength=data.rows).max() + bias))

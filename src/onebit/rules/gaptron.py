@@ -143,8 +143,8 @@ def is_full(params: Gaptron) -> bool:
 
 
 def lead(scores: Vector, classes: int, label: int) -> float:
-    """How far a label's score is ahead of its best rival's."""
-    return float(scores[label] - scores[rival(scores, classes, label)])
+    """How far a label's score is ahead of its best rival's; 0 for one that is tied with it up to rounding."""
+    return max(0.0, float(scores[label] - scores[rival(scores, classes, label)]))
 
 
 def gap(params: Gaptron, scores: Vector, ahead: float, work: Vector) -> float:

@@ -17,11 +17,15 @@ from onebit.spaces.scaled import shrink
 
 
 class SparseRows(NamedTuple):
-    """Rows of a matrix of which only the non-zero values are stored: row i is [starts[i], starts[i + 1])."""
+    """Rows of a matrix of which only the non-zero values are stored: row i is [starts[i], starts[i + 1]).
+
+    All columns are below `width`, which is checked where rows are made: compiled code checks no bounds.
+    """
 
     values: NDArray[Any]
     columns: NDArray[np.int32]
     starts: NDArray[np.int64]
+    width: int
 
 
 class Sparse(NamedTuple):
