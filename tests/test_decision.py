@@ -113,7 +113,7 @@ def test_decisions_that_differ_in_anything_are_not_equal() -> None:
         {"version": 99},
         {"learner": "another"},
     ):
-        assert decision != decision._replace(**change), change  # type: ignore[arg-type]
+        assert decision != decision._replace(**change), change
     assert decision != 5
 
 
@@ -151,41 +151,45 @@ def test_an_unknown_field_is_named() -> None:
 NUMBERS: list[Any] = [None, "0.5", True, [0.5], {}, math.nan, math.inf, -math.inf, 10**400, -(10**400)]
 
 
+FIELDS: dict[str, list[Any]] = {
+    "propensity": [*NUMBERS, 0, -0.5, 1.1],
+    "weight": [*NUMBERS, 0, -0.5, 1.1],
+    "notes": [None, 5, [], [1.0], [1.0, 2.0, 3.0], "ab", {"0": 1}, [1.0, None], *([value, 0.0] for value in NUMBERS)],
+    "id": [None, True, 1.0, -1, 2**63, "", [], {}],
+    "version": [None, True, 1.0, "1", -1, []],
+    "learner": [None, 5, [], {}],
+    "label": [None, True, 1.5, [], {}, math.nan],
+    "greedy": [None, True, 1.5, [], {}, math.nan],
+    "x": [
+        *(None, 5, [], [1.0], "text", {}, {"text": 5}, {"text": None}, {"names": 5}),
+        *({"names": {"a": value}} for value in NUMBERS if value is not True),
+        *({"values": [value], "dtype": "float32"} for value in NUMBERS if value is not True),
+        {"values": 5, "dtype": "float32"},
+        {"values": [[1.0]], "dtype": "float32"},
+        {"values": [1.0, [2.0]], "dtype": "float32"},
+        {"values": [1.0]},
+        {"dtype": "float32"},
+        {"values": [1.0], "dtype": "float3"},
+        {"values": [1.0], "dtype": "int32"},
+        {"values": [1.0], "dtype": "O"},
+        {"values": [1.0], "dtype": None},
+        {"values": [1.0], "dtype": 7},
+        {"values": [1.0], "dtype": "float32", "size": 4},
+        {"values": [1.0], "dtype": "float32", "columns": [0]},
+        {"values": [1.0], "dtype": "float32", "size": "four", "columns": [0]},
+        {"values": [1.0], "dtype": "float32", "size": 4, "columns": 0},
+        {"values": [1.0], "dtype": "float32", "size": 4, "columns": [0, 1]},
+        {"values": [1.0], "dtype": "float32", "size": 4, "columns": [[0]]},
+        {"values": [1.0], "dtype": "float32", "size": 4, "columns": [0.5]},
+        {"values": [1.0], "dtype": "float32", "size": 4, "columns": [2**40]},
+        {"values": [1.0], "dtype": "float32", "size": -4, "columns": [0]},
+    ],
+}
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        *(("propensity", value) for value in [*NUMBERS, 0, -0.5, 1.1]),
-        *(("weight", value) for value in [*NUMBERS, 0, -0.5, 1.1]),
-        *(("notes", value) for value in [None, 5, [], [1.0], [1.0, 2.0, 3.0], "ab", {"0": 1}, [1.0, None]]),
-        *(("notes", [value, 0.0]) for value in NUMBERS),
-        *(("id", value) for value in [None, True, 1.0, -1, 2**63, "", [], {}]),
-        *(("version", value) for value in [None, True, 1.0, "1", -1, []]),
-        *(("learner", value) for value in [None, 5, [], {}]),
-        *(("label", value) for value in [None, True, 1.5, [], {}, math.nan]),
-        *(("greedy", value) for value in [None, True, 1.5, [], {}, math.nan]),
-        *(("x", value) for value in [None, 5, [], [1.0], "text", {}, {"text": 5}, {"text": None}, {"names": 5}]),
-        *(("x", {"names": {"a": value}}) for value in NUMBERS if value is not True),
-        *(("x", {"values": [value], "dtype": "float32"}) for value in NUMBERS if value is not True),
-        ("x", {"values": 5, "dtype": "float32"}),
-        ("x", {"values": [[1.0]], "dtype": "float32"}),
-        ("x", {"values": [1.0, [2.0]], "dtype": "float32"}),
-        ("x", {"values": [1.0]}),
-        ("x", {"dtype": "float32"}),
-        ("x", {"values": [1.0], "dtype": "float3"}),
-        ("x", {"values": [1.0], "dtype": "int32"}),
-        ("x", {"values": [1.0], "dtype": "O"}),
-        ("x", {"values": [1.0], "dtype": None}),
-        ("x", {"values": [1.0], "dtype": 7}),
-        ("x", {"values": [1.0], "dtype": "float32", "size": 4}),
-        ("x", {"values": [1.0], "dtype": "float32", "columns": [0]}),
-        ("x", {"values": [1.0], "dtype": "float32", "size": "four", "columns": [0]}),
-        ("x", {"values": [1.0], "dtype": "float32", "size": 4, "columns": 0}),
-        ("x", {"values": [1.0], "dtype": "float32", "size": 4, "columns": [0, 1]}),
-        ("x", {"values": [1.0], "dtype": "float32", "size": 4, "columns": [[0]]}),
-        ("x", {"values": [1.0], "dtype": "float32", "size": 4, "columns": [0.5]}),
-        ("x", {"values": [1.0], "dtype": "float32", "size": 4, "columns": [2**40]}),
-        ("x", {"values": [1.0], "dtype": "float32", "size": -4, "columns": [0]}),
-    ],
+    [(name, value) for name, values in FIELDS.items() for value in values],
     ids=lambda value: repr(value)[:40],
 )
 def test_a_field_of_the_wrong_kind_is_refused_by_its_name(name: str, value: Any) -> None:
@@ -305,19 +309,23 @@ def test_altered_columns_never_reach_the_compiled_code(space: str) -> None:
 def test_an_x_of_another_form_is_refused_or_means_the_same(
     options: dict[str, Any], first: Any, accepted: set[str]
 ) -> None:
-    """Whatever stands in for x, in whatever precision, is learnt as if it had been decided on, or refused."""
+    """Whatever stands in for x is learnt as if it had been decided on, or refused; another precision may be either."""
+    numbers: list[dict[str, Any]] = [
+        {"values": [0.5, 0.0, -1.0, 0.1]},
+        {"values": [0.5, -1.0], "columns": [0, 2], "size": 4},
+    ]
     altered_x: list[dict[str, Any]] = [
         {"text": "one two"},
         {"names": {"weight": 2.0}},
-        *({"values": [0.5, 0.0, -1.0, 0.1], "dtype": dtype} for dtype in ("float16", "float32", "float64")),
-        *(
-            {"values": [0.5, -1.0], "columns": [0, 2], "size": 4, "dtype": dtype}
-            for dtype in ("float16", "float32", "float64")
-        ),
+        *({**x, "dtype": dtype} for dtype in ("float32", "float64", "float16") for x in numbers),
     ]
     said = learnt_elsewhere(options, first, altered_x)
-    expected = ["accepted" if accepted & set(x) else "refused" for x in altered_x]
-    assert dict(zip(map(str, altered_x), said, strict=True)) == dict(zip(map(str, altered_x), expected, strict=True))
+    assert len(said) == len(altered_x)
+    for x, answer in zip(altered_x, said, strict=True):
+        possible = {"accepted"} if accepted & set(x) else {"refused"}
+        if x.get("dtype") in ("float64", "float16"):
+            possible.add("refused")
+        assert answer in possible, x
 
 
 @pytest.mark.parametrize("label", ["maybe", "YES", 0, 1])

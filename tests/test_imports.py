@@ -14,10 +14,10 @@ ROOT = Path(onebit.__file__).parent
 # Each part may import those before it, and itself. What is not named is at the end of this list: it may import anything above.
 LAYERS = [
     {"version", "errors"},
-    {"contract"},
+    {"contract", "names"},
     {"rules", "spaces"},
     {"engine"},
-    {"names", "features", "ledger", "data"},
+    {"features", "ledger", "data"},
     {"decision"},
     {"learner"},
     {"storage"},

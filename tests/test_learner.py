@@ -72,7 +72,8 @@ def test_the_seed_decides_together_with_the_id() -> None:
 
 def test_numpy_whole_numbers_are_ids_and_become_plain_numbers() -> None:
     learner = fresh("bpa")
-    for identity in (np.int64(5), np.uint8(6), np.int32(7)):
+    identities: list[Any] = [np.int64(5), np.uint8(6), np.int32(7)]
+    for identity in identities:
         decision = learner.decide(X[0], id=identity)
         assert type(decision.id) is int
         assert decision == learner.decide(X[0], id=int(identity))
@@ -431,7 +432,7 @@ def test_teaching_a_rule_without_a_lesson_of_its_own_is_playing_and_learning(
 @pytest.mark.parametrize("name", [name for name in BANDIT if registry()[name].teach is None])
 def test_what_is_taught_by_playing_is_one_of_the_steps_that_playing_can_take(name: str) -> None:
     """Over 300 ids every label is played (exploration at least .3), so the taught step must be among those seen."""
-    options = {"exploration": 0.3} if "exploration" in registry()[name].parameters else {}
+    options: dict[str, Any] = {"exploration": 0.3} if "exploration" in registry()[name].parameters else {}
     start = trained(name, dtype="float64", **options)
     for row in range(30, 34):
         possible = set()
@@ -751,7 +752,7 @@ def test_an_unknown_parameter_is_refused_and_the_nearest_is_named(rule: str) -> 
 
 @pytest.mark.parametrize(("misspelt", "meant"), [("feature", "features"), ("sed", "seed"), ("hashbits", "hash_bits")])
 def test_a_misspelt_common_option_is_recognised_too(misspelt: str, meant: str) -> None:
-    assert f"did you mean {meant!r}?" in refused(lambda: Learner("banditron", NAMES, **{misspelt: 1}))
+    assert f"did you mean {meant!r}?" in refused(lambda: fresh("banditron", **{misspelt: 1}))
 
 
 def test_parameters_that_do_not_fit_together_are_refused() -> None:
@@ -941,7 +942,7 @@ def test_threads_deciding_and_learning_lose_and_double_nothing() -> None:
     assert sorted(decision.id for decision in decisions) == list(range(threads * each))
     assert learner.learnt == threads * each
     assert all(decision.label in NAMES and 0.0 < decision.propensity <= 1.0 for decision in decisions)
-    assert all(np.shape(decision.x) == (6,) for decision in decisions)
+    assert all(isinstance(decision.x, np.ndarray) and decision.x.shape == (6,) for decision in decisions)
     assert np.isfinite(learner.weights).all()
     assert "already" in unchanged_by(learner, lambda: learner.learn(decisions[0], right=True))
 

@@ -26,7 +26,7 @@ def accepts(ledger: Ledger, identity: int | str, moment: int = 0) -> bool:
     try:
         ledger.refuse_learnt(identity, moment)
     except OnebitError as error:
-        assert repr(identity) in str(error)
+        assert repr(identity) in str(error)  # noqa: PT017 - whether it is refused is the question
         return False
     return True
 

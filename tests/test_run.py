@@ -99,7 +99,9 @@ def _order_of(seed: int, count: int, rounds: int) -> list[int]:
     seen: list[int] = []
     before = np.zeros((count, count))
     for length in range(1, rounds + 1):
-        result = run("banditron", np.eye(count), list(range(count)), rounds=length, seed=seed, shuffle=True, dtype="float64")
+        result = run(
+            "banditron", np.eye(count), list(range(count)), rounds=length, seed=seed, shuffle=True, dtype="float64"
+        )
         after = result.learner.weights
         (moved,) = np.flatnonzero((after != before).any(axis=0)).tolist()
         seen.append(moved)
@@ -452,8 +454,12 @@ def test_ctrl_c_raises_stopped_with_the_runs_that_are_done() -> None:
 
 
 def test_ctrl_c_before_any_run_is_done_leaves_no_result() -> None:
+    sent = threading.Event()
+
     def progress(count: int) -> None:
-        _thread.interrupt_main()
+        if not sent.is_set():
+            sent.set()
+            _thread.interrupt_main()
         time.sleep(0.05)
 
     before = threading.active_count()
@@ -469,9 +475,12 @@ def interrupted(arguments: list[str], wait_s: float) -> tuple[int, str, str]:
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"  # where it was ignored, as in the background
         "from onebit.cli import main; sys.exit(main())"
     )
+    run("banditron", "synsep10", rounds=1)  # compiled by now, since compiling says so on stderr
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", program, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
         try:
             for _ in range(2400):
                 if process.poll() is not None or has_workers(process.pid):

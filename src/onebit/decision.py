@@ -40,14 +40,14 @@ class Decision(NamedTuple):
         >>> onebit.Decision.from_json(decision.to_json()) == decision
         True
         """
-        return json.dumps({**self._asdict(), "x": _x_to_json(self.x)}, ensure_ascii=False, allow_nan=False)
+        return json.dumps({**self._asdict(), "x": _x_to_json(self.x)}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Decision:
         """The decision that `to_json` wrote; anything else is refused with a sentence."""
         try:
             fields = json.loads(text)
-        except ValueError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise OnebitError(f"this is not a decision: it is not JSON ({error})") from None
         if not isinstance(fields, dict):
             raise OnebitError("this is not a decision: it is not a JSON object")
@@ -152,8 +152,8 @@ def _x(name: str, value: object) -> Kept:
         return {feature: _number(name, number) for feature, number in value["names"].items()}
     if form not in ({"values", "dtype"}, {"values", "dtype", "size", "columns"}):
         _refuse(name, value, "text, names, or values with their dtype and, if sparse, size and columns")
-    if value["dtype"] not in ("float32", "float64") or not isinstance(value["values"], list):
-        _refuse(name, value, "a list of values with dtype float32 or float64")
+    if value["dtype"] not in ("float16", "float32", "float64") or not isinstance(value["values"], list):
+        _refuse(name, value, "a list of values with dtype float16, float32 or float64")
     dtype = np.dtype(value["dtype"])
     values = np.array([_number(name, number) for number in value["values"]], dtype=dtype)
     if "size" not in form:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import OnebitError
+from onebit.names import is_text
 from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.sparse import Sparse, SparseRows
 
@@ -43,22 +44,21 @@ class Features:
     """How a learner reads x: which form it takes, how many features there are, and what they are called."""
 
     def __init__(self, size: int | None, space: str | None, dtype: str, text: bool, hash_bits: int | None) -> None:
-        try:
-            self.dtype = np.dtype(dtype)
-        except TypeError:
-            raise OnebitError(f"dtype is {dtype!r}, but must be float32 or float64") from None
-        if self.dtype not in (np.float32, np.float64):
+        if dtype not in ("float32", "float64", np.float32, np.float64):
             raise OnebitError(f"dtype is {dtype!r}, but must be float32 or float64")
+        self.dtype = np.dtype(dtype)
         if space not in (None, "dense", "sparse"):
             raise OnebitError(f"space is {space!r}, but must be dense or sparse")
         if size is not None and (not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1):
             raise OnebitError(f"features is {size!r}, but must be a whole number of at least 1")
-        if hash_bits is not None and not (isinstance(hash_bits, int) and 1 <= hash_bits <= MOST_BITS):
+        whole = isinstance(hash_bits, int | np.integer) and not isinstance(hash_bits, bool)
+        if hash_bits is not None and not (whole and 1 <= hash_bits <= MOST_BITS):
             raise OnebitError(f"hash_bits is {hash_bits!r}, but must be a whole number from 1 to {MOST_BITS}")
+        hash_bits = None if hash_bits is None else int(hash_bits)
         named = text or hash_bits is not None
         if named and (space == "dense" or size is not None):
             raise OnebitError("text and hash_bits are for named features, which are sparse and count themselves")
-        self.text = bool(text)
+        self.text = text
         self.hash_bits = hash_bits
         self.vocabulary: dict[str, int] | None = {} if named and hash_bits is None else None
         self.space: str | None = "sparse" if named else space
@@ -83,8 +83,8 @@ class Features:
         """Fix what is still open by the form of the first x."""
         if self.named is not None and self.space is not None:
             return
-        example = x[0] if isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], dict | str) else x
-        if isinstance(example, dict | str) and not _is_sparse(example):
+        example = x[0] if isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], Mapping | str) else x
+        if isinstance(example, Mapping | str) and not is_sparse(example):
             if self.space == "dense" or self.size is not None:
                 raise OnebitError(f"x is a {_kind(example)}, but this learner takes arrays")
             if isinstance(example, str):
@@ -95,7 +95,7 @@ class Features:
         if size < 1:
             raise OnebitError("x has no features, but must have at least one")
         self.named, self.size = False, size
-        self.space = self.space or ("sparse" if _is_sparse(x) else "dense")
+        self.space = self.space or ("sparse" if is_sparse(x) else "dense")
 
     def forget_after(self, count: int) -> None:
         """Take back the names that were learnt last, down to `count`: what brought them was refused."""
@@ -115,11 +115,13 @@ class Features:
             if isinstance(x, str):
                 if not self.text:
                     raise OnebitError("x is a string; a learner made with text=True takes those")
+                if not is_text(x):
+                    raise OnebitError(f"x is {x!r}, but must be a string of Unicode characters")
                 return x
             if not isinstance(x, Mapping):
                 raise OnebitError(f"x is a {_kind(x)}, but this learner takes a dict of feature name -> number")
             return {_name(name): _number(name, value) for name, value in x.items()}
-        if isinstance(x, SparseRow) or _is_sparse(x):
+        if isinstance(x, SparseRow) or is_sparse(x):
             return self._keep_sparse(x if isinstance(x, SparseRow) else sparse_row(x, self.dtype))
         if isinstance(x, Mapping | str):
             raise OnebitError(f"x is a {_kind(x)}, but this learner takes arrays of {self.size} numbers")
@@ -136,7 +138,11 @@ class Features:
         if row.size != self.size:
             raise OnebitError(f"x has {row.size} features, but this learner takes {self.size}")
         if self.space == "sparse":
-            return row
+            return (
+                row
+                if row.values.dtype == self.dtype
+                else SparseRow(row.columns, _cast(row.values, self.dtype), row.size)
+            )
         values = np.zeros(row.size, dtype=self.dtype)
         values[row.columns] = row.values
         values.flags.writeable = False
@@ -165,7 +171,7 @@ class Features:
             fresh = iter(range(len(self.vocabulary), len(self.vocabulary) + len(named)))
             columns = [self.vocabulary[name] if name in self.vocabulary else next(fresh) for name in named]
             values = list(named.values())
-        return np.array(columns, dtype=np.int32), np.array(values, dtype=self.dtype)
+        return np.array(columns, dtype=np.int32), _cast(np.array(values, dtype=np.float64), self.dtype)
 
     def rows(self, kept: Sequence[Kept], grow: bool = False) -> Rows:
         """Kept values as the rows of a matrix; `grow` takes their names into the vocabulary."""
@@ -181,9 +187,10 @@ class Features:
 
     def table(self, X: Any) -> Rows:
         """A matrix as rows: cast once, and not copied where it already has the right form."""
+        refuse_what_is_no_table(X)
         if self.named:
             return self.rows([self.keep(x) for x in X], grow=True)
-        if _is_sparse(X):
+        if is_sparse(X):
             rows, width = sparse_rows(X, self.dtype)
             if width != self.size:
                 raise OnebitError(f"X has {width} features, but this learner takes {self.size}")
@@ -193,11 +200,17 @@ class Features:
             raise OnebitError(f"X has shape {values.shape}, but must have {self.size} columns")
         bad = first_not_finite(values)
         if bad is not None:
-            raise OnebitError(f"row {bad[0]}, column {bad[1]} of X is {values[bad]}, but must be a finite number")
+            raise OnebitError(f"row {bad[0]}, column {bad[1]} of X {self.not_finite(np.asarray(X)[bad])}")
         return DenseRows(np.ascontiguousarray(values)) if self.space == "dense" else _gather(values)
 
-    def explain(self, rows: Rows, row: int, bias: bool, largest_norm: float) -> str:
-        """Why the loop refused a row."""
+    def not_finite(self, number: Any) -> str:
+        """The end of a sentence about a number that is not finite, at the latest in the dtype of the weights."""
+        if np.isfinite(number):
+            return f"is {number}, which {self.dtype} weights cannot hold; scale the features, or use dtype='float64'"
+        return f"is {number}, but must be a finite number"
+
+    def explain(self, rows: Rows, row: int, largest_norm: float, numbers_given: Any = None) -> str:
+        """Why the loop refused a row; `numbers_given` is x as it was before it was cast."""
         if isinstance(rows, SparseRows):
             values = rows.values[rows.starts[row] : rows.starts[row + 1]]
             places = rows.columns[rows.starts[row] : rows.starts[row + 1]]
@@ -206,8 +219,10 @@ class Features:
             places = np.arange(len(values), dtype=np.int32)
         bad = np.flatnonzero(~np.isfinite(values))
         if len(bad):
-            return f"x is {values[bad[0]]} at feature {places[bad[0]]}, but must be a finite number"
-        norm = float(np.square(values.astype(np.float64)).sum()) + bias
+            given = values[bad[0]] if numbers_given is None else np.asarray(numbers_given)[places[bad[0]]]
+            return f"feature {places[bad[0]]} of x {self.not_finite(given)}"
+        with np.errstate(over="ignore"):
+            norm = float(np.square(values.astype(np.float64)).sum())
         if norm > largest_norm:
             return f"x has length {math.sqrt(norm):g}, but this learner takes at most {math.sqrt(largest_norm):g}"
         return (
@@ -248,6 +263,9 @@ def checked_csr(
         raise OnebitError(f"indptr does not cut {len(values)} values into {rows} rows: it must rise from 0 to that")
     if values.dtype.kind not in "fiub":
         raise OnebitError(f"the values have dtype {values.dtype}, but must be numbers")
+    for name, part in (("indices", columns), ("indptr", starts)):
+        if part.dtype.kind not in "iu":
+            raise OnebitError(f"{name} has dtype {part.dtype}, but must be whole numbers")
     starts = starts.astype(np.int64)
     if len(columns):
         outside = np.flatnonzero((columns < 0) | (columns >= width))
@@ -273,7 +291,7 @@ def checked_csr(
                 f"row {row}, column {columns[wrong[0]]} is {values[wrong[0]]}, but must be a finite number"
             )
     exact = np.ascontiguousarray(columns, dtype=np.int32)
-    return SparseRows(np.ascontiguousarray(values, dtype=dtype), exact, starts, width)
+    return SparseRows(_cast(values, dtype, copy=False), exact, starts, width)
 
 
 def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
@@ -299,7 +317,14 @@ def _gather(values: NDArray[Any]) -> SparseRows:
     return SparseRows(np.ascontiguousarray(values[row, column]), column.astype(np.int32), starts, values.shape[1])
 
 
-def _is_sparse(x: Any) -> bool:
+def refuse_what_is_no_table(X: Any) -> None:
+    """A sentence for what has no rows."""
+    if isinstance(X, str) or not (hasattr(X, "__len__") or hasattr(X, "shape")):
+        raise OnebitError(f"X is {X!r}, but must be rows: a matrix, or a list of rows")
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether x is a sparse matrix, by its attributes."""
     return hasattr(x, "indptr") or (hasattr(x, "tocsr") and hasattr(x, "shape"))
 
 
@@ -326,23 +351,25 @@ def _numbers(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
 
 def _cast(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
     """X in another dtype; numbers too large for it become infinite, which is refused later on."""
-    try:
+    if x.dtype == dtype:
         return x.astype(dtype, order="C", copy=copy)
-    except RuntimeWarning:  # only where the user has made errors of warnings
-        with np.errstate(over="ignore"):
-            return x.astype(dtype, order="C", copy=copy)
+    with np.errstate(over="ignore"):
+        return x.astype(dtype, order="C", copy=copy)
 
 
 def _name(name: object) -> str:
-    if not isinstance(name, str):
-        raise OnebitError(f"a feature is called {name!r}, but names must be strings")
+    if not isinstance(name, str) or not is_text(name):
+        raise OnebitError(f"a feature is called {name!r}, but names must be strings of Unicode characters")
     return name
 
 
 def _number(name: object, value: object) -> float:
-    if not isinstance(value, numbers.Real):
+    if not isinstance(value, numbers.Real | np.bool_):
         raise OnebitError(f"feature {name!r} is {value!r}, but must be a number")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
         raise OnebitError(f"feature {name!r} is {number}, but must be a finite number")
     return number

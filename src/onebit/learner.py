@@ -15,6 +15,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import IntEnum
 from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -23,18 +24,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.draws import key_of, word_of
-from onebit.contract.parameters import refuse_unknown
+from onebit.contract.parameters import checked_flag, refuse_unknown
 from onebit.contract.rule import Rule
 from onebit.decision import Decision
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
 from onebit.errors import OnebitError
-from onebit.features import Features, Kept, Rows, SparseRow
+from onebit.features import Features, Kept, Rows, SparseRow, is_sparse, refuse_what_is_no_table
 from onebit.ledger import Ledger
-from onebit.names import ClassName, checked_classes, checked_id, checked_seed, listed
+from onebit.names import MOST_NUMBERS, ClassName, checked_classes, checked_id, checked_seed, listed
 from onebit.rules import registry, rule_named
-from onebit.spaces.dense import DenseRows
-from onebit.spaces.sparse import SparseRows
+from onebit.spaces.dense import Dense, DenseRows
+from onebit.spaces.sparse import Sparse, SparseRows
 
 _NO_ORDER = np.zeros(0, dtype=np.int64)
 _NO_LABELS = np.zeros(1, dtype=np.int64)
@@ -81,13 +82,18 @@ class Learner:
         **parameters: Any,
     ) -> None:
         self.rule = rule_named(rule) if isinstance(rule, str) else rule
+        if not isinstance(self.rule, Rule):
+            raise OnebitError(f"rule is {rule!r}, but must be a Rule, or the name of one")
         refuse_unknown(self.rule.title, parameters, {**self.rule.parameters, **self.common})
         self.classes: tuple[ClassName, ...] = checked_classes(classes)
-        self.parameters: dict[str, Any] = dict(parameters)
+        self.parameters = {
+            name: self.rule.parameters[name].show(value) if isinstance(value, IntEnum) else value
+            for name, value in parameters.items()
+        }
         self.seed = checked_seed(seed)
-        self.bias = bool(bias)
+        self.bias = checked_flag("bias", bias)
         self.identity = uuid.uuid4().hex
-        self._feature_options = (features, space, dtype, text, hash_bits)
+        self._feature_options = (features, space, dtype, checked_flag("text", text), hash_bits)
         self._features = Features(*self._feature_options)
         self._params, self._memory = self.rule.settle(len(self.classes), self.parameters)
         self._index = {name: index for index, name in enumerate(self.classes)}
@@ -118,8 +124,7 @@ class Learner:
 
     def decide_many(self, X: Any, ids: Sequence[int | str] | None = None) -> list[Decision]:
         """Decide on a class for each row of X, all with the weights of this moment."""
-        if isinstance(X, str):
-            raise OnebitError("X is one string, but must be a list of rows")
+        refuse_what_is_no_table(X)
         if isinstance(X, list | tuple) and len(X) == 0:
             return []
         with self._lock, self._unchanged_if_refused():
@@ -201,6 +206,8 @@ class Learner:
             answers = right if right is not None else labels
             if answers is None or (right is not None and labels is not None):
                 raise OnebitError("give either right or labels, one for each decision")
+            if not hasattr(answers, "__len__") or not hasattr(decisions, "__len__"):
+                raise OnebitError("decisions and answers must be lists, one answer for each decision")
             if len(answers) != len(decisions):
                 raise OnebitError(f"there are {len(answers)} answers for {len(decisions)} decisions")
             if not decisions:
@@ -219,7 +226,9 @@ class Learner:
                 kept.append(self._kept_of(decision))
                 self._fill_choice(choices[place], decision)
             words = np.array([word_of(decision.id) for decision in decisions], dtype=np.uint64)
-            self._walk(self._rows(kept, grow=True), choices, self._learning, labels=told, words=words)
+            rows = self._rows(kept, grow=True)
+            with self._weights_unchanged_if_refused(rows):
+                self._walk(rows, choices, self._learning, labels=told, words=words)
             for decision in decisions:
                 self._note(decision.id)
 
@@ -233,35 +242,33 @@ class Learner:
         'yes'
         """
         with self._lock, self._unchanged_if_refused():
-            self._features.settle(X)
             labels = self.label_indices(y)
+            refuse_what_is_no_table(X)
             count = X.shape[0] if hasattr(X, "shape") else len(X)
             if count != len(labels):
                 raise OnebitError(f"there are {len(labels)} labels for {count} rows")
             if count == 0:
                 return
+            self._features.settle(X)
             rows = self._features.table(X)
             self._make_room()
             self._refuse_unfitting(rows)
-            largest_norm = self._largest_norm
-            self._refuse_long(rows, largest_norm)
             loop = loop_for(self.rule, self._space, engine.lessons)
-            ended = loop(
-                self._params,
-                self._space,
-                rows,
-                labels,
-                self._memory,
-                self._buffers,
-                self._key,
-                np.uint64(self._taught),
-                largest_norm,
-            )
-            self._taught += ended
-            if ended < len(labels):
-                raise OnebitError(
-                    f"row {ended}: {self._features.explain(rows, ended, self.bias, largest_norm)} (the rows before it were learnt)"
+            with self._weights_unchanged_if_refused(rows):
+                ended = loop(
+                    self._params,
+                    self._space,
+                    rows,
+                    labels,
+                    self._memory,
+                    self._buffers,
+                    self._key,
+                    np.uint64(self._taught),
+                    self._largest_norm + self.bias,
                 )
+                if ended < len(labels):
+                    raise OnebitError(f"row {ended}: {self._features.explain(rows, ended, self._largest_norm)}")
+            self._taught += ended
 
     def add_class(self, name: ClassName) -> None:
         """Add a class at run time. Its weights start at 0, which beats scores that are all negative: it is tried at once.
@@ -291,7 +298,7 @@ class Learner:
     @property
     def features(self) -> int | None:
         """The number of features, once it is known."""
-        return None if self._space is None else self._features.columns
+        return None if self._features.named is None else self._features.columns
 
     @property
     def weights(self) -> NDArray[Any]:
@@ -389,11 +396,11 @@ class Learner:
                 stop,
                 len(labels),
                 engine.DECIDE | self._learning,
-                self._largest_norm,
+                self._largest_norm + self.bias,
             )
             if ended < stop:
                 row = int(order[ended]) if len(order) else ended % len(labels)
-                raise OnebitError(f"row {row}: {self._features.explain(rows, row, self.bias, self._largest_norm)}")
+                raise OnebitError(f"row {row}: {self._features.explain(rows, row, self._largest_norm)}")
 
     def finish_walk(self, rounds: int) -> None:
         """Note that the stream's rounds have been learnt."""
@@ -411,6 +418,17 @@ class Learner:
             yield
         except OnebitError:
             self._forget_features(new, known)
+            raise
+
+    @contextmanager
+    def _weights_unchanged_if_refused(self, rows: Rows) -> Iterator[None]:
+        """If a row is refused in the middle of a batch, undo those before it."""
+        memory, before = self._memory.copy(), self._space.kept_of(rows)
+        try:
+            yield
+        except OnebitError:
+            self._memory[:] = memory
+            self._space.restore(before)
             raise
 
     def _forget_features(self, new: bool, known: int) -> None:
@@ -459,7 +477,11 @@ class Learner:
     def _refuse_unfitting(self, rows: Rows) -> None:
         """The last guard before compiled code, which checks no bounds."""
         room = self._space.room[1]
-        if (rows.values.shape[1] != room) if isinstance(rows, DenseRows) else (rows.width > room):
+        if isinstance(rows, DenseRows):
+            fits = isinstance(self._space, Dense) and rows.values.shape[1] == room
+        else:
+            fits = isinstance(self._space, Sparse) and rows.width <= room
+        if not fits:
             raise OnebitError(f"the rows were read for another learner: this one has room for {room} features")
 
     def _allocate(self) -> None:
@@ -480,7 +502,9 @@ class Learner:
         self._tally = quiet_tally()
         limit = self.rule.largest_norm
         # A hair of room, since the norm of a row scaled to the limit is rounded.
-        self._largest_norm = float("inf") if limit is None else limit(self._params) * (1.0 + 1e-5)
+        self._largest_norm = (
+            float("inf") if limit is None else limit(self._params) * (1.0 + 1e-5)
+        )  # of x, without the bias
         self._learning = engine.LEARN | (engine.REVEALED if self.needs_labels else 0)
         self._loop = loop_for(self.rule, self._space)
 
@@ -491,6 +515,7 @@ class Learner:
         mode: int,
         labels: NDArray[np.int64] = _NO_LABELS,
         words: NDArray[np.uint64] | None = None,
+        given: Any = None,
     ) -> None:
         """Run the loop over a few rows; a row that it refuses is explained."""
         self._refuse_unfitting(rows)
@@ -512,11 +537,11 @@ class Learner:
             count,
             count,
             mode,
-            self._largest_norm,
+            self._largest_norm + self.bias,
         )
         if ended < count:
             where = f"row {ended}: " if count > 1 else ""
-            raise OnebitError(where + self._features.explain(rows, ended, self.bias, self._largest_norm))
+            raise OnebitError(where + self._features.explain(rows, ended, self._largest_norm, given))
 
     def _decide(self, x: Any, identity: int | str) -> Decision:
         new = self._space is None
@@ -526,7 +551,8 @@ class Learner:
             kept = self._features.keep(x)
             rows = self._row(kept)
             self._word[0] = word_of(identity)
-            self._walk(rows, self._choice, engine.DECIDE | engine.MEASURE)
+            given = None if self._features.named or is_sparse(x) else x
+            self._walk(rows, self._choice, engine.DECIDE | engine.MEASURE, given=given)
         except OnebitError:
             self._forget_features(new, self._features.columns)
             raise
@@ -571,7 +597,9 @@ class Learner:
     def _kept_of(self, decision: Decision) -> Kept:
         """The x of a decision, checked again, since it may have come from outside."""
         x = decision.x
-        if isinstance(x, np.ndarray) and x.dtype == self._features.dtype and x.shape == (self._features.size,):
+        features = self._features
+        dense = isinstance(x, np.ndarray) and features.space == "dense"
+        if dense and x.dtype == features.dtype and x.shape == (features.size,):  # type: ignore[union-attr]
             return x
         return self._features.keep(x)
 
@@ -584,42 +612,31 @@ class Learner:
 
     def _note(self, identity: int | str) -> None:
         self._ledger.record(identity)
-        if isinstance(identity, int) and identity >= self._next:
+        if isinstance(identity, int) and self._next <= identity < MOST_NUMBERS - 1:
             self._next = identity + 1
 
     def _class_index(self, name: ClassName) -> int:
         try:
-            return self._index[name]
+            if not isinstance(name, bool):  # True is 1, but it is not the name of class 1
+                return self._index[name]
         except (KeyError, TypeError):
-            raise OnebitError(f"there is no class {name!r}; the classes are {listed(self.classes)}") from None
+            pass
+        raise OnebitError(f"there is no class {name!r}; the classes are {listed(self.classes)}")
 
     def label_indices(self, y: Iterable[ClassName]) -> NDArray[np.int64]:
         """Class names as indices; an unknown one is refused with its row."""
+        if isinstance(y, str) or not isinstance(y, Iterable):
+            raise OnebitError(f"the labels are {y!r}, but must be a list of class names")
         names = y.tolist() if isinstance(y, np.ndarray) else list(y)
         indices = np.empty(len(names), dtype=np.int64)
         for row, name in enumerate(names):
-            index = self._index.get(name)
-            if index is None:
-                raise OnebitError(f"row {row} has the label {name!r}, but the classes are {listed(self.classes)}")
-            indices[row] = index
+            try:
+                indices[row] = self._class_index(name)
+            except OnebitError:
+                raise OnebitError(
+                    f"row {row} has the label {name!r}, but the classes are {listed(self.classes)}"
+                ) from None
         return indices
-
-    def _refuse_long(self, rows: Rows, largest_norm: float) -> None:
-        """Refuse rows that are too long before any of them is learnt."""
-        if largest_norm == float("inf"):
-            return
-        squares = np.square(rows.values.astype(np.float64))
-        norms = squares.sum(axis=1) if squares.ndim == 2 else _sums(squares, rows)
-        long = np.flatnonzero(norms + self.bias > largest_norm)
-        if len(long):
-            raise OnebitError(f"row {long[0]}: {self._features.explain(rows, int(long[0]), self.bias, largest_norm)}")
-
-
-def _sums(squares: NDArray[np.float64], rows: Rows) -> NDArray[np.float64]:
-    """The squared length of every sparse row."""
-    assert isinstance(rows, SparseRows)
-    owners = np.repeat(np.arange(len(rows.starts) - 1), np.diff(rows.starts))
-    return np.bincount(owners, weights=squares, minlength=len(rows.starts) - 1).astype(np.float64)
 
 
 @cache

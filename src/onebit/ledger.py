@@ -67,6 +67,10 @@ class Ledger:
         self.moment += count
         if first == self.watermark and not self.above:
             self.watermark += count
+        elif count > LIMIT:  # so many are not remembered one by one
+            self.first_gap = min(self.first_gap, self.watermark)
+            self.watermark = first + count
+            self.above = {kept for kept in self.above if kept >= self.watermark}
         else:
             self.above.update(range(first, first + count))
             self._settle()

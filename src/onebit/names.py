@@ -9,6 +9,7 @@ import numpy as np
 from onebit.errors import OnebitError
 
 ClassName = str | int
+MOST_NUMBERS = 2**63  # ids and seeds that are numbers are below this
 
 
 def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]:
@@ -24,6 +25,8 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
     if isinstance(classes, bool | str):
         raise OnebitError(f"classes is {classes!r}, but must be the names of the classes, or their number")
     if isinstance(classes, int | np.integer):
+        if classes < 2:
+            raise OnebitError(f"classes is {classes}, but a choice needs at least 2")
         names: list[object] = list(range(int(classes)))
     else:
         try:
@@ -49,16 +52,27 @@ def checked_id(identity: object) -> int | str:
     """An id: a string, or a whole number from 0 up."""
     if isinstance(identity, np.integer):
         identity = int(identity)
-    if isinstance(identity, str) and identity:
+    if isinstance(identity, str):
+        if not identity or not is_text(identity):
+            raise OnebitError(f"the id is {identity!r}, which is empty or no text, but must have Unicode characters")
         return identity
-    if isinstance(identity, int) and not isinstance(identity, bool) and 0 <= identity < 2**63:
+    if isinstance(identity, int) and not isinstance(identity, bool) and 0 <= identity < MOST_NUMBERS:
         return identity
     raise OnebitError(f"the id is {identity!r}, but must be a string or a whole number from 0 to 2^63 - 1")
 
 
+def is_text(string: str) -> bool:
+    """Whether a string is made of characters; half of one (a lone surrogate) cannot be written down."""
+    try:
+        string.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def checked_seed(seed: object) -> int:
     """A seed: a whole number from 0 up."""
-    if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= seed < 2**63:
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= seed < MOST_NUMBERS:
         return int(seed)
     raise OnebitError(f"seed is {seed!r}, but must be a whole number from 0 to 2^63 - 1")
 

@@ -35,7 +35,7 @@ def save(learner: Learner, path: Any) -> None:
 
     manifest, arrays = pack(learner)
     manifest["checksum"] = _checksum(manifest, arrays)
-    content = safetensors.numpy.save(arrays, metadata={"onebit": json.dumps(manifest, ensure_ascii=False)})
+    content = safetensors.numpy.save(arrays, metadata={"onebit": json.dumps(manifest)})
     write_atomically(Path(path), content)
 
 
@@ -219,7 +219,7 @@ def _plain(value: Any) -> Any:
 
 def _text(things: list[Any]) -> NDArray[np.uint8]:
     """JSON as an array of bytes: there may be millions of names, too many for a manifest."""
-    return np.frombuffer(json.dumps(things, ensure_ascii=False).encode(), dtype=np.uint8).copy()
+    return np.frombuffer(json.dumps(things).encode(), dtype=np.uint8).copy()
 
 
 def _from_text(array: NDArray[np.uint8]) -> list[Any]:

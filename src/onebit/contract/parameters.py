@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
+
 from onebit.errors import OnebitError, nearest
 
 
@@ -37,7 +39,10 @@ class Real:
         low, high = (float(part) for part in self.interval[1:-1].split(","))
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise OnebitError(f"{name} is {value!r}, but must be a number in {self.interval}")
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
         above = number > low or (number == low and self.interval[0] == "[")
         below = number < high or (number == high and self.interval[-1] == "]")
         if not (above and below):
@@ -101,9 +106,7 @@ class Flag:
 
     def code(self, name: str, value: object) -> int:
         """1 for yes and 0 for no."""
-        if value not in (True, False):
-            raise OnebitError(f"{name} is {value!r}, but must be true or false")
-        return int(bool(value))
+        return int(checked_flag(name, value))
 
     def show(self, code: int) -> bool:
         """Yes or no."""
@@ -111,6 +114,13 @@ class Flag:
 
 
 Parameter = Real | OneOf | Flag
+
+
+def checked_flag(name: str, value: object) -> bool:
+    """Yes or no, and nothing that merely looks like it."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise OnebitError(f"{name} is {value!r}, but must be true or false")
 
 
 def _spell(way: IntEnum) -> str:

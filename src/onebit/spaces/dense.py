@@ -42,6 +42,14 @@ class Dense(NamedTuple):
         weights[: self.weights.shape[0]] = self.weights
         return Dense(weights, self.scale.copy(), self.bias)
 
+    def kept_of(self, rows: DenseRows) -> tuple[NDArray[Any], float]:
+        """What learning from these rows may change, for `restore`."""
+        return self.weights.copy(), float(self.scale[0])
+
+    def restore(self, kept: tuple[NDArray[Any], float]) -> None:
+        """Undo what was learnt since."""
+        self.weights[:], self.scale[0] = kept
+
     @property
     def room(self) -> tuple[int, int]:
         """How many heads and features the weights have room for."""

@@ -46,6 +46,17 @@ class Sparse(NamedTuple):
         weights[: self.weights.shape[0], : self.weights.shape[1]] = self.weights
         return Sparse(weights, self.scale.copy(), self.bias)
 
+    def kept_of(self, rows: SparseRows) -> tuple[Any, NDArray[Any], float]:
+        """What learning from these rows may change, for `restore`: the weights of their features, if all are not shrunk too."""
+        touched: Any = slice(None)
+        if self.scale[0] == 1.0:
+            touched = np.union1d(np.arange(self.bias), rows.columns + self.bias)
+        return touched, self.weights[touched].copy(), float(self.scale[0])
+
+    def restore(self, kept: tuple[Any, NDArray[Any], float]) -> None:
+        """Undo what was learnt since."""
+        touched, self.weights[touched], self.scale[0] = kept
+
     @property
     def room(self) -> tuple[int, int]:
         """How many heads and features the weights have room for."""
