@@ -6,6 +6,7 @@ import ctypes
 import shutil
 import subprocess
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ SOURCE = Path(__file__).with_name("reference.c")
 OPTIONS = ("-O3", "-march=native", "-ffast-math", "-shared", "-fPIC")
 
 
+@cache
 def compiled(folder: Path) -> ctypes.CDLL:
     """The library of reference.c."""
     if shutil.which("gcc") is None:

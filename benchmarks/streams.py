@@ -35,7 +35,7 @@ CONSERVATIVE = "onebit, Conservative OVA"
 C_BANDITRON = "C loop, Banditron"
 C_CONSERVATIVE = "C loop, Conservative OVA"
 VW = "VW, epsilon-greedy"
-END_TO_END = "file to error rate, end to end"
+END_TO_END = "file to error rate"
 
 
 def rules(effort: Effort) -> list[Measurement]:
@@ -71,10 +71,10 @@ def peers(effort: Effort) -> list[Measurement]:
         return [
             *(speed(contender, workload, outcome) for contender, outcome in best.items()),
             *missing,
-            *ratios(best, BANDITRON, VW, at_least(40)),
-            *ratios(best, CONSERVATIVE, VW, at_least(40)),
-            *ratios(best, BANDITRON, C_BANDITRON, at_least(0.85)),
-            *ratios(best, CONSERVATIVE, C_CONSERVATIVE, at_least(0.85)),
+            *ratio("onebit : VW, Banditron", best, BANDITRON, VW, at_least(40)),
+            *ratio("onebit : VW, Conservative OVA", best, CONSERVATIVE, VW, at_least(40)),
+            *ratio("onebit : C, Banditron", best, BANDITRON, C_BANDITRON, at_least(0.85)),
+            *ratio("onebit : C, Conservative OVA", best, CONSERVATIVE, C_CONSERVATIVE, at_least(0.85)),
             onebit_end_to_end(workload, folder, effort),
             *([vw_end_to_end(vowpal_wabbit(), effort)] if VW in found else []),
         ]
@@ -96,14 +96,14 @@ def sparse_rows(effort: Effort) -> list[Measurement]:
     return [
         *(speed(contender, workload, outcome, bars.get(contender)) for contender, outcome in best.items()),
         *missing,
-        *ratios(best, BANDITRON, VW, at_least(30)),
+        *ratio("onebit : VW, Banditron", best, BANDITRON, VW, at_least(30)),
     ]
 
 
 def speed(name: str, workload: Workload, outcome: Outcome, bar: Bar | None = None) -> Measurement:
     """How fast a stream was walked, and how well."""
     rate = workload.rounds / outcome.seconds / 1e6
-    remark = f"error {100 * outcome.error:.2f} %" + ("; a pass from its binary cache" if name == VW else "")
+    remark = f"error {100 * outcome.error:.2f} %" + ("; from its binary cache" if name == VW else "")
     return Measurement(name, rate, SPEED, bar, remark)
 
 
@@ -118,11 +118,11 @@ def present(makers: Mapping[str, Callable[[], Contender]]) -> tuple[dict[str, Co
     return found, missing
 
 
-def ratios(best: Mapping[str, Outcome], first: str, second: str, bar: Bar) -> list[Measurement]:
+def ratio(name: str, best: Mapping[str, Outcome], first: str, second: str, bar: Bar) -> list[Measurement]:
     """How many times as fast the first is as the second, if there is a second."""
     if second not in best:
         return []
-    return [Measurement(f"{first} : {second}", best[second].seconds / best[first].seconds, "times", bar)]
+    return [Measurement(name, best[second].seconds / best[first].seconds, "times", bar)]
 
 
 def onebit_end_to_end(workload: Workload, folder: Path, effort: Effort) -> Measurement:
@@ -132,7 +132,7 @@ def onebit_end_to_end(workload: Workload, folder: Path, effort: Effort) -> Measu
     command = ("run", "banditron", str(path), "--set", f"exploration={EPSILON}", "--json")
     ended = min(onebit_command(*command) for _ in range(effort.starts))
     error = json.loads(ended.output)["error_mean"]
-    remark = f"error {100 * error:.2f} %; {ended.cpu:.2f} s of CPU; a whole process, from .npz"
+    remark = f"error {100 * error:.2f} %; {ended.cpu:.2f} s of CPU; from .npz, with its process"
     return Measurement(f"{END_TO_END}: onebit run", ended.wall, "s", remark=remark)
 
 
@@ -144,5 +144,5 @@ def vw_end_to_end(peer: VowpalWabbit, effort: Effort) -> Measurement:
         outcome = peer.text_pass()
         passes.append((time.perf_counter() - started, outcome))
     wall, outcome = min(passes)
-    remark = f"error {100 * outcome.error:.2f} %; {outcome.seconds:.2f} s of CPU on two threads; from text"
+    remark = f"error {100 * outcome.error:.2f} %; {outcome.seconds:.2f} s of CPU; from text, without its process"
     return Measurement(f"{END_TO_END}: VW", wall, "s", remark=remark)

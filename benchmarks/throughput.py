@@ -1,6 +1,6 @@
 """How fast onebit is: every rule, against Vowpal Wabbit, a C loop and river, one step, start-up, memory.
 
-    python benchmarks/throughput.py                    # all of it, about three minutes
+    python benchmarks/throughput.py                    # all of it: two minutes, and two more where no rule is compiled yet
     python benchmarks/throughput.py --quick            # a look, on shorter streams
     python benchmarks/throughput.py --only peers --json peers.json
 

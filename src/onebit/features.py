@@ -189,6 +189,8 @@ class Features:
         """A matrix as rows: cast once, and not copied where it already has the right form."""
         refuse_what_is_no_table(X)
         if self.named:
+            if is_sparse(X):
+                raise OnebitError("X is a matrix of columns, but this learner takes dicts or texts")
             return self.rows([self.keep(x) for x in X], grow=True)
         if is_sparse(X):
             rows, width = sparse_rows(X, self.dtype)
@@ -319,7 +321,7 @@ def _gather(values: NDArray[Any]) -> SparseRows:
 
 def refuse_what_is_no_table(X: Any) -> None:
     """A sentence for what has no rows."""
-    if isinstance(X, str) or not (hasattr(X, "__len__") or hasattr(X, "shape")):
+    if isinstance(X, str) or not (hasattr(X, "__len__") or hasattr(X, "shape")) or getattr(X, "shape", (1,)) == ():
         raise OnebitError(f"X is {X!r}, but must be rows: a matrix, or a list of rows")
 
 

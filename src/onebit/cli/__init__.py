@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose complaint is one line."""
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
+        print(f"{self.prog}: {_one_line(message)} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
 
@@ -45,15 +46,37 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code."""
-    chosen = parser().parse_args(arguments)
     try:
-        return int(chosen.execute(chosen) or 0)
+        try:
+            chosen = parser().parse_args(arguments)
+            code = int(chosen.execute(chosen) or 0)
+        except SystemExit as leaving:  # argparse's way to end after --help, --version and what it cannot read
+            code = int(leaving.code or 0)
+        sys.stdout.flush()
+        return code
     except OnebitError as error:
-        print(f"onebit: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        return _complain(str(error), 2)
+    except MemoryError as error:
+        return _complain(f"there is not enough memory: {error}", 2)
     except KeyboardInterrupt:
-        print("onebit: stopped", file=sys.stderr)
-        return STOPPED
+        return _complain("stopped", STOPPED)
     except BrokenPipeError:  # the reader of a pipe, `head` say, has seen enough
-        sys.stderr.close()
+        _abandon_output()
         return 0
+    except OSError as error:
+        _abandon_output()
+        return _complain(f"the output cannot be written: {error.strerror or error}", 2)
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"onebit: {_one_line(message)}", file=sys.stderr)
+    return code
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())
+
+
+def _abandon_output() -> None:
+    """Let what is still buffered go nowhere, or Python complains of it at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

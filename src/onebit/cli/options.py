@@ -65,7 +65,7 @@ def _value(text: str) -> Any:
     for read in (json.loads, float):
         try:
             return read(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     return text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from onebit.data import synthetic
 from onebit.errors import OnebitError, nearest
+from onebit.features import refuse_what_is_no_table
 from onebit.names import ClassName, checked_classes, listed
 
 ROUNDS = 100_000  # of a generator, where nothing is said
@@ -124,24 +126,36 @@ def source_of(
 
 def read_npz(path: Path) -> Dataset:
     """A file with X and y, or with data, indices, indptr, shape and y; `classes`, where there, names the labels 0, 1, ..."""
+    if not path.is_file():
+        raise OnebitError(f"there is no file {path}")
     try:
+        if not zipfile.is_zipfile(path):
+            raise OnebitError(f"{path} is not an .npz file, whatever its name says")
         with np.load(path, allow_pickle=False) as archive:
             parts = {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise OnebitError(f"there is no file {path}") from None
-    except Exception as error:  # NumPy and zipfile raise half a dozen unrelated types for a file that is not one
-        raise OnebitError(f"{path} is not an .npz file that can be read: {error}") from None
+    except OnebitError:
+        raise
+    except Exception as error:  # NumPy and zipfile raise half a dozen unrelated types for a damaged file
+        why = "it holds Python objects, which are not read" if "pickle" in str(error) else f"it is damaged ({error})"
+        raise OnebitError(f"{path} cannot be read: {why}") from None
     if "y" not in parts:
         raise OnebitError(f"{path} has no y, only {listed(parts)}")
     if "X" in parts:
         rows: Any = parts["X"]
     elif all(name in parts for name in ("data", "indices", "indptr", "shape")):
+        whole = parts["shape"].shape == (2,) and parts["shape"].dtype.kind in "iu"
+        if not whole or any(parts[name].ndim != 1 for name in ("data", "indices", "indptr")):
+            raise OnebitError(f"data, indices and indptr of {path} must be vectors, and shape two whole numbers")
+        if "format" in parts and parts["format"].item() not in ("csr", b"csr"):  # as SciPy writes it
+            raise OnebitError(f"{path} holds a sparse matrix in the format {parts['format']}, but must be csr")
         shape = tuple(int(size) for size in parts["shape"])
         rows = Csr(parts["data"], parts["indices"], parts["indptr"], shape)
     else:
         raise OnebitError(f"{path} has neither X nor data, indices, indptr and shape, only {listed(parts)}")
     if "classes" not in parts:
         return labelled(rows, parts["y"], None)
+    if parts["classes"].ndim == 0:
+        raise OnebitError(f"classes of {path} is one thing, {parts['classes']}, but must be a list of names")
     classes = checked_classes(parts["classes"].tolist())
     y = parts["y"]
     if y.ndim != 1 or y.dtype.kind not in "iu":
@@ -154,37 +168,44 @@ def read_npz(path: Path) -> Dataset:
 
 def labelled(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
     """Rows with labels of any name; the classes are those that occur, in order, unless they are given."""
-    labels = np.asarray(y)
-    if labels.ndim != 1:
-        raise OnebitError(f"y has shape {labels.shape}, but must be one label for each row")
-    if len(labels) == 0:
-        raise OnebitError("there are no rows")
-    if labels.dtype.kind == "O":  # a column of strings, as pandas has it
-        for row, label in enumerate(labels.tolist()):
-            if not isinstance(label, str):
-                raise OnebitError(f"y[{row}] is {label!r}, but labels must be all whole numbers or all strings")
-        labels = labels.astype(str)
-    if labels.dtype.kind == "f":
-        whole = labels.astype(np.int64)
-        bad = np.flatnonzero(whole != labels)
-        if len(bad):
-            raise OnebitError(f"y[{bad[0]}] is {labels[bad[0]]}, but labels must be whole numbers or strings")
-        labels = whole
-    if labels.dtype.kind not in "iuU":
-        raise OnebitError(f"y has dtype {labels.dtype}, but labels must be whole numbers or strings")
+    labels = _label_names(y)
     if classes is None:
-        found, indices = np.unique(labels, return_inverse=True)
-        return _matched(X, indices.astype(np.int64), checked_classes(found.tolist()))
-    known = checked_classes(classes)
+        # Numbers in their order, then strings in theirs.
+        known = checked_classes(sorted(set(labels), key=lambda name: (isinstance(name, str), name)))
+    else:
+        known = checked_classes(classes)
     place = {name: index for index, name in enumerate(known)}
-    for row, label in enumerate(labels.tolist()):
+    for row, label in enumerate(labels):
         if label not in place:
             raise OnebitError(f"y[{row}] is {label!r}, but the classes are {listed(known)}")
-    return _matched(X, np.array([place[label] for label in labels.tolist()], dtype=np.int64), known)
+    return _matched(X, np.array([place[label] for label in labels], dtype=np.int64), known)
+
+
+def _label_names(y: Any) -> list[ClassName]:
+    """Labels as whole numbers and strings; what is neither is refused with its place."""
+    if isinstance(y, np.ndarray) and y.ndim != 1:
+        raise OnebitError(f"y has shape {y.shape}, but must be one label for each row")
+    if isinstance(y, str) or not isinstance(y, Iterable):
+        raise OnebitError(f"y is {y!r}, but must be one label for each row")
+    found: list[ClassName] = []
+    for row, given in enumerate(y.tolist() if isinstance(y, np.ndarray) else y):
+        label = given.item() if isinstance(given, np.generic) else given
+        if isinstance(label, float) and label.is_integer() and abs(label) < 2**53:
+            label = int(label)
+        if isinstance(label, list | tuple | np.ndarray):
+            raise OnebitError(f"y[{row}] is {label!r}, but y must be one label for each row")
+        if isinstance(label, bool) or not isinstance(label, str | int):
+            kind = type(label).__name__
+            raise OnebitError(f"y[{row}] is {label!r}, a {kind}, but labels must be whole numbers or strings")
+        found.append(label)
+    if not found:
+        raise OnebitError("there are no rows")
+    return found
 
 
 def _matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dataset:
-    rows = int(X.shape[0]) if hasattr(X, "shape") and len(X.shape) > 0 else len(X)
+    refuse_what_is_no_table(X)
+    rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
     if rows != len(y):
         raise OnebitError(f"there are {rows} rows and {len(y)} labels")
     if rows == 0:

@@ -6,6 +6,7 @@ A run is what stepping a learner by hand gives, bit for bit: decide, compare, le
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.parameters import refuse_unknown
 from onebit.data.sources import Dataset, Source, source_of
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
@@ -102,11 +104,10 @@ class Stopped(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class _Done:
-    """One finished run."""
+    """One finished run; the learner is kept of one of them only, so that memory does not grow with the runs."""
 
     tally: Tally
     seconds: float
-    learner: Learner
 
 
 def run(
@@ -141,6 +142,9 @@ def run(
         classes = learner.classes if y is not None else None
     elif not isinstance(learner, str):
         raise OnebitError(f"learner is {learner!r}, but must be the name of one, or a Learner")
+    else:
+        rule = rule_named(learner)
+        refuse_unknown(rule.title, options, {**rule.parameters, **Learner.common})
     first_seed = checked_seed((learner.seed if isinstance(learner, Learner) else 0) if seed is None else seed)
     source = source_of(X, y, rounds=rounds, classes=classes)
     plan = _Plan(learner, options, source, first_seed, shuffle)
@@ -167,13 +171,17 @@ class _Plan:
         self.shared: tuple[Rows, NDArray[np.int64]] | None = None
         self.marks = np.unique(np.linspace(1, source.rounds, min(MARKS, source.rounds)).astype(np.int64))
         self.stop = threading.Event()
+        self.final: Learner | None = None
         # The first learner is made here, in the caller's thread: bad options are found, and the compiler runs, before the rest.
         first_data = source.make(source.rounds, first_seed)
         first = self.learner(first_seed, first_data)
         if source.fixed and not first.reads_names:
             self.shared = self._prepared(first, first_data)
         self.title = first.rule.name
-        self.params = first.settings
+        self.params = {
+            **first.settings,
+            **{name: value for name, value in self.options.items() if name in first.common},
+        }
 
     def learner(self, seed: int, data: Dataset) -> Learner:
         """A fresh learner for one run; the rule may plan with what only a run knows: its length, and that of its rows."""
@@ -217,7 +225,9 @@ class _Plan:
             progress(until - done)
             done, chunk = until, max(1, min(10 * chunk, int(chunk * TARGET_S / max(took, 1e-6))))
         learner.finish_walk(rounds)
-        return _Done(tally, seconds, learner)
+        if number == 0:
+            self.final = learner
+        return _Done(tally, seconds)
 
     def execute(self, runs: int, threads: int, progress: Progress) -> Result:
         """All runs, on threads; Ctrl-C ends them at the next chunk and raises `Stopped` with what is done."""
@@ -227,38 +237,45 @@ class _Plan:
             with lock:
                 progress(count)
 
+        done: dict[int, _Done] = {}
         with ThreadPoolExecutor(max_workers=min(runs, threads)) as pool:
-            futures = [pool.submit(self.one, number, report) for number in range(runs)]
             try:
-                self._attend(futures)
+                self._attend(pool, runs, threads, report, done)
             except BaseException as error:
                 self.stop.set()
-                for future in futures:
-                    future.cancel()
-                pool.shutdown(wait=True)
+                pool.shutdown(wait=True, cancel_futures=True)
                 if isinstance(error, KeyboardInterrupt):
-                    raise Stopped(self._result(futures)) from None
+                    raise Stopped(self._result(done)) from None
                 raise
-        result = self._result(futures)
+        result = self._result(done)
         assert result is not None
         return result
 
-    def _attend(self, futures: list[Future[_Done | None]]) -> None:
-        """Wait in short breaths, so that Ctrl-C is heard, and pass on the first error."""
-        waiting = set(futures)
-        while waiting:
-            done, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()
+    def _attend(
+        self, pool: ThreadPoolExecutor, runs: int, threads: int, report: Progress, done: dict[int, _Done]
+    ) -> None:
+        """Keep the threads busy; wait in short breaths, so that Ctrl-C is heard; pass on the first error."""
+        waiting: dict[Future[_Done | None], int] = {}
+        coming = iter(range(runs))
+        while True:
+            for number in itertools.islice(coming, 2 * threads - len(waiting)):
+                waiting[pool.submit(self.one, number, report)] = number
+            if not waiting:
+                return
+            finished, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+            for future in finished:
+                outcome = future.result()
+                assert outcome is not None
+                done[waiting.pop(future)] = outcome
 
-    def _result(self, futures: list[Future[_Done | None]]) -> Result | None:
-        finished = [future for future in futures if future.done() and not future.cancelled()]
-        done = [one for future in finished if future.exception() is None and (one := future.result()) is not None]
-        if not done:
+    def _result(self, done: dict[int, _Done]) -> Result | None:
+        """What the finished runs gave, in their order; None where there are none, or not the first."""
+        if not done or self.final is None:
             return None
         rounds = self.source.rounds
-        curves = np.stack([one.tally.curve for one in done]) / self.marks
-        mistakes = np.stack([one.tally.mistakes for one in done])
+        finished = [done[number] for number in sorted(done)]
+        curves = np.stack([one.tally.curve for one in finished]) / self.marks
+        mistakes = np.stack([one.tally.mistakes for one in finished])
         return Result(
             rule=self.title,
             params=self.params,
@@ -267,8 +284,8 @@ class _Plan:
             errors=mistakes[:, 0] / rounds,
             greedy_errors=mistakes[:, 1] / rounds,
             curve=Curve(self.marks, curves[:, 0], curves[:, 1]),
-            rounds_per_second=rounds * len(done) / max(1e-9, sum(one.seconds for one in done)),
-            learner=done[0].learner,
+            rounds_per_second=rounds * len(finished) / max(1e-9, sum(one.seconds for one in finished)),
+            learner=self.final,
         )
 
 
