@@ -138,6 +138,9 @@ def read_npz(path: Path) -> Dataset:
     except Exception as error:  # NumPy and zipfile raise half a dozen unrelated types for a damaged file
         why = "it holds Python objects, which are not read" if "pickle" in str(error) else f"it is damaged ({error})"
         raise OnebitError(f"{path} cannot be read: {why}") from None
+    for name, part in parts.items():
+        if not isinstance(part, np.ndarray):
+            raise OnebitError(f"{name} in {path} is no array")
     if "y" not in parts:
         raise OnebitError(f"{path} has no y, only {listed(parts)}")
     if "X" in parts:

@@ -7,7 +7,7 @@ Promise: O(sqrt(T)) expected mistakes on separable data, O(T^(2/3)) otherwise, w
     W += x (1[right]/P e_played - e_greedy)             in every round, also when right
 
 The expectation of the step is the perceptron's. Scaling all x changes nothing. Time and memory O(K d). A bound and a baseline;
-steps of size K/gamma make it slow to settle (SynSep10: 52 %).
+steps of size K/gamma make it slow to settle (SynSep10: 52 % with exploration 0.2, the best of those tried).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ three classes or more: `strict` then learns nothing (and stays at chance), `leni
 contradicts, which is the one to use. Time and memory O(l d).
 
 Fast and strong where rows have norm one and classes a margin (MNIST 14 %, C = 1); on data without a margin use a small C
-(SynSep10: 82 % at C = 1, 36 % at 0.001, and 14 % with all pairs). Theorem 2 of the paper is false: the rule can lock in on a
+(SynSep10: 82 % at C = 1, 35 % at 0.001, and 16 % at 0.001 with all pairs). Theorem 2 of the paper is false: the rule can lock in on a
 class whose score stays highest at -1 or below. `guess_if_all_negative` removes that trap and costs exploration.
 
 Departure: with two classes both columns of one-vs-all are determined by a wrong answer, and both learn.
