@@ -165,6 +165,8 @@ FIELDS: dict[str, list[Any]] = {
         *({"names": {"a": value}} for value in NUMBERS if value is not True),
         *({"values": [value], "dtype": "float32"} for value in NUMBERS if value is not True),
         {"values": 5, "dtype": "float32"},
+        {"values": [1e300], "dtype": "float32"},
+        {"values": [1e300], "columns": [0], "size": 4, "dtype": "float32"},
         {"values": [[1.0]], "dtype": "float32"},
         {"values": [1.0, [2.0]], "dtype": "float32"},
         {"values": [1.0]},

@@ -120,7 +120,7 @@ def test_what_is_not_a_finite_number_is_refused_with_its_place(bad: float, space
     assert str(bad) in sentence
 
 
-@pytest.mark.parametrize("shape", [(6,), (2, 5), (2, 7), (2, 6, 1), ()])
+@pytest.mark.parametrize("shape", [(6,), (2, 5), (2, 7), (2, 6, 1)])
 def test_a_table_of_another_shape_is_refused_with_that_shape(shape: tuple[int, ...]) -> None:
     learner = taught(learner_of(), X)
     sentence = unchanged_by(learner, lambda: learner.decide_many(np.ones(shape)))
@@ -361,6 +361,16 @@ def test_deciding_does_not_grow_the_vocabulary_and_learning_does() -> None:
     learner.teach([{"d": 1.0}], [0])
     assert learner.features == 4
     assert learner.weights.shape == (3, 4)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("options", [{}, {"hash_bits": 4}], ids=repr)
+def test_a_value_too_large_for_the_weights_is_refused_by_its_name(options: dict[str, Any]) -> None:
+    learner = learner_of(**options)
+    learner.learn(learner.decide({"known": 1.0}), right=True)
+    sentence = unchanged_by(learner, lambda: learner.decide({"known": 1.0, "large": 1e300}))
+    assert "'large'" in sentence
+    assert "1e+300" in sentence
 
 
 def test_a_name_never_learnt_adds_nothing_to_a_score() -> None:

@@ -7,6 +7,7 @@ import math
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,8 @@ def test_decide_many_takes_ids_of_both_kinds_and_as_an_array() -> None:
     ]
     numbers: Any = np.array([8, 6, 7])
     assert [decision.id for decision in learner.decide_many(X[:3], ids=numbers)] == [8, 6, 7]
+    for wrong in (5, "abc", int, 1.5):
+        unchanged_by(learner, lambda wrong=wrong: learner.decide_many(X[:3], ids=wrong))  # type: ignore[misc]
     assert "2 ids for 3 rows" in unchanged_by(learner, lambda: learner.decide_many(X[:3], ids=[1, 2]))
 
 
@@ -297,6 +300,34 @@ def test_learn_many_learns_none_where_scores_overflow_on_the_way() -> None:
     identity = next(i for i in range(100_000) if (one := learner.decide([5e17], id=i)).label != one.greedy)
     decisions = [learner.decide([5e17], id=identity), learner.decide([5e17], id="next")]
     unchanged_by(learner, lambda: learner.learn_many(decisions, right=[True, True]))
+
+
+@pytest.mark.parametrize("space", ["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("policy-gradient", {"rate": 0.5, "decay": 1.8, "baseline": True}),
+        ("gaptron", {"radius": 0.05, "exploration": 0.3}),
+    ],
+)
+def test_a_refused_batch_is_undone_in_weights_that_its_rows_do_not_touch(
+    name: str, options: dict[str, Any], space: str
+) -> None:
+    """Shrinking is lazy: every few steps a factor is multiplied into all weights, at another place for every start."""
+    for steps in range(14):
+        learner = fresh(name, features=6, space=space, **options)
+        for step in range(steps):
+            learner.learn(learner.decide(np.eye(6)[1 + step % 5]), right=True)
+        decisions = learner.decide_many(np.tile(np.eye(6)[0], (40, 1)))
+        last = learner.decide(np.eye(6)[0], id="last")
+        unchanged_by(learner, lambda: learner.learn_many([*decisions, decisions[0]], right=[True] * 41))  # noqa: B023
+        other = last._replace(x=np.array([np.nan, 0, 0, 0, 0, 0], dtype=np.float32))
+        unchanged_by(learner, lambda: learner.learn_many([*decisions, other], right=[True] * 41))  # noqa: B023
+        rows_too_long = np.concatenate([np.tile(np.eye(6)[0], (40, 1)), 1e160 * np.eye(6)[:1]])
+        double = fresh(name, features=6, space=space, dtype="float64", **options)
+        for step in range(steps):
+            double.learn(double.decide(np.eye(6)[1 + step % 5]), right=True)
+        unchanged_by(double, lambda: double.teach(rows_too_long, ["ant"] * 41))  # noqa: B023
 
 
 def test_nothing_at_all_is_decided_learnt_and_taught_without_complaint() -> None:
@@ -773,11 +804,33 @@ def test_parameters_that_do_not_fit_together_are_refused() -> None:
         assert words in refused(action)
 
 
-def test_a_way_given_by_its_code_is_saved_and_loaded(tmp_path: Path) -> None:
-    learner = Learner("bpa", 3, variant=Variant.PA_II)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"variant": Variant.PA_II},
+        {"aggressiveness": Fraction(1, 3)},
+        {"aggressiveness": np.float32(0.3)},
+        {"aggressiveness": np.int64(2)},
+    ],
+    ids=repr,
+)
+def test_a_parameter_of_any_kind_that_is_taken_is_saved_and_loaded(tmp_path: Path, options: dict[str, Any]) -> None:
+    learner = Learner("bpa", 3, **options)
     learner.learn(learner.decide(X[0]), right=True)
     learner.save(tmp_path / "learner.onebit")
-    assert state(onebit.load(tmp_path / "learner.onebit")) == state(learner)
+    loaded = onebit.load(tmp_path / "learner.onebit")
+    for x in X[:10]:
+        loaded.learn(loaded.decide(x), right=False)
+        learner.learn(learner.decide(x), right=False)
+    assert np.array_equal(loaded.weights, learner.weights)
+    assert loaded.settings == learner.settings
+
+
+def test_a_class_name_that_is_no_text_is_refused() -> None:
+    """It could be neither saved nor sent."""
+    assert "\\ud800" in refused(lambda: Learner("bpa", ["half \ud800 a character", "b"]))
+    learner = trained("bpa")
+    unchanged_by(learner, lambda: learner.add_class("half \ud800 a character"))
 
 
 # --- what there is to see ----------------------------------------------------------------------------------------------
@@ -878,7 +931,14 @@ def test_numbers_too_large_for_the_weights_are_refused_as_they_were_given(space:
     learner = trained("bpa", space=space)
     huge = X[0].copy()
     huge[4] = 1e300
-    for action in (lambda: learner.decide(huge), lambda: learner.decide_many([X[1], huge])):
+    csr = pytest.importorskip("scipy.sparse").csr_array
+    for action in (
+        lambda: learner.decide(huge),
+        lambda: learner.decide_many([X[1], huge]),
+        lambda: learner.decide(csr(huge[None])),
+        lambda: learner.decide_many(csr(np.stack([X[1], huge]))),
+        lambda: learner.teach(csr(np.stack([X[1], huge])), ["ant", "bee"]),
+    ):
         sentence = unchanged_by(learner, action)
         assert "1e+300" in sentence
         assert "4" in sentence
@@ -907,15 +967,21 @@ def test_large_numbers_warn_of_nothing(value: float) -> None:
 
 
 def test_a_step_never_makes_a_weight_infinite() -> None:
-    """A step of rate times x beyond float32 must be refused: a weight that is infinite makes every later x unusable."""
-    learner = Learner("policy-gradient", 2, features=1, space="dense", rate=1e38)
-    decision = learner.decide([100.0])
-    try:
-        learner.learn(decision, right=True)
-    except onebit.OnebitError as error:
-        assert str(error)  # noqa: PT017
+    """A rate that asks for steps beyond float32 is refused, and so is a row: an infinite weight makes every later x unusable."""
+    refused(lambda: Learner("policy-gradient", 2, rate=1e38))
+    learner = Learner("policy-gradient", 2, features=1, space="dense", rate=1e9)
+    decision = learner.decide([1e29])._replace(x=np.array([1e31], dtype=np.float32))
+    unchanged_by(learner, lambda: learner.learn(decision, right=True))
+    unchanged_by(learner, lambda: learner.teach([[1e31]], [0]))
     assert np.isfinite(learner.weights).all()
     assert learner.decide([1.0]).label in (0, 1)
+
+
+def test_float64_weights_take_the_steps_that_float32_weights_cannot() -> None:
+    learner = Learner("perceptron", 2, features=1, space="dense", dtype="float64")
+    decision = learner.decide([1e39])
+    learner.learn(decision, label=1 - int(decision.label))
+    assert abs(learner.weights).tolist() == [[1e39], [1e39]]
 
 
 # --- many threads ------------------------------------------------------------------------------------------------------

@@ -155,7 +155,10 @@ def _x(name: str, value: object) -> Kept:
     if value["dtype"] not in ("float16", "float32", "float64") or not isinstance(value["values"], list):
         _refuse(name, value, "a list of values with dtype float16, float32 or float64")
     dtype = np.dtype(value["dtype"])
-    values = np.array([_number(name, number) for number in value["values"]], dtype=dtype)
+    with np.errstate(over="ignore"):
+        values = np.array([_number(name, number) for number in value["values"]], dtype=dtype)
+    if not np.isfinite(values).all():
+        _refuse(name, value, f"made of numbers that {dtype} can hold")
     if "size" not in form:
         values.flags.writeable = False
         return values

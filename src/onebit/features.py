@@ -11,6 +11,7 @@ import hashlib
 import math
 import numbers
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,10 @@ from onebit.spaces.sparse import Sparse, SparseRows
 Rows = DenseRows | SparseRows
 MOST_BITS = 30
 _TOKEN = re.compile(r"\w+")
+
+# A number too large for float32 is refused with a sentence; NumPy's warning about it, from this module, adds nothing. (Switching
+# it off around each cast would take longer than the cast and a decision together.)
+warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning, re.escape(__name__))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +63,7 @@ class Features:
         named = text or hash_bits is not None
         if named and (space == "dense" or size is not None):
             raise OnebitError("text and hash_bits are for named features, which are sparse and count themselves")
+        self.largest = float(np.finfo(self.dtype).max)
         self.text = text
         self.hash_bits = hash_bits
         self.vocabulary: dict[str, int] | None = {} if named and hash_bits is None else None
@@ -120,7 +126,7 @@ class Features:
                 return x
             if not isinstance(x, Mapping):
                 raise OnebitError(f"x is a {_kind(x)}, but this learner takes a dict of feature name -> number")
-            return {_name(name): _number(name, value) for name, value in x.items()}
+            return {_name(name): _number(name, value, self.largest) for name, value in x.items()}
         if isinstance(x, SparseRow) or is_sparse(x):
             return self._keep_sparse(x if isinstance(x, SparseRow) else sparse_row(x, self.dtype))
         if isinstance(x, Mapping | str):
@@ -221,7 +227,8 @@ class Features:
             places = np.arange(len(values), dtype=np.int32)
         bad = np.flatnonzero(~np.isfinite(values))
         if len(bad):
-            given = values[bad[0]] if numbers_given is None else np.asarray(numbers_given)[places[bad[0]]]
+            listed = not self.named and not is_sparse(numbers_given) and numbers_given is not None
+            given = np.asarray(numbers_given)[places[bad[0]]] if listed else values[bad[0]]
             return f"feature {places[bad[0]]} of x {self.not_finite(given)}"
         with np.errstate(over="ignore"):
             norm = float(np.square(values.astype(np.float64)).sum())
@@ -296,6 +303,16 @@ def checked_csr(
     return SparseRows(_cast(values, dtype, copy=False), exact, starts, width)
 
 
+def squared_lengths(rows: Rows) -> NDArray[np.float64]:
+    """||x||^2 of every row, without a bias."""
+    with np.errstate(over="ignore"):
+        squares = np.square(rows.values, dtype=np.float64)
+    if isinstance(rows, DenseRows):
+        return squares.sum(axis=1)  # type: ignore[no-any-return]
+    owners = np.repeat(np.arange(len(rows.starts) - 1), np.diff(rows.starts))
+    return np.bincount(owners, weights=squares, minlength=len(rows.starts) - 1).astype(np.float64)
+
+
 def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
     """The place of the first value that is not a finite number, looked for in blocks of bounded size."""
     block = max(1, 1_000_000 // max(1, values.shape[1]))
@@ -352,11 +369,12 @@ def _numbers(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
 
 
 def _cast(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
-    """X in another dtype; numbers too large for it become infinite, which is refused later on."""
-    if x.dtype == dtype:
+    """The numbers in another dtype; those too large for it become infinite, which is refused later on."""
+    try:
         return x.astype(dtype, order="C", copy=copy)
-    with np.errstate(over="ignore"):
-        return x.astype(dtype, order="C", copy=copy)
+    except RuntimeWarning:  # the user has made errors of warnings
+        with np.errstate(over="ignore"):
+            return x.astype(dtype, order="C", copy=copy)
 
 
 def _name(name: object) -> str:
@@ -365,7 +383,9 @@ def _name(name: object) -> str:
     return name
 
 
-def _number(name: object, value: object) -> float:
+def _number(name: object, value: object, largest: float) -> float:
+    if type(value) is float and abs(value) <= largest:  # nearly always
+        return value
     if not isinstance(value, numbers.Real | np.bool_):
         raise OnebitError(f"feature {name!r} is {value!r}, but must be a number")
     try:
@@ -374,6 +394,8 @@ def _number(name: object, value: object) -> float:
         number = math.inf
     if not math.isfinite(number):
         raise OnebitError(f"feature {name!r} is {number}, but must be a finite number")
+    if abs(number) > largest:
+        raise OnebitError(f"feature {name!r} is {number}, but the weights take at most {largest:g}; scale the features")
     return number
 
 

@@ -11,11 +11,11 @@ same x and the same weights give the same decision, in any process. Learners may
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import IntEnum
 from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -30,7 +30,7 @@ from onebit.decision import Decision
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
 from onebit.errors import OnebitError
-from onebit.features import Features, Kept, Rows, SparseRow, is_sparse, refuse_what_is_no_table
+from onebit.features import Features, Kept, Rows, SparseRow, refuse_what_is_no_table, squared_lengths
 from onebit.ledger import Ledger
 from onebit.names import MOST_NUMBERS, ClassName, checked_classes, checked_id, checked_seed, listed
 from onebit.rules import registry, rule_named
@@ -86,10 +86,7 @@ class Learner:
             raise OnebitError(f"rule is {rule!r}, but must be a Rule, or the name of one")
         refuse_unknown(self.rule.title, parameters, {**self.rule.parameters, **self.common})
         self.classes: tuple[ClassName, ...] = checked_classes(classes)
-        self.parameters = {
-            name: self.rule.parameters[name].show(value) if isinstance(value, IntEnum) else value
-            for name, value in parameters.items()
-        }
+        self.parameters = self.rule.plain(parameters)
         self.seed = checked_seed(seed)
         self.bias = checked_flag("bias", bias)
         self.identity = uuid.uuid4().hex
@@ -133,6 +130,8 @@ class Learner:
                 ids = range(self._next, self._next + len(kept))
                 consumed = len(kept)
             else:
+                if isinstance(ids, str) or not isinstance(ids, Iterable):
+                    raise OnebitError(f"ids is {ids!r}, but must be a list with an id for each row")
                 ids = [checked_id(one) for one in ids]
                 consumed = 0
                 if len(ids) != len(kept):
@@ -422,7 +421,11 @@ class Learner:
 
     @contextmanager
     def _weights_unchanged_if_refused(self, rows: Rows) -> Iterator[None]:
-        """If a row is refused in the middle of a batch, undo those before it."""
+        """Refuse rows that cannot be learnt before any is; if one turns out to be too much on the way, undo those before it."""
+        self._refuse_unfitting(rows)
+        bad = np.flatnonzero(~(squared_lengths(rows) <= self._largest_norm))
+        if len(bad):
+            raise OnebitError(f"row {bad[0]}: {self._features.explain(rows, int(bad[0]), self._largest_norm)}")
         memory, before = self._memory.copy(), self._space.kept_of(rows)
         try:
             yield
@@ -502,9 +505,8 @@ class Learner:
         self._tally = quiet_tally()
         limit = self.rule.largest_norm
         # A hair of room, since the norm of a row scaled to the limit is rounded.
-        self._largest_norm = (
-            float("inf") if limit is None else limit(self._params) * (1.0 + 1e-5)
-        )  # of x, without the bias
+        longest = float("inf") if limit is None else limit(self._params) * (1.0 + 1e-5)
+        self._largest_norm = min(longest, sys.float_info.max)  # of x, without the bias
         self._learning = engine.LEARN | (engine.REVEALED if self.needs_labels else 0)
         self._loop = loop_for(self.rule, self._space)
 
@@ -518,8 +520,9 @@ class Learner:
         given: Any = None,
     ) -> None:
         """Run the loop over a few rows; a row that it refuses is explained."""
-        self._refuse_unfitting(rows)
         count = len(choices)
+        if count > 1:  # one row was fitted when it was read
+            self._refuse_unfitting(rows)
         ended = self._loop(
             self._params,
             self._space,
@@ -551,8 +554,7 @@ class Learner:
             kept = self._features.keep(x)
             rows = self._row(kept)
             self._word[0] = word_of(identity)
-            given = None if self._features.named or is_sparse(x) else x
-            self._walk(rows, self._choice, engine.DECIDE | engine.MEASURE, given=given)
+            self._walk(rows, self._choice, engine.DECIDE | engine.MEASURE, given=x)
         except OnebitError:
             self._forget_features(new, self._features.columns)
             raise

@@ -37,7 +37,7 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
             ) from None
     checked: dict[ClassName, None] = {}
     for name in names:
-        if isinstance(name, bool) or not isinstance(name, str | int):
+        if isinstance(name, bool) or not isinstance(name, str | int) or (isinstance(name, str) and not is_text(name)):
             raise OnebitError(f"a class is called {name!r}, but names must be strings or whole numbers")
         if name in checked:
             raise OnebitError(f"two classes are called {name!r}")

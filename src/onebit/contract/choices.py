@@ -18,18 +18,18 @@ def fill(vector: Vector, count: int, value: float) -> None:
         vector[place] = value
 
 
-def highest(scores: Vector, count: int) -> float:
-    """The largest of the first `count` scores."""
-    top = scores[0]
+def highest(scores: Vector, count: int) -> int:
+    """The label with the largest of the first `count` scores, the lowest where several are equal."""
+    best = 0
     for label in range(1, count):
-        top = max(top, scores[label])
-    return float(top)
+        if scores[label] > scores[best]:
+            best = label
+    return best
 
 
-def tied_from(scores: Vector, count: int) -> float:
-    """The lowest score that counts as maximal."""
-    top = highest(scores, count)
-    return float(top - 1e-12 * (1.0 + abs(top)))
+def tied_with(top: float) -> float:
+    """The lowest score that counts as maximal where the largest is `top`."""
+    return top - 1e-12 * (1.0 + abs(top))
 
 
 def member(scores: Vector, count: int, least: float, place: int) -> int:
@@ -53,16 +53,17 @@ def members(scores: Vector, count: int, least: float) -> int:
 
 def greedy_label(scores: Vector, count: int, draws: Draws) -> int:
     """The label with the highest score, ties at random."""
-    least = tied_from(scores, count)
+    best = highest(scores, count)
+    least = tied_with(scores[best])
     tied = members(scores, count, least)
     if tied == 1:
-        return member(scores, count, least, 0)
+        return best
     return member(scores, count, least, int(uniform(draws, TIE) * tied))
 
 
 def share_greedy(scores: Vector, count: int, mass: float, probabilities: Vector) -> None:
     """Add `mass` to the probabilities of the label that `greedy_label` takes, shared by the tied ones."""
-    least = tied_from(scores, count)
+    least = tied_with(scores[highest(scores, count)])
     share = mass / members(scores, count, least)
     for label in range(count):
         if scores[label] >= least:
@@ -108,7 +109,7 @@ def share_explored(scores: Vector, count: int, exploration: float, probabilities
 
 def softmax(scores: Vector, count: int, probabilities: Vector) -> None:
     """Write exp(score) over its sum, the maximum taken out first."""
-    top = highest(scores, count)
+    top = scores[highest(scores, count)]
     total = 0.0
     for label in range(count):
         probabilities[label] = math.exp(scores[label] - top)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.parameters import Parameter, kinds_of, parameters_of, refuse_unknown
+from onebit.contract.parameters import OneOf, Parameter, kinds_of, parameters_of, refuse_unknown
 from onebit.errors import OnebitError
 
 Vector = NDArray[np.float64]
@@ -123,6 +123,16 @@ class Rule:
     def is_told(self, params: Any) -> bool:
         """Whether this rule, with these parameters, is always told the class (full information)."""
         return self.full(params) if callable(self.full) else self.full
+
+    def plain(self, options: Mapping[str, object]) -> dict[str, Any]:
+        """Checked options as plain values that can be written down: names for codes, floats for any real number."""
+        found: dict[str, Any] = {}
+        for name, value in options.items():
+            parameter = self.parameters[name]
+            code = parameter.code(name, value)
+            named = not isinstance(parameter, OneOf) or code in parameter.names.values()
+            found[name] = parameter.show(code) if named else value  # type: ignore[arg-type]
+        return found
 
     def settle(self, classes: int, options: Mapping[str, object]) -> tuple[Any, Vector]:
         """The record and the first memory for these options; what cannot be used is refused with a sentence."""

@@ -24,7 +24,7 @@ import platformdirs
 from onebit.contract.rule import Rule
 from onebit.engine import generic
 from onebit.engine.reach import code_of, fingerprint, reach
-from onebit.engine.stream import CHOICE_COLUMNS, Tally, bearable, lessons, stream, usable
+from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
 from onebit.errors import OnebitError
 from onebit.spaces import dense, sparse
 
@@ -32,12 +32,12 @@ Loop = Callable[..., int]
 
 # Reductions may be summed in any order and use fused multiply-add; anything more would delete the tests for NaN.
 FAST = {"reassoc", "contract"}
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+# Nothing in a loop allocates, so counting references, which costs a tenth of a round, is switched off.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 _GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow)
 _GENERIC_SPACE = (generic.score, generic.absorb)
 _GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
-_REDUCTIONS = (usable, bearable)
 
 _lock = threading.RLock()
 _loops: dict[tuple[Any, ...], Loop] = {}
@@ -154,7 +154,7 @@ def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
     """Tell Numba about every plain function that this pair reaches, and once about the generic names."""
     from numba.extending import overload, register_jitable
 
-    parts: dict[str, Any] = {"forceinline": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    parts: dict[str, Any] = {"_nrt": False, "forceinline": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
     if not _announced:
         for function in _GENERIC:
             options = {**parts, "fastmath": FAST} if function in _GENERIC_SPACE else parts
@@ -162,8 +162,7 @@ def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
     for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], _GENERIC):
         if function not in _announced and function is not loop:
             _announced.add(function)
-            options = {**parts, "fastmath": FAST} if function in _REDUCTIONS else parts
-            register_jitable(**options)(function)
+            register_jitable(**parts)(function)
 
 
 def _resolver(function: Callable[..., Any]) -> Callable[..., Any]:

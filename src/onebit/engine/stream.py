@@ -6,7 +6,6 @@ by hand and running give the same numbers bit for bit: it is the same machine co
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ MEASURE = 4  # with DECIDE: also compute the probabilities, and keep that of the
 
 REVEALED = 8  # tell the rule the class even when it was wrong
 
-LONGEST_STEP = 1e60  # squared
+LONGEST_STEP_32, LONGEST_STEP_64 = 1e60, 1e300  # squared, for weights of that many bits
 
 # The columns in which a choice is kept.
 LABEL, GREEDY, WEIGHT, NOTE, SECOND_NOTE, PROPENSITY = range(6)
@@ -65,7 +64,8 @@ def stream(
 
     Round t is row order[t], or row t (again from the start when rows run out) where no order is given; its id is ids[t], or
     first_id + t. `labels` are by row: the class, or -1 for one that is not the class played. `kept` holds choices from `start`
-    on. A round is refused, before weights have moved, when its norm, scores or step are not finite numbers or too large.
+    on. A round is refused, before weights have moved, when its norm, scores or step are not finite numbers or too large; the norm
+    of a row whose scores are not finite is NaN, and `largest_norm` is finite.
     """
     scores, coefficients, chances, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[CHANCES], buffers[WORK:]
     row = start % total_rows
@@ -75,7 +75,7 @@ def stream(
         if order.shape[0] > 0:
             row = order[now]
         norm = score(space, rows, row, scores)
-        if not usable(scores, norm, largest_norm):
+        if not norm <= largest_norm:  # nor if it is no number
             ended = now
             break
         identity = ids[now] if ids.shape[0] > 0 else first_id + np.uint64(now)
@@ -109,7 +109,7 @@ def stream(
             if norm > 0.0:  # nothing can be learnt from x = 0
                 draws = Draws(key, identity, LEARNING)
                 scale = learn(params, memory, scores, norm, choice, told, draws, work, coefficients)
-                if not bearable(coefficients, norm):
+                if not bearable(space, coefficients, norm, choice.weight):
                     ended = now
                     break
                 memory[LEARNT] += 1.0
@@ -137,29 +137,26 @@ def lessons(
     scores, coefficients, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[WORK:]
     for row in range(labels.shape[0]):
         norm = score(space, rows, row, scores)
-        if not usable(scores, norm, largest_norm):
+        if not norm <= largest_norm:  # nor if it is no number
             return row
         if norm > 0.0:
             draws = Draws(key, first_id + np.uint64(row), TEACHING)
             scale = teach(params, memory, scores, norm, labels[row], draws, work, coefficients)
-            if not bearable(coefficients, norm):
+            if not bearable(space, coefficients, norm, 1.0):
                 return row
             absorb(space, rows, row, coefficients, scale)
             follow(params, space, memory, scores, norm, coefficients, scale)
     return int(labels.shape[0])
 
 
-def bearable(coefficients: Vector, norm: float) -> bool:
-    """Whether a step is one that weights can take: a number, and not so long that it leaves the range of float32."""
-    total = 0.0
+def bearable(space: Any, coefficients: Vector, norm: float, weight: float) -> bool:
+    """Whether a step is one that weights can take: a number, and not so long that it leaves the range of their dtype.
+
+    Only a row or a probability out of all proportion asks for such a step, so others are not looked at.
+    """
+    if 1e-20 < norm < 1e20 and weight > 1e-12:
+        return True
+    longest = 0.0
     for head in range(coefficients.shape[0]):
-        total += abs(coefficients[head])
-    return total * total * norm <= LONGEST_STEP
-
-
-def usable(scores: Vector, norm: float, largest_norm: float) -> bool:
-    """Whether a row and its scores are finite numbers, and the row is not too long."""
-    total = norm
-    for head in range(scores.shape[0]):  # past the last head there are zeros
-        total += scores[head]
-    return math.isfinite(total) and norm <= largest_norm
+        longest += coefficients[head] * coefficients[head] * norm
+    return longest <= (LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64)

@@ -22,11 +22,10 @@ from onebit.contract.parameters import refuse_unknown
 from onebit.data.sources import Dataset, Source, source_of
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
-from onebit.features import Features, Rows
+from onebit.features import Features, Rows, squared_lengths
 from onebit.learner import Learner, learner_class
 from onebit.names import ClassName, checked_seed
 from onebit.rules import rule_named
-from onebit.spaces.dense import DenseRows
 
 MARKS = 200  # a curve has at most so many points
 TARGET_S = 0.05  # the loop comes up for air about this often, to report and to be stopped
@@ -300,9 +299,4 @@ def _longest(data: Dataset, bias: bool) -> float:
     """The length of the longest row, with its constant feature where there is one."""
     features = Features(None, None, "float64", False, None)
     features.settle(data.X)
-    rows = features.table(data.X)
-    squares = np.square(rows.values)
-    if isinstance(rows, DenseRows):
-        return float(np.sqrt(squares.sum(axis=1).max() + bias))
-    owners = np.repeat(np.arange(data.rows), np.diff(rows.starts))
-    return float(np.sqrt(np.bincount(owners, weights=squares, minlength=data.rows).max() + bias))
+    return float(np.sqrt(squared_lengths(features.table(data.X)).max() + bias))

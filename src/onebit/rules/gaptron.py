@@ -32,6 +32,7 @@ from onebit.contract.choices import (
     explored_weight,
     fill,
     greedy_label,
+    highest,
     rival,
     share_explored,
     softmax,
@@ -63,7 +64,7 @@ class Gaptron(NamedTuple):
     classes: int
     setting: Annotated[int, OneOf(Setting, "one bit, or told every label")] = Setting.BANDIT
     loss: Annotated[int, OneOf(Loss, "the surrogate loss")] = Loss.HINGE
-    rate: Annotated[float, Real("(0, inf)", "eta; none is set by theory", True)] = math.nan
+    rate: Annotated[float, Real("(0, 1e9]", "eta; none is set by theory", True)] = math.nan
     exploration: Annotated[float, Real("[0, 1]", "gamma, the least exploration; none is set by theory", True)] = (
         math.nan
     )
@@ -154,10 +155,7 @@ def gap(params: Gaptron, scores: Vector, ahead: float, work: Vector) -> float:
     if params.loss == Loss.SMOOTH:
         return (1.0 - min(1.0, ahead)) ** 2
     softmax(scores, params.classes, work)
-    best = 0
-    for label in range(1, params.classes):
-        if work[label] > work[best]:
-            best = label
+    best = highest(work, params.classes)
     others = 0.0  # 1 - the largest, by summing the small numbers instead of subtracting
     for label in range(params.classes):
         if label != best:
@@ -235,10 +233,7 @@ def learn(
 
 def probabilities(params: Gaptron, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
     """The greedy label, shared by the tied, and the gap's exploration spread over all."""
-    best = 0
-    for label in range(1, params.classes):
-        if scores[label] > scores[best]:
-            best = label
+    best = highest(scores, params.classes)
     mixed = max(gap(params, scores, lead(scores, params.classes, best), work[0]), params.exploration)
     share_explored(scores, params.classes, mixed, chances)
 

@@ -32,7 +32,7 @@ class PAB(NamedTuple):
     classes: int
     exploration: Annotated[float, Real("(0, 1]", "1 - gamma of the paper, the probability of exploring")] = 0.3
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the damping of the step")] = 0.001
-    rho: Annotated[float, Real("[0, inf)", "weight of the control variate: 0 is Simple PAB, 1 is Full PAB")] = 0.0
+    rho: Annotated[float, Real("[0, 1e9]", "weight of the control variate: 0 is Simple PAB, 1 is Full PAB")] = 0.0
 
 
 def learn(

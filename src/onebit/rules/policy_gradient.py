@@ -31,7 +31,7 @@ class PolicyGradient(NamedTuple):
     """The parameters of the policy gradient."""
 
     classes: int
-    rate: Annotated[float, Real("(0, inf)", "eta, the length of a step")] = 0.1
+    rate: Annotated[float, Real("(0, 1e9]", "eta, the length of a step")] = 0.1
     decay: Annotated[float, Real("[0, inf)", "lambda, how fast weights shrink; rate times decay is below 1")] = 0.0
     baseline: Annotated[int, Flag("whether the running mean of the answers is taken off")] = 0
 

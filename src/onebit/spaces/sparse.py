@@ -68,7 +68,7 @@ class Sparse(NamedTuple):
 
 
 def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
-    """Write the score of every head for one row; the squared norm of the row."""
+    """Write the score of every head for one row; the squared norm of the row, NaN where a score is not finite."""
     weights, heads = space.weights, space.weights.shape[1]
     norm = float(space.bias)
     for head in range(heads):
@@ -79,9 +79,11 @@ def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
         vector = weights[rows.columns[place] + space.bias]
         for head in range(heads):
             scores[head] += value * vector[head]
+    flaw = 0.0
     for head in range(heads):
         scores[head] *= space.scale[0]
-    return norm
+        flaw += 0.0 * scores[head]  # 0 times a number is 0, 0 times infinity or NaN is NaN
+    return norm + flaw
 
 
 def absorb(space: Sparse, rows: SparseRows, row: int, coefficients: Vector, scale: float) -> None:
