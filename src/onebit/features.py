@@ -26,6 +26,7 @@ from onebit.spaces.sparse import Sparse, SparseRows
 
 Rows = DenseRows | SparseRows
 MOST_BITS = 30
+MOST_FEATURES = 2**31 - 2  # columns are int32
 _TOKEN = re.compile(r"\w+")
 
 # A number too large for float32 is refused with a sentence; NumPy's warning about it, from this module, adds nothing. (Switching
@@ -54,8 +55,9 @@ class Features:
         self.dtype = np.dtype(dtype)
         if space not in (None, "dense", "sparse"):
             raise OnebitError(f"space is {space!r}, but must be dense or sparse")
-        if size is not None and (not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1):
-            raise OnebitError(f"features is {size!r}, but must be a whole number of at least 1")
+        counted = isinstance(size, int | np.integer) and not isinstance(size, bool)
+        if size is not None and not (counted and 1 <= size <= MOST_FEATURES):
+            raise OnebitError(f"features is {size!r}, but must be a whole number from 1 to {MOST_FEATURES}")
         whole = isinstance(hash_bits, int | np.integer) and not isinstance(hash_bits, bool)
         if hash_bits is not None and not (whole and 1 <= hash_bits <= MOST_BITS):
             raise OnebitError(f"hash_bits is {hash_bits!r}, but must be a whole number from 1 to {MOST_BITS}")
@@ -227,8 +229,11 @@ class Features:
             places = np.arange(len(values), dtype=np.int32)
         bad = np.flatnonzero(~np.isfinite(values))
         if len(bad):
-            listed = not self.named and not is_sparse(numbers_given) and numbers_given is not None
-            given = np.asarray(numbers_given)[places[bad[0]]] if listed else values[bad[0]]
+            given = values[bad[0]]
+            if is_sparse(numbers_given) and getattr(numbers_given, "format", "csr") == "csr":
+                given = np.asarray(numbers_given.data)[bad[0]]
+            elif numbers_given is not None and not is_sparse(numbers_given):
+                given = np.asarray(numbers_given)[places[bad[0]]]
             return f"feature {places[bad[0]]} of x {self.not_finite(given)}"
         with np.errstate(over="ignore"):
             norm = float(np.square(values.astype(np.float64)).sum())

@@ -182,7 +182,7 @@ class Learner:
         with self._lock:
             told = self._told(decision, right, label)
             self._refuse(decision)
-            known = self._features.columns
+            known, memory = self._features.columns, self._memory.copy()
             try:
                 rows = self._row(self._kept_of(decision), grow=True)
                 self._labels[0] = told
@@ -190,6 +190,7 @@ class Learner:
                 self._walk(rows, self._choice, self._learning, labels=self._labels)
             except OnebitError:
                 self._features.forget_after(known)
+                self._memory = memory
                 raise
             self._note(decision.id)
 
@@ -492,7 +493,10 @@ class Learner:
             raise OnebitError("this learner does not know its features yet: show it a row first")
         columns = max(1, self._features.columns)
         heads = self.rule.heads(self._params)
-        self._space = self._features.space_type.empty(heads, columns, self.bias, self._features.dtype)
+        try:
+            self._space = self._features.space_type.empty(heads, columns, self.bias, self._features.dtype)
+        except MemoryError:
+            raise OnebitError(f"there is not enough memory for {heads} x {columns} weights") from None
         self._prepare_buffers()
 
     def _prepare_buffers(self) -> None:

@@ -1,0 +1,7 @@
+"""`python -m onebit` is the command line."""
+
+import sys
+
+from onebit.cli import main
+
+sys.exit(main())
