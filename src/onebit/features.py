@@ -210,14 +210,8 @@ class Features:
             raise OnebitError(f"X has shape {values.shape}, but must have {self.size} columns")
         bad = first_not_finite(values)
         if bad is not None:
-            raise OnebitError(f"row {bad[0]}, column {bad[1]} of X {self.not_finite(np.asarray(X)[bad])}")
+            raise OnebitError(f"row {bad[0]}, column {bad[1]} of X {_not_finite(np.asarray(X)[bad], self.dtype)}")
         return DenseRows(np.ascontiguousarray(values)) if self.space == "dense" else _gather(values)
-
-    def not_finite(self, number: Any) -> str:
-        """The end of a sentence about a number that is not finite, at the latest in the dtype of the weights."""
-        if np.isfinite(number):
-            return f"is {number}, which {self.dtype} weights cannot hold; scale the features, or use dtype='float64'"
-        return f"is {number}, but must be a finite number"
 
     def explain(self, rows: Rows, row: int, largest_norm: float, numbers_given: Any = None) -> str:
         """Why the loop refused a row; `numbers_given` is x as it was before it was cast."""
@@ -234,7 +228,7 @@ class Features:
                 given = np.asarray(numbers_given.data)[bad[0]]
             elif numbers_given is not None and not is_sparse(numbers_given):
                 given = np.asarray(numbers_given)[places[bad[0]]]
-            return f"feature {places[bad[0]]} of x {self.not_finite(given)}"
+            return f"feature {places[bad[0]]} of x {_not_finite(given, self.dtype)}"
         with np.errstate(over="ignore"):
             norm = float(np.square(values.astype(np.float64)).sum())
         if norm > largest_norm:
@@ -280,7 +274,7 @@ def checked_csr(
     for name, part in (("indices", columns), ("indptr", starts)):
         if part.dtype.kind not in "iu":
             raise OnebitError(f"{name} has dtype {part.dtype}, but must be whole numbers")
-    starts = starts.astype(np.int64)
+    starts, cast = starts.astype(np.int64), _cast(values, dtype, copy=False)
     if len(columns):
         outside = np.flatnonzero((columns < 0) | (columns >= width))
         if len(outside):
@@ -298,14 +292,18 @@ def checked_csr(
                 f"row {row} has column index {columns[place + 1]} after {columns[place]}, but indices must rise within a "
                 "row; scipy's sort_indices() and sum_duplicates() do that"
             )
-        wrong = np.flatnonzero(~np.isfinite(values))
+        wrong = np.flatnonzero(~np.isfinite(cast))
         if len(wrong):
             row = int(np.searchsorted(starts, wrong[0], side="right")) - 1
-            raise OnebitError(
-                f"row {row}, column {columns[wrong[0]]} is {values[wrong[0]]}, but must be a finite number"
-            )
-    exact = np.ascontiguousarray(columns, dtype=np.int32)
-    return SparseRows(_cast(values, dtype, copy=False), exact, starts, width)
+            raise OnebitError(f"row {row}, column {columns[wrong[0]]} {_not_finite(values[wrong[0]], dtype)}")
+    return SparseRows(cast, np.ascontiguousarray(columns, dtype=np.int32), starts, width)
+
+
+def _not_finite(number: Any, dtype: np.dtype[Any]) -> str:
+    """The end of a sentence about a number that is not finite, at the latest in the dtype of the weights."""
+    if np.isfinite(number):
+        return f"is {number}, which {dtype} weights cannot hold; scale the features, or use dtype='float64'"
+    return f"is {number}, but must be a finite number"
 
 
 def squared_lengths(rows: Rows) -> NDArray[np.float64]:
