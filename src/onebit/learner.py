@@ -94,6 +94,7 @@ class Learner:
         self._features = Features(*self._feature_options)
         self._params, self._memory = self.rule.settle(len(self.classes), self.parameters)
         self._index = {name: index for index, name in enumerate(self.classes)}
+        self._needs_labels = self.rule.is_told(self._params)
         self._key = key_of(self.seed)
         self._ledger = Ledger()
         self._next = 0  # the next free number
@@ -324,7 +325,7 @@ class Learner:
     @property
     def needs_labels(self) -> bool:
         """Whether this learner must be told the class (full information)."""
-        return self.rule.is_told(self._params)
+        return self._needs_labels
 
     def __repr__(self) -> str:
         given = "".join(f", {name}={value!r}" for name, value in self.parameters.items())
@@ -590,7 +591,7 @@ class Learner:
             raise OnebitError(f"right is {right!r}, but must be True or False (bool(...) makes it so)")
         if right:
             return self._class_index(decision.label)
-        if self.needs_labels:
+        if self._needs_labels:
             raise OnebitError(f"{self.rule.title} learns from labels: give label=..., not only that it was wrong")
         return -1
 

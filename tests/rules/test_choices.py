@@ -21,7 +21,6 @@ from onebit.contract.choices import (
     greedy_label,
     rival,
     sampled_label,
-    share_explored,
     share_greedy,
     softmax,
     uniform_label,
@@ -203,7 +202,7 @@ def test_ties_are_broken_evenly(scores: list[float]) -> None:
     """Over 6,000 ids the tied labels are taken equally often, the others never. Chi-square at 1e-6."""
     vector, classes = np.array(scores), len(scores)
     shares = np.zeros(classes)
-    share_greedy(vector, classes, 1.0, shares)
+    share_greedy(vector, classes, 0.0, shares)
     tied = np.isclose(vector, vector.max(), rtol=1e-12, atol=1e-12)
     assert np.allclose(shares, tied / tied.sum(), rtol=0, atol=1e-15)
     counts = counted(lambda draws: greedy_label(vector, classes, draws), classes, 6000, seed=3)
@@ -263,8 +262,8 @@ def test_shared_exploration_is_the_mean_over_tied_labels(scores: list[float], ex
     """The probabilities of the decision are the weights averaged over the ways to break the tie."""
     vector, classes = np.array(scores), len(scores)
     shares, probabilities = np.zeros(classes), np.full(classes, np.nan)
-    share_greedy(vector, classes, 1.0, shares)
-    share_explored(vector, classes, exploration, probabilities)
+    share_greedy(vector, classes, 0.0, shares)
+    share_greedy(vector, classes, exploration, probabilities)
     mean = [
         sum(shares[greedy] * explored_weight(label, greedy, classes, exploration) for greedy in range(classes))
         for label in range(classes)

@@ -61,11 +61,12 @@ def greedy_label(scores: Vector, count: int, draws: Draws) -> int:
     return member(scores, count, least, int(uniform(draws, TIE) * tied))
 
 
-def share_greedy(scores: Vector, count: int, mass: float, probabilities: Vector) -> None:
-    """Add `mass` to the probabilities of the label that `greedy_label` takes, shared by the tied ones."""
+def share_greedy(scores: Vector, count: int, exploration: float, probabilities: Vector) -> None:
+    """Write the probabilities of `explored_label` around `greedy_label`: the tied labels share what exploration leaves."""
     least = tied_with(scores[highest(scores, count)])
-    share = mass / members(scores, count, least)
+    share = (1.0 - exploration) / members(scores, count, least)
     for label in range(count):
+        probabilities[label] = exploration / count
         if scores[label] >= least:
             probabilities[label] += share
 
@@ -99,12 +100,6 @@ def explored_weight(label: int, greedy: int, count: int, exploration: float) -> 
     if label == greedy:
         weight += 1.0 - exploration
     return weight
-
-
-def share_explored(scores: Vector, count: int, exploration: float, probabilities: Vector) -> None:
-    """Write the probabilities of `explored_label` around `greedy_label`."""
-    fill(probabilities, count, exploration / count)
-    share_greedy(scores, count, 1.0 - exploration, probabilities)
 
 
 def softmax(scores: Vector, count: int, probabilities: Vector) -> None:

@@ -90,7 +90,7 @@ def probabilities(
     elif params.choose == Choose.FIRST:
         chances[member(scores, params.classes, 0.0, 0)] = 1.0
     else:
-        share_greedy(scores, params.classes, 1.0, chances)
+        share_greedy(scores, params.classes, 0.0, chances)
 
 
 RULE = Rule(

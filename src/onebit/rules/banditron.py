@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from onebit.contract.choices import explored_label, explored_weight, fill, greedy_label, share_explored
+from onebit.contract.choices import explored_label, explored_weight, fill, greedy_label, share_greedy
 from onebit.contract.draws import Draws
 from onebit.contract.parameters import Real
 from onebit.contract.rule import Choice, Matrix, Rule, Vector
@@ -57,7 +57,7 @@ def probabilities(
     params: Banditron, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
 ) -> None:
     """The greedy label, shared by the tied, and exploration spread over all."""
-    share_explored(scores, params.classes, params.exploration, chances)
+    share_greedy(scores, params.classes, params.exploration, chances)
 
 
 def teach(

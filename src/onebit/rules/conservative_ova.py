@@ -242,8 +242,7 @@ def probabilities(
         fill(chances, params.classes, 1.0 / params.classes)
         return
     decode(params, memory, scores, work[0])
-    fill(chances, params.classes, 0.0)
-    share_greedy(work[0], params.classes, 1.0, chances)
+    share_greedy(work[0], params.classes, 0.0, chances)
 
 
 def teach(

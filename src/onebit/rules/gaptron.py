@@ -34,7 +34,7 @@ from onebit.contract.choices import (
     greedy_label,
     highest,
     rival,
-    share_explored,
+    share_greedy,
     softmax,
 )
 from onebit.contract.draws import Draws
@@ -235,7 +235,7 @@ def probabilities(params: Gaptron, memory: Vector, scores: Vector, norm: float, 
     """The greedy label, shared by the tied, and the gap's exploration spread over all."""
     best = highest(scores, params.classes)
     mixed = max(gap(params, scores, lead(scores, params.classes, best), work[0]), params.exploration)
-    share_explored(scores, params.classes, mixed, chances)
+    share_greedy(scores, params.classes, mixed, chances)
 
 
 def teach(

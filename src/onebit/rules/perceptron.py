@@ -52,8 +52,7 @@ def probabilities(
     params: Perceptron, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
 ) -> None:
     """All on the greedy label, shared by the tied."""
-    fill(chances, params.classes, 0.0)
-    share_greedy(scores, params.classes, 1.0, chances)
+    share_greedy(scores, params.classes, 0.0, chances)
 
 
 RULE = Rule(

@@ -61,63 +61,53 @@ class Dense(NamedTuple):
 
 
 def score(space: Dense, rows: DenseRows, row: int, scores: Vector) -> float:
-    """Write the score of every head for one row; the squared norm of the row, NaN where a score is not finite."""
+    """Write the score of every head for one row; the squared norm of the row, NaN where a score is not finite.
+
+    Five heads and the norm are summed in one pass over x: one sum at a time leaves the processor waiting for its own additions
+    (10 classes, 100 features: 1.2 times as fast). The last block overlaps the one before it, so that every head is summed by
+    the same code; fewer than five heads are summed one after the other.
+    """
     weights, x = space.weights, rows.values[row]
-    heads = weights.shape[0]
-    norm = x.dtype.type(0)
-    if heads >= 5:
-        # The last block overlaps the one before it, so that every head goes through the same code.
-        flaw = 0.0
-        for begin in range(0, heads, 5):
-            norm, total = score_five(space, x, min(begin, heads - 5), scores)
-            flaw += 0.0 * total  # 0 times a number is 0, 0 times infinity or NaN is NaN
-        return float(norm) + space.bias + flaw
-    flaw = 0.0
-    for feature in range(x.shape[0]):
-        norm += x[feature] * x[feature]
-    for head in range(heads):
+    heads, width, scale = weights.shape[0], x.shape[0], space.scale[0]
+    zero = x.dtype.type(0)
+    norm = zero
+    flaw = 0.0  # 0 times a number is 0, 0 times infinity or NaN is NaN
+    for begin in range(0, heads if heads >= 5 else 0, 5):
+        head = begin if begin < heads - 5 else heads - 5
+        first, second, third, fourth = weights[head], weights[head + 1], weights[head + 2], weights[head + 3]
+        fifth = weights[head + 4]
+        norm, one, two, three, four, five = zero, zero, zero, zero, zero, zero
+        for feature in range(width):
+            value = x[feature]
+            norm += value * value
+            one += first[feature] * value
+            two += second[feature] * value
+            three += third[feature] * value
+            four += fourth[feature] * value
+            five += fifth[feature] * value
+        if space.bias == 1:
+            one += first[width]
+            two += second[width]
+            three += third[width]
+            four += fourth[width]
+            five += fifth[width]
+        scores[head] = scale * one
+        scores[head + 1] = scale * two
+        scores[head + 2] = scale * three
+        scores[head + 3] = scale * four
+        scores[head + 4] = scale * five
+        flaw += 0.0 * (one + two + three + four + five)
+    for head in range(0 if heads >= 5 else heads):
         vector = weights[head]
-        total = x.dtype.type(0)
-        for feature in range(x.shape[0]):
+        norm, total = zero, zero
+        for feature in range(width):
+            norm += x[feature] * x[feature]
             total += vector[feature] * x[feature]
         if space.bias == 1:
-            total += vector[x.shape[0]]
-        scores[head] = space.scale[0] * total
-        flaw += 0.0 * scores[head]
+            total += vector[width]
+        scores[head] = scale * total
+        flaw += 0.0 * total
     return float(norm) + space.bias + flaw
-
-
-def score_five(space: Dense, x: NDArray[Any], head: int, scores: Vector) -> tuple[Any, float]:
-    """Write the scores of five heads from `head` on; the squared norm, and the sum of the scores: six sums in one pass over x.
-
-    One sum at a time leaves the processor waiting for its own additions; six keep it busy, and x is read once for all of them
-    (10 classes, 100 features: 1.2 times as fast as one head after the other).
-    """
-    first, second, third = space.weights[head], space.weights[head + 1], space.weights[head + 2]
-    fourth, fifth = space.weights[head + 3], space.weights[head + 4]
-    zero = x.dtype.type(0)
-    norm, one, two, three, four, five = zero, zero, zero, zero, zero, zero
-    for feature in range(x.shape[0]):
-        value = x[feature]
-        norm += value * value
-        one += first[feature] * value
-        two += second[feature] * value
-        three += third[feature] * value
-        four += fourth[feature] * value
-        five += fifth[feature] * value
-    if space.bias == 1:
-        one += first[x.shape[0]]
-        two += second[x.shape[0]]
-        three += third[x.shape[0]]
-        four += fourth[x.shape[0]]
-        five += fifth[x.shape[0]]
-    scale = space.scale[0]
-    scores[head] = scale * one
-    scores[head + 1] = scale * two
-    scores[head + 2] = scale * three
-    scores[head + 3] = scale * four
-    scores[head + 4] = scale * five
-    return norm, scale * (one + two + three + four + five)
 
 
 def absorb(space: Dense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:
