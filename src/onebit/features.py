@@ -8,6 +8,7 @@ copies: what a user does with an array afterwards is no concern of the learner's
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import numbers
 import re
@@ -128,7 +129,7 @@ class Features:
                 return x
             if not isinstance(x, Mapping):
                 raise OnebitError(f"x is a {_kind(x)}, but this learner takes a dict of feature name -> number")
-            return {_name(name): _number(name, value, self.largest) for name, value in x.items()}
+            return self._keep_names(x)
         if isinstance(x, SparseRow) or is_sparse(x):
             return self._keep_sparse(x if isinstance(x, SparseRow) else sparse_row(x, self.dtype))
         if isinstance(x, Mapping | str):
@@ -141,6 +142,16 @@ class Features:
             return SparseRow(columns, values[columns], values.shape[0])
         values.flags.writeable = False
         return values
+
+    def _keep_names(self, x: Mapping[Any, Any]) -> dict[str, float]:
+        kept: dict[str, float] = {}
+        for name, value in x.items():
+            if type(name) is not str or not name.isascii():
+                _refuse_name(name)
+            # Nearly always a float that the weights can hold; what is not is looked at more closely.
+            usual = type(value) is float and -self.largest <= value <= self.largest
+            kept[name] = value if usual else _number(name, value, self.largest)
+        return kept
 
     def _keep_sparse(self, row: SparseRow) -> Kept:
         if row.size != self.size:
@@ -176,7 +187,7 @@ class Features:
             if grow:
                 for name in named:
                     self.vocabulary.setdefault(name, len(self.vocabulary))
-            fresh = iter(range(len(self.vocabulary), len(self.vocabulary) + len(named)))
+            fresh = itertools.count(len(self.vocabulary))
             columns = [self.vocabulary[name] if name in self.vocabulary else next(fresh) for name in named]
             values = list(named.values())
         return np.array(columns, dtype=np.int32), _cast(np.array(values, dtype=np.float64), self.dtype)
@@ -380,15 +391,12 @@ def _cast(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray[A
             return x.astype(dtype, order="C", copy=copy)
 
 
-def _name(name: object) -> str:
+def _refuse_name(name: object) -> None:
     if not isinstance(name, str) or not is_text(name):
         raise OnebitError(f"a feature is called {name!r}, but names must be strings of Unicode characters")
-    return name
 
 
 def _number(name: object, value: object, largest: float) -> float:
-    if type(value) is float and abs(value) <= largest:  # nearly always
-        return value
     if not isinstance(value, numbers.Real | np.bool_):
         raise OnebitError(f"feature {name!r} is {value!r}, but must be a number")
     try:
