@@ -322,7 +322,7 @@ def squared_lengths(rows: Rows) -> NDArray[np.float64]:
     with np.errstate(over="ignore"):
         squares = np.square(rows.values, dtype=np.float64)
     if isinstance(rows, DenseRows):
-        return squares.sum(axis=1)  # type: ignore[no-any-return]
+        return np.asarray(squares.sum(axis=1), dtype=np.float64)
     owners = np.repeat(np.arange(len(rows.starts) - 1), np.diff(rows.starts))
     return np.bincount(owners, weights=squares, minlength=len(rows.starts) - 1).astype(np.float64)
 
