@@ -18,7 +18,7 @@ LAYERS = [
     {"rules", "spaces"},
     {"engine"},
     {"features", "ledger", "data"},
-    {"decision"},
+    {"decision", "machine"},
     {"learner"},
     {"storage"},
     {"experiments"},
