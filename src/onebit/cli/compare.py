@@ -72,7 +72,9 @@ def show(results: list[tuple[dict[str, Any], Result]], data: str, note: str) -> 
         return
     first = results[0][1]
     table = Table(
-        title=f"{data}: {first.runs} x {first.rounds:,} rounds, error in %, lowest first; M/s: million rounds a second"
+        title=f"{data}: {first.runs} x {first.rounds:,} rounds, error in %, lowest first",
+        caption="M/s: million rounds a second on one core",
+        caption_justify="left",
     )
     table.add_column("learner", no_wrap=True)
     table.add_column("set", style="dim", no_wrap=True)
@@ -98,4 +100,4 @@ def show(results: list[tuple[dict[str, Any], Result]], data: str, note: str) -> 
     console = Console()
     console.print(table)
     if note:
-        console.print(note)
+        console.print(note, highlight=False)
