@@ -288,7 +288,8 @@ def test_words_for_yes_and_no_are_understood_or_refused(call: Call, text: str) -
 
 def test_whole_numbers_are_read_with_separators() -> None:
     assert (whole("0"), whole("1_000"), whole("1,000"), positive("7")) == (0, 1000, 1000, 7)
-    for bad in ("1.5", "1e3", "", "x", "--1"):
+    assert whole("1e5") == 100_000
+    for bad in ("1.5", "1e-3", "", "x", "--1", "nan", "inf"):
         with pytest.raises(argparse.ArgumentTypeError, match="not a whole number"):
             whole(bad)
     with pytest.raises(argparse.ArgumentTypeError, match="negative"):
@@ -305,13 +306,13 @@ def test_compare_prints_a_table_sorted_by_error(call: Call) -> None:
     code, out, err = call(*arguments)
     assert (code, err) == (0, "")
     printed = json.loads(call(*arguments, "--json")[1])
-    assert [one["rule"] for one in printed].count("bpa") == 2, "as it comes, and with small steps"
+    assert [one["rule"] for one in printed].count("bpa") == 3, "as it comes, and with small and large steps"
     errors = [one["error_mean"] for one in printed]
     assert errors == sorted(errors)
     assert all(set(FIELDS) <= set(one) for one in printed)
     best = f"{100 * errors[0]:.1f}"
     rows_shown = [line for line in out.splitlines() if "banditron" in line or "bpa" in line]
-    assert len(rows_shown) == 3
+    assert len(rows_shown) == 4
     assert best in rows_shown[0]
     assert "no margin" in out, "a line says why the others fail there"
 

@@ -175,7 +175,8 @@ def check_frequencies(factory: Factory) -> None:
             for name in NAMES:
                 seen = sum(decision.label == name for decision in decisions) / count
                 spread = math.sqrt(chances[name] * (1.0 - chances[name]) / count)
-                assert abs(seen - chances[name]) <= 5.5 * spread + 1e-9, (name, seen, chances[name])
+                within = abs(seen - chances[name]) <= 5.5 * spread + 1e-9
+                assert within, f"{name} was played {seen} of the time, and probabilities says {chances[name]}"
 
 
 def check_feedback_out_of_order(factory: Factory) -> None:

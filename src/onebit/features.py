@@ -27,6 +27,7 @@ from onebit.spaces.sparse import Sparse, SparseRows
 
 Rows = DenseRows | SparseRows
 MOST_BITS = 30
+GROWN = 1e12  # scores that overflow for a row whose squared length is below this are the weights' doing
 MOST_FEATURES = 2**31 - 2  # columns are int32
 _TOKEN = re.compile(r"\w+")
 
@@ -128,7 +129,8 @@ class Features:
                     raise OnebitError(f"x is {x!r}, but must be a string of Unicode characters")
                 return x
             if not isinstance(x, Mapping):
-                raise OnebitError(f"x is a {_kind(x)}, but this learner takes a dict of feature name -> number")
+                what = "a string, or a dict" if self.text else "a dict"
+                raise OnebitError(f"x is a {_kind(x)}, but this learner takes {what} of feature name -> number")
             return self._keep_names(x)
         if isinstance(x, SparseRow) or is_sparse(x):
             return self._keep_sparse(x if isinstance(x, SparseRow) else sparse_row(x, self.dtype))
@@ -136,7 +138,8 @@ class Features:
             raise OnebitError(f"x is a {_kind(x)}, but this learner takes arrays of {self.size} numbers")
         values = _numbers(x, self.dtype)
         if values.ndim != 1 or values.shape[0] != self.size:
-            raise OnebitError(f"x has shape {values.shape}, but this learner takes arrays of {self.size} numbers")
+            many = "; decide_many takes many rows" if values.ndim == 2 else ""
+            raise OnebitError(f"x has shape {values.shape}, but this learner takes arrays of {self.size} numbers{many}")
         if self.space == "sparse":
             columns = np.flatnonzero(values).astype(np.int32)
             return SparseRow(columns, values[columns], values.shape[0])
@@ -244,6 +247,11 @@ class Features:
             norm = float(np.square(values.astype(np.float64)).sum())
         if norm > largest_norm:
             return f"x has length {math.sqrt(norm):g}, but this learner takes at most {math.sqrt(largest_norm):g}"
+        if norm < GROWN:
+            return (
+                f"the weights have grown out of the range of {self.dtype}: the learner does not settle on these data; give it "
+                "smaller steps (a smaller aggressiveness or rate), or scale the features"
+            )
         return (
             f"x is too long for {self.dtype} weights: its squared length is {norm:g}, and that, its scores or the step it asks "
             "for leave their range; scale the features, or use dtype='float64'"

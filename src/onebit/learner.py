@@ -40,7 +40,8 @@ class Learner(Machine):
     `onebit.Banditron(classes=...)` and its sisters are this class with the rule filled in; a `Rule` of your own goes in here.
     """
 
-    rule: Rule
+    __slots__ = ("_index", "_ledger", "_taught", "identity", "parameters", "seed")
+
     common: ClassVar[dict[str, str]] = {
         "classes": "the names of the classes (strings or whole numbers), or their number",
         "features": "the number of features; none takes it from the first x",
@@ -456,7 +457,11 @@ def learner_class(rule: Rule) -> Callable[..., Learner]:
     }
     listed = "\n".join(f"    {name}: {meaning}" for name, meaning in {**Learner.common, **own}.items())
     documentation = f"{rule.documentation}\n\nParameters\n\n{listed}\n"
-    made = type(rule.title, (Learner,), {"__init__": initialise, "__doc__": documentation, "__module__": "onebit"})
+    made = type(
+        rule.title,
+        (Learner,),
+        {"__init__": initialise, "__doc__": documentation, "__module__": "onebit", "__slots__": (), "_rule": rule},
+    )
     common = list(inspect.signature(Learner.__init__).parameters.values())[2:-1]
     extra = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=rule.defaults[name]) for name in rule.parameters

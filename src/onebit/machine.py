@@ -39,6 +39,31 @@ def quiet_tally() -> engine.Tally:
 class Machine:
     """The part of a learner that holds arrays and calls compiled code."""
 
+    # Slots, so that `learner.aggressiveness = 3`, which would do nothing, is an error.
+    __slots__ = (
+        "__weakref__",
+        "_buffers",
+        "_choice",
+        "_feature_options",
+        "_features",
+        "_key",
+        "_labels",
+        "_largest_norm",
+        "_learning",
+        "_lock",
+        "_loop",
+        "_memory",
+        "_needs_labels",
+        "_next",
+        "_params",
+        "_space",
+        "_tally",
+        "_word",
+        "bias",
+        "classes",
+        "rule",
+    )
+
     rule: Rule
     classes: tuple[ClassName, ...]
     bias: bool

@@ -39,7 +39,7 @@ def save(learner: Learner, path: Any) -> None:
     write_atomically(Path(path), content)
 
 
-def load(path: Any, rule: Rule | None = None) -> Learner:
+def load(path: Any, rule: Rule | str | None = None) -> Learner:
     """The learner that was saved in a file; `rule` is needed where it learnt by a rule of your own."""
     import safetensors
     import safetensors.numpy
@@ -123,8 +123,10 @@ def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:
         return manifest, arrays
 
 
-def unpack(manifest: dict[str, Any], arrays: Arrays, rule: Rule | None = None) -> Learner:
+def unpack(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = None) -> Learner:
     """The learner of a manifest and its arrays."""
+    if isinstance(rule, str):
+        rule = rule_named(rule)
     if rule is None:
         if manifest["rule"] not in registry():
             raise OnebitError(

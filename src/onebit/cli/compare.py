@@ -1,20 +1,23 @@
 """Compare learners on the same streams: a table sorted by error.
 
-Every learner runs as it comes; those with an aggressiveness also run with a small one (0.001), which data without a margin need.
+Every learner runs as it comes; those with an aggressiveness also run with a small one (0.001), which data without a margin need,
+and with a large one (1), which rows of length one need.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import Any
 
 from onebit.cli.options import add_run_options, positive, progress_bar
 from onebit.data.sources import source_of
+from onebit.errors import OnebitError
 from onebit.experiments.run import Result, Stopped, run
 from onebit.rules import registry, rule_named
 
-SMALL_STEPS = {"aggressiveness": 0.001}
+AGGRESSIVENESS = (0.001, 1.0)  # tried beside the default
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -27,14 +30,16 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 def execute(chosen: argparse.Namespace) -> int:
     """Run all of them, and print the table; Ctrl-C prints what is done."""
-    names = chosen.learners.split(",") if chosen.learners else list(registry())
+    names = [name.strip() for name in chosen.learners.split(",")] if chosen.learners else list(registry())
     entries: list[tuple[str, dict[str, Any]]] = []
     for name in names:
         entries.append((name, {}))
-        if rule_named(name).defaults.get("aggressiveness", 0.0) > SMALL_STEPS["aggressiveness"]:
-            entries.append((name, SMALL_STEPS))
+        default = rule_named(name).defaults.get("aggressiveness")
+        if default is not None:
+            entries.extend((name, {"aggressiveness": tried}) for tried in AGGRESSIVENESS if tried != default)
     source = source_of(chosen.data, rounds=chosen.rounds)
     results: list[tuple[dict[str, Any], Result]] = []
+    failures: list[str] = []
     stopped = False
     with progress_bar(f"{len(entries)} learners", source.rounds * chosen.runs * len(entries), chosen.quiet) as progress:
         for name, options in entries:
@@ -52,12 +57,20 @@ def execute(chosen: argparse.Namespace) -> int:
             except Stopped:
                 stopped = True
                 break
+            except OnebitError as error:
+                if not results:
+                    raise
+                # One that does not settle is no reason to lose the others.
+                failures.append(f"{name} {_shown(options)}: {error}")
+                continue
             results.append((options, result))
     results.sort(key=lambda entry: entry[1].error)
     if chosen.json:
         print(json.dumps([result.to_dict() for _, result in results], ensure_ascii=False, indent=2))
     else:
         show(results, source.name, source.note)
+    for failure in failures:
+        print(f"onebit: {failure}", file=sys.stderr)
     if stopped:
         raise KeyboardInterrupt
     return 0
@@ -91,7 +104,7 @@ def show(results: list[tuple[dict[str, Any], Result]], data: str, note: str) -> 
         for options, result in entries:
             table.add_row(
                 f"  {result.rule}",
-                ", ".join(f"{name}={value}" for name, value in options.items()),
+                _shown(options),
                 f"{100 * result.error:.1f}",
                 f"{100 * result.error_sd:.1f}",
                 f"{100 * result.greedy_error:.1f}",
@@ -101,3 +114,7 @@ def show(results: list[tuple[dict[str, Any], Result]], data: str, note: str) -> 
     console.print(table)
     if note:
         console.print(note, highlight=False)
+
+
+def _shown(options: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in options.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +19,11 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--seed", type=whole, default=0, help="seed of the first run; the next has the next (default 0)"
     )
-    command.add_argument("--shuffle", action="store_true", help="take the rows of a file in an order of each run's own")
+    command.add_argument(
+        "--shuffle",
+        action="store_true",
+        help="take the rows of a file in an order of each run's own (a generator draws fresh rows anyway)",
+    )
     command.add_argument("--json", action="store_true", help="print the result as JSON")
     command.add_argument("--quiet", action="store_true", help="show no progress")
 
@@ -36,7 +41,13 @@ def whole(text: str) -> int:
     try:
         number = int(text.replace("_", "").replace(",", ""))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        try:
+            exact = float(text)  # 1e5
+        except ValueError:
+            exact = math.nan
+        if not exact.is_integer():
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        number = int(exact)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text!r} must not be negative")
     return number

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -40,6 +41,10 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 _GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow)
 _GENERIC_SPACE = (generic.score, generic.absorb)
 _GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
+
+_CAUSE = re.compile(
+    r"unify|Unknown attribute|Untyped|not defined|[Uu]nsupported|not support|No conversion|Invalid use|only support"
+)
 
 _lock = threading.RLock()
 _loops: dict[tuple[Any, ...], Loop] = {}
@@ -117,15 +122,19 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     try:
         dispatcher.compile(signature)
     except errors.NumbaError as error:
-        raise OnebitError(f"{rule.title} cannot be compiled: {_gist(str(error))}") from error
+        raise OnebitError(f"{rule.title} cannot be compiled: {_gist(str(error), rule)}") from error
     return dispatcher.overloads[signature].entry_point  # type: ignore[no-any-return]
 
 
-def _gist(message: str) -> str:
-    """The lines of a compiler's message that speak of a place in the source, or its first ones."""
+def _gist(message: str, rule: Rule) -> str:
+    """What a rule's author needs of a compiler's pages: the cause, and the last line of their own file that it speaks of."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    places = [line for line in lines if line.startswith("File ") or "Error" in line or "unif" in line]
-    return "; ".join((places or lines)[-4:])
+    cause = next((line for line in lines if _CAUSE.search(line)), lines[0])
+    if "unify" in cause and "Choice" in cause:
+        cause += "; label and greedy of a Choice are whole numbers, the rest are floats: write 1.0, not 1"
+    own = Path(getattr(sys.modules.get(rule.record.__module__), "__file__", "") or "?").name
+    places = [line.rstrip(":") for line in lines if line.startswith("File ") and own in line]
+    return f"{cause} ({places[-1]})" if places else cause
 
 
 def _versions() -> tuple[str, ...]:

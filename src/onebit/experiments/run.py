@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.parameters import refuse_unknown
+from onebit.contract.rule import Rule
 from onebit.data.sources import Dataset, Source, source_of
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
@@ -110,7 +111,7 @@ class _Done:
 
 
 def run(
-    learner: str | Learner,
+    learner: str | Learner | Rule | type[Learner],
     X: Any,
     y: Any = None,
     *,
@@ -125,7 +126,7 @@ def run(
 ) -> Result:
     """Run a learner over a stream and count its mistakes.
 
-    `learner` is a name with its `options`, or a Learner, from a copy of which every run starts. `X` is a data name, a path, or
+    `learner` is a name, a rule or a learner class with its `options`, or a Learner, from a copy of which every run starts. `X` is a data name, a path, or
     rows, which then need labels `y`. More `rounds` than rows go through the rows again. The learner given is not changed.
 
     >>> import onebit
@@ -139,10 +140,8 @@ def run(
         if options or classes is not None:
             raise OnebitError("a learner brings its own classes and options")
         classes = learner.classes if y is not None else None
-    elif not isinstance(learner, str):
-        raise OnebitError(f"learner is {learner!r}, but must be the name of one, or a Learner")
     else:
-        rule = rule_named(learner)
+        rule = learner = _rule_behind(learner)
         refuse_unknown(rule.title, options, {**rule.parameters, **Learner.common})
     first_seed = checked_seed((learner.seed if isinstance(learner, Learner) else 0) if seed is None else seed)
     source = source_of(X, y, rounds=rounds, classes=classes)
@@ -150,6 +149,17 @@ def run(
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise OnebitError(f"threads is {threads!r}, but must be a whole number of at least 1")
     return plan.execute(int(runs), threads or cores(), progress or (lambda count: None))
+
+
+def _rule_behind(learner: object) -> Rule:
+    """The rule of a name, of a learner class, or itself."""
+    if isinstance(learner, str):
+        return rule_named(learner)
+    if isinstance(learner, type) and issubclass(learner, Learner) and hasattr(learner, "_rule"):
+        learner = learner._rule
+    if not isinstance(learner, Rule):
+        raise OnebitError(f"learner is {learner!r}, but must be the name of one, a Rule, a learner class, or a Learner")
+    return learner
 
 
 def cores() -> int:
@@ -163,7 +173,7 @@ class _Plan:
     """What all runs share: where the data come from, how learners are made, and the data themselves where they are fixed."""
 
     def __init__(
-        self, learner: str | Learner, options: dict[str, Any], source: Source, first_seed: int, shuffle: bool
+        self, learner: Rule | Learner, options: dict[str, Any], source: Source, first_seed: int, shuffle: bool
     ) -> None:
         self.source, self.first_seed, self.shuffle = source, first_seed, shuffle
         self.options, self.template = dict(options), learner
@@ -187,8 +197,7 @@ class _Plan:
         if isinstance(self.template, Learner):
             made = self.template.clone(seed=seed)
         else:
-            rule = rule_named(self.template)
-            options = self.options
+            rule, options = self.template, self.options
             if rule.plan is not None:
                 options = {
                     **options,

@@ -15,7 +15,7 @@ The paper's closed form is not the minimiser of this program when y is one of it
               says whether every row moves ("all", as stated) or only the played one ("played", the step of BPA)
 
 A wrong answer pushes every class, the true one too, to a score of at most -1: a margin that is not there costs dearly
-(SynSep10: 80 % plain, 42 % with PA-I, C = 0.001 and exploration 0.2). Time O(K d + K log K), memory O(K d). "others" with "played" is ours.
+(SynSep10: 80 % plain with exploration 0.0001, 42 % with PA-I, C = 0.001 and exploration 0.2). Time O(K d + K log K), memory O(K d). "others" with "played" is ours.
 
 Departure: the step of row y is beta/n, never a sum of steps minus one of them, which loses ten digits at a = K/gamma = 1e5.
 """
