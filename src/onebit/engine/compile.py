@@ -35,7 +35,7 @@ Loop = Callable[..., int]
 
 # Reductions may be summed in any order and use fused multiply-add; anything more would delete the tests for NaN.
 FAST = {"reassoc", "contract"}
-# Nothing in a loop allocates, so counting references, which costs a tenth of a round, is switched off.
+# Nothing in a loop allocates, so counting references, which takes a seventh of a round, is switched off.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 _GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow)
