@@ -4,7 +4,7 @@ BIN := .venv/bin
 DATA ?= ../shared/data
 export ONEBIT_DATA ?= $(realpath $(DATA))
 
-.PHONY: run test slow bench docs clean
+.PHONY: run test bench docs clean
 
 run: .venv/ready
 	$(BIN)/onebit compare synsep10 --runs 2
@@ -13,10 +13,7 @@ test: .venv/ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -m "not slow"
-
-slow: .venv/ready-test
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest
 
 bench: .venv/ready-bench
 	$(BIN)/python benchmarks/throughput.py
