@@ -239,7 +239,6 @@ class Learner(Machine):
             self._features.settle(X)
             rows = self._features.table(X)
             self._make_room()
-            self._refuse_unfitting(rows)
             loop = loop_for(self.rule, self._space, engine.lessons)
             with self._weights_unchanged_if_refused(rows):
                 ended = loop(

@@ -104,7 +104,7 @@ class Stopped(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class _Done:
-    """One finished run; the learner is kept of one of them only, so that memory does not grow with the runs."""
+    """What is kept of a finished run."""
 
     tally: Tally
     seconds: float
@@ -180,7 +180,7 @@ class _Plan:
         self.shared: tuple[Rows, NDArray[np.int64]] | None = None
         self.marks = np.unique(np.linspace(1, source.rounds, min(MARKS, source.rounds)).astype(np.int64))
         self.stop = threading.Event()
-        self.final: Learner | None = None
+        self.final: tuple[int, Learner] | None = None  # of the first of the finished runs; the others' are not kept
         # The first learner is made here, in the caller's thread: bad options are found, and the compiler runs, before the rest.
         first_data = source.make(source.rounds, first_seed)
         first = self.learner(first_seed, first_data)
@@ -213,7 +213,7 @@ class _Plan:
             return rows, data.y
         return rows, learner.label_indices([data.classes[index] for index in data.y.tolist()])
 
-    def one(self, number: int, progress: Progress) -> _Done | None:
+    def one(self, number: int, progress: Progress) -> tuple[_Done, Learner] | None:
         """Run number `number`, in chunks; None where it was stopped."""
         seed, rounds = self.first_seed + number, self.source.rounds
         data = self.source.make(rounds, seed)
@@ -233,9 +233,7 @@ class _Plan:
             progress(until - done)
             done, chunk = until, max(1, min(10 * chunk, int(chunk * TARGET_S / max(took, 1e-6))))
         learner.finish_walk(rounds)
-        if number == 0:
-            self.final = learner
-        return _Done(tally, seconds)
+        return _Done(tally, seconds), learner
 
     def execute(self, runs: int, threads: int, progress: Progress) -> Result:
         """All runs, on threads; Ctrl-C ends them at the next chunk and raises `Stopped` with what is done."""
@@ -263,7 +261,7 @@ class _Plan:
         self, pool: ThreadPoolExecutor, runs: int, threads: int, report: Progress, done: dict[int, _Done]
     ) -> None:
         """Keep the threads busy; wait in short breaths, so that Ctrl-C is heard; pass on the first error."""
-        waiting: dict[Future[_Done | None], int] = {}
+        waiting: dict[Future[tuple[_Done, Learner] | None], int] = {}
         coming = iter(range(runs))
         while True:
             for number in itertools.islice(coming, 2 * threads - len(waiting)):
@@ -272,12 +270,14 @@ class _Plan:
                 return
             finished, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
             for future in finished:
-                outcome = future.result()
+                outcome, number = future.result(), waiting.pop(future)
                 assert outcome is not None
-                done[waiting.pop(future)] = outcome
+                done[number], learner = outcome
+                if self.final is None or number < self.final[0]:
+                    self.final = number, learner
 
     def _result(self, done: dict[int, _Done]) -> Result | None:
-        """What the finished runs gave, in their order; None where there are none, or not the first."""
+        """What the finished runs gave, in their order; None where there are none."""
         if not done or self.final is None:
             return None
         rounds = self.source.rounds
@@ -293,7 +293,7 @@ class _Plan:
             greedy_errors=mistakes[:, 1] / rounds,
             curve=Curve(self.marks, curves[:, 0], curves[:, 1]),
             rounds_per_second=rounds * len(finished) / max(1e-9, sum(one.seconds for one in finished)),
-            learner=self.final,
+            learner=self.final[1],
         )
 
 
