@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from benchmarks.measuring import (
     Effort,
@@ -62,14 +63,7 @@ def onebit_steps(workload: Workload) -> Outcome:
     """Step a learner through the rows, each an array."""
     learner = Learner("banditron", workload.classes, exploration=EXPLORATION)
     learner.fix_features(workload.X)
-    rows, labels, mistakes = list(workload.X), workload.y.tolist(), 0
-    started = time.thread_time()
-    for x, label in zip(rows, labels, strict=True):
-        decision = learner.decide(x)
-        right = decision.label == label
-        learner.learn(decision, right)
-        mistakes += not right
-    return Outcome(time.thread_time() - started, mistakes / workload.rounds)
+    return stepped(learner, list(workload.X), workload)
 
 
 def river_steps(workload: Workload) -> Outcome:
@@ -77,6 +71,11 @@ def river_steps(workload: Workload) -> Outcome:
     learner = RiverBanditron(workload.classes, EXPLORATION)
     names = [f"f{column}" for column in range(workload.X.shape[1])]
     rows = [dict(zip(names, row.tolist(), strict=True)) for row in workload.X]
+    return stepped(learner, rows, workload)
+
+
+def stepped(learner: Any, rows: list[Any], workload: Workload) -> Outcome:
+    """Time a decision and its lesson for every row."""
     labels, mistakes = workload.y.tolist(), 0
     started = time.thread_time()
     for x, label in zip(rows, labels, strict=True):

@@ -215,10 +215,10 @@ class Features:
                 raise OnebitError("X is a matrix of columns, but this learner takes dicts or texts")
             return self.rows([self.keep(x) for x in X], grow=True)
         if is_sparse(X):
-            rows, width = sparse_rows(X, self.dtype)
-            if width != self.size:
-                raise OnebitError(f"X has {width} features, but this learner takes {self.size}")
-            return rows if self.space == "sparse" else DenseRows(_spread(rows, width))
+            rows = sparse_rows(X, self.dtype)
+            if rows.width != self.size:
+                raise OnebitError(f"X has {rows.width} features, but this learner takes {self.size}")
+            return rows if self.space == "sparse" else DenseRows(_spread(rows))
         values = _numbers(X, self.dtype, copy=False)
         if values.ndim != 2 or values.shape[1] != self.size:
             raise OnebitError(f"X has shape {values.shape}, but must have {self.size} columns")
@@ -265,19 +265,19 @@ def hashed(name: str, columns: int) -> int:
 
 def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRow:
     """A row given by anything with the attributes of a SciPy CSR matrix."""
-    rows, width = sparse_rows(x, dtype)
+    rows = sparse_rows(x, dtype)
     if len(rows.starts) != 2:
         raise OnebitError(f"x is a matrix of {len(rows.starts) - 1} rows, but must be one row")
-    return SparseRow(rows.columns.copy(), rows.values.copy(), width)
+    return SparseRow(rows.columns.copy(), rows.values.copy(), rows.width)
 
 
-def sparse_rows(X: Any, dtype: np.dtype[Any]) -> tuple[SparseRows, int]:
-    """A CSR matrix as rows, and its width; SciPy is not needed to read it."""
+def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
+    """A CSR matrix as rows; SciPy is not needed to read it."""
     matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
     shape = tuple(int(size) for size in matrix.shape)
     values = np.asarray(matrix.data)
     starts = np.asarray(matrix.indptr) if len(shape) == 2 else np.array([0, len(values)])
-    return checked_csr(values, np.asarray(matrix.indices), starts, shape, dtype), shape[-1]
+    return checked_csr(values, np.asarray(matrix.indices), starts, shape, dtype)
 
 
 def checked_csr(
@@ -297,7 +297,7 @@ def checked_csr(
     if len(columns):
         outside = np.flatnonzero((columns < 0) | (columns >= width))
         if len(outside):
-            row = int(np.searchsorted(starts, outside[0], side="right")) - 1
+            row = _row_of(outside[0], starts)
             raise OnebitError(
                 f"row {row} has column index {columns[outside[0]]}, but indices must be from 0 to {width - 1}"
             )
@@ -306,16 +306,21 @@ def checked_csr(
         falling[inner] = False
         if falling.any():
             place = int(np.flatnonzero(falling)[0])
-            row = int(np.searchsorted(starts, place, side="right")) - 1
+            row = _row_of(place, starts)
             raise OnebitError(
                 f"row {row} has column index {columns[place + 1]} after {columns[place]}, but indices must rise within a "
                 "row; scipy's sort_indices() and sum_duplicates() do that"
             )
         wrong = np.flatnonzero(~np.isfinite(cast))
         if len(wrong):
-            row = int(np.searchsorted(starts, wrong[0], side="right")) - 1
+            row = _row_of(wrong[0], starts)
             raise OnebitError(f"row {row}, column {columns[wrong[0]]} {_not_finite(values[wrong[0]], dtype)}")
     return SparseRows(cast, np.ascontiguousarray(columns, dtype=np.int32), starts, width)
+
+
+def _row_of(place: int, starts: NDArray[np.int64]) -> int:
+    """The row that a stored value belongs to."""
+    return int(np.searchsorted(starts, place, side="right")) - 1
 
 
 def _not_finite(number: Any, dtype: np.dtype[Any]) -> str:
@@ -346,8 +351,8 @@ def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
     return None
 
 
-def _spread(rows: SparseRows, width: int) -> NDArray[Any]:
-    values = np.zeros((len(rows.starts) - 1, width), dtype=rows.values.dtype)
+def _spread(rows: SparseRows) -> NDArray[Any]:
+    values = np.zeros((len(rows.starts) - 1, rows.width), dtype=rows.values.dtype)
     values[np.repeat(np.arange(len(values)), np.diff(rows.starts)), rows.columns] = rows.values
     return values
 

@@ -66,9 +66,10 @@ def load(path: Any, rule: Rule | str | None = None) -> Learner:
         raise OnebitError(f"{path} was written by a newer onebit ({manifest.get('version')}); this is {VERSION}")
     if checksum != _checksum(manifest, arrays):
         raise OnebitError(f"{path} is damaged: its content does not fit its checksum")
-    here = machine()
-    differs = [f"{name} {manifest['machine'].get(name)} there, {here[name]} here" for name in here]
-    differs = [line for name, line in zip(here, differs, strict=True) if manifest["machine"].get(name) != here[name]]
+    there = manifest["machine"]
+    differs = [
+        f"{name} {there.get(name)} there, {what} here" for name, what in machine().items() if there.get(name) != what
+    ]
     if differs:
         warnings.warn(
             f"{path} was saved on another machine ({'; '.join(differs)}): going on is equal to rounding, not bit for bit",

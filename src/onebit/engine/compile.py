@@ -93,7 +93,10 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
 
 def is_compiled(rule: Rule, space: Any) -> bool:
     """Whether using this pair now costs no compilation."""
-    folder = cache_folder(rule, space)
+    return _holds_code(cache_folder(rule, space))
+
+
+def _holds_code(folder: Path | None) -> bool:
     return folder is not None and any(folder.rglob("*.nbc"))
 
 
@@ -101,13 +104,13 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     import numba
     from numba.core import config, errors
 
+    if config.DISABLE_JIT:  # how Numba's users ask for plain Python, to look into it with a debugger
+        return loop
     folder = cache_folder(rule, space, loop)
-    if folder is None or not any(folder.rglob("*.nbc")):
+    if not _holds_code(folder):
         what = f"{rule.title}, {type(space).__name__.lower()} {space.weights.dtype}"
         what += ", for teaching" if loop is lessons else ""
         print(f"onebit: compiling {what}, once", file=sys.stderr)
-    if config.DISABLE_JIT:  # how Numba's users ask for plain Python, to look into it with a debugger
-        return loop
     _announce(rule, type(space), loop)
     if folder is None:
         dispatcher = numba.njit(**OPTIONS)(loop)
@@ -163,10 +166,8 @@ def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
 
 
 def _rule_functions(rule: Rule, loop: Callable[..., int]) -> list[Callable[..., Any]]:
-    followed = generic.follow_norm if rule.keeps_norm else generic.follow_nothing
-    if loop is stream:
-        return [rule.decide, rule.learn, rule.probabilities, followed]
-    return [rule.decide, rule.learn, generic.taught_by(rule), followed]
+    last = rule.probabilities if loop is stream else generic.taught_by(rule)
+    return [rule.decide, rule.learn, generic.followed_by(rule), last]
 
 
 def _space_functions(space: type[Any]) -> list[Callable[..., Any]]:
@@ -201,7 +202,7 @@ def _resolver(function: Callable[..., Any]) -> Callable[..., Any]:
             return getattr(generic.SPACES[record], name)  # type: ignore[no-any-return]
         rule = generic.rule_of(record)
         if function is generic.follow:
-            return generic.follow_norm if rule.keeps_norm else generic.follow_nothing
+            return generic.followed_by(rule)
         return generic.taught_by(rule) if function is generic.teach else getattr(rule, name)
 
     return resolve

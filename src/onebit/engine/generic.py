@@ -68,8 +68,7 @@ def follow(
     params: Any, space: Any, memory: Vector, scores: Vector, norm: float, coefficients: Vector, scale: float
 ) -> None:
     """What is kept beside the weights, after W <- scale * W + coefficients (x) x: ||W||^2, for rules that ask for it."""
-    own = follow_norm if rule_of(type(params)).keeps_norm else follow_nothing
-    own(params, space, memory, scores, norm, coefficients, scale)
+    followed_by(rule_of(type(params)))(params, space, memory, scores, norm, coefficients, scale)
 
 
 def follow_nothing(
@@ -121,6 +120,11 @@ def play_and_be_told(
     choice = decide(params, memory, scores, norm, draws, work)
     later = Draws(draws.key, draws.id, TAUGHT)
     return learn(params, memory, scores, norm, choice, label, later, work, coefficients)
+
+
+def followed_by(rule: Rule) -> Callable[..., None]:
+    """The function that keeps what a rule asks for beside the weights."""
+    return follow_norm if rule.keeps_norm else follow_nothing
 
 
 def taught_by(rule: Rule) -> Callable[..., float]:
