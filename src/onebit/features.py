@@ -29,6 +29,7 @@ Rows = DenseRows | SparseRows
 MOST_BITS = 30
 GROWN = 1e12  # scores that overflow for a row whose squared length is below this are the weights' doing
 MOST_FEATURES = 2**31 - 2  # columns are int32
+_BLOCK = 1 << 22  # stored values that are looked through at a time
 _TOKEN = re.compile(r"\w+")
 
 # A number too large for float32 is refused with a sentence; NumPy's warning about it, from this module, adds nothing. (Switching
@@ -286,7 +287,7 @@ def checked_csr(
     """The parts of a CSR matrix in the dtypes that the loop takes; a part that does not fit is refused with its place."""
     rows, width = (1, shape[0]) if len(shape) == 1 else shape
     fits = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
-    if not fits or np.any(np.diff(starts) < 0):
+    if not fits or np.any(starts[1:] < starts[:-1]):
         raise OnebitError(f"indptr does not cut {len(values)} values into {rows} rows: it must rise from 0 to that")
     if values.dtype.kind not in "fiub":
         raise OnebitError(f"the values have dtype {values.dtype}, but must be numbers")
@@ -294,28 +295,42 @@ def checked_csr(
         if part.dtype.kind not in "iu":
             raise OnebitError(f"{name} has dtype {part.dtype}, but must be whole numbers")
     starts, cast = starts.astype(np.int64), _cast(values, dtype, copy=False)
-    if len(columns):
-        outside = np.flatnonzero((columns < 0) | (columns >= width))
-        if len(outside):
-            row = _row_of(outside[0], starts)
-            raise OnebitError(
-                f"row {row} has column index {columns[outside[0]]}, but indices must be from 0 to {width - 1}"
-            )
-        falling = np.diff(columns.astype(np.int64)) <= 0
-        inner = starts[(starts > 0) & (starts < len(columns))] - 1
-        falling[inner] = False
-        if falling.any():
-            place = int(np.flatnonzero(falling)[0])
-            row = _row_of(place, starts)
-            raise OnebitError(
-                f"row {row} has column index {columns[place + 1]} after {columns[place]}, but indices must rise within a "
-                "row; scipy's sort_indices() and sum_duplicates() do that"
-            )
-        wrong = np.flatnonzero(~np.isfinite(cast))
-        if len(wrong):
-            row = _row_of(wrong[0], starts)
-            raise OnebitError(f"row {row}, column {columns[wrong[0]]} {_not_finite(values[wrong[0]], dtype)}")
+    for first in range(0, len(columns), _BLOCK):  # a matrix may be larger than memory
+        _refuse_bad_entries(values, columns, starts, width, cast, first)
     return SparseRows(cast, np.ascontiguousarray(columns, dtype=np.int32), starts, width)
+
+
+def _refuse_bad_entries(
+    values: NDArray[Any],
+    columns: NDArray[Any],
+    starts: NDArray[np.int64],
+    width: int,
+    cast: NDArray[Any],
+    first: int,
+) -> None:
+    """Look through one block of the stored values, and the place before it."""
+    part = columns[first : first + _BLOCK]
+    outside = np.flatnonzero((part < 0) | (part >= width))
+    if len(outside):
+        place = first + int(outside[0])
+        raise OnebitError(
+            f"row {_row_of(place, starts)} has column index {columns[place]}, but indices must be from 0 to {width - 1}"
+        )
+    before = max(first - 1, 0)
+    falling = np.diff(columns[before : first + _BLOCK].astype(np.int64)) <= 0
+    cuts = starts[np.searchsorted(starts, before + 1) : np.searchsorted(starts, before + 1 + len(falling))]
+    falling[cuts - before - 1] = False
+    if falling.any():
+        place = before + int(np.flatnonzero(falling)[0])
+        raise OnebitError(
+            f"row {_row_of(place, starts)} has column index {columns[place + 1]} after {columns[place]}, but indices must "
+            "rise within a row; scipy's sort_indices() and sum_duplicates() do that"
+        )
+    wrong = np.flatnonzero(~np.isfinite(cast[first : first + _BLOCK]))
+    if len(wrong):
+        place = first + int(wrong[0])
+        where = f"row {_row_of(place, starts)}, column {columns[place]}"
+        raise OnebitError(f"{where} {_not_finite(values[place], cast.dtype)}")
 
 
 def _row_of(place: int, starts: NDArray[np.int64]) -> int:
@@ -331,13 +346,21 @@ def _not_finite(number: Any, dtype: np.dtype[Any]) -> str:
 
 
 def squared_lengths(rows: Rows) -> NDArray[np.float64]:
-    """||x||^2 of every row, without a bias."""
-    with np.errstate(over="ignore"):
-        squares = np.square(rows.values, dtype=np.float64)
-    if isinstance(rows, DenseRows):
-        return np.asarray(squares.sum(axis=1), dtype=np.float64)
-    owners = np.repeat(np.arange(len(rows.starts) - 1), np.diff(rows.starts))
-    return np.bincount(owners, weights=squares, minlength=len(rows.starts) - 1).astype(np.float64)
+    """||x||^2 of every row, without a bias, in blocks of bounded size."""
+    found = np.empty(rows.height)
+    block = max(1, _BLOCK // max(1, rows.values.size // max(1, rows.height)))
+    for first in range(0, rows.height, block):
+        last = min(first + block, rows.height)
+        if isinstance(rows, DenseRows):
+            with np.errstate(over="ignore"):
+                found[first:last] = np.square(rows.values[first:last], dtype=np.float64).sum(axis=1)
+        else:
+            cuts = rows.starts[first : last + 1]
+            with np.errstate(over="ignore"):
+                squares = np.square(rows.values[cuts[0] : cuts[-1]], dtype=np.float64)
+            owners = np.repeat(np.arange(last - first), np.diff(cuts))
+            found[first:last] = np.bincount(owners, weights=squares, minlength=last - first)
+    return found
 
 
 def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:

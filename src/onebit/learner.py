@@ -26,6 +26,7 @@ from onebit.contract.rule import Rule
 from onebit.decision import Decision
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
+from onebit.engine.course import Course
 from onebit.errors import OnebitError
 from onebit.features import Features, Kept, refuse_what_is_no_table
 from onebit.ledger import Ledger
@@ -308,6 +309,11 @@ class Learner(Machine):
         return bool(self._features.named)
 
     @property
+    def feature_options(self) -> tuple[Any, ...]:
+        """What was said of the features; learners with the same read a table in the same way."""
+        return self._feature_options
+
+    @property
     def needs_labels(self) -> bool:
         """Whether this learner must be told the class (full information)."""
         return self._needs_labels
@@ -339,11 +345,14 @@ class Learner(Machine):
             "a learner is not pickled: save it with learner.save(path), and load it with onebit.load(path)"
         )
 
-    def finish_walk(self, rounds: int) -> None:
-        """Note that the stream's rounds have been learnt."""
+    def finish_walk(self, course: Course) -> None:
+        """Note which of the stream's rounds have been learnt."""
         with self._lock:
-            self._ledger.record_run(self._next, rounds)
-            self._next += rounds
+            if len(course.events):
+                self._ledger.record_some(self._next + round_ for round_ in course.learnt.tolist())
+            else:
+                self._ledger.record_run(self._next, len(course.labels))
+            self._next += len(course.labels)
 
     # --- inside ----------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from onebit.errors import OnebitError
 
 LIMIT = 100_000  # so many learnt ids are remembered one by one before the older half is forgotten
@@ -74,6 +76,13 @@ class Ledger:
         else:
             self.above.update(range(first, first + count))
             self._settle()
+
+    def record_some(self, numbers: Iterable[int]) -> None:
+        """Note that these decisions, none of which was learnt before, have been learnt."""
+        known = len(self.above)
+        self.above.update(numbers)
+        self.moment += len(self.above) - known
+        self._settle()
 
     def _settle(self) -> None:
         """Raise the watermark over what is learnt without a gap, and over gaps where too much would be remembered."""

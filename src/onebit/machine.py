@@ -18,22 +18,21 @@ from numpy.typing import NDArray
 from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
+from onebit.engine.course import NOTHING, Course
 from onebit.errors import OnebitError
 from onebit.features import Features, Kept, Rows, SparseRow, squared_lengths
 from onebit.names import ClassName
 from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.sparse import Sparse, SparseRows
 
-_NO_ORDER = np.zeros(0, dtype=np.int64)
 _NO_LABELS = np.zeros(1, dtype=np.int64)
 _NO_IDS = np.zeros(0, dtype=np.uint64)
-_NO_CHOICES = np.zeros((0, engine.CHOICE_COLUMNS))
 _ZERO = np.uint64(0)
 
 
 def quiet_tally() -> engine.Tally:
     """Counts that nobody looks at."""
-    return engine.Tally(np.zeros(3, dtype=np.int64), _NO_ORDER, np.zeros((2, 0), dtype=np.int64))
+    return engine.Tally(np.zeros(3, dtype=np.int64), NOTHING, np.zeros((2, 0), dtype=np.int64))
 
 
 class Machine:
@@ -91,15 +90,12 @@ class Machine:
         return self._features.table(X)
 
     def walk(
-        self,
-        rows: Rows,
-        labels: NDArray[np.int64],
-        order: NDArray[np.int64],
-        tally: engine.Tally,
-        start: int,
-        stop: int,
+        self, rows: Rows, course: Course, kept: NDArray[np.float64], tally: engine.Tally, start: int, stop: int
     ) -> None:
-        """Decide, hear and learn from round `start` to `stop` of a stream, counting mistakes."""
+        """Decide, hear and learn from step `start` to `stop` of a stream, counting mistakes.
+
+        `kept` holds the choice of every round where feedback comes late, and has no rows otherwise.
+        """
         with self._lock:
             self._make_room()
             self._refuse_unfitting(rows)
@@ -107,23 +103,24 @@ class Machine:
                 self._params,
                 self._space,
                 rows,
-                order,
-                labels,
+                course.order,
+                course.events,
+                course.labels,
                 self._memory,
                 self._buffers,
-                _NO_CHOICES,
+                kept,
                 tally,
                 self._key,
                 _NO_IDS,
                 np.uint64(self._next),
                 start,
                 stop,
-                len(labels),
-                engine.DECIDE | self._learning,
+                rows.height,
+                engine.DECIDE | engine.COUNT | self._learning,
                 self._largest_norm + self.bias,
             )
             if ended < stop:
-                row = int(order[ended]) if len(order) else ended % len(labels)
+                row = course.row(ended, rows.height)
                 raise OnebitError(f"row {row}: {self._features.explain(rows, row, self._largest_norm)}")
 
     # --- features, weights and scratch memory -----------------------------------------------------------------------
@@ -249,7 +246,8 @@ class Machine:
             self._params,
             self._space,
             rows,
-            _NO_ORDER,
+            NOTHING,
+            NOTHING,
             labels,
             self._memory,
             self._buffers,

@@ -91,6 +91,12 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
         return None
 
 
+def code_mark(rule: Rule) -> str:
+    """A hash of all code that a run with this rule goes through: what it gave holds while this is the same."""
+    spaces = [function for space in generic.SPACES for function in _space_functions(space)]
+    return fingerprint([stream, *_rule_functions(rule, stream), *spaces], _GENERIC, dict(rule.kinds), sorted(FAST))
+
+
 def is_compiled(rule: Rule, space: Any) -> bool:
     """Whether using this pair now costs no compilation."""
     return _holds_code(cache_folder(rule, space))
@@ -161,7 +167,7 @@ def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
     tally = Tally(integers, integers, np.zeros((2, 1), dtype=np.int64))
     if loop is lessons:
         return record, space, rows, integers, np.zeros(1), floats, words[0], words[0], 0.0
-    arrays = (record, space, rows, integers, integers, np.zeros(1), floats, floats, tally)
+    arrays = (record, space, rows, integers, integers, integers, np.zeros(1), floats, floats, tally)
     return (*arrays, words[0], words, words[0], 0, 0, 0, 0, 0.0)
 
 

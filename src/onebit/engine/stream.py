@@ -21,6 +21,10 @@ LEARN = 2  # learn from the choice made now, or from the one kept
 MEASURE = 4  # with DECIDE: also compute the probabilities, and keep that of the label played
 
 REVEALED = 8  # tell the rule the class even when it was wrong
+COUNT = 16  # with DECIDE: the labels are known, so count the mistakes
+
+# An event is a round and what is done with it now: round * EVENT + (DECIDE, LEARN, or both).
+EVENT = 4
 
 LONGEST_STEP_32, LONGEST_STEP_64 = 1e60, 1e300  # squared, for weights of that many bits
 
@@ -46,6 +50,7 @@ def stream(
     space: Any,
     rows: Any,
     order: NDArray[np.int64],
+    events: NDArray[np.int64],
     labels: NDArray[np.int64],
     memory: Vector,
     buffers: Matrix,
@@ -60,57 +65,63 @@ def stream(
     mode: int,
     largest_norm: float,
 ) -> int:
-    """Walk from round `start` to `stop`; the round that could not be walked, or `stop`.
+    """Walk from step `start` to `stop`; the step that could not be walked, or `stop`.
 
-    Round t is row order[t], or row t (again from the start when rows run out) where no order is given; its id is ids[t], or
-    first_id + t. `labels` are by row: the class, or -1 for one that is not the class played. `kept` holds choices from `start`
-    on. A round is refused, before weights have moved, when its norm, scores or step are not finite numbers or too large; the norm
-    of a row whose scores are not finite is NaN, and `largest_norm` is finite.
+    A step is a round, or where events are given one of them: the feedback of a round may then come late or never. Round t is row
+    order[t], or row t (again from the start when rows run out) where no order is given, as it must be with events. Its id is
+    ids[t], or first_id + t; labels[t] is the class, or -1 for one that is not the class played; kept[t] holds its choice. A step is
+    refused, before weights have moved, when its norm, scores or step are not finite numbers or too large; the norm of a row whose
+    scores are not finite is NaN, and `largest_norm` is finite.
     """
     scores, coefficients, chances, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[CHANCES], buffers[WORK:]
     row = start % total_rows
     played_wrong, greedy_wrong, mark = tally.mistakes[0], tally.mistakes[1], tally.mistakes[2]
-    ended = stop
-    for now in range(start, stop):
+    ended, what = stop, mode
+    for step in range(start, stop):
+        now = step
+        if events.shape[0] > 0:
+            now = events[step] // EVENT
+            what = (mode & ~(DECIDE | LEARN)) | (events[step] % EVENT)
         if order.shape[0] > 0:
             row = order[now]
         norm = score(space, rows, row, scores)
         if not norm <= largest_norm:  # nor if it is no number
-            ended = now
+            ended = step
             break
         identity = ids[now] if ids.shape[0] > 0 else first_id + np.uint64(now)
 
-        if mode & DECIDE:
+        if what & DECIDE:
             choice = decide(params, memory, scores, norm, Draws(key, identity, DECIDING), work)
             if kept.shape[0] > 0:
-                place = kept[now - start]
+                place = kept[now]
                 place[LABEL] = choice.label
                 place[GREEDY] = choice.greedy
                 place[WEIGHT] = choice.weight
                 place[NOTE] = choice.note
                 place[SECOND_NOTE] = choice.second_note
-            if mode & MEASURE:
+            if what & MEASURE:
                 probabilities(params, memory, scores, norm, work, chances)
-                kept[now - start, PROPENSITY] = chances[choice.label]
+                kept[now, PROPENSITY] = chances[choice.label]
+            if what & COUNT:
+                played_wrong += labels[now] != choice.label
+                greedy_wrong += labels[now] != choice.greedy
+                if mark < tally.marks.shape[0] and tally.marks[mark] == now + 1:
+                    tally.curve[0, mark] = played_wrong
+                    tally.curve[1, mark] = greedy_wrong
+                    mark += 1
         else:
-            place = kept[now - start]
+            place = kept[now]
             choice = Choice(int(place[LABEL]), int(place[GREEDY]), place[WEIGHT], place[NOTE], place[SECOND_NOTE])
 
-        if mode & LEARN:
-            told = labels[row]
-            played_wrong += told != choice.label
-            greedy_wrong += told != choice.greedy
-            if mark < tally.marks.shape[0] and tally.marks[mark] == now + 1:
-                tally.curve[0, mark] = played_wrong
-                tally.curve[1, mark] = greedy_wrong
-                mark += 1
-            if told != choice.label and not mode & REVEALED:
+        if what & LEARN:
+            told = labels[now]
+            if told != choice.label and not what & REVEALED:
                 told = -1
             if norm > 0.0:  # nothing can be learnt from x = 0
                 draws = Draws(key, identity, LEARNING)
                 scale = learn(params, memory, scores, norm, choice, told, draws, work, coefficients)
                 if not bearable(space, coefficients, norm, choice.weight):
-                    ended = now
+                    ended = step
                     break
                 memory[LEARNT] += 1.0
                 absorb(space, rows, row, coefficients, scale)

@@ -23,6 +23,11 @@ class DenseRows(NamedTuple):
 
     values: NDArray[Any]
 
+    @property
+    def height(self) -> int:
+        """How many there are."""
+        return len(self.values)
+
 
 class Dense(NamedTuple):
     """Weights of shape (heads, features + bias)."""

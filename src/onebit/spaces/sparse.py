@@ -27,6 +27,11 @@ class SparseRows(NamedTuple):
     starts: NDArray[np.int64]
     width: int
 
+    @property
+    def height(self) -> int:
+        """How many there are."""
+        return len(self.starts) - 1
+
 
 class Sparse(NamedTuple):
     """Weights of shape (bias + features, heads)."""
