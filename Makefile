@@ -4,16 +4,26 @@ BIN := .venv/bin
 DATA ?= ../shared/data
 export ONEBIT_DATA ?= $(realpath $(DATA))
 
-.PHONY: run test bench docs clean
+.PHONY: run test browser reproduction bench docs clean
 
 run: .venv/ready
-	$(BIN)/onebit compare synsep10 --runs 2
+	$(BIN)/onebit compare digits iris synsep9 --prepare unit-norm --rounds 20_000
 
 test: .venv/ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+# The test that opens a page needs a browser, here from Debian's packages, as root; without one it is skipped.
+browser:
+	@if command -v chromium >/dev/null; then :; \
+	elif command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	else echo "there is no apt-get: install Chromium yourself, or the test of the page is skipped" >&2; fi
+
+# Every published experiment with the paper's number of runs.
+reproduction: .venv/ready
+	$(BIN)/onebit reproduce all --markdown docs/reproduction.md
 
 bench: .venv/ready-bench
 	$(BIN)/python benchmarks/throughput.py
@@ -26,7 +36,7 @@ docs: .venv/ready-docs
 	$(PYTHON) -m venv .venv
 
 .venv/ready: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[experiments]'
 	@touch $@
 
 .venv/ready-test: .venv/bin/python pyproject.toml
@@ -42,4 +52,4 @@ docs: .venv/ready-docs
 	@touch $@
 
 clean:
-	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv site onebit-results .pytest_cache .mypy_cache .ruff_cache .hypothesis

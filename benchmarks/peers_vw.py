@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.measuring import Outcome, PeerMissingError
 from benchmarks.workloads import Workload
 
-from onebit.data.sources import Csr
+from onebit.data.tables import Csr
 
 EPSILON = 0.05
 

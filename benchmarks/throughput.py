@@ -1,4 +1,4 @@
-"""How fast onebit is: every rule, against Vowpal Wabbit, a C loop and river, one step, start-up, memory.
+"""How fast onebit is: every rule, against Vowpal Wabbit, a C loop and river, one step, start-up, memory, experiments.
 
     python benchmarks/throughput.py                    # all of it: two minutes, and two more where no rule is compiled yet
     python benchmarks/throughput.py --quick            # a look, on shorter streams
@@ -20,6 +20,7 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.experiments import many_runs, memory_of_runs, pages, sweeps
 from benchmarks.measuring import FULL, QUICK, circumstances, show
 from benchmarks.processes import memory, startup, steps
 from benchmarks.streams import peers, rules, sparse_rows
@@ -33,6 +34,10 @@ SECTIONS = {
     "steps": steps,
     "startup": startup,
     "memory": memory,
+    "sweeps": sweeps,
+    "many-runs": many_runs,
+    "memory-of-runs": memory_of_runs,
+    "pages": pages,
 }
 
 

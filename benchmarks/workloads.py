@@ -13,8 +13,9 @@ import numpy as np
 from benchmarks.measuring import Contender, Outcome
 from numpy.typing import NDArray
 
-from onebit.data.sources import Csr
 from onebit.data.synthetic import synsep10
+from onebit.data.tables import Csr
+from onebit.engine.course import Course
 from onebit.engine.stream import Tally
 from onebit.learner import Learner
 
@@ -65,6 +66,7 @@ def sparse(rounds: int) -> Workload:
 def onebit_pass(rule: str, options: Mapping[str, Any], workload: Workload) -> Contender:
     """A learner over the whole stream in one compiled loop, as `onebit.run` does it, on one thread."""
     rows = Learner(rule, workload.classes, **options).table(workload.X)
+    course = Course(workload.y)
     nothing = np.zeros(0, dtype=np.int64)
 
     def run() -> Outcome:
@@ -72,7 +74,7 @@ def onebit_pass(rule: str, options: Mapping[str, Any], workload: Workload) -> Co
         learner.fix_features(workload.X)
         tally = Tally(np.zeros(3, dtype=np.int64), nothing, np.zeros((2, 0), dtype=np.int64))
         started = time.thread_time()
-        learner.walk(rows, workload.y, nothing, tally, 0, workload.rounds)
+        learner.walk(rows, course, course.choices, tally, 0, workload.rounds)
         return Outcome(time.thread_time() - started, float(tally.mistakes[0]) / workload.rounds)
 
     return run

@@ -17,7 +17,6 @@ import pytest
 from onebit.checks import rows
 from onebit.cli import main, parser
 from onebit.cli.options import positive, settings, whole
-from onebit.data import names
 from onebit.rules import registry
 from onebit.version import VERSION
 
@@ -97,7 +96,7 @@ def test_help_lists_every_command_with_what_it_does(call: Call) -> None:
     assert "--version" in out
 
 
-@pytest.mark.parametrize("command", ["learners", "run", "compare", "warmup"])
+@pytest.mark.parametrize("command", ["learners", "data", "run", "compare", "sweep", "reproduce", "warmup"])
 def test_help_of_every_command_explains_every_option(call: Call, command: str) -> None:
     code, out, err = call(command, "--help")
     assert (code, err) == (0, "")
@@ -108,11 +107,9 @@ def test_help_of_every_command_explains_every_option(call: Call, command: str) -
     assert "--json" in out
 
 
-def test_help_of_run_names_every_data_set_and_both_forms_of_files(call: Call) -> None:
+def test_help_of_run_names_the_forms_of_files_and_where_data_are_listed(call: Call) -> None:
     _, out, _ = call("run", "--help")
-    for name in names():
-        assert name in out
-    for part in (".npz", "X", "indices", "indptr", "shape", "--set", "--rounds", "--runs", "--seed"):
+    for part in ("onebit data", ".npz", ".csv", ".parquet", ".svmlight", "--set", "--rounds", "--runs", "--seed"):
         assert part in out
 
 
@@ -193,8 +190,8 @@ def test_run_prints_the_error_for_people(call: Call) -> None:
 def test_run_equals_the_function_of_the_package(call: Call, file: str) -> None:
     import onebit
 
-    _, out, _ = call("run", "bpa", file, "--rounds", "90", "--runs", "2", "--seed", "3", "--shuffle", "--json")
-    result = onebit.run("bpa", file, rounds=90, runs=2, seed=3, shuffle=True)
+    _, out, _ = call("run", "bpa", file, "--rounds", "90", "--runs", "2", "--seed", "3", "--order", "shuffle", "--json")
+    result = onebit.run("bpa", file, rounds=90, runs=2, seed=3, order="shuffle")
     printed = json.loads(out)
     assert printed["errors"] == result.errors.tolist()
     assert printed["greedy_errors"] == result.greedy_errors.tolist()
@@ -301,26 +298,40 @@ def test_whole_numbers_are_read_with_separators() -> None:
 # --- compare and warmup ------------------------------------------------------------------------------------------------
 
 
-def test_compare_prints_a_table_sorted_by_error(call: Call) -> None:
-    arguments = ["compare", "synsep10", "--rounds", "3000", "--runs", "1", "--learners", "banditron,bpa"]
+def test_compare_prints_a_table_sorted_by_error(call: Call, tmp_path: Path) -> None:
+    learners = "banditron,bpa,bpa:aggressiveness=0.001"
+    arguments = [
+        "compare",
+        "synsep10",
+        "--rounds",
+        "3000",
+        "--runs",
+        "2",
+        "--learners",
+        learners,
+        "--out",
+        str(tmp_path),
+    ]
     code, out, err = call(*arguments)
     assert (code, err) == (0, "")
     printed = json.loads(call(*arguments, "--json")[1])
-    assert [one["rule"] for one in printed].count("bpa") == 3, "as it comes, and with small and large steps"
-    errors = [one["error_mean"] for one in printed]
+    (scene,) = printed["data"]
+    errors = [one["error"]["mean"] for one in scene["standings"]]
     assert errors == sorted(errors)
-    assert all(set(FIELDS) <= set(one) for one in printed)
-    best = f"{100 * errors[0]:.1f}"
+    assert len(errors) == 3
     rows_shown = [line for line in out.splitlines() if "banditron" in line or "bpa" in line]
-    assert len(rows_shown) == 4
-    assert best in rows_shown[0]
+    assert f"{100 * errors[0]:.2f}" in rows_shown[0]
+    assert len(rows_shown) == 3
     assert "no margin" in out, "a line says why the others fail there"
+    assert f"page: {tmp_path / 'page.html'}" in out
 
 
-def test_compare_of_all_learners_names_every_one(call: Call, file: str) -> None:
-    code, out, _ = call("compare", file, "--runs", "1", "--rounds", "30", "--json")
+def test_compare_of_all_learners_names_every_one(call: Call, file: str, tmp_path: Path) -> None:
+    code, out, _ = call("compare", file, "--runs", "1", "--rounds", "30", "--json", "--out", str(tmp_path / "out"))
     assert code == 0
-    assert {one["rule"] for one in json.loads(out)} == set(registry())
+    standings = json.loads(out)["data"][0]["standings"]
+    assert {one["learner"] for one in standings} == set(registry())
+    assert [one["learner"] for one in standings].count("bpa") == 3, "as it comes, and with small and large steps"
 
 
 def test_warmup_says_what_was_done(call: Call) -> None:
@@ -350,7 +361,7 @@ BAD: dict[str, tuple[list[str], list[str]]] = {
     "unknown rule": (["run", "bandtron", "synsep10"], ["'bandtron'", "'banditron'"]),
     "unknown data": (["run", "bpa", "synsep1"], ["'synsep1'", "'synsep10'"]),
     "no file": (["run", "bpa", "nowhere.npz"], ["nowhere.npz"]),
-    "another kind of file": (["run", "bpa", "data.csv"], ["'data.csv'", ".npz"]),
+    "a file that is not there": (["run", "bpa", "data.csv"], ["no file data.csv"]),
     "rounds 0": (["run", "bpa", "synsep10", "--rounds", "0"], ["--rounds", "'0'"]),
     "rounds word": (["run", "bpa", "synsep10", "--rounds", "many"], ["--rounds", "'many'"]),
     "rounds negative": (["run", "bpa", "synsep10", "--rounds", "-5"], ["--rounds"]),

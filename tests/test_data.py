@@ -12,8 +12,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from onebit.checks import refused
-from onebit.data import names, source_of
-from onebit.data.sources import GENERATORS, labelled, read_npz
+from onebit.data import source_of, stream
+from onebit.data.files import read_npz
+from onebit.data.sources import GENERATORS
 from onebit.data.synthetic import (
     synnonsep9,
     synnonsep10,
@@ -22,6 +23,7 @@ from onebit.data.synthetic import (
     synsep10,
     synsep10_released,
 )
+from onebit.data.tables import labelled
 
 ROUNDS = 20_000
 
@@ -34,7 +36,7 @@ def share_window(share: float, count: int = ROUNDS) -> float:
 # --- generators --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list(GENERATORS))
 def test_a_stream_has_the_shape_and_classes_it_says(name: str) -> None:
     generator = GENERATORS[name]
     x, y = generator.make(500, 3)
@@ -46,13 +48,13 @@ def test_a_stream_has_the_shape_and_classes_it_says(name: str) -> None:
     assert y.min() >= 0
     assert y.max() < generator.classes
     assert np.isfinite(x).all()
-    data = source_of(name, rounds=50).make(50, 3)
+    data = source_of(name).make(50, 3)
     assert data.classes == tuple(range(generator.classes))
     assert data.rows == 50
     assert generator.summary.endswith((".", ":")) or len(generator.summary) > 20
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list(GENERATORS))
 def test_the_same_seed_gives_the_same_stream_and_another_another(name: str) -> None:
     make = GENERATORS[name].make
     (x, y), (again, labels), (other, _) = make(300, 5), make(300, 5), make(300, 6)
@@ -61,7 +63,7 @@ def test_the_same_seed_gives_the_same_stream_and_another_another(name: str) -> N
     assert not np.array_equal(x, other)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list(GENERATORS))
 @pytest.mark.parametrize("rounds", [1, 2, 7])
 def test_short_streams_are_streams(name: str, rounds: int) -> None:
     x, y = GENERATORS[name].make(rounds, 0)
@@ -151,21 +153,20 @@ def test_synsep9_is_separable_by_its_classes_words() -> None:
 
 
 def test_a_generator_draws_anew_for_every_seed_and_a_file_does_not(tmp_path: Path) -> None:
-    drawn = source_of("synsep10", rounds=20)
+    drawn = source_of("synsep10")
     assert not drawn.fixed
-    assert drawn.rounds == 20
     assert not np.array_equal(drawn.make(20, 0).X, drawn.make(20, 1).X)
     np.savez(tmp_path / "d.npz", X=np.eye(4), y=[0, 1, 0, 1])
     file = source_of(tmp_path / "d.npz")
     assert file.fixed
     assert file.rounds == 4
     assert file.make(4, 0).X is file.make(4, 1).X
-    assert source_of(str(tmp_path / "d.npz"), rounds=9).rounds == 9
+    assert stream(str(tmp_path / "d.npz"), rounds=9).rounds == 9
 
 
 def test_data_that_is_not_there_is_refused_with_the_nearest() -> None:
     assert "'synsep10'" in refused(lambda: source_of("synsep1"))
-    assert "synnonsep9" in refused(lambda: source_of("mushrooms"))
+    assert "20newsgroups" in refused(lambda: source_of("newsgroups"))
     assert ".npz" in refused(lambda: source_of("mushrooms"))
     assert "no file" in refused(lambda: source_of("mushrooms.npz"))
     assert "labels" in refused(lambda: source_of("synsep10", [0, 1]))
@@ -175,7 +176,7 @@ def test_data_that_is_not_there_is_refused_with_the_nearest() -> None:
 
 @pytest.mark.parametrize("rounds", [0, -1, 2.5, True, "10"])
 def test_rounds_that_are_none_are_refused(rounds: Any) -> None:
-    assert repr(rounds) in refused(lambda: source_of("synsep10", rounds=rounds))
+    assert repr(rounds) in refused(lambda: stream("synsep10", rounds=rounds))
 
 
 # --- labels ------------------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def test_shuffled_runs_are_steps_in_an_order_of_their_own(rounds: int) -> None:
     numbered = np.arange(1.0, count + 1.0)[:, None]
     labels = [int(place % 2) for place in range(count)]
     result = run(
-        "policy-gradient", numbered, labels, rounds=rounds, runs=3, seed=7, shuffle=True, rate=1e-6, dtype="float64"
+        "policy-gradient", numbered, labels, rounds=rounds, runs=3, seed=7, order="shuffle", rate=1e-6, dtype="float64"
     )
     orders = [_order_of(7 + number, count, rounds) for number in range(3)]
     assert len({tuple(order) for order in orders}) == 3
@@ -100,7 +100,7 @@ def _order_of(seed: int, count: int, rounds: int) -> list[int]:
     before = np.zeros((count, count))
     for length in range(1, rounds + 1):
         result = run(
-            "banditron", np.eye(count), list(range(count)), rounds=length, seed=seed, shuffle=True, dtype="float64"
+            "banditron", np.eye(count), list(range(count)), rounds=length, seed=seed, order="shuffle", dtype="float64"
         )
         after = result.learner.weights
         (moved,) = np.flatnonzero((after != before).any(axis=0)).tolist()
@@ -193,7 +193,7 @@ def test_a_learner_that_waits_for_feedback_goes_on_too() -> None:
 def test_a_fresh_learner_that_is_given_stays_as_it_was() -> None:
     learner = Learner("bpa", NAMES)
     before = state(learner)
-    run(learner, X, LABELS, runs=2, shuffle=True)
+    run(learner, X, LABELS, runs=2, order="shuffle")
     assert state(learner) == before
     assert learner.features is None
 
@@ -220,7 +220,7 @@ def test_classes_of_two_kinds_run_as_they_step() -> None:
 def test_generated_data_run_as_they_step() -> None:
     result = run("bpa", "synsep10", rounds=120, runs=2, seed=5)
     for number in range(2):
-        data = onebit.data.source_of("synsep10", rounds=120).make(120, 5 + number)
+        data = onebit.data.source_of("synsep10").make(120, 5 + number)
         learner = Learner("bpa", 10, seed=5 + number)
         by_hand(result, number, learner, data.X, data.y.tolist(), list(range(120)))
 
@@ -238,7 +238,7 @@ def results_equal(one: Result, other: Result) -> None:
 @pytest.mark.parametrize("data", ["arrays", "synsep10"])
 def test_runs_do_not_depend_on_the_number_of_threads(data: str) -> None:
     table: tuple[Any, ...] = (X, LABELS) if data == "arrays" else (data,)
-    options: dict[str, Any] = {"runs": 9, "rounds": 300, "shuffle": True, "exploration": 0.2}
+    options: dict[str, Any] = {"runs": 9, "rounds": 300, "order": "shuffle", "exploration": 0.2}
     alone = run("banditron", *table, threads=1, **options)
     for threads in (2, 5, 9, 30):
         results_equal(run("banditron", *table, threads=threads, **options), alone)
@@ -246,9 +246,9 @@ def test_runs_do_not_depend_on_the_number_of_threads(data: str) -> None:
 
 def test_run_number_r_is_the_first_run_of_seed_plus_r() -> None:
     for table in ((X, LABELS), ("synsep10",)):
-        many = run("banditron", *table, runs=4, seed=10, rounds=200, shuffle=True, exploration=0.4)
+        many = run("banditron", *table, runs=4, seed=10, rounds=200, order="shuffle", exploration=0.4)
         for number in range(4):
-            one = run("banditron", *table, seed=10 + number, rounds=200, shuffle=True, exploration=0.4)
+            one = run("banditron", *table, seed=10 + number, rounds=200, order="shuffle", exploration=0.4)
             assert one.errors[0] == many.errors[number]
             assert np.array_equal(one.curve.played[0], many.curve.played[number])
         assert len(set(many.errors.tolist())) > 1
@@ -265,7 +265,7 @@ def test_rows_and_labels_that_are_given_stay_as_they_were() -> None:
     table.flags.writeable = labels.flags.writeable = False
     for form in (table, table.astype(np.float32)):
         form.flags.writeable = False
-        run("banditron", form, labels, runs=2, shuffle=True)
+        run("banditron", form, labels, runs=2, order="shuffle")
     assert np.array_equal(table, X)
     assert np.array_equal(labels, Y)
 
@@ -279,7 +279,7 @@ def test_the_curve_ends_with_the_error(rounds: int) -> None:
     assert result.curve.rounds[-1] == rounds
     assert result.curve.rounds[0] == 1
     assert (np.diff(result.curve.rounds) > 0).all()
-    assert len(result.curve.rounds) == min(rounds, 200)
+    assert min(rounds, 120) <= len(result.curve.rounds) <= 200
     assert result.curve.played.shape == result.curve.greedy.shape == (2, len(result.curve.rounds))
     assert np.array_equal(result.curve.played[:, -1], result.errors)
     assert np.array_equal(result.curve.greedy[:, -1], result.greedy_errors)
@@ -371,7 +371,7 @@ BAD: list[tuple[str, list[str], Callable[[], object]]] = [
     ("runs fraction", ["runs", "1.5"], lambda: run("bpa", X, LABELS, runs=1.5)),  # type: ignore[arg-type]
     ("runs true", ["runs", "True"], lambda: run("bpa", X, LABELS, runs=True)),
     ("rounds 0", ["rounds", "0"], lambda: run("bpa", X, LABELS, rounds=0)),
-    ("rounds word", ["rounds", "'ten'"], lambda: run("bpa", X, LABELS, rounds="ten")),  # type: ignore[arg-type]
+    ("rounds word", ["rounds", "'ten'"], lambda: run("bpa", X, LABELS, rounds="ten")),
     ("seed", ["seed", "-1"], lambda: run("bpa", X, LABELS, seed=-1)),
     ("last seed", ["seed"], lambda: run("bpa", X, LABELS, seed=2**63 - 1, runs=2)),
     ("threads negative", ["threads", "-1"], lambda: run("bpa", X, LABELS, threads=-1)),
@@ -419,8 +419,8 @@ def test_a_row_that_a_learner_cannot_use_ends_the_run_with_the_number_of_the_row
     """float32 holds 1e25 but not its square: seen by the loop only, shuffled or not, at the row it is in."""
     long = X.copy()
     long[41] *= 1e25
-    for shuffle in (False, True):
-        assert "row 41" in refused(lambda shuffle=shuffle: run("bpa", long, LABELS, runs=3, shuffle=shuffle))  # type: ignore[misc]
+    for order in ("file", "shuffle"):
+        assert "row 41" in refused(lambda order=order: run("bpa", long, LABELS, runs=3, order=order))  # type: ignore[misc]
         assert "row 41" in refused(lambda: run("bpa", scipy.sparse.csr_array(long * 1e10), LABELS, dtype="float32"))
 
 
@@ -520,10 +520,14 @@ def test_ctrl_c_on_the_command_line_prints_the_runs_that_are_done_and_ends_with_
 
 
 @needs_proc
-def test_ctrl_c_ends_a_comparison_with_130() -> None:
+def test_ctrl_c_ends_a_comparison_with_130(tmp_path: Path) -> None:
     arguments = ["compare", "synsep10", "--rounds", "5000", "--runs", "10000", "--learners", "banditron"]
-    code, _, err = interrupted(arguments, 0.3)
-    assert (code, err) == (130, "onebit: stopped\n")
+    code, _, err = interrupted([*arguments, "--out", str(tmp_path)], 0.3)
+    assert code == 130
+    assert err.splitlines() == [
+        f"onebit: what is done is kept in {tmp_path}; the same command goes on from there",
+        "onebit: stopped",
+    ]
 
 
 @needs_proc

@@ -7,6 +7,7 @@ import importlib
 import io
 import os
 import pkgutil
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -28,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands, found by looking into this folder."""
     top = _Parser(prog="onebit", description="Learn to classify from right and wrong.")
-    top.add_argument("--version", action="version", version=f"onebit {VERSION}")
+    top.add_argument("-V", "--version", action="version", version=f"onebit {VERSION}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for found in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{found.name}")
@@ -52,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             chosen = parser().parse_args(arguments)
+            chosen.said = shlex.join(["onebit", *(sys.argv[1:] if arguments is None else arguments)])
             code = int(chosen.execute(chosen) or 0)
         except SystemExit as leaving:  # argparse's way to end after --help, --version and what it cannot read
             code = int(leaving.code or 0)

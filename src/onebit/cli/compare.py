@@ -1,7 +1,12 @@
-"""Compare learners on the same streams: a table sorted by error.
+"""Compare learners on the same streams: a table sorted by error, curves, and a page.
 
-Every learner runs as it comes; those with an aggressiveness also run with a small one (0.001), which data without a margin need,
-and with a large one (1), which rows of length one need.
+Without --learners every learner takes part as it comes; those with an aggressiveness also with a small one (0.001), which data
+without a margin need, and with a large one (1), which rows of length one need. Parameters follow a name after colons. Examples:
+
+    onebit compare digits iris --prepare scale
+    onebit compare mnist --prepare scale --learners bpa,bpa:aggressiveness=1,banditron:exploration=0.1 --runs 10
+    onebit compare tickets.csv --label team --categorical product,country
+    onebit compare synsep10 --delay geometric:100 --missing 0.1 --out results/late
 """
 
 from __future__ import annotations
@@ -11,110 +16,93 @@ import json
 import sys
 from typing import Any
 
-from onebit.cli.options import add_run_options, positive, progress_bar
-from onebit.data.sources import source_of
+from onebit.cli.options import (
+    add_result_folder,
+    add_run_options,
+    download_bar,
+    positive,
+    progress_bar,
+    result_folder,
+    settings,
+    stream_settings,
+)
+from onebit.cli.tables import learner_table, print_wide
+from onebit.data.streams import stream
 from onebit.errors import OnebitError
-from onebit.experiments.run import Result, Stopped, run
-from onebit.rules import registry, rule_named
-
-AGGRESSIVENESS = (0.001, 1.0)  # tried beside the default
+from onebit.experiments.compare import RUNS, Comparison, compare, usual_entries
+from onebit.experiments.run import Stopped
+from onebit.experiments.saving import save_page
+from onebit.experiments.trial import shown
 
 
 def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit compare`."""
-    command.add_argument("data", metavar="DATA", help="a data set or a file, as for `onebit run`")
-    command.add_argument("--learners", metavar="A,B,...", help="the learners to compare (default: all)")
-    command.add_argument("--runs", type=positive, default=2, help="runs of each (default 2)")
-    add_run_options(command)
+    command.add_argument(
+        "data", metavar="DATA", nargs="+", help="data sets or files; `onebit data` lists those there are"
+    )
+    command.add_argument(
+        "--learners", metavar="A,B:NAME=VALUE,...", help="the learners to compare, with parameters (default: all)"
+    )
+    command.add_argument("--runs", type=positive, default=RUNS, help=f"runs of each (default {RUNS})")
+    add_result_folder(command)
+    add_run_options(command, "shuffle")
 
 
 def execute(chosen: argparse.Namespace) -> int:
-    """Run all of them, and print the table; Ctrl-C prints what is done."""
-    names = [name.strip() for name in chosen.learners.split(",")] if chosen.learners else list(registry())
-    entries: list[tuple[str, dict[str, Any]]] = []
-    for name in names:
-        entries.append((name, {}))
-        default = rule_named(name).defaults.get("aggressiveness")
-        if default is not None:
-            entries.extend((name, {"aggressiveness": tried}) for tried in AGGRESSIVENESS if tried != default)
-    source = source_of(chosen.data, rounds=chosen.rounds)
-    results: list[tuple[dict[str, Any], Result]] = []
-    failures: list[str] = []
-    stopped = False
-    with progress_bar(f"{len(entries)} learners", source.rounds * chosen.runs * len(entries), chosen.quiet) as progress:
-        for name, options in entries:
-            try:
-                result = run(
-                    name,
-                    chosen.data,
-                    runs=chosen.runs,
-                    seed=chosen.seed,
-                    rounds=chosen.rounds,
-                    shuffle=chosen.shuffle,
-                    progress=progress,
-                    **options,
-                )
-            except Stopped:
-                stopped = True
-                break
-            except OnebitError as error:
-                if not results:
-                    raise
-                # One that does not settle is no reason to lose the others.
-                failures.append(f"{name} {_shown(options)}: {error}")
-                continue
-            results.append((options, result))
-    results.sort(key=lambda entry: entry[1].error)
-    if chosen.json:
-        print(json.dumps([result.to_dict() for _, result in results], ensure_ascii=False, indent=2))
-    else:
-        show(results, source.name, source.note)
-    for failure in failures:
-        print(f"onebit: {failure}", file=sys.stderr)
-    if stopped:
-        raise KeyboardInterrupt
-    return 0
-
-
-def show(results: list[tuple[dict[str, Any], Result]], data: str, note: str) -> None:
-    """Print the table, those that hear one bit first, and why some fail on this data."""
-    from rich.console import Console
-    from rich.table import Table
-
-    if not results:
-        return
-    first = results[0][1]
-    table = Table(
-        title=f"{data}: {first.runs} x {first.rounds:,} rounds, error in %, lowest first",
-        caption="M/s: million rounds a second on one core",
-        caption_justify="left",
-    )
-    table.add_column("learner", no_wrap=True)
-    table.add_column("set", style="dim", no_wrap=True)
-    for title in ("error", "sd", "greedy", "M/s"):
-        table.add_column(title, justify="right")
-    references = [entry for entry in results if entry[1].learner.needs_labels]
-    for title, entries in (
-        ("hear one bit", [entry for entry in results if entry not in references]),
-        ("told every label", references),
-    ):
-        if entries:
-            table.add_section()
-            table.add_row(f"[bold]{title}[/]")
-        for options, result in entries:
-            table.add_row(
-                f"  {result.rule}",
-                _shown(options),
-                f"{100 * result.error:.1f}",
-                f"{100 * result.error_sd:.1f}",
-                f"{100 * result.greedy_error:.1f}",
-                f"{result.rounds_per_second / 1e6:.1f}",
+    """Run all of them, print the table and write the page; Ctrl-C shows what is done, and the rest runs next time."""
+    learners = learners_of(chosen.learners)
+    with download_bar(chosen.quiet) as heard:
+        given = [stream(one, usual_order="shuffle", progress=heard, **stream_settings(chosen)) for one in chosen.data]
+    folder = result_folder(chosen, *chosen.data)
+    count = len(usual_entries() if learners is None else learners)
+    total = sum(one.rounds for one in given) * chosen.runs * count
+    try:
+        with progress_bar(f"{count} learners", total, chosen.quiet) as progress:
+            found = compare(
+                given, learners, runs=chosen.runs, seed=chosen.seed, out=folder, progress=progress, command=chosen.said
             )
-    console = Console()
-    console.print(table)
-    if note:
-        console.print(note, highlight=False)
+    except Stopped as stopped:
+        show(stopped.result, chosen.json)
+        print(f"onebit: what is done is kept in {folder}; the same command goes on from there", file=sys.stderr)
+        raise
+    page = save_page(found.page(), folder)
+    show(found, chosen.json)
+    print(f"page: {page}", file=sys.stderr if chosen.json else sys.stdout)
+    return report_failures(found)
 
 
-def _shown(options: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in options.items())
+def learners_of(text: str | None) -> list[tuple[str, dict[str, Any]]] | None:
+    """Learners with their parameters, from `bpa,bpa:aggressiveness=0.001`; None where nothing is said.
+
+    >>> learners_of("banditron,bpa:aggressiveness=0.001:variant=PA-I")
+    [('banditron', {}), ('bpa', {'aggressiveness': 0.001, 'variant': 'PA-I'})]
+    """
+    if text is None:
+        return None
+    found = []
+    for word in text.split(","):
+        name, *given = (part.strip() for part in word.split(":"))
+        if not name:
+            raise OnebitError(f"--learners is {text!r}, but must be names separated by commas: bpa,banditron")
+        found.append((name, settings(given, f"{name} in --learners")))
+    return found
+
+
+def show(found: Comparison, as_json: bool) -> None:
+    """Print a comparison."""
+    if as_json:
+        print(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
+        return
+    for scene in found.scenes:
+        if scene.standings:
+            print_wide(learner_table(scene, found.runs), scene.stream.source.note)
+
+
+def report_failures(found: Any) -> int:
+    """Say which runs failed, each learner once; the exit code."""
+    said: dict[str, str] = {}
+    for row in found.failures:
+        said.setdefault(f"{row.fields['learner']} {shown(row.fields['options'])}".strip(), row.failed or "")
+    for who, why in said.items():
+        print(f"onebit: {who} failed: {why}", file=sys.stderr)
+    return 1 if said else 0

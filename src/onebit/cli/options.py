@@ -1,31 +1,94 @@
-"""What several commands share: parameters given as name=value, whole numbers, a progress bar."""
+"""What several commands share: how data come, parameters given as name=value, whole numbers, progress, result folders."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from onebit.data.preparation import STEPS
+from onebit.data.streams import ORDERS
 from onebit.errors import OnebitError
-from onebit.experiments.run import Progress
+from onebit.experiments.grid import value_of
+from onebit.experiments.trial import Progress
+
+RESULTS = "onebit-results"  # the folder for results where none is named
 
 
-def add_run_options(command: argparse.ArgumentParser) -> None:
+def add_run_options(command: argparse.ArgumentParser, usual_order: str) -> None:
     """The options of every command that runs streams."""
     command.add_argument("--rounds", type=positive, help="rounds of each run (default: 100,000, or the rows of a file)")
     command.add_argument(
         "--seed", type=whole, default=0, help="seed of the first run; the next has the next (default 0)"
     )
-    command.add_argument(
-        "--shuffle",
-        action="store_true",
-        help="take the rows of a file in an order of each run's own (a generator draws fresh rows anyway)",
+    come = command.add_argument_group("how the data come")
+    orders = ", ".join(f"{name} ({meaning})" for name, meaning in ORDERS.items())
+    come.add_argument(
+        "--order", choices=list(ORDERS), help=f"order of the rows of a file: {orders}; default {usual_order}"
+    )
+    steps = ", ".join(f"{name} ({meaning})" for name, meaning in STEPS.items())
+    come.add_argument(
+        "--prepare", metavar="STEP,STEP,...", help=f"what is done to the rows, in order: {steps}".replace("%", "%%")
+    )
+    come.add_argument("--label", metavar="COLUMN", help="the column of the labels in a CSV or Parquet file")
+    come.add_argument(
+        "--categorical", metavar="A,B,...", help="text columns of a file that become a 0/1 column for each value"
+    )
+    come.add_argument("--noise", type=float, default=0.0, help="share of the labels replaced by one drawn uniformly")
+    come.add_argument(
+        "--drift", help="rename the classes on the way: abrupt:AT or gradual:FROM..TO, as fractions of the stream"
+    )
+    come.add_argument(
+        "--delay", help="rounds until feedback comes: fixed:N, geometric:MEAN or heavy-tail:MEAN (default: at once)"
+    )
+    come.add_argument("--missing", type=float, default=0.0, help="share of the rounds whose feedback never comes")
+    come.add_argument(
+        "--same-rows", action="store_true", help="draw the rows of a generator once, for all runs (default: fresh rows)"
     )
     command.add_argument("--json", action="store_true", help="print the result as JSON")
     command.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def stream_settings(chosen: argparse.Namespace) -> dict[str, Any]:
+    """What was said of how the data come, for `onebit.stream`."""
+    return {
+        "rounds": chosen.rounds,
+        "order": chosen.order,
+        "prepare": chosen.prepare,
+        "label": chosen.label,
+        "categorical": names_of(chosen.categorical),
+        "noise": chosen.noise,
+        "drift": chosen.drift,
+        "delay": chosen.delay,
+        "missing": chosen.missing,
+        "same_rows": chosen.same_rows,
+    }
+
+
+def add_result_folder(command: argparse.ArgumentParser) -> None:
+    """Where results are kept."""
+    command.add_argument(
+        "--out",
+        metavar="DIR",
+        help=f"folder for the runs and the page (default: one below {RESULTS}/); runs found there are not run again",
+    )
+
+
+def result_folder(chosen: argparse.Namespace, *about: str) -> Path:
+    """The folder named, or one named after the command."""
+    if chosen.out:
+        return Path(chosen.out)
+    words = [re.sub(r"[^A-Za-z0-9.-]+", "-", Path(word).name) for word in (chosen.command, *about)]
+    return Path(RESULTS) / "-".join(words)[:120]
+
+
+def names_of(text: str | None) -> list[str]:
+    """A list of names separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()] if text else []
 
 
 def positive(text: str) -> int:
@@ -53,7 +116,7 @@ def whole(text: str) -> int:
     return number
 
 
-def settings(given: Sequence[str]) -> dict[str, Any]:
+def settings(given: Sequence[str], what: str = "--set", read: Callable[[str], Any] = value_of) -> dict[str, Any]:
     """Parameters from name=value; a value is a number or other JSON where it can be read so, and a word otherwise.
 
     >>> settings(["exploration=.1", "variant=PA-I", "baseline=true", "rate=none"])
@@ -63,36 +126,56 @@ def settings(given: Sequence[str]) -> dict[str, Any]:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise OnebitError(f"--set takes name=value, and was given {text!r}")
+            raise OnebitError(f"{what} takes name=value, and was given {text!r}")
         if name in found:
-            raise OnebitError(f"--set gives {name} twice")
-        found[name] = _value(value)
+            raise OnebitError(f"{what} gives {name} twice")
+        found[name] = read(value)
     return found
-
-
-def _value(text: str) -> Any:
-    if text.lower() == "none":
-        return None
-    for read in (json.loads, float):
-        try:
-            return read(text)
-        except (ValueError, RecursionError):
-            continue
-    return text
 
 
 @contextmanager
 def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Progress]:
-    """A progress bar on stderr, gone when it is done; nothing where stderr is no terminal."""
+    """A progress bar on stderr with the time left, gone when it is done; nothing where stderr is no terminal."""
+    with growing_bar(title, quiet) as (began, progress):
+        began(total)
+        yield progress
+
+
+@contextmanager
+def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
+    """The same where the total is heard of later: what is told the total, and what is told the progress."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
-        yield lambda count: None
+        yield (lambda total: None), (lambda count: None)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda count: bar.advance(task, count)
+        task = bar.add_task(title, total=None)
+        yield (lambda total: bar.update(task, total=total)), (lambda count: bar.advance(task, count))
+
+
+@contextmanager
+def download_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+    """A bar on stderr for what is read, converted or downloaded; it appears with the first word of it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Bar(*columns, console=console, transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def heard(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what)
+            bar.update(tasks[what], completed=done, total=total or None)
+
+        yield heard

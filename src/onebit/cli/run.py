@@ -1,10 +1,10 @@
 """Run a learner over a stream and count its mistakes.
 
-DATA is synsep10, synnonsep10, synsep10-released, synnonsep10-released, synsep9, synnonsep9, or the path of an .npz file with X
-and y, or with data, indices, indptr, shape and y. Examples:
+DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .svmlight or .npz. Examples:
 
     onebit run bpa synsep10 --set aggressiveness=0.001 --runs 10
-    onebit run conservative-ova digits.npz --shuffle --json
+    onebit run conservative-ova digits --prepare scale,unit-norm --order shuffle --json
+    onebit run banditron tickets.csv --label team --delay geometric:50
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 import argparse
 import json
 
-from onebit.cli.options import add_run_options, positive, progress_bar, settings
+from onebit.cli.options import add_run_options, download_bar, positive, progress_bar, settings, stream_settings
 from onebit.contract.parameters import refuse_unknown
-from onebit.data.sources import source_of
+from onebit.data.streams import stream
 from onebit.experiments.run import Result, Stopped, run
 from onebit.learner import Learner
 from onebit.rules import rule_named
@@ -29,26 +29,18 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument("data", metavar="DATA", help="a data set or a file")
     command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the learner")
     command.add_argument("--runs", type=positive, default=1, help="runs, each with a seed of its own (default 1)")
-    add_run_options(command)
+    add_run_options(command, "file")
 
 
 def execute(chosen: argparse.Namespace) -> int:
     """Run, and print what came out; Ctrl-C prints the runs that were done."""
     options = settings(chosen.set)
     refuse_unknown(chosen.rule, options, {**rule_named(chosen.rule).parameters, **COMMON})
-    rounds = source_of(chosen.data, rounds=chosen.rounds).rounds
+    with download_bar(chosen.quiet) as heard:
+        given = stream(chosen.data, progress=heard, **stream_settings(chosen))
     try:
-        with progress_bar(f"{chosen.rule} on {chosen.data}", rounds * chosen.runs, chosen.quiet) as progress:
-            result = run(
-                chosen.rule,
-                chosen.data,
-                runs=chosen.runs,
-                seed=chosen.seed,
-                rounds=chosen.rounds,
-                shuffle=chosen.shuffle,
-                progress=progress,
-                **options,
-            )
+        with progress_bar(f"{chosen.rule} on {chosen.data}", given.rounds * chosen.runs, chosen.quiet) as progress:
+            result = run(chosen.rule, given, runs=chosen.runs, seed=chosen.seed, progress=progress, **options)
     except Stopped as stopped:
         if stopped.result is not None:
             show(stopped.result, chosen.json)
@@ -63,7 +55,8 @@ def show(result: Result, as_json: bool) -> None:
         print(json.dumps(result.to_dict(), ensure_ascii=False))
         return
     params = ", ".join(f"{name} {value}" for name, value in result.params.items() if value is not None)
-    spread = f" (sd {100 * result.error_sd:.2f})" if result.runs > 1 else ""
+    half = 100 * (result.error_interval.high - result.error)
+    spread = f" ± {half:.2f} (95 %; sd {100 * result.error_sd:.2f})" if result.runs > 1 else ""
     print(f"{result.rule} on {result.data}: {result.runs} x {result.rounds:,} rounds{'; ' + params if params else ''}")
     print(f"  error   {100 * result.error:6.2f} %{spread}")
     print(f"  greedy  {100 * result.greedy_error:6.2f} %")

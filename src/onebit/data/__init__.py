@@ -1,7 +1,9 @@
-"""Where streams come from: generators, files, and arrays that a user has at hand."""
+"""Where streams come from: generators, real data, files, and arrays that a user has at hand; and how they come."""
 
 from __future__ import annotations
 
-from onebit.data.sources import Dataset, Source, names, source_of
+from onebit.data.sources import Source, names, source_of
+from onebit.data.streams import Stream, stream
+from onebit.data.tables import Dataset
 
-__all__ = ["Dataset", "Source", "names", "source_of"]
+__all__ = ["Dataset", "Source", "Stream", "names", "source_of", "stream"]

@@ -1,37 +1,29 @@
 """`onebit.run`: the whole stream in one compiled loop, replicates on threads, the labels seen by the loop alone.
 
-A run is what stepping a learner by hand gives, bit for bit: decide, compare, learn, row after row. Replicate r has the seed
-`seed + r`; a generator draws fresh rows for it, and `shuffle` puts the rows of a file or of arrays into an order of its own.
+A run is what stepping a learner by hand gives, bit for bit: decide, compare, learn, event after event. Replicate r has the seed
+`seed + r`: a generator draws fresh rows for it, and orders, noise and delays are its own.
 """
 
 from __future__ import annotations
 
-import itertools
-import os
-import threading
-import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.parameters import refuse_unknown
 from onebit.contract.rule import Rule
-from onebit.data.sources import Dataset, Source, source_of
-from onebit.engine.stream import Tally
+from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
-from onebit.features import Features, Rows, squared_lengths
-from onebit.learner import Learner, learner_class
+from onebit.experiments.statistics import Estimate, estimate
+from onebit.experiments.trial import Entry, Outcome, Progress, Trial, cores, entry_of, execute
+from onebit.learner import Learner
 from onebit.names import ClassName, checked_seed
-from onebit.rules import rule_named
 
-MARKS = 200  # a curve has at most so many points
-TARGET_S = 0.05  # the loop comes up for air about this often, to report and to be stopped
-
-Progress = Callable[[int], None]  # told how many rounds have been done since the last call
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -73,6 +65,11 @@ class Result:
         return float(self.errors.std(ddof=1)) if self.runs > 1 else 0.0
 
     @property
+    def error_interval(self) -> Estimate:
+        """The mean error with the ends of its 95 % interval, which are NaN for one run."""
+        return estimate(self.errors)
+
+    @property
     def greedy_error(self) -> float:
         """The mean error of the labels that the learner thought best."""
         return float(self.greedy_errors.mean())
@@ -93,21 +90,20 @@ class Result:
             "rounds_per_second": self.rounds_per_second,
         }
 
+    def plot(self, logarithmic: bool = False) -> Figure:
+        """The curves of the labels played and of the greedy ones, with their intervals, as a matplotlib figure."""
+        from onebit.experiments.drawing import curves_of_result
+        from onebit.report.figures import figure
+
+        return figure(curves_of_result(self, logarithmic))
+
 
 class Stopped(KeyboardInterrupt):
-    """Ctrl-C during a run; `result` holds the runs that were done by then, or is None."""
+    """Ctrl-C during an experiment; `result` holds what was done by then, or is None where that is nothing."""
 
-    def __init__(self, result: Result | None) -> None:
+    def __init__(self, result: Any) -> None:
         super().__init__("stopped")
         self.result = result
-
-
-@dataclass(frozen=True)
-class _Done:
-    """What is kept of a finished run."""
-
-    tally: Tally
-    seconds: float
 
 
 def run(
@@ -117,8 +113,6 @@ def run(
     *,
     runs: int = 1,
     seed: int | None = None,
-    rounds: int | None = None,
-    shuffle: bool = False,
     classes: Iterable[ClassName] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -126,186 +120,91 @@ def run(
 ) -> Result:
     """Run a learner over a stream and count its mistakes.
 
-    `learner` is a name, a rule or a learner class with its `options`, or a Learner, from a copy of which every run starts. `X` is a data name, a path, or
-    rows, which then need labels `y`. More `rounds` than rows go through the rows again. The learner given is not changed.
+    `learner` is a name, a rule or a learner class with its `options`, or a Learner, from a copy of which every run starts. `X` is a data name, a path,
+    rows, which then need labels `y`, or a stream; the keywords of `onebit.stream` (`rounds`, `order`, `noise`, `delay`, `prepare`, ...)
+    say how the data come. More `rounds` than rows go through the rows again. The learner given is not changed.
 
     >>> import onebit
     >>> result = onebit.run("perceptron", "synsep10", rounds=2000, runs=2)
     >>> result.runs, 0.2 < result.error < 0.6
     (2, True)
     """
-    if isinstance(runs, bool) or not isinstance(runs, int | np.integer) or runs < 1:
-        raise OnebitError(f"runs is {runs!r}, but must be a whole number of at least 1")
+    counted("runs", runs)
+    settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}
     if isinstance(learner, Learner):
-        if options or classes is not None:
+        if classes is not None:
             raise OnebitError("a learner brings its own classes and options")
         classes = learner.classes if y is not None else None
-    else:
-        rule = learner = _rule_behind(learner)
-        refuse_unknown(rule.title, options, {**rule.parameters, **Learner.common})
+    entry = entry_of(learner, options)
     first_seed = checked_seed((learner.seed if isinstance(learner, Learner) else 0) if seed is None else seed)
-    source = source_of(X, y, rounds=rounds, classes=classes)
-    plan = _Plan(learner, options, source, first_seed, shuffle)
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise OnebitError(f"threads is {threads!r}, but must be a whole number of at least 1")
-    return plan.execute(int(runs), threads or cores(), progress or (lambda count: None))
+    if classes is not None:
+        settings["classes"] = classes
+    streamed = stream(X, y, **settings)
+    threads = counted("threads", threads) if threads is not None else cores()
+    return _run(entry, streamed, first_seed, int(runs), threads, progress or (lambda count: None))
 
 
-def _rule_behind(learner: object) -> Rule:
-    """The rule of a name, of a learner class, or itself."""
-    if isinstance(learner, str):
-        return rule_named(learner)
-    if isinstance(learner, type) and issubclass(learner, Learner) and hasattr(learner, "_rule"):
-        learner = learner._rule
-    if not isinstance(learner, Rule):
-        raise OnebitError(f"learner is {learner!r}, but must be the name of one, a Rule, a learner class, or a Learner")
-    return learner
+STREAM_SETTINGS = (
+    "rounds",
+    "order",
+    "noise",
+    "drift",
+    "delay",
+    "missing",
+    "prepare",
+    "label",
+    "categorical",
+    "same_rows",
+)
 
 
-def cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def counted(name: str, given: object) -> int:
+    """A number of things, of which there is at least one."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        raise OnebitError(f"{name} is {given!r}, but must be a whole number of at least 1")
+    return int(given)
 
 
-class _Plan:
-    """What all runs share: where the data come from, how learners are made, and the data themselves where they are fixed."""
-
-    def __init__(
-        self, learner: Rule | Learner, options: dict[str, Any], source: Source, first_seed: int, shuffle: bool
-    ) -> None:
-        self.source, self.first_seed, self.shuffle = source, first_seed, shuffle
-        self.options, self.template = dict(options), learner
-        self.shared: tuple[Rows, NDArray[np.int64]] | None = None
-        self.marks = np.unique(np.linspace(1, source.rounds, min(MARKS, source.rounds)).astype(np.int64))
-        self.stop = threading.Event()
-        self.final: tuple[int, Learner] | None = None  # of the first of the finished runs; the others' are not kept
-        # The first learner is made here, in the caller's thread: bad options are found, and the compiler runs, before the rest.
-        first_data = source.make(source.rounds, first_seed)
-        first = self.learner(first_seed, first_data)
-        if source.fixed and not first.reads_names:
-            self.shared = self._prepared(first, first_data)
-        self.title = first.rule.name
-        self.params = {
-            **first.settings,
-            **{name: value for name, value in self.options.items() if name in first.common},
-        }
-
-    def learner(self, seed: int, data: Dataset) -> Learner:
-        """A fresh learner for one run; the rule may plan with what only a run knows: its length, and that of its rows."""
-        if isinstance(self.template, Learner):
-            made = self.template.clone(seed=seed)
-        else:
-            rule, options = self.template, self.options
-            if rule.plan is not None:
-                options = {
-                    **options,
-                    **rule.plan(options, self.source.rounds, _longest(data, bool(options.get("bias")))),
-                }
-            made = learner_class(rule)(data.classes, seed=seed, **options)
-        made.fix_features(data.X)
-        return made
-
-    def _prepared(self, learner: Learner, data: Dataset) -> tuple[Rows, NDArray[np.int64]]:
-        rows = learner.table(data.X)
-        if data.classes == learner.classes:
-            return rows, data.y
-        return rows, learner.label_indices([data.classes[index] for index in data.y.tolist()])
-
-    def one(self, number: int, progress: Progress) -> tuple[_Done, Learner] | None:
-        """Run number `number`, in chunks; None where it was stopped."""
-        seed, rounds = self.first_seed + number, self.source.rounds
-        data = self.source.make(rounds, seed)
-        learner = self.learner(seed, data)
-        rows, labels = self.shared or self._prepared(learner, data)
-        order = _order(len(labels), rounds, seed) if self.shuffle else np.zeros(0, dtype=np.int64)
-        tally = Tally(np.zeros(3, dtype=np.int64), self.marks, np.zeros((2, len(self.marks)), dtype=np.int64))
-        done, chunk, seconds = 0, 500, 0.0
-        while done < rounds:
-            if self.stop.is_set():
-                return None
-            until = min(rounds, done + chunk)
-            started = time.thread_time()
-            learner.walk(rows, labels, order, tally, done, until)
-            took = time.thread_time() - started
-            seconds += took
-            progress(until - done)
-            done, chunk = until, max(1, min(10 * chunk, int(chunk * TARGET_S / max(took, 1e-6))))
-        learner.finish_walk(rounds)
-        return _Done(tally, seconds), learner
-
-    def execute(self, runs: int, threads: int, progress: Progress) -> Result:
-        """All runs, on threads; Ctrl-C ends them at the next chunk and raises `Stopped` with what is done."""
-        lock = threading.Lock()
-
-        def report(count: int) -> None:
-            with lock:
-                progress(count)
-
-        done: dict[int, _Done] = {}
-        with ThreadPoolExecutor(max_workers=min(runs, threads)) as pool:
-            try:
-                self._attend(pool, runs, threads, report, done)
-            except BaseException as error:
-                self.stop.set()
-                pool.shutdown(wait=True, cancel_futures=True)
-                if isinstance(error, KeyboardInterrupt):
-                    raise Stopped(self._result(done)) from None
-                raise
-        result = self._result(done)
-        assert result is not None
-        return result
-
-    def _attend(
-        self, pool: ThreadPoolExecutor, runs: int, threads: int, report: Progress, done: dict[int, _Done]
-    ) -> None:
-        """Keep the threads busy; wait in short breaths, so that Ctrl-C is heard; pass on the first error."""
-        waiting: dict[Future[tuple[_Done, Learner] | None], int] = {}
-        coming = iter(range(runs))
-        while True:
-            for number in itertools.islice(coming, 2 * threads - len(waiting)):
-                waiting[pool.submit(self.one, number, report)] = number
-            if not waiting:
-                return
-            finished, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
-            for future in finished:
-                outcome, number = future.result(), waiting.pop(future)
-                assert outcome is not None
-                done[number], learner = outcome
-                if self.final is None or number < self.final[0]:
-                    self.final = number, learner
-
-    def _result(self, done: dict[int, _Done]) -> Result | None:
-        """What the finished runs gave, in their order; None where there are none."""
-        if not done or self.final is None:
-            return None
-        rounds = self.source.rounds
-        finished = [done[number] for number in sorted(done)]
-        curves = np.stack([one.tally.curve for one in finished]) / self.marks
-        mistakes = np.stack([one.tally.mistakes for one in finished])
-        return Result(
-            rule=self.title,
-            params=self.params,
-            data=self.source.name,
-            rounds=rounds,
-            errors=mistakes[:, 0] / rounds,
-            greedy_errors=mistakes[:, 1] / rounds,
-            curve=Curve(self.marks, curves[:, 0], curves[:, 1]),
-            rounds_per_second=rounds * len(finished) / max(1e-9, sum(one.seconds for one in finished)),
-            learner=self.final[1],
-        )
+def _run(entry: Entry, streamed: Stream, first_seed: int, runs: int, threads: int, progress: Progress) -> Result:
+    trials = ([Trial(entry, streamed, first_seed + number)] for number in range(runs))
+    done: dict[int, Outcome] = {}
+    try:
+        with closing(execute(trials, min(runs, threads), progress)) as outcomes:
+            for outcome in outcomes:
+                if outcome.why is not None:
+                    raise outcome.why
+                first = min(done, default=outcome.trial.seed)
+                if outcome.trial.seed > first:  # the learners of the others are not kept
+                    done[outcome.trial.seed] = replace(outcome, learner=None)
+                    continue
+                if done:
+                    done[first] = replace(done[first], learner=None)
+                done[outcome.trial.seed] = outcome
+    except KeyboardInterrupt:
+        raise Stopped(_result(entry, streamed, done)) from None
+    result = _result(entry, streamed, done)
+    assert result is not None
+    return result
 
 
-def _order(rows: int, rounds: int, seed: int) -> NDArray[np.int64]:
-    """An order of the rows, anew for each time through them."""
-    generator = np.random.default_rng([15, seed])
-    passes = [generator.permutation(rows) for _ in range(-(-rounds // rows))]
-    return np.concatenate(passes)[:rounds].astype(np.int64)
-
-
-def _longest(data: Dataset, bias: bool) -> float:
-    """The length of the longest row, with its constant feature where there is one."""
-    features = Features(None, None, "float64", False, None)
-    features.settle(data.X)
-    return float(np.sqrt(squared_lengths(features.table(data.X)).max() + bias))
+def _result(entry: Entry, streamed: Stream, done: dict[int, Outcome]) -> Result | None:
+    """What the finished runs gave, in the order of their seeds; None where there are none."""
+    if not done:
+        return None
+    finished = [done[seed] for seed in sorted(done)]
+    first, rounds = finished[0], streamed.rounds
+    assert first.learner is not None
+    curves = np.stack([one.curve for one in finished]) / first.marks
+    mistakes = np.stack([one.mistakes for one in finished])
+    common = {name: value for name, value in entry.options.items() if name in first.learner.common}
+    return Result(
+        rule=entry.rule.name,
+        params={**first.learner.settings, **common},
+        data=streamed.name,
+        rounds=rounds,
+        errors=mistakes[:, 0] / rounds,
+        greedy_errors=mistakes[:, 1] / rounds,
+        curve=Curve(first.marks, curves[:, 0], curves[:, 1]),
+        rounds_per_second=rounds * len(finished) / max(1e-9, sum(one.seconds for one in finished)),
+        learner=first.learner,
+    )

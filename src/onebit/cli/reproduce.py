@@ -1,0 +1,125 @@
+"""Run a paper's tables and figures again: published, measured, verdict.
+
+PAPER is chen2009, zhong2015, arora2020, prompak2017, hoeven2020, or all. Every figure and table has its data, parameters and number of
+runs from the paper; --quick takes two runs of each. What is done is kept: after Ctrl-C the same command goes on. Examples:
+
+    onebit reproduce chen2009 --quick
+    onebit reproduce arora2020 --item figure3
+    onebit reproduce all --markdown reproduction.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from pathlib import Path
+
+from onebit.cli.compare import report_failures
+from onebit.cli.options import add_result_folder, download_bar, growing_bar, result_folder
+from onebit.cli.tables import print_wide
+from onebit.errors import OnebitError
+from onebit.experiments.gathering import facts
+from onebit.experiments.paper import paper_named, paper_names
+from onebit.experiments.reproduce import DIFFERS, REPRODUCED, Reproduction, reproduce
+from onebit.experiments.run import Stopped
+from onebit.experiments.saving import save_page
+
+
+def declare(command: argparse.ArgumentParser) -> None:
+    """The options of `onebit reproduce`."""
+    command.add_argument("papers", metavar="PAPER", nargs="+", help=f"{', '.join(paper_names())}, or all")
+    command.add_argument(
+        "--item", metavar="NAME", action="append", default=[], help="one table or figure; may be repeated"
+    )
+    command.add_argument("--quick", action="store_true", help="two runs of each instead of the paper's number")
+    command.add_argument("--markdown", metavar="FILE", help="also write the verdicts into a Markdown file")
+    command.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+    command.add_argument("--quiet", action="store_true", help="show no progress")
+    add_result_folder(command)
+
+
+def execute(chosen: argparse.Namespace) -> int:
+    """Reproduce, print the verdicts, write the pages."""
+    names = paper_names() if "all" in chosen.papers else list(dict.fromkeys(chosen.papers))
+    for name in names:  # a wrong name is found before anything runs
+        paper_named(name).chosen(chosen.item)
+    found = []
+    code = 0
+    for name in names:
+        folder = result_folder(chosen, name) if not chosen.out or len(names) == 1 else Path(chosen.out) / name
+        said = shlex.join(["onebit", "reproduce", name, *(["--quick"] if chosen.quick else [])])
+        said += "".join(f" --item {item}" for item in chosen.item)
+        try:
+            with download_bar(chosen.quiet) as heard, growing_bar(name, chosen.quiet) as (began, progress):
+                one = reproduce(
+                    name,
+                    chosen.item,
+                    quick=chosen.quick,
+                    out=folder,
+                    progress=progress,
+                    began=began,
+                    heard=heard,
+                    command=said,
+                )
+        except Stopped:
+            print(f"onebit: what is done is kept in {folder}; the same command goes on from there", file=sys.stderr)
+            raise
+        page = save_page(one.page(), folder)
+        if not chosen.json:
+            show(one)
+            print(f"page: {page}")
+        found.append(one)
+        code = max(code, report_failures(one))
+    if chosen.json:
+        print(json.dumps([one.to_dict() for one in found], ensure_ascii=False, indent=2))
+    if chosen.markdown:
+        write_markdown(found, Path(chosen.markdown), chosen.said)
+    return code
+
+
+def show(found: Reproduction) -> None:
+    """Print the verdicts of a paper."""
+    from rich.table import Table
+
+    colours = {REPRODUCED: "green", DIFFERS: "red"}
+    for result in found.results:
+        table = Table(title=f"{found.paper.name}: {result.item.title} ({result.runs} runs)", title_justify="left")
+        for title in ("data", "what"):
+            table.add_column(title, overflow="fold")
+        for title in ("published", "measured"):
+            table.add_column(title, justify="right", overflow="fold")
+        table.add_column("verdict", overflow="fold")
+        notes: dict[str, int] = {}
+        for one in result.verdicts:
+            mark = f" [dim]({notes.setdefault(one.why, len(notes) + 1)})[/]" if one.why else ""
+            colour = colours.get(one.verdict, "dim")
+            table.add_row(one.data, one.what, one.published, one.said, f"[{colour}]{one.verdict}[/]{mark}")
+        if result.verdicts:
+            print_wide(table)
+        for why, number in notes.items():
+            print(f"  ({number}) {why}")
+    print(f"{found.paper.name}: " + ", ".join(f"{count} {name}" for name, count in found.counts().items()))
+
+
+def write_markdown(found: list[Reproduction], path: Path, said: str) -> None:
+    """Write the verdicts of all papers into one file."""
+    about = facts(None)
+    lines = [
+        "# What the papers published, and what was measured",
+        "",
+        f"Generated by `{said}`; do not edit. Errors in percent of the rounds, mean over runs with its 95 % interval. A number counts as *reproduced* "
+        "if the published one lies within the item's tolerance of ours, and as *undecided* if not, but within our interval; a claim as "
+        "reproduced if the difference, taken run by run, has an interval above 0, and as undecided if that holds 0. *Waiting* means that a part of onebit is still to come, *missing data* that "
+        "a data set was not to be had on the machine.",
+        "",
+        f"Measured with {about['versions']} on {about['machine']}.",
+        "",
+    ]
+    for one in found:
+        lines += one.markdown()
+    try:
+        path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    except OSError as error:
+        raise OnebitError(f"the verdicts cannot be written to {path}: {error.strerror or error}") from None

@@ -1,0 +1,104 @@
+"""Try a grid of settings on all cores: the best is chosen on tuning streams and reported on fresh ones.
+
+The grid has a range FROM..TO:log:HOW_MANY (or :linear:), or a list A,B,C, for each parameter. What is done is kept: after Ctrl-C or
+a crash the same command goes on where it was. Examples:
+
+    onebit sweep banditron synsep10 --grid exploration=0.001..0.3:log:8
+    onebit sweep bpa digits --prepare scale --grid exploration=0.001..0.3:log:8 aggressiveness=0.0001..1:log:9
+    onebit sweep epabf iris --rounds 100_000 --grid variant=PA-I,PA-II aggressiveness=0.01,0.1 --set exploration=0.05
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from onebit.cli.compare import report_failures
+from onebit.cli.options import (
+    add_result_folder,
+    add_run_options,
+    download_bar,
+    positive,
+    progress_bar,
+    result_folder,
+    settings,
+    stream_settings,
+)
+from onebit.cli.tables import percent
+from onebit.data.streams import stream
+from onebit.experiments.grid import Grid
+from onebit.experiments.run import Stopped
+from onebit.experiments.saving import save_page
+from onebit.experiments.sweep import FRESH_RUNS, TUNING_RUNS, Sweep, sweep
+from onebit.experiments.trial import shown
+
+
+def declare(command: argparse.ArgumentParser) -> None:
+    """The options of `onebit sweep`."""
+    command.add_argument("rule", metavar="RULE", help="a learner; `onebit learners` lists them")
+    command.add_argument("data", metavar="DATA", help="a data set or a file")
+    command.add_argument("--grid", metavar="NAME=VALUES", nargs="+", required=True, help="parameters and their values")
+    command.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter that stays the same"
+    )
+    command.add_argument(
+        "--runs", type=positive, default=TUNING_RUNS, help=f"tuning runs of each setting (default {TUNING_RUNS})"
+    )
+    command.add_argument(
+        "--fresh-runs", type=positive, default=FRESH_RUNS, help=f"runs of the setting chosen (default {FRESH_RUNS})"
+    )
+    add_result_folder(command)
+    add_run_options(command, "shuffle")
+
+
+def execute(chosen: argparse.Namespace) -> int:
+    """Run the grid, print the setting chosen and write the page; Ctrl-C keeps what is done."""
+    axes, options = settings(chosen.grid, "--grid", str), settings(chosen.set)
+    cells = len(Grid(chosen.rule, axes, options).entries)
+    with download_bar(chosen.quiet) as heard:
+        given = stream(chosen.data, usual_order="shuffle", progress=heard, **stream_settings(chosen))
+    folder = result_folder(chosen, chosen.rule, chosen.data)
+    total = given.rounds * (cells * chosen.runs + chosen.fresh_runs)
+    try:
+        with progress_bar(f"{cells} settings of {chosen.rule}", total, chosen.quiet) as progress:
+            found = sweep(
+                chosen.rule,
+                given,
+                grid=axes,
+                options=options,
+                runs=chosen.runs,
+                fresh_runs=chosen.fresh_runs,
+                seed=chosen.seed,
+                out=folder,
+                progress=progress,
+                command=chosen.said,
+            )
+    except Stopped:
+        print(f"onebit: what is done is kept in {folder}; the same command goes on from there", file=sys.stderr)
+        raise
+    page = save_page(found.page(), folder)
+    show(found, chosen.json)
+    print(f"page: {page}", file=sys.stderr if chosen.json else sys.stdout)
+    return report_failures(found)
+
+
+def show(found: Sweep, as_json: bool) -> None:
+    """Print what was chosen."""
+    if as_json:
+        print(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
+        return
+    print(
+        f"{found.grid.rule.name} on {found.stream.name}: {len(found.grid.entries)} settings, {found.stream.rounds:,} rounds"
+    )
+    if found.best is None or found.chosen is None:
+        print("  no setting was run without a failure")
+        return
+    tuned = found.standings[found.chosen]
+    print(f"  best    {shown(found.best)}")
+    if tuned is not None:
+        print(f"  tuning  {percent(tuned.error)} %, {found.runs} runs: too low, since it is the lowest of many")
+    if found.fresh is not None:
+        print(
+            f"  fresh   {percent(found.fresh.error)} %, {found.fresh_runs} runs; greedy {percent(found.fresh.greedy_error)} %"
+        )

@@ -1,0 +1,228 @@
+"""Sets in the plane whose margin is known by construction: strongly, weakly and group weakly separable (Prompak 2017, Figure 5).
+
+Each is drawn by rejection: points uniform in the unit disc, less those that are nearer to a boundary than the margin. Beside each
+generator is a function that gives the vectors of the definition it meets, with which the margin can be checked on any row. The
+labels depend on the point alone, not on the seed or the margin, and a longer stream begins with the shorter one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.data.synthetic import Labelled
+from onebit.errors import OnebitError, nearest
+
+LAYOUTS = ("tangential", "radial")
+
+Points = NDArray[np.float64]
+# Rows to their labels, and to the largest margin with which each would be kept.
+Rooms = Callable[[Points], tuple[NDArray[np.int64], Points]]
+
+_BATCH = 16_384  # points drawn at once; part of what a seed means
+_CELLS = 1_000  # of the grid over the disc, on each side
+_LEAST_SHARE = 0.001  # of the disc, that a margin must leave to every class: else drawing would take for ever
+_CUT = 0.5  # how far from the centre strong2d's lines are
+
+
+class GroupVectors(NamedTuple):
+    """What certifies a group weakly separable set: a row for each group, and where its strips end along its `within`."""
+
+    between: Points
+    within: Points
+    thresholds: tuple[Points, ...]
+
+
+def group2d(
+    rounds: int, seed: int, margin: float = 0.02, layout: str = "tangential", groups: Sequence[int] = (3, 3, 3)
+) -> Labelled:
+    """Group weakly separable in the plane: three groups that are sectors of the unit disc, each cut into three strips.
+
+    With the vectors u and u' of `group2d_vectors` every set of rows meets the definition of Prompak (2017) with gamma = margin:
+    x's own group leads, <x, u_g> >= <x, u_p> + margin for every other p; and two rows of one group but of different classes
+    differ by at least 2 margin along u'_g, as both keep a distance of margin from the threshold between them. Classes are
+    numbered group by group. Strips lie side by side ("tangential": u'_g is u_g turned by 90 degrees) or one behind the other
+    ("radial": u'_g = u_g); the thesis gives no formula, so both are ours.
+    """
+    rooms = _group_rooms(_checked_layout(layout), _checked_groups(groups))
+    return _drawn(rounds, np.random.default_rng([20, seed]), margin, 2, sum(groups), rooms)
+
+
+def group2d_radial(rounds: int, seed: int) -> Labelled:
+    """`group2d` with the strips of a group one behind the other, seen from the centre."""
+    return group2d(rounds, seed, layout="radial")
+
+
+def group2d_unequal(rounds: int, seed: int) -> Labelled:
+    """`group2d` with groups of 3, 4 and 1 classes."""
+    return group2d(rounds, seed, groups=(3, 4, 1))
+
+
+def group2d_vectors(layout: str = "tangential", groups: Sequence[int] = (3, 3, 3)) -> GroupVectors:
+    """The vectors u (between groups) and u' (within a group), and the thresholds along u' that part a group's classes.
+
+    The squared lengths of u sum to one, and so do those of u'. Thresholds cut a sector without margins into equal areas; they are
+    rounded, so that they are the same on every machine.
+
+    >>> group2d_vectors().thresholds[0].tolist()
+    [-0.1068, 0.1068]
+    """
+    counts = _checked_groups(groups)
+    between = _directions(len(counts)) / math.sqrt(len(counts))
+    within = between @ np.array([[0.0, 1.0], [-1.0, 0.0]]) if _checked_layout(layout) == "tangential" else between
+    sector = _grid()[(_grid() @ between.T).argmax(axis=1) == 0]  # the others are this one, turned
+    along = sector @ within[0]
+    thresholds = tuple(np.quantile(along, np.arange(1, count) / count).round(4) for count in counts)
+    return GroupVectors(between, within, thresholds)
+
+
+def strong2d(rounds: int, seed: int, margin: float = 0.1) -> Labelled:
+    """Strongly separable: three caps of the disc, each cut off from all else by a line; the third column is constant.
+
+    x is (p, 1) / sqrt 2 for a point p of the unit disc: a line that misses the centre needs the constant. With the vectors w of
+    `strong2d_vectors` <x, w_y> >= margin / 2 for the class y, and <x, w_i> <= -margin / 2 for both others.
+    """
+    return _drawn(rounds, np.random.default_rng([21, seed]), margin, 3, 3, _strong_rooms)
+
+
+def strong2d_vectors() -> Points:
+    """A vector for each class, for rows of three columns; their squared lengths sum to one."""
+    return np.column_stack([_directions(3), np.full(3, -_CUT)]) / math.sqrt(3.0 * (1.0 + _CUT**2))
+
+
+def weak2d(rounds: int, seed: int, margin: float = 0.1) -> Labelled:
+    """Weakly, but not strongly separable: three sectors of the unit disc; each is in the way of a line around another.
+
+    With the vectors w of `weak2d_vectors` <x, w_y> >= <x, w_i> + margin for the class y and both others i.
+    """
+    return _drawn(rounds, np.random.default_rng([22, seed]), margin, 2, 3, _weak_rooms)
+
+
+def weak2d_vectors() -> Points:
+    """A vector for each class; their squared lengths sum to one."""
+    return _directions(3) / math.sqrt(3.0)
+
+
+# --- how much room a row has -----------------------------------------------------------------------------------------------
+
+
+def _best(x: Points, vectors: Points) -> tuple[NDArray[np.int64], Points, Points]:
+    """The vector that scores highest, its score, and the one after it (none: minus infinity)."""
+    scores = x @ vectors.T
+    best = scores.argmax(axis=1).astype(np.int64)
+    highest = scores[np.arange(len(x)), best]
+    scores[np.arange(len(x)), best] = -np.inf
+    return best, highest, scores.max(axis=1)
+
+
+def _strong_rooms(x: Points) -> tuple[NDArray[np.int64], Points]:
+    label, highest, second = _best(x, strong2d_vectors())
+    return label, 2.0 * np.minimum(highest, -second)
+
+
+def _weak_rooms(x: Points) -> tuple[NDArray[np.int64], Points]:
+    label, highest, second = _best(x, weak2d_vectors())
+    return label, highest - second
+
+
+@lru_cache
+def _group_rooms(layout: str, groups: tuple[int, ...]) -> Rooms:
+    vectors = group2d_vectors(layout, groups)
+    starts = np.cumsum((0, *groups))
+
+    def rooms(x: Points) -> tuple[NDArray[np.int64], Points]:
+        group, highest, second = _best(x, vectors.between)
+        room = highest - second
+        label = starts[group]
+        for place, (direction, thresholds) in enumerate(zip(vectors.within, vectors.thresholds, strict=True)):
+            inside = np.flatnonzero(group == place)
+            along = x[inside] @ direction
+            label[inside] += np.searchsorted(thresholds, along)
+            for threshold in thresholds:
+                room[inside] = np.minimum(room[inside], np.abs(along - threshold))
+        return label, room
+
+    return rooms
+
+
+# --- drawing -------------------------------------------------------------------------------------------------------------
+
+
+def _drawn(
+    rounds: int, generator: np.random.Generator, margin: float, columns: int, classes: int, rooms: Rooms
+) -> Labelled:
+    """Rows uniform among those that have room for the margin."""
+    largest = _largest_margin(columns, classes, rooms)
+    if not (isinstance(margin, int | float | np.number) and 0.0 <= margin <= largest):
+        raise OnebitError(
+            f"margin is {margin!r}, but must be from 0 to {largest:g}, to leave every class room in the disc"
+        )
+    found: list[NDArray[np.float32]] = []
+    labels: list[NDArray[np.int64]] = []
+    missing = rounds
+    while missing > 0:
+        # What is tested is what is given away: rounded to float32, then computed with in float64.
+        x = _rows(2.0 * generator.random((_BATCH, 2)) - 1.0, columns).astype(np.float32)
+        x = x[np.square(x, dtype=np.float64).sum(axis=1) <= 1.0]
+        y, room = rooms(x.astype(np.float64))
+        kept = room >= margin
+        found.append(x[kept])
+        labels.append(y[kept])
+        missing -= int(np.count_nonzero(kept))
+    return np.concatenate(found)[:rounds], np.concatenate(labels)[:rounds]
+
+
+@lru_cache
+def _largest_margin(columns: int, classes: int, rooms: Rooms) -> float:
+    """The largest margin that leaves every class its least share of the disc, to three digits."""
+    label, room = rooms(_rows(_grid(), columns))
+    least = int(_LEAST_SHARE * len(label))
+    largest = math.inf
+    for one in range(classes):
+        mine = room[label == one]
+        if len(mine) < least:
+            raise OnebitError(f"with {classes} classes there are some with less than {_LEAST_SHARE:g} of the disc")
+        largest = min(largest, float(np.partition(mine, -least)[-least]))
+    return math.floor(1000 * largest) / 1000 if math.isfinite(largest) else largest
+
+
+@lru_cache
+def _grid() -> Points:
+    """The middles of the cells of a grid over the unit disc."""
+    middles = (np.arange(_CELLS) + 0.5) * (2.0 / _CELLS) - 1.0
+    points = np.stack(np.meshgrid(middles, middles), axis=-1).reshape(-1, 2)
+    return np.asarray(points[np.square(points).sum(axis=1) <= 1.0])
+
+
+def _rows(points: Points, columns: int) -> Points:
+    """Points as they are, or (p, 1) / sqrt 2, which is no longer than one."""
+    if columns == 2:
+        return points
+    return np.column_stack([points, np.ones(len(points))]) / math.sqrt(2.0)
+
+
+def _directions(count: int) -> Points:
+    """Unit vectors at equal angles, the first along the first axis."""
+    angles = 2.0 * np.pi * np.arange(count) / count
+    return np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+def _checked_layout(layout: str) -> str:
+    if layout not in LAYOUTS:
+        raise OnebitError(f"there is no layout {layout!r}; {nearest(str(layout), LAYOUTS)}")
+    return layout
+
+
+def _checked_groups(groups: Sequence[int]) -> tuple[int, ...]:
+    counts = tuple(groups)
+    for place, count in enumerate(counts):
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise OnebitError(f"group {place} has {count!r} classes, but must have a whole number of at least 1")
+    if sum(counts) < 2:
+        raise OnebitError(f"groups is {counts}, but there must be at least two classes in all")
+    return tuple(int(count) for count in counts)

@@ -1,0 +1,78 @@
+"""From rows to what is shown: curves with their intervals, numbers with theirs, in percent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.experiments.gathering import Standing
+from onebit.experiments.rows import Row
+from onebit.experiments.statistics import Estimate, means_and_halves
+from onebit.experiments.trial import shown
+from onebit.report.parts import EVERY_LABEL, ONE_BIT, Band, Column, Curves, Number, Series, Table
+
+if TYPE_CHECKING:
+    from onebit.experiments.run import Result
+
+MEASURES = ("played", "greedy")
+
+
+def band(values: NDArray[np.float64]) -> Band:
+    """The mean over runs (rows) with its interval, in percent."""
+    mean, half = means_and_halves(100.0 * values)
+    if len(values) < 2:
+        return Band(mean.tolist())
+    return Band(mean.tolist(), np.maximum(mean - half, 0.0).tolist(), np.minimum(mean + half, 100.0).tolist())
+
+
+def curves_of(
+    title: str, standings: Sequence[Standing], logarithmic: bool = False, names: Iterable[str] | None = None
+) -> Curves:
+    """The error curves of some learners on one stream."""
+    series = [
+        Series(
+            name,
+            {measure: band(one.curve(measure)) for measure in MEASURES},
+            EVERY_LABEL if one.hears_labels else ONE_BIT,
+        )
+        for name, one in zip(names or [one.entry.title for one in standings], standings, strict=True)
+    ]
+    marks = standings[0].rows[0].marks.tolist() if standings else []
+    return Curves(title, marks, "rounds", "error so far, %", series, logarithmic)
+
+
+def curves_of_result(result: Result, logarithmic: bool) -> Curves:
+    """The curves of a single result: of the labels played, and of the greedy ones."""
+    series = [
+        Series("labels played", {"played": band(result.curve.played)}),
+        Series("labels thought best", {"played": band(result.curve.greedy)}),
+    ]
+    title = f"{result.rule} on {result.data}"
+    return Curves(title, result.curve.rounds.tolist(), "rounds", "error so far, %", series, logarithmic)
+
+
+def number(found: Estimate, signed: bool = False, bar: bool = False) -> Number:
+    """An estimate as a cell: in percent, its interval beside it, and by choice as a bar."""
+    text = f"{100 * found.mean:{'+' if signed else ''}.2f}"
+    if math.isnan(found.low):
+        return Number(100 * found.mean, text)
+    ends = (max(0.0, 100 * found.low), min(100.0, 100 * found.high)) if bar else None
+    return Number(100 * found.mean, text, f"± {100 * (found.high - found.mean):.2f}", ends)
+
+
+def failure_table(failed: Iterable[Row]) -> Table:
+    """The runs that failed, those of one setting together."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in failed:
+        found.setdefault((row.fields["learner"], shown(row.fields["options"])), []).append(row)
+    rows = [
+        [learner, said, ", ".join(str(row.fields["seed"]) for row in some), some[0].failed or ""]
+        for (learner, said), some in found.items()
+    ]
+    return Table(
+        "Failed", [Column("learner"), Column("set"), Column("seeds"), Column("why, in the first of them")], rows
+    )

@@ -1,0 +1,101 @@
+"""A grid of settings: for each parameter some values, given as a list or as a range."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from onebit.contract.parameters import refuse_unknown
+from onebit.errors import OnebitError
+from onebit.experiments.trial import Entry, entry_of
+from onebit.learner import Learner
+
+MOST_SETTINGS = 100_000
+DIGITS = 4  # of the values of a range: 0.005086, not 0.005086237...
+
+
+def axis_of(name: str, given: object) -> list[Any]:
+    """The values of one parameter: a list, `A,B,C`, or a range `FROM..TO:log:HOW_MANY` (or `:linear:`).
+
+    >>> axis_of("exploration", "0.001..0.1:log:3")
+    [0.001, 0.01, 0.1]
+    >>> axis_of("variant", "PA,PA-I")
+    ['PA', 'PA-I']
+    """
+    if isinstance(given, str):
+        values: list[Any] = _range(name, given) if ".." in given else [value_of(word) for word in given.split(",")]
+    elif isinstance(given, Iterable):
+        values = list(given)
+    else:
+        values = [given]
+    if not values or "" in values:
+        raise OnebitError(f"the grid of {name} is {given!r}, but must name at least one value, and no empty one")
+    if len({repr(value) for value in values}) < len(values):
+        raise OnebitError(f"the grid of {name} is {given!r}, but must name each value once")
+    return values
+
+
+def _range(name: str, text: str) -> list[float]:
+    ends, *rest = text.split(":")
+    shape = f"{name}=FROM..TO:log:HOW_MANY or {name}=FROM..TO:linear:HOW_MANY"
+    if len(rest) != 2 or rest[0] not in ("log", "linear"):
+        raise OnebitError(f"the grid of {name} is {text!r}, but a range is {shape}")
+    try:
+        first, last = (float(end) for end in ends.split(".."))
+        count = int(rest[1])
+    except ValueError:
+        raise OnebitError(f"the grid of {name} is {text!r}, but a range is {shape}") from None
+    if not (math.isfinite(first) and math.isfinite(last) and first < last) or (rest[0] == "log" and first <= 0):
+        raise OnebitError(
+            f"the grid of {name} is {text!r}, but a range rises" + (" from above 0" if rest[0] == "log" else "")
+        )
+    if not 2 <= count <= MOST_SETTINGS:
+        raise OnebitError(f"the grid of {name} asks for {count} values, but a range has from 2 to {MOST_SETTINGS}")
+    values = np.geomspace(first, last, count) if rest[0] == "log" else np.linspace(first, last, count)
+    return [float(f"{value:.{DIGITS}g}") for value in values]
+
+
+def value_of(text: str) -> Any:
+    """A value as people write it: a number or other JSON where it can be read so, `none`, or a word."""
+    if text.lower() == "none":
+        return None
+    for read in (json.loads, float):
+        try:
+            return read(text)
+        except (ValueError, RecursionError):
+            continue
+    return text
+
+
+class Grid:
+    """A rule's settings, all combinations of the values of some parameters; the others are as given."""
+
+    def __init__(self, learner: Any, axes: Mapping[str, object], options: Mapping[str, Any]) -> None:
+        if isinstance(learner, Learner):
+            raise OnebitError("a sweep starts every learner anew: name its class and its options instead")
+        if not axes:
+            raise OnebitError("the grid is empty: name at least one parameter and its values")
+        rule = entry_of(learner).rule
+        refuse_unknown(rule.title, axes, {**rule.parameters, **Learner.common})
+        for name in axes:
+            if name in options:
+                raise OnebitError(f"{name} is in the grid and is also set to {options[name]!r}")
+        self.rule = rule
+        self.axes: dict[str, list[Any]] = {name: axis_of(name, given) for name, given in axes.items()}
+        size = math.prod(len(values) for values in self.axes.values())
+        if size > MOST_SETTINGS:
+            raise OnebitError(f"the grid has {size:,} settings, but may have at most {MOST_SETTINGS:,}")
+        # A value out of range is found here, before anything has run.
+        self.entries: list[Entry] = [
+            entry_of(rule, {**options, **dict(zip(self.axes, point, strict=True))}) for point in self.points
+        ]
+
+    @property
+    def points(self) -> Sequence[tuple[Any, ...]]:
+        """All combinations, the last parameter changing fastest."""
+        return list(itertools.product(*self.axes.values()))

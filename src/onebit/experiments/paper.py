@@ -1,0 +1,189 @@
+"""A published experiment is data: one TOML file a paper in `onebit/papers/`, read and checked here.
+
+name, title, note                  the paper
+[[item]]                           a table or a figure
+  name, title, note                what --item takes, and what is shown
+  kind                             errors | grid | scatter | waiting
+  runs, rounds, measure            runs of each, rounds of each (default: as the data have), played (default) or greedy
+  tolerance                        points between a published and a measured error that count as reproduced
+  waits_for                        what must be there first, where that is not yet so
+  [[item.data]]                    name, source, and the settings of `onebit.stream` (prepare, order, rounds, noise, ...); why
+  [[item.learner]]                 name, rule, set = {...}; set_for, published and why by the name of the data
+  [[item.claim]]                   text, lower, higher (names of learners), data (names; default all), why by the name of the data
+  grid, chosen, why (kind grid)    the grid; by the name of the data the setting that was published, and why it differs
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+from onebit.errors import OnebitError, nearest
+
+KINDS = ("errors", "grid", "scatter", "waiting")
+
+
+@dataclass(frozen=True)
+class PaperData:
+    """A data set of an item: its name in the paper, where it comes from, how it comes."""
+
+    name: str
+    source: str
+    settings: Mapping[str, Any]
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class PaperLearner:
+    """A learner of an item: its name in the paper, and for each data set its options and its published error."""
+
+    name: str
+    rule: str
+    options: Mapping[str, Any]
+    options_for: Mapping[str, Mapping[str, Any]]
+    published: Mapping[str, float]
+    why: Mapping[str, str]
+    waits_for: str = ""
+
+    def options_on(self, data: str) -> dict[str, Any]:
+        """Its options on one data set."""
+        return {**self.options, **self.options_for.get(data, {})}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper: one learner errs less than another."""
+
+    text: str
+    lower: str
+    higher: str
+    data: Sequence[str]
+    why: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table or a figure."""
+
+    name: str
+    title: str
+    kind: str
+    note: str = ""
+    runs: int = 1
+    rounds: int | None = None
+    measure: str = "played"
+    tolerance: float = 1.0
+    waits_for: str = ""
+    data: Sequence[PaperData] = ()
+    learners: Sequence[PaperLearner] = ()
+    claims: Sequence[Claim] = ()
+    grid: Mapping[str, Any] = field(default_factory=dict)
+    chosen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    why: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper and its items."""
+
+    name: str
+    title: str
+    note: str
+    items: Sequence[Item]
+
+    def chosen(self, names: Sequence[str]) -> list[Item]:
+        """The items of these names, or all where there are none."""
+        known = {item.name: item for item in self.items}
+        for name in names:
+            if name not in known:
+                raise OnebitError(f"{self.name} has no item {name!r}; {nearest(name, known)}")
+        return [known[name] for name in names] if names else list(self.items)
+
+
+def paper_names() -> list[str]:
+    """The papers that can be reproduced."""
+    return sorted(
+        entry.name[:-5] for entry in resources.files("onebit.papers").iterdir() if entry.name.endswith(".toml")
+    )
+
+
+def paper_named(name: str) -> Paper:
+    """A paper by its name.
+
+    >>> paper_named("chen2009").items[0].title
+    'Table I: average error rate'
+    """
+    if name not in paper_names():
+        raise OnebitError(f"there is no paper {name!r}; {nearest(name, [*paper_names(), 'all'])}")
+    return read_paper(name, (resources.files("onebit.papers") / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def read_paper(name: str, text: str) -> Paper:
+    """A paper from its TOML; what does not fit is refused with its place."""
+    table = tomllib.loads(text)
+    _refuse_more(name, table, {"title", "note", "item"})
+    items = [_item(f"{name}, item {number}", one) for number, one in enumerate(table.get("item", ()), start=1)]
+    return Paper(name, table["title"], table.get("note", ""), items)
+
+
+def _item(where: str, table: dict[str, Any]) -> Item:
+    where = f"{where} ({table.get('name')})"
+    table = dict(table)
+    data = [_data(where, one) for one in table.pop("data", ())]
+    learners = [_learner(where, one) for one in table.pop("learner", ())]
+    names, titles = {one.name for one in data}, {one.name for one in learners}
+    claims = []
+    for one in table.pop("claim", ()):
+        _refuse_more(where, one, {"text", "lower", "higher", "data", "why"})
+        claims.append(
+            Claim(
+                one["text"],
+                one["lower"],
+                one["higher"],
+                one.get("data", [each.name for each in data]),
+                one.get("why", {}),
+            )
+        )
+        _refuse_more(f"{where}, claim", dict.fromkeys([one["lower"], one["higher"]]), titles)
+        _refuse_more(f"{where}, claim", dict.fromkeys(claims[-1].data), names)
+    for learner in learners:
+        for by_data in (learner.options_for, learner.published, learner.why):
+            _refuse_more(f"{where}, {learner.name}", by_data, names)
+    _refuse_more(where, table, set(Item.__dataclass_fields__) - {"data", "learners", "claims"})
+    item = Item(data=data, learners=learners, claims=claims, **table)
+    if item.kind not in KINDS:
+        raise OnebitError(f"{where} is of the kind {item.kind!r}; {nearest(item.kind, KINDS)}")
+    for by_data in (item.chosen, item.why):
+        _refuse_more(where, by_data, names)
+    return item
+
+
+def _data(where: str, table: dict[str, Any]) -> PaperData:
+    settings = dict(table)
+    name, source, why = settings.pop("name"), settings.pop("source"), settings.pop("why", "")
+    _refuse_more(
+        f"{where}, {name}", settings, {"prepare", "order", "rounds", "noise", "drift", "delay", "missing", "same_rows"}
+    )
+    return PaperData(name, source, settings, why)
+
+
+def _learner(where: str, table: dict[str, Any]) -> PaperLearner:
+    _refuse_more(where, table, {"name", "rule", "set", "set_for", "published", "why", "waits_for"})
+    return PaperLearner(
+        table["name"],
+        table["rule"],
+        table.get("set", {}),
+        table.get("set_for", {}),
+        table.get("published", {}),
+        table.get("why", {}),
+        table.get("waits_for", ""),
+    )
+
+
+def _refuse_more(where: str, table: Mapping[str, Any], known: set[str]) -> None:
+    for name in table:
+        if name not in known:
+            raise OnebitError(f"{where} has {name!r}; {nearest(name, sorted(known))}")

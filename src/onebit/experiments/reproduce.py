@@ -1,0 +1,434 @@
+"""`onebit.reproduce`: a paper's tables and figures, with its data, parameters and number of runs; published beside measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onebit.data.sources import Source, source_of
+from onebit.data.streams import Stream, stream
+from onebit.errors import OnebitError
+from onebit.experiments.drawing import curves_of
+from onebit.experiments.gathering import Gathered, Interrupted, Standing, facts, gather
+from onebit.experiments.grid import Grid, axis_of
+from onebit.experiments.paper import Claim, Item, Paper, PaperData, PaperLearner, paper_named
+from onebit.experiments.rows import Row, Rows
+from onebit.experiments.run import Stopped
+from onebit.experiments.statistics import Estimate, estimate
+from onebit.experiments.sweep import Sweep
+from onebit.experiments.trial import Entry, Progress, Trial, entry_of, shown
+from onebit.report.parts import Badge, Column, Number, Page, Part, Scatter, Section, Table, Text
+
+QUICK_RUNS = 2
+POINTS = 3000  # of a scatter
+
+REPRODUCED, DIFFERS, UNDECIDED, MISSING, WAITING, SHOWN = (
+    "reproduced",
+    "differs",
+    "undecided",
+    "missing data",
+    "waiting",
+    "no number published",
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One number or sentence of a paper: what was published, what was measured here, and whether they agree."""
+
+    item: str
+    data: str
+    what: str
+    published: str
+    measured: Estimate | None
+    said: str
+    verdict: str
+    why: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        measured = None if self.measured is None else self.measured._asdict()
+        return {
+            "item": self.item,
+            "data": self.data,
+            "what": self.what,
+            "published": self.published,
+            "measured": measured,
+            "said": self.said,
+            "verdict": self.verdict,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True)
+class ItemResult:
+    """An item, its verdicts, and what is drawn of it."""
+
+    item: Item
+    runs: int
+    verdicts: list[Verdict]
+    parts: list[Part] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came of a paper."""
+
+    paper: Paper
+    results: list[ItemResult]
+    failures: list[Row]
+    command: str
+    folder: Path | None = field(repr=False)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """All verdicts, item after item."""
+        return [verdict for result in self.results for verdict in result.verdicts]
+
+    def counts(self) -> dict[str, int]:
+        """How many verdicts there are of each kind."""
+        found = [verdict.verdict for verdict in self.verdicts]
+        return {name: found.count(name) for name in dict.fromkeys(found)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, as `onebit reproduce --json` prints it."""
+        failures = [{name: row.fields[name] for name in ("learner", "options", "seed", "why")} for row in self.failures]
+        return {
+            "paper": self.paper.name,
+            "counts": self.counts(),
+            "verdicts": [verdict.to_dict() for verdict in self.verdicts],
+            "failures": failures,
+        }
+
+    def page(self) -> Page:
+        """The page: a section for each item, verdicts first, then the figures."""
+        sections = []
+        for result in self.results:
+            parts: list[Part] = [Text([result.item.note])] if result.item.note else []
+            if result.verdicts:
+                parts.append(verdict_table(result))
+            sections.append(Section(result.item.title, [*parts, *result.parts]))
+        intro = [self.paper.title, *([self.paper.note] if self.paper.note else []), _sum(self.counts())]
+        return Page(f"{self.paper.name} reproduced", self.command, [Text(intro), *sections], facts(self.folder))
+
+    def markdown(self) -> list[str]:
+        """The verdicts as lines of Markdown."""
+        lines = [f"## {self.paper.name}", "", self.paper.title, ""]
+        if self.paper.note:
+            lines += [self.paper.note, ""]
+        lines += [f"`{self.command}`: {_sum(self.counts())}", ""]
+        for result in self.results:
+            lines += [f"### {result.item.title}", ""]
+            if result.item.note:
+                lines += [result.item.note, ""]
+            if result.verdicts:
+                lines += ["| data | what | published | measured | verdict |", "|---|---|---:|---:|---|"]
+            notes: dict[str, int] = {}
+            for one in result.verdicts:
+                mark = f" [{notes.setdefault(one.why, len(notes) + 1)}]" if one.why else ""
+                lines.append(f"| {one.data} | {one.what} | {one.published} | {one.said} | {one.verdict}{mark} |")
+            lines += ["", *(f"{number}. {why}" for why, number in notes.items())]
+            lines += [""] if notes else []
+        return lines
+
+
+def _sum(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing to compare"
+
+
+TONES: dict[str, Any] = {REPRODUCED: "good", DIFFERS: "bad"}
+
+
+def verdict_table(result: ItemResult) -> Table:
+    """The verdicts of an item."""
+    columns = [Column("data"), Column("what"), Column("published", True), Column("measured", True)]
+    columns += [Column("verdict"), Column("explanation")]
+    rows: list[Sequence[Any]] = []
+    for one in result.verdicts:
+        value = None if one.measured is None else 100 * one.measured.mean
+        badge = Badge(one.verdict, TONES.get(one.verdict, "plain"))
+        rows.append([one.data, one.what, one.published, Number(value, one.said), badge, one.why])
+    return Table(f"Published and measured, {result.runs} runs", columns, rows)
+
+
+def percent(found: Estimate) -> str:
+    """An estimate in percent."""
+    half = 100 * (found.high - found.mean)
+    return f"{100 * found.mean:.2f}" + ("" if math.isnan(half) else f" ± {half:.2f}")
+
+
+# --- an item at work ----------------------------------------------------------------------------------------------------
+
+
+class _Streams:
+    """The streams of a paper; data that are not to be had are asked for once."""
+
+    def __init__(self, progress: Any) -> None:
+        self._progress = progress
+        self._sources: dict[tuple[str, str], Source | OnebitError] = {}
+
+    def of(self, item: Item, data: PaperData) -> Stream | OnebitError:
+        settings = dict(data.settings)
+        prepare = settings.pop("prepare", ())
+        key = data.source, str(prepare)
+        if key not in self._sources:
+            try:
+                self._sources[key] = source_of(data.source, prepare=prepare, progress=self._progress)
+            except OnebitError as error:
+                self._sources[key] = error
+        source = self._sources[key]
+        if isinstance(source, OnebitError):
+            return source
+        if settings.pop("same_rows", False):
+            source = source_of(data.source, prepare=prepare, same_rows=True)
+        plan = stream("synsep10", rounds=settings.pop("rounds", item.rounds or source.rounds), **settings)
+        return replace(plan, source=source, order=settings.get("order", "file"))
+
+
+class _ErrorsWork:
+    """An item that compares learners: curves, published errors, claims."""
+
+    def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
+        self.item, self.runs = item, min(item.runs, QUICK_RUNS) if quick else item.runs
+        self.streams = {data.name: streams.of(item, data) for data in item.data}
+        self.entries: dict[tuple[str, str], Entry | str] = {}
+        for learner in item.learners:
+            for data in item.data:
+                self.entries[learner.name, data.name] = _entry(learner, data.name)
+
+    def trials(self) -> list[Trial]:
+        found = []
+        for name, streamed in self.streams.items():
+            if isinstance(streamed, Stream):
+                entries = [self.entries[learner.name, name] for learner in self.item.learners]
+                found += [
+                    Trial(entry, streamed, seed)
+                    for seed in range(self.runs)
+                    for entry in entries
+                    if isinstance(entry, Entry)
+                ]
+        return found
+
+    def standing(self, gathered: Gathered, learner: str, data: str) -> Standing | str:
+        """How a learner did, or in one of the words of a verdict why not."""
+        streamed, entry = self.streams[data], self.entries[learner, data]
+        if isinstance(entry, str):
+            return WAITING
+        if isinstance(streamed, OnebitError):
+            return MISSING
+        rows = [row for row in gathered.of(Trial(entry, streamed, seed) for seed in range(self.runs)) if not row.failed]
+        return Standing(entry, rows) if rows else "failed"
+
+    def result(self, gathered: Gathered) -> ItemResult:
+        verdicts = []
+        parts: list[Part] = []
+        for data in self.item.data:
+            standings, names = [], []
+            for learner in self.item.learners:
+                found = self.standing(gathered, learner.name, data.name)
+                verdicts.append(self._verdict(learner, data, found))
+                if isinstance(found, Standing):
+                    standings.append(found)
+                    names.append(learner.name)
+            if standings:
+                parts.append(curves_of(f"{self.item.title}: {data.name}", standings, names=names))
+        verdicts += [self._claimed(claim, name, gathered) for claim in self.item.claims for name in claim.data]
+        return ItemResult(self.item, self.runs, verdicts, parts)
+
+    def _measure(self, found: Standing) -> Estimate:
+        return found.error if self.item.measure == "played" else found.greedy_error
+
+    def _verdict(self, learner: PaperLearner, data: PaperData, found: Standing | str) -> Verdict:
+        published = learner.published.get(data.name)
+        number = "" if published is None else f"{published:g}"
+        why = learner.why.get(data.name, "") or data.why
+        if isinstance(found, str):
+            told = f"waiting for {learner.waits_for}" if found == WAITING else why
+            if found == MISSING:
+                told = str(self.streams[data.name])
+            return Verdict(self.item.name, data.name, learner.name, number, None, "", found, told)
+        measured = self._measure(found)
+        if published is None:
+            verdict = SHOWN
+        elif abs(measured.mean - published / 100) <= self.item.tolerance / 100:
+            verdict = REPRODUCED
+        else:  # an interval that holds both says nothing
+            verdict = UNDECIDED if measured.low <= published / 100 <= measured.high else DIFFERS
+        told = "" if verdict == REPRODUCED else why
+        return Verdict(self.item.name, data.name, learner.name, number, measured, percent(measured), verdict, told)
+
+    def _claimed(self, claim: Claim, data: str, gathered: Gathered) -> Verdict:
+        lower, higher = (self.standing(gathered, name, data) for name in (claim.lower, claim.higher))
+        for found in (lower, higher):
+            if isinstance(found, str):
+                return Verdict(self.item.name, data, claim.text, "claimed", None, "", found)
+        assert isinstance(lower, Standing)
+        assert isinstance(higher, Standing)
+        field_ = "error" if self.item.measure == "played" else "greedy_error"
+        mine = {row.fields["seed"]: row.fields[field_] for row in lower.rows}
+        pairs = [row.fields[field_] - mine[row.fields["seed"]] for row in higher.rows if row.fields["seed"] in mine]
+        gain = estimate(np.array(pairs))
+        if math.isnan(gain.low):
+            verdict = REPRODUCED if gain.mean > 0 else DIFFERS
+        else:
+            verdict = REPRODUCED if gain.low > 0 else DIFFERS if gain.high < 0 else UNDECIDED
+        said = f"{percent(self._measure(lower))} against {percent(self._measure(higher))}"
+        told = claim.why.get(data, "") if verdict != REPRODUCED else ""
+        return Verdict(self.item.name, data, claim.text, "claimed", gain, said, verdict, told)
+
+
+class _GridWork:
+    """An item that searches settings, to see whether the published one is among the good ones."""
+
+    def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
+        self.item, self.runs = item, 1 if quick else item.runs
+        self.streams = {data.name: streams.of(item, data) for data in item.data}
+        (learner,) = item.learners
+        self.grids: dict[str, Grid] = {}
+        for data in item.data:
+            axes = {name: axis_of(name, values) for name, values in item.grid.items()}
+            for name, value in item.chosen.get(data.name, {}).items():
+                axes[name] = sorted({*axes[name], value})
+            self.grids[data.name] = Grid(learner.rule, axes, learner.options_on(data.name))
+
+    def trials(self) -> list[Trial]:
+        return [
+            Trial(entry, streamed, seed)
+            for name, streamed in self.streams.items()
+            if isinstance(streamed, Stream)
+            for seed in range(self.runs)
+            for entry in self.grids[name].entries
+        ]
+
+    def result(self, gathered: Gathered) -> ItemResult:
+        verdicts, parts = [], []
+        for data in self.item.data:
+            streamed, grid = self.streams[data.name], self.grids[data.name]
+            what, chosen = self.item.learners[0].name, self.item.chosen.get(data.name)
+            published = shown(chosen) if chosen else ""
+            if isinstance(streamed, OnebitError):
+                verdicts.append(Verdict(self.item.name, data.name, what, published, None, "", MISSING, str(streamed)))
+                continue
+            standings: list[Standing | None] = []
+            for entry in grid.entries:
+                rows = gathered.of(Trial(entry, streamed, seed) for seed in range(self.runs))
+                whole = len(rows) == self.runs and not any(row.failed for row in rows)
+                standings.append(Standing(entry, rows) if whole else None)
+            means = [math.inf if one is None else one.error.mean for one in standings]
+            if min(means) == math.inf:
+                verdicts.append(Verdict(self.item.name, data.name, what, published, None, "", "failed"))
+                continue
+            best = means.index(min(means))
+            found = Sweep(grid, streamed, standings, best, None, [], self.runs, 0, 0, "", None)
+            verdicts.append(self._verdict(data, grid, standings, best))
+            parts += [replace(picture, title=f"{data.name}: {picture.title}") for picture in found.pictures()]
+        return ItemResult(self.item, self.runs, verdicts, list(parts))
+
+    def _verdict(self, data: PaperData, grid: Grid, standings: Sequence[Standing | None], best: int) -> Verdict:
+        what, chosen = self.item.learners[0].name, self.item.chosen.get(data.name)
+        lowest = standings[best]
+        assert lowest is not None
+        said = f"{percent(lowest.error)} at {shown(dict(zip(grid.axes, grid.points[best], strict=True)))}"
+        if not chosen:
+            return Verdict(self.item.name, data.name, what, "", lowest.error, said, SHOWN)
+        published = standings[grid.points.index(tuple(chosen[name] for name in grid.axes))]
+        if published is None:
+            return Verdict(self.item.name, data.name, what, shown(chosen), None, said, "failed")
+        near = published.error.mean - lowest.error.mean <= self.item.tolerance / 100
+        said = f"{percent(published.error)} there; {said}"
+        why = "" if near else self.item.why.get(data.name, "")
+        verdict = REPRODUCED if near else DIFFERS
+        return Verdict(self.item.name, data.name, what, shown(chosen), published.error, said, verdict, why)
+
+
+class _ScatterWork:
+    """An item that draws data in the plane."""
+
+    def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
+        self.item = item
+        self.streams = {data.name: streams.of(item, data) for data in item.data}
+
+    def trials(self) -> list[Trial]:
+        return []
+
+    def result(self, gathered: Gathered) -> ItemResult:
+        parts: list[Part] = []
+        for name, streamed in self.streams.items():
+            if isinstance(streamed, Stream):
+                data = replace(streamed, rounds=POINTS).data(0)
+                x, y = np.asarray(data.X, dtype=np.float64)[:POINTS, :2].T.round(4).tolist()
+                classes = [str(one) for one in data.classes]
+                parts.append(Scatter(f"{self.item.title}: {name}", x, y, data.y[:POINTS].tolist(), classes))
+        return ItemResult(self.item, 0, [], parts)
+
+
+class _WaitingWork:
+    """An item for which something is not there yet."""
+
+    def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
+        self.item = item
+
+    def trials(self) -> list[Trial]:
+        return []
+
+    def result(self, gathered: Gathered) -> ItemResult:
+        told = f"waiting for {self.item.waits_for}"
+        return ItemResult(self.item, 0, [Verdict(self.item.name, "", self.item.title, "", None, "", WAITING, told)], [])
+
+
+_WORK: dict[str, Any] = {"errors": _ErrorsWork, "grid": _GridWork, "scatter": _ScatterWork, "waiting": _WaitingWork}
+
+
+def _entry(learner: PaperLearner, data: str) -> Entry | str:
+    """The entry of a learner on a data set, or what it waits for."""
+    try:
+        return entry_of(learner.rule, learner.options_on(data))
+    except OnebitError:
+        if learner.waits_for:
+            return learner.waits_for
+        raise
+
+
+def reproduce(
+    paper: str,
+    items: Sequence[str] = (),
+    *,
+    quick: bool = False,
+    out: str | Path | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    began: Any = None,
+    heard: Any = None,
+    command: str = "",
+) -> Reproduction:
+    """Run a paper's experiments, or some of its items, and compare with what was published.
+
+    `quick` takes two runs of each. `out` is as for `onebit.compare`; `began` is told the number of rounds ahead, `heard` of downloads.
+
+    >>> import onebit
+    >>> onebit.reproduce("prompak2017", ["figure8"]).verdicts[0].verdict
+    'waiting'
+    """
+    found = paper_named(paper)
+    streams = _Streams(heard)
+    works = [_WORK[item.kind](item, streams, quick) for item in found.chosen(items)]
+    trials = [trial for work in works for trial in work.trials()]
+    if began is not None:
+        began(sum(trial.stream.rounds for trial in trials))
+    rows = Rows(out)
+
+    def result(gathered: Gathered) -> Reproduction:
+        failures = [row for row in gathered.of(trials) if row.failed]
+        return Reproduction(found, [work.result(gathered) for work in works], failures, command, rows.folder)
+
+    try:
+        return result(gather(trials, rows, threads, progress))
+    except Interrupted as stopped:
+        raise Stopped(result(stopped.gathered)) from None
+    finally:
+        rows.close()

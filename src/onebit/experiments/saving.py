@@ -1,0 +1,36 @@
+"""A result folder as people look at it: the page, and each figure as PNG and SVG."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+from pathlib import Path
+
+from onebit.errors import OnebitError
+from onebit.report.html import page_html
+from onebit.report.parts import Page
+
+PAGE, FIGURES = "page.html", "figures"
+
+
+def save_page(page: Page, folder: str | Path) -> Path:
+    """Write the page, and its figures where matplotlib is installed; the path of the page.
+
+    The page replaces an older one whole or not at all.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(page_html(page))
+        os.chmod(name, 0o644)
+        os.replace(name, folder / PAGE)
+        if importlib.util.find_spec("matplotlib") is not None:
+            from onebit.report.figures import save_figures
+
+            save_figures(page, folder / FIGURES)
+    except OSError as error:
+        raise OnebitError(f"the page cannot be written to {folder}: {error.strerror or error}") from None
+    return folder / PAGE

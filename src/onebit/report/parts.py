@@ -1,0 +1,201 @@
+"""The parts of a page, as plain values: whoever computes the numbers makes these, and the page and the figures show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from onebit.errors import OnebitError
+
+ONE_BIT, EVERY_LABEL = "hear one bit", "told every label"  # groups of learners; the latter are references, drawn dashed
+
+
+@dataclass(frozen=True)
+class Band:
+    """A mean at every x, in percent, and the ends of its interval; no ends where there is only one run."""
+
+    mean: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """One learner's curve, in each measure ("played", "greedy"). The group says what it hears."""
+
+    name: str
+    measures: Mapping[str, Band]
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves that share their x. `logarithmic` is the axis at first; a reader of the page can change it."""
+
+    title: str
+    x: Sequence[float]
+    x_name: str
+    y_name: str
+    series: Sequence[Series]
+    logarithmic: bool = False
+
+    def __post_init__(self) -> None:
+        for one in self.series:
+            for measure, band in one.measures.items():
+                for values in (band.mean, band.low, band.high):
+                    if values is not None and len(values) != len(self.x):
+                        raise OnebitError(
+                            f"the curve {one.name!r} has {len(values)} values of {measure!r}, "
+                            f"but must have one for each of the {len(self.x)} {self.x_name}"
+                        )
+
+    @property
+    def measures(self) -> list[str]:
+        """The measures that any of its curves has, in the order in which they come.
+
+        >>> Curves("", [1], "rounds", "error", [Series("a", {"played": Band([5.0]), "greedy": Band([4.0])})]).measures
+        ['played', 'greedy']
+        """
+        return list(dict.fromkeys(measure for one in self.series for measure in one.measures))
+
+
+@dataclass(frozen=True)
+class Number:
+    """A cell that sorts by its value and shows a text; the interval stands beside it, muted, and its ends are drawn."""
+
+    value: float | None
+    text: str
+    interval: str = ""
+    ends: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Badge:
+    """A cell with a verdict."""
+
+    text: str
+    tone: Literal["good", "bad", "plain"] = "plain"
+
+
+Cell = str | Number | Badge  # a string is plain text, with `code` in backticks
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cells of one row. Rows of one group stand together, below its name, and are sorted among themselves."""
+
+    cells: Sequence[Cell]
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """The head of a column; the help is shown when the pointer rests on it."""
+
+    title: str
+    numeric: bool = False
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that a reader can sort by any column. A row is its cells, or a `Row` where it has a group."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Row | Sequence[Cell]]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for number, cells in enumerate((cells for rows in self.groups.values() for cells in rows), start=1):
+            if len(cells) != len(self.columns):
+                raise OnebitError(
+                    f"row {number} of the table {self.title!r} has {len(cells)} cells, "
+                    f"but must have one for each of the {len(self.columns)} columns"
+                )
+
+    @property
+    def groups(self) -> dict[str, list[Sequence[Cell]]]:
+        """The rows of each group, groups in the order in which they come.
+
+        >>> Table("", [Column("learner")], [["bpa"], Row(["perceptron"], "told every label")]).groups
+        {'': [['bpa']], 'told every label': [['perceptron']]}
+        """
+        found: dict[str, list[Sequence[Cell]]] = {}
+        for row in self.rows:
+            cells, group = (row.cells, row.group) if isinstance(row, Row) else (row, "")
+            found.setdefault(group, []).append(cells)
+        return found
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A value for each pair of settings: one row for each y, None where nothing was measured; the lowest is the best."""
+
+    title: str
+    x_name: str
+    x_values: Sequence[float | str]
+    y_name: str
+    y_values: Sequence[float | str]
+    values: Sequence[Sequence[float | None]]
+    text: Sequence[Sequence[str]]
+    best: tuple[int, int] | None = None  # row, column
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        wanted = (len(self.y_values), len(self.x_values))
+        for grid in (self.values, self.text):
+            if len(grid) != wanted[0] or any(len(row) != wanted[1] for row in grid):
+                raise OnebitError(
+                    f"the heat map {self.title!r} must have {wanted[0]} rows (one for each {self.y_name}) "
+                    f"of {wanted[1]} values (one for each {self.x_name})"
+                )
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Points in the plane; a label is the place of the point's class in `classes`."""
+
+    title: str
+    x: Sequence[float]
+    y: Sequence[float]
+    labels: Sequence[int]
+    classes: Sequence[str]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if not len(self.x) == len(self.y) == len(self.labels):
+            raise OnebitError(
+                f"the scatter {self.title!r} has {len(self.x)} x, {len(self.y)} y and {len(self.labels)} labels, "
+                "but must have as many of each"
+            )
+
+
+@dataclass(frozen=True)
+class Text:
+    """Paragraphs of plain text, with `code` in backticks."""
+
+    paragraphs: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Parts below one heading, such as those of one data set."""
+
+    title: str
+    parts: Sequence[Part]
+
+
+Figure = Curves | HeatMap | Scatter
+Part = Curves | Table | HeatMap | Scatter | Text | Section
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: the exact command on top, the parts, and at the foot the facts (versions, machine, where the rows are)."""
+
+    title: str
+    command: str
+    parts: Sequence[Part]
+    facts: Mapping[str, str] = field(default_factory=dict)

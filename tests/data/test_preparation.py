@@ -1,0 +1,349 @@
+"""Each step does what its line says, in blocks of any size, on dense and sparse rows, in memory and on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from numpy.typing import NDArray
+
+from onebit.checks import refused
+from onebit.data import preparation
+from onebit.data.preparation import STEPS, prepared, steps_of
+from onebit.data.tables import Csr
+from onebit.features import Features
+
+Matrix = NDArray[Any]
+
+
+def counts(rows: int = 60, width: int = 12, seed: int = 0) -> Matrix:
+    """Counts as of words: most are 0, one row and one column are empty, one column is everywhere."""
+    table = np.random.default_rng(seed).poisson(0.5, size=(rows, width)).astype(np.int64)
+    table[4] = 0
+    table[:, 3] = 0
+    table[:, 7] = 2
+    return table
+
+
+def csr(table: Matrix) -> Csr:
+    matrix = scipy.sparse.csr_matrix(table)
+    return Csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape)
+
+
+def dense(rows: Any) -> Matrix:
+    """Rows of any form as a matrix."""
+    if hasattr(rows, "indptr"):
+        return np.asarray(scipy.sparse.csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape).toarray())
+    return np.asarray(rows)
+
+
+def tf_idf(table: Matrix) -> Matrix:
+    result = np.zeros(table.shape)
+    for row, column in zip(*np.nonzero(table), strict=True):
+        containing = np.count_nonzero(table[:, column])
+        result[row, column] = (1 + np.log(table[row, column])) * np.log(len(table) / containing)
+    return result
+
+
+def unit(table: Matrix) -> Matrix:
+    lengths = np.linalg.norm(table, axis=1, keepdims=True)
+    return np.asarray(table / np.where(lengths == 0, 1, lengths))
+
+
+def standard(table: Matrix) -> Matrix:
+    spread = table.std(axis=0)
+    return np.asarray(np.where(np.ptp(table, axis=0) > 0, (table - table.mean(axis=0)) / np.maximum(spread, 1e-300), 0))
+
+
+FORMULAS: dict[str, Callable[[Matrix], Matrix]] = {
+    "scale": lambda table: table / np.abs(table).max(),
+    "standard": standard,
+    "unit-norm": unit,
+    "binary": lambda table: (table != 0).astype(float),
+    "tf-idf": tf_idf,
+    "rare:0.4": lambda table: table[:, np.count_nonzero(table, axis=0) <= 0.4 * len(table)],
+    "bias": lambda table: np.hstack([table, np.ones((len(table), 1))]),
+}
+CHAINS = [("tf-idf", "unit-norm"), ("rare:0.4", "binary", "unit-norm", "bias"), ("scale", "bias", "unit-norm")]
+SPARSE: list[tuple[str, ...]] = [*((step,) for step in FORMULAS if step != "standard"), *CHAINS]
+
+
+def test_every_step_has_a_formula_here() -> None:
+    assert [name.partition(":")[0] for name in STEPS] == [step.partition(":")[0] for step in FORMULAS]
+
+
+@pytest.mark.parametrize("steps", [("standard",), *SPARSE], ids=",".join)
+def test_steps_follow_their_formulas_in_order(steps: tuple[str, ...]) -> None:
+    table = counts()
+    expected = table.astype(np.float64)
+    for step in steps:
+        expected = FORMULAS[step](expected)
+    result = prepared(table, steps)
+    assert result.dtype == np.float32
+    assert result.flags.c_contiguous
+    assert result.shape == expected.shape
+    assert np.abs(result - expected).max() < 1e-6
+    assert np.abs(expected).max() > 0.5
+
+
+@pytest.mark.parametrize("steps", SPARSE, ids=",".join)
+def test_sparse_rows_are_prepared_like_dense_ones(steps: tuple[str, ...]) -> None:
+    table = counts()
+    expected = prepared(table, steps)
+    for kind in (csr, scipy.sparse.csr_matrix, scipy.sparse.csr_array, scipy.sparse.csc_matrix):
+        given = kind(table)
+        result = prepared(given, steps)
+        assert type(result) is (scipy.sparse.csr_matrix if kind is scipy.sparse.csc_matrix else type(given))
+        assert result.data.dtype == np.float32
+        assert tuple(result.shape) == expected.shape
+        assert np.abs(dense(result) - expected).max() < 1e-6
+        Features(result.shape[1], "sparse", "float32", False, None).table(result)  # what a run reads
+
+
+@pytest.mark.parametrize("steps", SPARSE, ids=",".join)
+def test_stored_zeros_count_for_nothing(steps: tuple[str, ...]) -> None:
+    table = counts()
+    everywhere = Csr(
+        table.ravel(), np.tile(np.arange(12), 60), np.arange(0, 60 * 12 + 1, 12), table.shape
+    )  # all 720 values stored
+    assert np.abs(dense(prepared(everywhere, steps)) - prepared(table, steps)).max() < 1e-6
+
+
+@pytest.mark.parametrize(("rows", "values"), [(1, 4_000_000), (7, 4_000_000), (60, 1), (60, 30), (59, 4_000_000)])
+def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch, rows: int, values: int) -> None:
+    table = counts()
+    whole = {steps: prepared(table, steps) for steps in [("standard",), *SPARSE]}
+    monkeypatch.setattr(preparation, "BLOCK_ROWS", rows)
+    monkeypatch.setattr(preparation, "BLOCK_VALUES", values)
+    for steps, expected in whole.items():
+        assert np.abs(prepared(table, steps) - expected).max() < 1e-6
+        if steps != ("standard",):
+            assert np.abs(dense(prepared(csr(table), steps)) - expected).max() < 1e-6
+
+
+@pytest.mark.parametrize("steps", SPARSE, ids=",".join)
+def test_files_hold_what_memory_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: tuple[str, ...]) -> None:
+    monkeypatch.setattr(preparation, "BLOCK_ROWS", 13)
+    table = counts()
+    result = prepared(table, steps, tmp_path / "dense" / "deep")
+    assert isinstance(result, np.memmap)
+    assert np.array_equal(result, prepared(table, steps))
+    assert np.array_equal(np.load(tmp_path / "dense" / "deep" / "X.npy"), result)
+    mapped, expected = prepared(csr(table), steps, tmp_path / "sparse"), prepared(csr(table), steps)
+    for name in ("data", "indices", "indptr"):
+        assert isinstance(getattr(mapped, name), np.memmap)
+        assert np.array_equal(getattr(mapped, name), getattr(expected, name))
+        assert getattr(mapped, name).dtype == getattr(expected, name).dtype
+    assert sorted(path.name for path in (tmp_path / "sparse").iterdir()) == ["data.npy", "indices.npy", "indptr.npy"]
+    assert (dense(prepared(scipy.sparse.csr_matrix(table), steps, tmp_path / "scipy")) == dense(expected)).all()
+
+
+def test_rows_without_a_stored_value_have_files_too(tmp_path: Path) -> None:
+    empty = csr(np.zeros((3, 4)))
+    assert dense(prepared(empty, "scale,unit-norm,tf-idf", tmp_path)).tolist() == [[0.0] * 4] * 3
+    assert dense(prepared(empty, "bias", tmp_path)).tolist() == [[0.0] * 4 + [1.0]] * 3
+
+
+def test_a_table_may_be_replaced_by_its_own_preparation(tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", counts())
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    result = prepared(mapped, "unit-norm", tmp_path)
+    assert np.array_equal(mapped, counts())
+    assert np.array_equal(result, prepared(counts(), "unit-norm"))
+
+
+def test_a_refusal_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparation, "BLOCK_ROWS", 10)
+    table = counts().astype(float)
+    table[55, 2] = np.nan
+    assert "row 55, column 2" in refused(lambda: prepared(table, "unit-norm", tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.bool_, np.int32, np.float16, np.float32, np.float64])
+def test_any_kind_of_number_is_taken(dtype: Any) -> None:
+    table = counts().astype(dtype)
+    expected = prepared(table.astype(np.float64), "scale,unit-norm")
+    assert np.array_equal(prepared(table, "scale,unit-norm"), expected)
+    assert np.array_equal(prepared(np.asfortranarray(table), "scale,unit-norm"), expected)
+    assert np.array_equal(prepared(table.tolist(), "scale,unit-norm"), expected)
+
+
+def test_the_input_is_unchanged() -> None:
+    table = counts().astype(np.float32)
+    matrix, ours = scipy.sparse.csr_matrix(table), csr(table)
+    for steps in [("standard",), *SPARSE]:
+        prepared(table, steps)
+        if steps != ("standard",):
+            prepared(matrix, steps)
+            prepared(ours, steps)
+        assert np.array_equal(table, counts())
+        assert np.array_equal(matrix.toarray(), counts())
+        assert np.array_equal(dense(ours), counts())
+
+
+@pytest.mark.parametrize("X", [counts(), ["a text"], [{"a": 1.0}], csr(counts())], ids=["array", "text", "dict", "csr"])
+def test_without_steps_rows_of_any_form_are_given_back(X: Any) -> None:
+    for nothing in (None, "", (), [""]):
+        assert prepared(X, nothing) is X
+
+
+# --- single steps --------------------------------------------------------------------------------------------------------
+
+
+def test_tf_idf_is_scikit_learns_without_its_one() -> None:
+    text = pytest.importorskip("sklearn.feature_extraction.text", reason="scikit-learn is in the extra experiments")
+    table = scipy.sparse.csr_matrix(np.delete(counts(), 3, axis=1))  # without the empty column, where it divides by 0
+    theirs = text.TfidfTransformer(sublinear_tf=True, smooth_idf=False, norm=None).fit_transform(table).toarray()
+    logarithms = table.toarray().astype(float)
+    logarithms[logarithms > 0] = 1 + np.log(logarithms[logarithms > 0])
+    assert np.abs(dense(prepared(table, "tf-idf")) - (theirs - logarithms)).max() < 1e-6
+
+
+def test_standard_is_scikit_learns() -> None:
+    scaler = pytest.importorskip("sklearn.preprocessing", reason="scikit-learn is in the extra experiments")
+    table = np.random.default_rng(1).normal(1e6, [1, 10, 1000], size=(500, 3))
+    assert np.abs(prepared(table, "standard") - scaler.StandardScaler().fit_transform(table)).max() < 1e-5
+
+
+def test_standard_keeps_small_differences_between_large_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparation, "BLOCK_ROWS", 3)
+    times = 1.7e9 + np.arange(50.0)[:, None]
+    assert np.abs(prepared(times, "standard") - standard(np.arange(50.0)[:, None])).max() < 1e-5
+
+
+def test_standard_of_a_constant_column_is_zero_whatever_its_mean_rounds_to() -> None:
+    table = np.full((1000, 2), 0.1)
+    table[0, 1] = 0.2
+    result = prepared(table, "standard")
+    assert (result[:, 0] == 0).all()
+    assert result[0, 1] > 10
+
+
+def test_scale_makes_the_largest_value_one() -> None:
+    digits = np.array([[0, 16], [8, 4]], dtype=np.uint8)
+    assert prepared(digits, "scale").tolist() == [[0.0, 1.0], [0.5, 0.25]]
+    assert prepared(np.array([[-4.0, 2.0]]), "scale").tolist() == [[-1.0, 0.5]]
+    assert prepared(np.zeros((2, 2)), "scale").tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_rare_counts_exactly() -> None:
+    table = np.zeros((100, 3))
+    table[:29, 0] = table[:30, 1] = table[:28, 2] = 1
+    assert prepared(table, "rare:0.29").sum(axis=0).tolist() == [29.0, 28.0]  # 0.29 * 100 < 29 in floating point
+
+
+finite = arrays(
+    np.float32,
+    array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=6),
+    elements=st.floats(-(2.0**60), 2.0**60, width=32, allow_subnormal=False),
+)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(table=finite, step=st.sampled_from(["unit-norm", "binary", "scale"]))
+def test_a_second_time_changes_nothing(table: Matrix, step: str) -> None:
+    once = prepared(table, step)
+    twice = prepared(once, step)
+    assert np.abs(twice - once).max() <= (2e-7 if step == "unit-norm" else 0.0)
+    sparse = prepared(csr(table), step)
+    assert np.abs(dense(sparse) - once).max() <= 2e-7
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(table=finite)
+def test_rows_have_length_one_or_zero(table: Matrix) -> None:
+    lengths = np.linalg.norm(prepared(table, "unit-norm").astype(np.float64), axis=1)
+    zero = (table == 0).all(axis=1)
+    assert np.abs(lengths - ~zero).max() < 1e-6
+
+
+# --- what is written, and what is refused ----------------------------------------------------------------------------------
+
+
+def test_steps_have_one_spelling() -> None:
+    assert steps_of("scale,unit-norm") == steps_of(["scale", "unit-norm"]) == steps_of(" scale , unit-norm ")
+    assert steps_of("rare:.01") == steps_of(["rare:1e-2"]) == ("rare:0.01",)
+    assert steps_of("rare:1") == steps_of("rare:1.0") == ("rare:1",)
+    assert steps_of(steps_of("rare:0.000012,bias")) == steps_of("rare:0.000012,bias")
+    assert steps_of(None) == steps_of("") == steps_of(" ") == steps_of([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("unitnorm", "did you mean 'unit-norm'?"),
+        ("idf", "did you mean 'tf-idf'?"),
+        ("scale,,bias", "empty step"),
+        ("scale,", "empty step"),
+        ("scale,bias,scale", "scale twice"),
+        ("rare:0.1,rare:0.2", "rare twice"),
+        ("rare", "as in rare:0.01"),
+        ("rare:1%", "as in rare:0.01"),
+        ("rare:0", "above 0 and at most 1"),
+        ("rare:1.5", "above 0 and at most 1"),
+        ("rare:nan", "above 0 and at most 1"),
+        ("scale:255", "takes none"),
+        ([3], "must be a string"),
+        (3, "must be a string"),
+    ],
+)
+def test_what_is_no_step_is_refused(given: Any, words: str) -> None:
+    assert words in refused(lambda: steps_of(given))
+    assert words in refused(lambda: prepared(counts(), given))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
+def test_a_number_that_cannot_be_used_is_refused_with_its_place(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparation, "BLOCK_ROWS", 9)
+    table = counts().astype(np.float64)
+    table[31, 5] = value
+    for X in (table, csr(table)):
+        sentence = refused(partial(prepared, X, "binary"))
+        assert "row 31, column 5" in sentence
+        assert ("float32" if value == 1e39 else "finite") in sentence
+
+
+def test_tf_idf_takes_counts_only() -> None:
+    table = counts().astype(np.float64)
+    assert "before tf-idf, which takes counts" in refused(lambda: prepared(table, "scale,tf-idf"))
+    table[20, 1] = -1
+    sentence = refused(lambda: prepared(csr(table), "tf-idf"))
+    assert "row 20, column 1" in sentence
+    assert "is -1 before" in sentence
+
+
+@pytest.mark.parametrize(
+    ("X", "steps", "words"),
+    [
+        (csr(counts()), "standard", "not for sparse rows"),
+        (np.ones((5, 2)), "rare:0.5", "leaves no column"),
+        ([{"a": 1.0}], "scale", "dicts or texts"),
+        (["a text"], "bias", "dicts or texts"),
+        ([[1.0], [1.0, 2.0]], "scale", "differ in length"),
+        (np.array([["a"]]), "scale", "dtype <U1"),
+        (np.ones(3), "scale", "shape (3,)"),
+        (np.ones((0, 3)), "scale", "at least one of each"),
+        (scipy.sparse.csr_matrix((3, 0)), "scale", "at least one of each"),
+        ("synsep10", "scale", "must be rows"),
+        (Csr(np.ones(2), np.array([0, 1]), np.array([0, 1]), (1, 3)), "scale", "indptr does not cut"),
+        (Csr(np.ones(2), np.array([0, 3]), np.array([0, 2]), (1, 3)), "scale", "row 0, column 3"),
+        (Csr(np.ones(2), np.array([1, 1]), np.array([0, 2]), (1, 3)), "scale", "must rise within a row"),
+        (Csr(np.ones(2), np.array([0.0, 1.0]), np.array([0, 2]), (1, 3)), "scale", "whole numbers"),
+    ],
+)
+def test_what_cannot_be_prepared_is_refused(X: Any, steps: str, words: str) -> None:
+    assert words in refused(lambda: prepared(X, steps))
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refused(lambda: prepared(counts(), "scale", tmp_path / "file"))
