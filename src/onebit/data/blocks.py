@@ -1,0 +1,181 @@
+"""A file is read block by block into a store, in memory or on disk, and its arrays are put into their final form there.
+
+So a small file and one that does not fit into memory take the same path, and give the same data. Values that are not numbers
+(labels, categories) are numbered as they appear, and renumbered at the end, when all are known: one pass over the file.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.data.tables import Csr, Dataset, in_order, whole
+from onebit.errors import OnebitError
+from onebit.names import ClassName, checked_classes, listed
+
+Block = dict[str, NDArray[Any]]  # X and y, or data, indices, indptr and y
+Progress = Callable[[str, int, int], None]  # what is done, bytes done, bytes in all
+
+MOST_CLASSES = 100_000
+CHUNK = 1 << 16  # rows that are changed at a time, where they may lie on disk
+
+
+class Store(Protocol):
+    """Keeps the arrays of a file while it is read."""
+
+    def append(self, block: Block) -> None:
+        """Add to the end of each array."""
+
+    def array(self, name: str) -> NDArray[Any]:
+        """An array, complete and writable."""
+
+    def replaced(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        """A new array of the same dtype that takes the place of another when all is done."""
+
+
+class Reader(Protocol):
+    """A file in one format."""
+
+    path: Path
+
+    def blocks(self) -> Iterator[tuple[Block, int]]:
+        """The file block by block, each with the bytes read so far."""
+
+    def finish(self, store: Store) -> tuple[tuple[ClassName, ...], int]:
+        """Put the arrays into their final form; the classes, and the number of features."""
+
+
+class Memory:
+    """A store for what fits into memory."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[NDArray[Any]]] = {}
+
+    def append(self, block: Block) -> None:
+        """Add to the end of each array."""
+        for name, part in block.items():
+            self._parts.setdefault(name, []).append(part)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """An array, complete and writable."""
+        if len(self._parts[name]) > 1:
+            self._parts[name] = [np.concatenate(self._parts[name])]
+        return self._parts[name][0]
+
+    def replaced(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        """A new array of the same dtype that takes the place of another."""
+        self._parts[name] = [np.empty(shape, dtype=self.array(name).dtype)]
+        return self._parts[name][0]
+
+
+def fill(store: Store, reader: Reader, what: str, progress: Progress | None) -> tuple[tuple[ClassName, ...], int]:
+    """Read a whole file into a store; the classes, and the number of features."""
+    total = reader.path.stat().st_size
+    rows = 0
+    for block, done in reader.blocks():
+        store.append(block)
+        rows += len(block["y"])
+        if progress is not None:
+            progress(what, min(done, total), total)
+    if rows == 0:
+        raise OnebitError(f"{reader.path} has no rows")
+    return reader.finish(store)
+
+
+def assembled(
+    array: Callable[[str], NDArray[Any]], sparse: bool, classes: tuple[ClassName, ...], width: int
+) -> Dataset:
+    """The data that a filled store holds."""
+    y = array("y")
+    if not sparse:
+        return Dataset(array("X"), y, classes)
+    return Dataset(Csr(array("data"), array("indices"), array("indptr"), (len(y), width)), y, classes)
+
+
+class Codes:
+    """Values numbered in the order in which they appear; where each was first, and how often it came."""
+
+    def __init__(self, most: int, too_many: str) -> None:
+        self.values: list[Any] = []
+        self.first: list[int] = []
+        self.counts = np.zeros(0, dtype=np.int64)
+        self._code: dict[Any, int] = {}
+        self._most = most
+        self._too_many = too_many
+
+    def number(self, distinct: Sequence[Any], which: NDArray[Any], row: int) -> NDArray[np.int64]:
+        """The codes of a block that starts at this row; `distinct[which]` are its values."""
+        occurring, first = np.unique(which, return_index=True)
+        codes = np.zeros(len(distinct), dtype=np.int64)
+        for index, place in zip(occurring.tolist(), first.tolist(), strict=True):
+            value = distinct[index]
+            if value not in self._code:
+                if len(self._code) == self._most:
+                    raise OnebitError(self._too_many)
+                self._code[value] = len(self._code)
+                self.values.append(value)
+                self.first.append(row + place)
+            codes[index] = self._code[value]
+        found: NDArray[np.int64] = codes[which]
+        added = np.bincount(found, minlength=len(self.values))
+        added[: len(self.counts)] += self.counts
+        self.counts = added
+        return found
+
+
+def named_classes(
+    labels: Codes, names: Sequence[Any], given: Iterable[ClassName] | None, what: str, place: Callable[[int], str]
+) -> tuple[tuple[ClassName, ...], NDArray[np.int64]]:
+    """The classes, and the index of each label's class; `names` are the labels as a user knows them.
+
+    `what` and `place` are for the sentence about one that cannot be: "the label column 'y' of a.csv", "row 3".
+    """
+    names = [whole(name) for name in names]
+    for name, row in zip(names, labels.first, strict=True):
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise OnebitError(f"{what} is {name!r} in {place(row)}, but labels must be whole numbers or strings")
+    if given is None:
+        if len(set(names)) < 2:
+            raise OnebitError(f"{what} is {names[0]!r} in every row, but a choice needs at least 2 classes")
+        classes = in_order(names)
+    else:
+        classes = checked_classes(given)
+    index = {name: number for number, name in enumerate(classes)}
+    for name, row in zip(names, labels.first, strict=True):
+        if name not in index:
+            raise OnebitError(f"{what} is {name!r} in {place(row)}, but the classes are {listed(classes)}")
+    mapping = np.array([index[name] for name in names], dtype=np.int64)
+    counts = np.bincount(mapping, weights=labels.counts, minlength=len(classes))
+    if given is None and 1 in counts:
+        alone = min(row for code, row in zip(mapping.tolist(), labels.first, strict=True) if counts[code] == 1)
+        once = names[labels.first.index(alone)]
+        raise OnebitError(
+            f"{what} is {once!r} in {place(alone)} and nowhere else, and nothing can be learnt of a label seen once: "
+            "leave the row out, or give the classes"
+        )
+    return classes, mapping
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """A text file in bytes, unpacked where its ending says so, and the file on disk, whose position says how much is read."""
+    with path.open("rb") as raw:
+        ending = path.suffix.lower()
+        if ending not in (".gz", ".bz2"):
+            yield raw, raw
+            return
+        with gzip.open(raw) if ending == ".gz" else bz2.open(raw) as unpacked:
+            yield unpacked, raw  # type: ignore[misc]
+
+
+def renumber(y: NDArray[np.int64], mapping: NDArray[np.int64]) -> None:
+    """Codes to indices of classes, in place."""
+    for start in range(0, len(y), CHUNK):
+        y[start : start + CHUNK] = mapping[y[start : start + CHUNK]]

@@ -1,0 +1,164 @@
+"""Files that are not held in memory: converted once, block by block, into arrays in the cache, which are mapped from there.
+
+A conversion is made in a folder of its own, which gets its name when all is done: what bears the name is whole. The name
+speaks of the file's path, its size and time, and how it was asked to be read; a file that has changed is converted anew, and
+the conversions of its former self are removed. A process that asks for a file while another converts it waits for that one.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from onebit.data.blocks import Block, Progress, Reader, assembled, fill
+from onebit.data.places import cached_data
+from onebit.data.tables import Dataset
+from onebit.errors import OnebitError
+
+LARGE = 256 << 20  # bytes of a text file that is not held in memory
+LARGE_COMPRESSED = 64 << 20  # the same of a compressed one
+LARGE_PARQUET = 128 << 20
+RESERVE = 256 << 20  # bytes that a conversion leaves free on the disk
+_FORMAT = 1  # of what is written below; another number, and all is converted anew
+
+
+def is_large(path: Path) -> bool:
+    """Whether a file is too large to be held in memory; `ONEBIT_LARGE_FILE` sets another limit, in bytes."""
+    named = os.environ.get("ONEBIT_LARGE_FILE")
+    ending = path.suffix.lower()
+    usual = LARGE_PARQUET if ending == ".parquet" else LARGE_COMPRESSED if ending in (".gz", ".bz2") else LARGE
+    if named and not (named.isascii() and named.isdigit()):
+        raise OnebitError(f"ONEBIT_LARGE_FILE is {named!r}, but must be a number of bytes")
+    return path.stat().st_size > (int(named) if named else usual)
+
+
+def converted(path: Path, how: object, reader: Callable[[], Reader], progress: Progress | None) -> Dataset:
+    """The data of a large file, mapped from the cache; `how` is what besides the file decides what comes out."""
+    folder = _folder(path, how)
+    if not folder.is_dir():
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with _alone(folder):
+                if not folder.is_dir():
+                    _convert(reader(), folder, progress)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise _no_space(path) from None
+            raise OnebitError(f"{path} cannot be converted in {folder.parent}: {error.strerror}") from None
+    facts = json.loads((folder / "facts.json").read_text())
+    sparse = not (folder / "X.npy").exists()
+    return assembled(
+        lambda name: np.load(folder / f"{name}.npy", mmap_mode="r"), sparse, tuple(facts["classes"]), facts["width"]
+    )
+
+
+class Disk:
+    """A store in a folder: one .npy file for each array, whose header is written again when its length is known."""
+
+    def __init__(self, folder: Path, path: Path) -> None:
+        self._folder = folder
+        self._path = path
+        self._files: dict[str, IO[bytes]] = {}
+        self._dtypes: dict[str, np.dtype[Any]] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
+
+    def append(self, block: Block) -> None:
+        """Add to the end of each array."""
+        self._refuse_full(sum(part.nbytes for part in block.values()))
+        for name, part in block.items():
+            if name not in self._files:
+                self._files[name] = (self._folder / f"{name}.npy").open("w+b")
+                self._dtypes[name], self._shapes[name] = part.dtype, (0, *part.shape[1:])
+                self._write_header(name)
+            self._shapes[name] = (self._shapes[name][0] + len(part), *part.shape[1:])
+            self._files[name].write(np.ascontiguousarray(part).data)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """An array, complete and writable."""
+        self._close(name)
+        return npy.open_memmap(self._folder / f"{name}.npy", mode="r+")
+
+    def replaced(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        """A new array that takes the place of another; whoever has mapped that one keeps it."""
+        self._close(name)
+        self._refuse_full(int(np.prod(shape)) * self._dtypes[name].itemsize)
+        (self._folder / f"{name}.npy").unlink()
+        return npy.open_memmap(self._folder / f"{name}.npy", mode="w+", dtype=self._dtypes[name], shape=shape)
+
+    def close(self) -> None:
+        """Finish all files."""
+        for name in list(self._files):
+            self._close(name)
+
+    def _close(self, name: str) -> None:
+        if name in self._files:
+            self._files[name].seek(0)
+            self._write_header(name)
+            self._files.pop(name).close()
+
+    def _write_header(self, name: str) -> None:
+        # NumPy leaves room in it for the first number of the shape to grow.
+        about = {"descr": npy.dtype_to_descr(self._dtypes[name]), "fortran_order": False, "shape": self._shapes[name]}
+        npy.write_array_header_1_0(self._files[name], about)
+
+    def _refuse_full(self, coming: int) -> None:
+        if shutil.disk_usage(self._folder).free < coming + RESERVE:
+            raise _no_space(self._path)
+
+
+def _convert(reader: Reader, folder: Path, progress: Progress | None) -> None:
+    same_file = folder.name.split("-")[0]
+    for leftover in folder.parent.glob(f"{same_file}-*.part"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    part = folder.with_name(folder.name + ".part")
+    part.mkdir()
+    store = Disk(part, reader.path)
+    try:
+        classes, width = fill(store, reader, f"converting {reader.path.name}", progress)
+        store.close()
+        (part / "facts.json").write_text(json.dumps({"file": str(reader.path), "classes": classes, "width": width}))
+        part.rename(folder)
+    except BaseException:
+        store.close()
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    for former in folder.parent.glob(f"{same_file}-*"):
+        if former.name.split("-")[1] != folder.name.split("-")[1]:
+            shutil.rmtree(former, ignore_errors=True)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process converts this file; where the system has no such locks, go on."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with folder.with_name(f".{folder.name.split('-')[0]}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _folder(path: Path, how: object) -> Path:
+    about = path.stat()
+    parts = (str(path.resolve()), (about.st_size, about.st_mtime_ns), (_FORMAT, how))
+    return cached_data() / "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:16] for part in parts)
+
+
+def _no_space(path: Path) -> OnebitError:
+    return OnebitError(
+        f"there is not enough space in {cached_data()} to convert {path}: make room, or let ONEBIT_CACHE name a folder "
+        "on another disk"
+    )

@@ -1,0 +1,122 @@
+"""svmlight (libsvm) files: a line is a label and pairs column:value, read with scikit-learn, block by block.
+
+Columns may be counted from 0 or from 1, and a file does not say from which: from 1 where no column 0 occurs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onebit.data.blocks import MOST_CLASSES, Block, Codes, Store, named_classes, opened, renumber
+from onebit.errors import OnebitError
+from onebit.names import ClassName
+
+BLOCK = 1 << 22  # bytes; lines are never cut
+_CHUNK = 1 << 20
+
+
+class Svmlight:
+    """An svmlight file, plain or compressed."""
+
+    def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
+        self.path = path
+        self.labels = Codes(MOST_CLASSES, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
+        self.classes = None if classes is None else list(classes)
+        self._lowest, self._highest = np.iinfo(np.int64).max, -1
+
+    def blocks(self) -> Iterator[tuple[Block, int]]:
+        """The file block by block, each with the bytes read so far."""
+        rows, stored = 0, 0
+        for lines, text, done in self._texts():
+            X, labels = self._parsed(text, lines)
+            if not np.isfinite(X.data).all():
+                entry = int(np.flatnonzero(~np.isfinite(X.data))[0])
+                row = rows + int(np.searchsorted(X.indptr, entry, side="right")) - 1
+                raise OnebitError(
+                    f"column {X.indices[entry]} of {self.path} is missing, infinite or too large for 32 bits "
+                    f"in {self.place(row)}"
+                )
+            if len(X.indices):
+                self._lowest = min(self._lowest, int(X.indices.min()))
+                self._highest = max(self._highest, int(X.indices.max()))
+            distinct, which = np.unique(labels, return_inverse=True)
+            ends = X.indptr.astype(np.int64) + stored
+            yield (
+                {
+                    "data": X.data,
+                    "indices": X.indices.astype(np.int32),
+                    "indptr": ends if rows == 0 else ends[1:],
+                    "y": self.labels.number(distinct.tolist(), which, rows),
+                },
+                done,
+            )
+            rows, stored = rows + len(labels), stored + len(X.data)
+
+    def finish(self, store: Store) -> tuple[tuple[ClassName, ...], int]:
+        """Put the arrays into their final form; the classes, and the number of features."""
+        classes, mapping = named_classes(
+            self.labels, self.labels.values, self.classes, f"the label of {self.path}", self.place
+        )
+        renumber(store.array("y"), mapping)
+        if self._highest < 0:
+            raise OnebitError(f"{self.path} has no values, only labels")
+        if self._lowest == 0:
+            return classes, self._highest + 1
+        indices = store.array("indices")
+        for start in range(0, len(indices), _CHUNK):
+            indices[start : start + _CHUNK] -= 1
+        return classes, self._highest
+
+    def place(self, row: int) -> str:
+        """Where a row is, counted from 0, for a sentence."""
+        with opened(self.path) as (file, _):
+            for number, line in enumerate(file, 1):
+                row -= bool(line.split(b"#")[0].strip())
+                if row < 0:
+                    return f"line {number}"
+        return "a line after the last"
+
+    def _texts(self) -> Iterator[tuple[int, bytes, int]]:
+        """The number of lines before, whole lines, and the bytes read from disk so far."""
+        lines = 0
+        try:
+            with opened(self.path) as (file, raw):
+                while text := file.read(BLOCK):
+                    text += file.readline()
+                    if text.strip():
+                        yield lines, text, raw.tell()
+                    lines += text.count(b"\n")
+        except (EOFError, gzip.BadGzipFile, OSError) as error:
+            raise OnebitError(f"{self.path} cannot be read: {error}") from None
+
+    def _parsed(self, text: bytes, lines: int) -> tuple[Any, Any]:
+        try:
+            return _parsed(text)
+        except (ValueError, OverflowError) as error:
+            bad, reason = text.splitlines(), error
+        first = 0
+        while len(bad) > 1:  # halve until the first line that cannot be read is alone
+            half = bad[: len(bad) // 2]
+            try:
+                _parsed(b"\n".join(half))
+                bad, first = bad[len(half) :], first + len(half)
+            except (ValueError, OverflowError) as error:
+                bad, reason = half, error
+        shown = bad[0].decode(errors="replace")
+        shown = shown if len(shown) <= 60 else shown[:60] + "..."
+        raise OnebitError(
+            f"line {lines + first + 1} of {self.path} is {shown!r}, but must be a label and pairs column:value, "
+            f"columns in order ({reason})"
+        )
+
+
+def _parsed(text: bytes) -> tuple[Any, Any]:
+    from sklearn.datasets import load_svmlight_file
+
+    return load_svmlight_file(io.BytesIO(text), dtype=np.float32, zero_based=True)  # type: ignore[no-any-return]

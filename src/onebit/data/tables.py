@@ -1,0 +1,96 @@
+"""Labelled rows: what every source of data ends in, and how labels of any name become indices of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.errors import OnebitError
+from onebit.features import refuse_what_is_no_table
+from onebit.names import ClassName, checked_classes, listed
+
+
+@dataclass(frozen=True)
+class Csr:
+    """The parts of a CSR matrix, named as SciPy names them."""
+
+    data: NDArray[Any]
+    indices: NDArray[Any]
+    indptr: NDArray[Any]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows, their labels as indices, and the names of the classes."""
+
+    X: Any
+    y: NDArray[np.int64]
+    classes: tuple[ClassName, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.y)
+
+
+def labelled(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
+    """Rows with labels of any name; the classes are those that occur, in order, unless they are given.
+
+    >>> labelled([[1.0], [2.0], [3.0]], ["no", "yes", "no"], None).y.tolist()
+    [0, 1, 0]
+    """
+    labels = label_names(y)
+    known = in_order(labels) if classes is None else checked_classes(classes)
+    place = {name: index for index, name in enumerate(known)}
+    for row, label in enumerate(labels):
+        if label not in place:
+            raise OnebitError(f"y[{row}] is {label!r}, but the classes are {listed(known)}")
+    return matched(X, np.array([place[label] for label in labels], dtype=np.int64), known)
+
+
+def in_order(labels: Iterable[ClassName]) -> tuple[ClassName, ...]:
+    """The classes that occur: numbers in their order, then strings in theirs."""
+    return checked_classes(sorted(set(labels), key=lambda name: (isinstance(name, str), name)))
+
+
+def label_names(y: Any) -> list[ClassName]:
+    """Labels as whole numbers and strings; what is neither is refused with its place."""
+    if isinstance(y, np.ndarray) and y.ndim != 1:
+        raise OnebitError(f"y has shape {y.shape}, but must be one label for each row")
+    if isinstance(y, str) or not isinstance(y, Iterable):
+        raise OnebitError(f"y is {y!r}, but must be one label for each row")
+    found: list[ClassName] = []
+    for row, given in enumerate(y.tolist() if isinstance(y, np.ndarray) else y):
+        label = whole(given.item() if isinstance(given, np.generic) else given)
+        if isinstance(label, list | tuple | np.ndarray):
+            raise OnebitError(f"y[{row}] is {label!r}, but y must be one label for each row")
+        if isinstance(label, bool) or not isinstance(label, str | int):
+            kind = type(label).__name__
+            raise OnebitError(f"y[{row}] is {label!r}, a {kind}, but labels must be whole numbers or strings")
+        found.append(label)
+    if not found:
+        raise OnebitError("there are no rows")
+    return found
+
+
+def whole(label: Any) -> Any:
+    """A float that is a whole number as an int; anything else as it is."""
+    if isinstance(label, float) and label.is_integer() and abs(label) < 2**53:
+        return int(label)
+    return label
+
+
+def matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dataset:
+    """Rows with indices of classes; refused where their numbers differ."""
+    refuse_what_is_no_table(X)
+    rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    if rows != len(y):
+        raise OnebitError(f"there are {rows} rows and {len(y)} labels")
+    if rows == 0:
+        raise OnebitError("there are no rows")
+    return Dataset(X, y, classes)
