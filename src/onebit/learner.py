@@ -30,9 +30,10 @@ from onebit.engine.course import Course
 from onebit.errors import OnebitError
 from onebit.features import Features, Kept, refuse_what_is_no_table
 from onebit.ledger import Ledger
-from onebit.machine import Machine
+from onebit.machine import USUAL, Machine
 from onebit.names import MOST_NUMBERS, ClassName, checked_classes, checked_id, checked_seed, listed
 from onebit.rules import registry, rule_named
+from onebit.spaces.kernel import Support, support_of
 
 
 class Learner(Machine):
@@ -41,7 +42,7 @@ class Learner(Machine):
     `onebit.Banditron(classes=...)` and its sisters are this class with the rule filled in; a `Rule` of your own goes in here.
     """
 
-    __slots__ = ("_index", "_ledger", "_taught", "identity", "parameters", "seed")
+    __slots__ = ("_index", "_ledger", "_taught", "identity", "kernel", "parameters", "seed")
 
     common: ClassVar[dict[str, str]] = {
         "classes": "the names of the classes (strings or whole numbers), or their number",
@@ -51,6 +52,9 @@ class Learner(Machine):
         "dtype": "float32 or float64, the precision of the weights",
         "text": "x may be a string, read as the set of its words, scaled to length one",
         "hash_bits": "named features are hashed into 2^bits columns; none keeps a vocabulary that grows",
+        "kernel": "linear, polynomial:DEGREE, rational or rbf:GAMMA; none learns weights of features",
+        "max_support": "with a kernel, the most rows that are stored: usual is 2000, or none (all) for rules that store few",
+        "when_full": "with a kernel, what gives way to a new row: merge, oldest, or stop (nothing; it is not stored)",
         "seed": "decides all chance, together with the ids of the decisions",
     }
 
@@ -65,6 +69,9 @@ class Learner(Machine):
         dtype: str = "float32",
         text: bool = False,
         hash_bits: int | None = None,
+        kernel: str | None = None,
+        max_support: int | str | None = USUAL,
+        when_full: str = "merge",
         seed: int = 0,
         **parameters: Any,
     ) -> None:
@@ -78,6 +85,8 @@ class Learner(Machine):
         self.bias = checked_flag("bias", bias)
         self.identity = uuid.uuid4().hex
         self._feature_options = (features, space, dtype, checked_flag("text", text), hash_bits)
+        self.kernel = kernel
+        self._support = self._checked_support(kernel, max_support, when_full)
         self._features = Features(*self._feature_options)
         self._params, self._memory = self.rule.settle(len(self.classes), self.parameters)
         self._index = {name: index for index, name in enumerate(self.classes)}
@@ -242,20 +251,25 @@ class Learner(Machine):
             self._make_room()
             loop = loop_for(self.rule, self._space, engine.lessons)
             with self._weights_unchanged_if_refused(rows):
-                ended = loop(
-                    self._params,
-                    self._space,
-                    rows,
-                    labels,
-                    self._memory,
-                    self._buffers,
-                    self._key,
-                    np.uint64(self._taught),
-                    self._largest_norm + self.bias,
-                )
-                if ended < len(labels):
-                    raise OnebitError(f"row {ended}: {self._features.explain(rows, ended, self._largest_norm)}")
-            self._taught += ended
+                done = 0
+                while True:
+                    done = loop(
+                        self._params,
+                        self._space,
+                        rows,
+                        labels,
+                        self._memory,
+                        self._buffers,
+                        self._key,
+                        np.uint64(self._taught),
+                        done,
+                        self._limit,
+                    )
+                    if done == len(labels):
+                        break
+                    if not self._made_room(rows, done):
+                        raise OnebitError(f"row {done}: {self._explain(rows, done)}")
+            self._taught += done
 
     def add_class(self, name: ClassName) -> None:
         """Add a class at run time. Its weights start at 0, which beats scores that are all negative: it is tried at once.
@@ -307,6 +321,16 @@ class Learner(Machine):
     def reads_names(self) -> bool:
         """Whether features have names: dicts or texts, not columns."""
         return bool(self._features.named)
+
+    @property
+    def support(self) -> Support:
+        """With a kernel: the rows that are stored, and their coefficients."""
+        with self._lock:
+            if self.kernel is None:
+                raise OnebitError("this learner has no kernel, so it stores no rows: learner.weights has its weights")
+            if self._space is None:
+                raise OnebitError("this learner has seen no x yet, so it has stored nothing")
+            return support_of(self._space)
 
     @property
     def feature_options(self) -> tuple[Any, ...]:

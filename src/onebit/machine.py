@@ -19,11 +19,19 @@ from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
 from onebit.engine.course import NOTHING, Course
-from onebit.errors import OnebitError
+from onebit.engine.generic import full
+from onebit.errors import OnebitError, nearest
 from onebit.features import Features, Kept, Rows, SparseRow, squared_lengths
 from onebit.names import ClassName
 from onebit.spaces.dense import Dense, DenseRows
+from onebit.spaces.kernel import WHEN_FULL, Plan
+from onebit.spaces.kernel_dense import KernelDense
+from onebit.spaces.kernel_sparse import KernelSparse
+from onebit.spaces.kernels import RATIONAL, Kernel
 from onebit.spaces.sparse import Sparse, SparseRows
+
+USUAL = "usual"
+USUAL_SUPPORT = 2000  # rows stored by a rule that stores one in nearly every round
 
 _NO_LABELS = np.zeros(1, dtype=np.int64)
 _NO_IDS = np.zeros(0, dtype=np.uint64)
@@ -49,6 +57,7 @@ class Machine:
         "_labels",
         "_largest_norm",
         "_learning",
+        "_limit",
         "_lock",
         "_loop",
         "_memory",
@@ -56,6 +65,7 @@ class Machine:
         "_next",
         "_params",
         "_space",
+        "_support",
         "_tally",
         "_word",
         "bias",
@@ -66,6 +76,8 @@ class Machine:
     rule: Rule
     classes: tuple[ClassName, ...]
     bias: bool
+    kernel: str | None
+    _support: Plan | None
     _params: Any
     _memory: Vector
     _needs_labels: bool
@@ -99,29 +111,53 @@ class Machine:
         with self._lock:
             self._make_room()
             self._refuse_unfitting(rows)
-            ended = self._loop(
-                self._params,
-                self._space,
-                rows,
-                course.order,
-                course.events,
-                course.labels,
-                self._memory,
-                self._buffers,
-                kept,
-                tally,
-                self._key,
-                _NO_IDS,
-                np.uint64(self._next),
-                start,
-                stop,
-                rows.height,
-                engine.DECIDE | engine.COUNT | self._learning,
-                self._largest_norm + self.bias,
-            )
-            if ended < stop:
-                row = course.row(ended, rows.height)
-                raise OnebitError(f"row {row}: {self._features.explain(rows, row, self._largest_norm)}")
+            while True:
+                start = self._loop(
+                    self._params,
+                    self._space,
+                    rows,
+                    course.order,
+                    course.events,
+                    course.labels,
+                    self._memory,
+                    self._buffers,
+                    kept,
+                    tally,
+                    self._key,
+                    _NO_IDS,
+                    np.uint64(self._next),
+                    start,
+                    stop,
+                    rows.height,
+                    engine.DECIDE | engine.COUNT | self._learning,
+                    self._limit,
+                )
+                if start == stop:
+                    return
+                row = course.row(start, rows.height)
+                if not self._made_room(rows, row):
+                    raise OnebitError(f"row {row}: {self._explain(rows, row)}")
+
+    def _made_room(self, rows: Rows, row: int) -> bool:
+        """Whether the loop stopped for want of room, which there is now."""
+        if not full(self._space, rows, row):
+            return False
+        try:
+            self._space = self._space.roomier(rows)
+        except MemoryError:
+            raise OnebitError("there is not enough memory to store more rows: give max_support") from None
+        return True
+
+    def _explain(self, rows: Rows, row: int, given: Any = None) -> str:
+        """Why the loop refused a row."""
+        if self._support is not None and self._support.kernel.code == RATIONAL:
+            length = float(np.sqrt(squared_lengths(rows)[row] + self.bias))
+            if length > 1.0:
+                return (
+                    f"x has length {length:g}, but the rational kernel takes at most 1: prepare the rows (unit-norm, "
+                    "unit-ball), or say kernel='rational:shorten'"
+                )
+        return self._features.explain(rows, row, self._largest_norm, given)
 
     # --- features, weights and scratch memory -----------------------------------------------------------------------
 
@@ -139,16 +175,21 @@ class Machine:
     def _weights_unchanged_if_refused(self, rows: Rows) -> Iterator[None]:
         """Refuse rows that cannot be learnt before any is; if one turns out to be too much on the way, undo those before it."""
         self._refuse_unfitting(rows)
-        bad = np.flatnonzero(~(squared_lengths(rows) <= self._largest_norm))
+        bad = np.flatnonzero(~(self._norms(rows) <= self._limit))
         if len(bad):
-            raise OnebitError(f"row {bad[0]}: {self._features.explain(rows, int(bad[0]), self._largest_norm)}")
+            raise OnebitError(f"row {bad[0]}: {self._explain(rows, int(bad[0]))}")
         memory, before = self._memory.copy(), self._space.kept_of(rows)
         try:
             yield
         except OnebitError:
             self._memory[:] = memory
-            self._space.restore(before)
+            self._space = self._space.restored(before)
             raise
+
+    def _norms(self, rows: Rows) -> NDArray[np.float64]:
+        """The squared length of every row as the loop measures it: with its bias, and by the kernel where there is one."""
+        norms = squared_lengths(rows) + self.bias
+        return norms if self._support is None else self._support.kernel.selves(norms)
 
     def _forget_features(self, new: bool, known: int) -> None:
         if new:
@@ -197,9 +238,9 @@ class Machine:
         """The last guard before compiled code, which checks no bounds."""
         room = self._space.room[1]
         if isinstance(rows, DenseRows):
-            fits = isinstance(self._space, Dense) and rows.values.shape[1] == room
+            fits = isinstance(self._space, Dense | KernelDense) and rows.values.shape[1] == room
         else:
-            fits = isinstance(self._space, Sparse) and rows.width <= room
+            fits = isinstance(self._space, Sparse | KernelSparse) and rows.width <= room
         if not fits:
             raise OnebitError(f"the rows were read for another learner: this one has room for {room} features")
 
@@ -209,10 +250,43 @@ class Machine:
         columns = max(1, self._features.columns)
         heads = self.rule.heads(self._params)
         try:
-            self._space = self._features.space_type.empty(heads, columns, self.bias, self._features.dtype)
+            self._space = self._empty_space(heads, columns)
         except MemoryError:
             raise OnebitError(f"there is not enough memory for {heads} x {columns} weights") from None
         self._prepare_buffers()
+
+    def _empty_space(self, heads: int, columns: int) -> Any:
+        dtype = self._features.dtype
+        if self.kernel is None:
+            return self._features.space_type.empty(heads, columns, self.bias, dtype)
+        assert self._support is not None
+        # The gamma of an rbf may depend on the number of features, which is known now.
+        self._support = self._support._replace(kernel=Kernel.read(self.kernel, columns))
+        kind = KernelDense if self._features.space == "dense" else KernelSparse
+        return kind.planned(heads, columns, self.bias, dtype, self._support)
+
+    def _checked_support(self, kernel: str | None, max_support: object, when_full: str) -> Plan | None:
+        """What the options say of a kernel; None where there is none."""
+        if kernel is None:
+            if max_support != USUAL or when_full != "merge":
+                raise OnebitError("max_support and when_full are for a kernel: give kernel as well")
+            return None
+        read = Kernel.read(kernel)
+        if read.code == RATIONAL and self.bias:
+            raise OnebitError("the rational kernel has a constant part already, and takes no bias")
+        if max_support == USUAL:
+            budget = 0 if self.rule.stores_rarely else USUAL_SUPPORT
+        elif max_support is None:
+            budget = 0
+        elif isinstance(max_support, int | np.integer) and not isinstance(max_support, bool) and max_support >= 1:
+            budget = int(max_support)
+        else:
+            raise OnebitError(
+                f"max_support is {max_support!r}, but must be a whole number of at least 1, usual, or none"
+            )
+        if when_full not in WHEN_FULL:
+            raise OnebitError(f"when_full is {when_full!r}; {nearest(str(when_full), WHEN_FULL)}")
+        return Plan(read, budget, WHEN_FULL[when_full], self.rule.keeps_norm)
 
     def _prepare_buffers(self) -> None:
         """Scratch memory, and what every call of the loop needs."""
@@ -225,7 +299,10 @@ class Machine:
         limit = self.rule.largest_norm
         # A hair of room, since the norm of a row scaled to the limit is rounded.
         longest = float("inf") if limit is None else limit(self._params) * (1.0 + 1e-5)
-        self._largest_norm = min(longest, sys.float_info.max)  # of x, without the bias
+        self._largest_norm = min(
+            longest, sys.float_info.max
+        )  # of x, without the bias; by the kernel where there is one
+        self._limit = self._largest_norm + (self.bias if self.kernel is None else 0)
         self._learning = engine.LEARN | (engine.REVEALED if self._needs_labels else 0)
         self._loop = loop_for(self.rule, self._space)
 
@@ -242,26 +319,30 @@ class Machine:
         count = len(choices)
         if count > 1:  # one row was fitted when it was read
             self._refuse_unfitting(rows)
-        ended = self._loop(
-            self._params,
-            self._space,
-            rows,
-            NOTHING,
-            NOTHING,
-            labels,
-            self._memory,
-            self._buffers,
-            choices,
-            self._tally,
-            self._key,
-            self._word if words is None else words,
-            _ZERO,
-            0,
-            count,
-            count,
-            mode,
-            self._largest_norm + self.bias,
-        )
-        if ended < count:
-            where = f"row {ended}: " if count > 1 else ""
-            raise OnebitError(where + self._features.explain(rows, ended, self._largest_norm, given))
+        done = 0
+        while True:
+            done = self._loop(
+                self._params,
+                self._space,
+                rows,
+                NOTHING,
+                NOTHING,
+                labels,
+                self._memory,
+                self._buffers,
+                choices,
+                self._tally,
+                self._key,
+                self._word if words is None else words,
+                _ZERO,
+                done,
+                count,
+                count,
+                mode,
+                self._limit,
+            )
+            if done == count:
+                return
+            if not self._made_room(rows, done):
+                where = f"row {done}: " if count > 1 else ""
+                raise OnebitError(where + self._explain(rows, done, given))

@@ -23,6 +23,7 @@ from onebit.contract.rule import Rule
 from onebit.errors import OnebitError
 from onebit.learner import Learner, learner_class
 from onebit.rules import registry, rule_named
+from onebit.spaces.kernel import WHEN_FULL, arrays_of, from_arrays
 from onebit.version import VERSION
 
 FORMAT = 1
@@ -91,6 +92,7 @@ def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:
             "classes": list(learner.classes),
             "seed": learner.seed,
             "bias": learner.bias,
+            **_kernel(learner),
             "identity": learner.identity,
             "next": learner._next,
             "taught": learner._taught,
@@ -116,7 +118,9 @@ def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:
         }
         if features.vocabulary is not None:
             arrays["vocabulary"] = _text(list(features.vocabulary))
-        if learner._space is not None:
+        if learner._space is not None and learner.kernel is not None:
+            arrays |= arrays_of(learner._space)
+        elif learner._space is not None:
             # Room for names that were seen but never learnt is no part of what was learnt.
             used = None if features.vocabulary is None else learner.bias + features.columns
             arrays["weights"] = learner._space.weights[:used].copy()
@@ -146,6 +150,7 @@ def unpack(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = N
         dtype=read["dtype"],
         text=read["text"],
         hash_bits=read["hash_bits"],
+        **manifest.get("kernel", {}),
         seed=manifest["seed"],
         **manifest["parameters"],
     )
@@ -161,10 +166,23 @@ def unpack(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = N
     features.named, features.space = read["named"], read["space"]
     if "vocabulary" in arrays:
         features.vocabulary = {name: column for column, name in enumerate(_from_text(arrays["vocabulary"]))}
-    if "weights" in arrays:
+    if "coefficients" in arrays:
+        columns = max(1, features.columns)
+        learner._space = from_arrays(learner._empty_space(rule.heads(learner._params), columns), arrays)
+        learner._prepare_buffers()
+    elif "weights" in arrays:
         learner._space = features.space_type(arrays["weights"].copy(), arrays["scale"].copy(), int(learner.bias))
         learner._prepare_buffers()
     return learner
+
+
+def _kernel(learner: Learner) -> dict[str, Any]:
+    """What was said of a kernel; nothing where there is none, as in files from before there were kernels."""
+    plan = learner._support
+    if plan is None:
+        return {}
+    policy = next(name for name, code in WHEN_FULL.items() if code == plan.when_full)
+    return {"kernel": {"kernel": learner.kernel, "max_support": plan.budget or None, "when_full": policy}}
 
 
 def machine() -> dict[str, str]:

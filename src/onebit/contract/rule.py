@@ -66,7 +66,8 @@ class Rule:
 
     `teach` is the step of the same family when the label is known (None: the learner plays, and learns from that).
     `prepare` completes the record and gives the rule's first memory;
-    `plan` adds options that only a run can know, from the options given, the rounds and the length of the longest x. `largest_norm` says how long x may be at most. `examples` are the option sets that every check and oracle runs with.
+    `plan` adds options that only a run can know, from the options given, the rounds and the length of the longest x. `largest_norm` says how long x may be at most; `stores_rarely` that with a
+    kernel few rounds add a row, so that no budget is needed. `examples` are the option sets that every check and oracle runs with.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Rule:
     full: Callable[[Any], bool] | bool = False
     keeps_norm: bool = False
     largest_norm: Callable[[Any], float] | None = None
+    stores_rarely: bool = False
     examples: tuple[Mapping[str, Any], ...] = ({},)
 
     def __post_init__(self) -> None:

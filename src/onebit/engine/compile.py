@@ -29,7 +29,6 @@ from onebit.engine import generic
 from onebit.engine.reach import code_of, fingerprint, reach
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
 from onebit.errors import OnebitError
-from onebit.spaces import dense, sparse
 
 Loop = Callable[..., int]
 
@@ -39,7 +38,7 @@ FAST = {"reassoc", "contract"}
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 _GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow)
-_GENERIC_SPACE = (generic.score, generic.absorb)
+_GENERIC_SPACE = (generic.score, generic.absorb, generic.full, generic.moved, generic.refreshed_norm)
 _GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
 
 _CAUSE = re.compile(
@@ -159,14 +158,10 @@ def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
     integers = np.zeros(1, dtype=np.int64)
     floats = np.zeros((1, CHOICE_COLUMNS))
     words = np.zeros(1, dtype=np.uint64)
-    some = np.zeros((1, 1), dtype=space.weights.dtype)
-    if isinstance(space, dense.Dense):
-        rows: Any = dense.DenseRows(some)
-    else:
-        rows = sparse.SparseRows(some[0], np.zeros(1, dtype=np.int32), integers, 1)
+    rows = space.example_rows(space.weights.dtype)
     tally = Tally(integers, integers, np.zeros((2, 1), dtype=np.int64))
     if loop is lessons:
-        return record, space, rows, integers, np.zeros(1), floats, words[0], words[0], 0.0
+        return record, space, rows, integers, np.zeros(1), floats, words[0], words[0], 0, 0.0
     arrays = (record, space, rows, integers, integers, integers, np.zeros(1), floats, floats, tally)
     return (*arrays, words[0], words, words[0], 0, 0, 0, 0, 0.0)
 
@@ -178,7 +173,7 @@ def _rule_functions(rule: Rule, loop: Callable[..., int]) -> list[Callable[..., 
 
 def _space_functions(space: type[Any]) -> list[Callable[..., Any]]:
     module = generic.SPACES[space]
-    return [module.score, module.absorb]
+    return [getattr(module, function.__name__) for function in _GENERIC_SPACE]
 
 
 def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:

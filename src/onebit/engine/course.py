@@ -45,7 +45,8 @@ class Course(NamedTuple):
 def events_of(answers: NDArray[np.int64]) -> NDArray[np.int64]:
     """The events of a stream in which the feedback of round t comes after round answers[t] has been decided, or never (-1).
 
-    Feedback that comes at the same time comes in the order of the rounds; what would come after the last round never comes.
+    Feedback that comes at the same time comes in the order of the rounds, but for that of the round just decided, which comes first;
+    what would come after the last round never comes.
 
     >>> [(int(event) // EVENT, int(event) % EVENT) for event in events_of(np.array([0, 2, -1, 3]))]
     [(0, 3), (1, 1), (2, 1), (1, 2), (3, 3)]

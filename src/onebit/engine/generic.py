@@ -12,12 +12,16 @@ from typing import Any
 
 from onebit.contract.draws import TAUGHT, Draws
 from onebit.contract.rule import LEARNT, NORM, Choice, Matrix, Rule, Vector, known
-from onebit.spaces import dense, sparse
-from onebit.spaces.scaled import squared_norm
+from onebit.spaces import dense, kernel_dense, kernel_sparse, sparse
 
 REFRESH = 4096  # so many feedbacks pass before ||W||^2 is summed afresh
 
-SPACES: dict[type[Any], ModuleType] = {dense.Dense: dense, sparse.Sparse: sparse}
+SPACES: dict[type[Any], ModuleType] = {
+    dense.Dense: dense,
+    sparse.Sparse: sparse,
+    kernel_dense.KernelDense: kernel_dense,
+    kernel_sparse.KernelSparse: kernel_sparse,
+}
 
 
 def rule_of(record: type[Any]) -> Rule:
@@ -81,12 +85,12 @@ def follow_norm(
     params: Any, space: Any, memory: Vector, scores: Vector, norm: float, coefficients: Vector, scale: float
 ) -> None:
     """||W||^2 moves by what was added; now and then it is summed afresh."""
-    moved = 0.0
+    added = 0.0
     for head in range(scores.shape[0]):
-        moved += coefficients[head] * (2.0 * scale * scores[head] + norm * coefficients[head])
-    memory[NORM] = max(0.0, scale * scale * memory[NORM] + moved)
+        added += coefficients[head] * (2.0 * scale * scores[head] + norm * coefficients[head])
+    memory[NORM] = max(0.0, scale * scale * memory[NORM] + added + moved(space))
     if memory[LEARNT] % REFRESH == 0.0:
-        memory[NORM] = squared_norm(space)
+        memory[NORM] = refreshed_norm(space, memory[NORM])
 
 
 def play_and_learn(
@@ -140,3 +144,18 @@ def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
 def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) -> None:
     """The space's step along one row."""
     SPACES[type(space)].absorb(space, rows, row, coefficients, scale)
+
+
+def full(space: Any, rows: Any, row: int) -> bool:
+    """Whether the space must grow before it can take a step along this row."""
+    return bool(SPACES[type(space)].full(space, rows, row))
+
+
+def moved(space: Any) -> float:
+    """How ||W||^2 changed in the last step beside what the step itself added."""
+    return float(SPACES[type(space)].moved(space))
+
+
+def refreshed_norm(space: Any, kept: float) -> float:
+    """||W||^2, summed afresh where that is cheap."""
+    return float(SPACES[type(space)].refreshed_norm(space, kept))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.draws import DECIDING, LEARNING, TEACHING, Draws
 from onebit.contract.rule import LEARNT, Choice, Matrix, Vector
-from onebit.engine.generic import absorb, decide, follow, learn, probabilities, score, teach
+from onebit.engine.generic import absorb, decide, follow, full, learn, probabilities, score, teach
 
 # What the loop does with a row; any sum of these.
 DECIDE = 1  # decide, and keep the choice
@@ -70,8 +70,8 @@ def stream(
     A step is a round, or where events are given one of them: the feedback of a round may then come late or never. Round t is row
     order[t], or row t (again from the start when rows run out) where no order is given, as it must be with events. Its id is
     ids[t], or first_id + t; labels[t] is the class, or -1 for one that is not the class played; kept[t] holds its choice. A step is
-    refused, before weights have moved, when its norm, scores or step are not finite numbers or too large; the norm of a row whose
-    scores are not finite is NaN, and `largest_norm` is finite.
+    refused, before weights have moved, when its norm, scores or step are not finite numbers or too large, or when the space must
+    grow first; the norm of a row whose scores are not finite is NaN, and `largest_norm` is finite.
     """
     scores, coefficients, chances, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[CHANCES], buffers[WORK:]
     row = start % total_rows
@@ -84,6 +84,9 @@ def stream(
             what = (mode & ~(DECIDE | LEARN)) | (events[step] % EVENT)
         if order.shape[0] > 0:
             row = order[now]
+        if full(space, rows, row):
+            ended = step
+            break
         norm = score(space, rows, row, scores)
         if not norm <= largest_norm:  # nor if it is no number
             ended = step
@@ -142,11 +145,14 @@ def lessons(
     buffers: Matrix,
     key: np.uint64,
     first_id: np.uint64,
+    start: int,
     largest_norm: float,
 ) -> int:
-    """Take the step for a known label on every row; the row that could not be used, or their number."""
+    """Take the step for a known label on every row from `start` on; the row that could not be used, or their number."""
     scores, coefficients, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[WORK:]
-    for row in range(labels.shape[0]):
+    for row in range(start, labels.shape[0]):
+        if full(space, rows, row):
+            return row
         norm = score(space, rows, row, scores)
         if not norm <= largest_norm:  # nor if it is no number
             return row

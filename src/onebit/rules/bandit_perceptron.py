@@ -101,5 +101,6 @@ RULE = Rule(
     decide=decide,
     learn=learn,
     probabilities=probabilities,
+    stores_rarely=True,
     examples=({}, {"choose": "random"}, {"choose": "first"}),
 )

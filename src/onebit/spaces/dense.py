@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
-from onebit.spaces.scaled import shrink
+from onebit.spaces.scaled import full, moved, refreshed_norm, shrink
+
+__all__ = ["Dense", "DenseRows", "absorb", "full", "moved", "refreshed_norm", "score"]
 
 
 class DenseRows(NamedTuple):
@@ -48,12 +50,18 @@ class Dense(NamedTuple):
         return Dense(weights, self.scale.copy(), self.bias)
 
     def kept_of(self, rows: DenseRows) -> tuple[NDArray[Any], float]:
-        """What learning from these rows may change, for `restore`."""
+        """What learning from these rows may change, for `restored`."""
         return self.weights.copy(), float(self.scale[0])
 
-    def restore(self, kept: tuple[NDArray[Any], float]) -> None:
+    def restored(self, kept: tuple[NDArray[Any], float]) -> Dense:
         """Undo what was learnt since."""
         self.weights[:], self.scale[0] = kept
+        return self
+
+    @staticmethod
+    def example_rows(dtype: Any) -> DenseRows:
+        """Rows as they are scored, for their types."""
+        return DenseRows(np.zeros((1, 1), dtype=dtype))
 
     @property
     def room(self) -> tuple[int, int]:

@@ -36,7 +36,17 @@ def shrink(space: Scaled, factor: float) -> None:
     space.scale[0] = 1.0
 
 
-def squared_norm(space: Scaled) -> float:
+def full(space: Scaled, rows: Any, row: int) -> bool:
+    """Linear spaces have room for every step."""
+    return False
+
+
+def moved(space: Scaled) -> float:
+    """A step changes ||W||^2 by what it adds, and by nothing else."""
+    return 0.0
+
+
+def refreshed_norm(space: Scaled, kept: float) -> float:
     """||W||^2, summed afresh."""
     weights = space.weights
     total = 0.0

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
-from onebit.spaces.scaled import shrink
+from onebit.spaces.scaled import full, moved, refreshed_norm, shrink
+
+__all__ = ["Sparse", "SparseRows", "absorb", "full", "moved", "refreshed_norm", "score"]
 
 
 class SparseRows(NamedTuple):
@@ -52,15 +54,21 @@ class Sparse(NamedTuple):
         return Sparse(weights, self.scale.copy(), self.bias)
 
     def kept_of(self, rows: SparseRows) -> tuple[Any, NDArray[Any], float]:
-        """What learning from these rows may change, for `restore`: the weights of their features, if all are not shrunk too."""
+        """What learning from these rows may change, for `restored`: the weights of their features, if all are not shrunk too."""
         touched: Any = slice(None)
         if self.scale[0] == 1.0:
             touched = np.union1d(np.arange(self.bias), rows.columns + self.bias)
         return touched, self.weights[touched].copy(), float(self.scale[0])
 
-    def restore(self, kept: tuple[Any, NDArray[Any], float]) -> None:
+    def restored(self, kept: tuple[Any, NDArray[Any], float]) -> Sparse:
         """Undo what was learnt since."""
         touched, self.weights[touched], self.scale[0] = kept
+        return self
+
+    @staticmethod
+    def example_rows(dtype: Any) -> SparseRows:
+        """Rows as they are scored, for their types."""
+        return SparseRows(np.zeros(1, dtype=dtype), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int64), 1)
 
     @property
     def room(self) -> tuple[int, int]:

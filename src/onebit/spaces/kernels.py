@@ -1,0 +1,155 @@
+"""The kernels: functions of <x, x'> and of the squared lengths of both, so that a space has to compute dot products alone.
+
+| kernel | k(x, x') | takes |
+|---|---|---|
+| `linear` | <x, x'> | every x |
+| `polynomial:DEGREE` | (<x, x'> + 1)^DEGREE | every x |
+| `rational` | 1 / (1 - <x, x'> / 2) | ||x|| <= 1, others are refused; with `rational:shorten` longer rows are shortened to 1 |
+| `rbf:GAMMA` | exp(-GAMMA ||x - x'||^2) | every x; GAMMA is 1 / number of features where it is not given |
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.errors import OnebitError, nearest
+
+LINEAR, POLYNOMIAL, RATIONAL, RBF = range(4)
+NAMES = {"linear": LINEAR, "polynomial": POLYNOMIAL, "rational": RATIONAL, "rbf": RBF}
+SHORTEN = 1.0  # the number of a rational kernel that shortens rows
+LARGEST_DEGREE = 20
+DEGREE = 3  # where none is given
+HALVINGS = 8  # of the argument of an exponential; it is squared as often
+FARTHEST = 60.0  # e^-60 is nothing beside 1
+
+
+class Kernel(NamedTuple):
+    """A kernel by its code and its number: the degree, gamma, or whether to shorten."""
+
+    code: int
+    number: float
+
+    @classmethod
+    def read(cls, text: str, features: int | None = None) -> Kernel:
+        """The kernel that a text names; `features` is for the gamma of an `rbf` without one.
+
+        >>> Kernel.read("rbf:0.5"), Kernel.read("polynomial")
+        (Kernel(code=3, number=0.5), Kernel(code=1, number=3.0))
+        """
+        if not isinstance(text, str):
+            raise OnebitError(f"kernel is {text!r}; {nearest(str(text), NAMES)}")
+        name, colon, said = text.partition(":")
+        if name not in NAMES:
+            raise OnebitError(f"kernel is {text!r}; {nearest(name, NAMES)}")
+        code = NAMES[name]
+        if code == RATIONAL:
+            if colon and said != "shorten":
+                raise OnebitError(f"kernel is {text!r}, but must be rational, or rational:shorten")
+            return cls(code, SHORTEN if colon else 0.0)
+        if code == LINEAR:
+            if colon:
+                raise OnebitError(f"kernel is {text!r}, but linear takes no number")
+            return cls(code, 0.0)
+        try:
+            number = float(said) if colon else float(DEGREE) if code == POLYNOMIAL else 1.0 / (features or 1)
+        except ValueError:
+            number = float("nan")
+        if code == POLYNOMIAL and not (number.is_integer() and 1 <= number <= LARGEST_DEGREE):
+            raise OnebitError(f"kernel is {text!r}, but its degree must be a whole number from 1 to {LARGEST_DEGREE}")
+        if code == RBF and not 0.0 < number < 1e12:
+            raise OnebitError(f"kernel is {text!r}, but its gamma must be a number above 0, as in rbf:0.5")
+        return cls(code, number)
+
+    def __str__(self) -> str:
+        name = next(name for name, code in NAMES.items() if code == self.code)
+        if self.code == RATIONAL:
+            return f"{name}:shorten" if self.number == SHORTEN else name
+        return name if self.code == LINEAR else f"{name}:{self.number:g}"
+
+    def selves(self, norms: NDArray[np.float64]) -> NDArray[np.float64]:
+        """k(x, x) for squared lengths; NaN for a row that the kernel does not take."""
+        if self.code == RATIONAL:
+            norms = np.minimum(norms, 1.0) if self.number == SHORTEN else np.where(norms <= 1.0 + 1e-5, norms, np.nan)
+            return np.asarray(1.0 / (1.0 - 0.5 * norms))
+        if self.code == POLYNOMIAL:
+            return np.asarray((norms + 1.0) ** self.number)
+        return np.ones_like(norms) if self.code == RBF else np.asarray(norms)
+
+    def matrix(self, A: Any, B: Any) -> NDArray[np.float64]:
+        """K of every row of A with every row of B, for small tables.
+
+        >>> Kernel.read("rational").matrix([[0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]])
+        array([[2., 1.]])
+        """
+        first, second = (np.asarray(table, dtype=np.float64) for table in (A, B))
+        dots = first @ second.T
+        norms = np.square(first).sum(axis=1)[:, None], np.square(second).sum(axis=1)[None, :]
+        if self.code == LINEAR:
+            return np.asarray(dots)
+        if self.code == POLYNOMIAL:
+            return np.asarray((dots + 1.0) ** int(self.number))
+        if self.code == RBF:
+            return np.asarray(np.exp(-self.number * np.maximum(0.0, norms[0] + norms[1] - 2.0 * dots)))
+        if self.number == SHORTEN:
+            lengths = [np.sqrt(np.maximum(1.0, norm)) for norm in norms]
+            dots = dots / lengths[0] / lengths[1]
+        elif any((norm > 1.0 + 1e-5).any() for norm in norms):
+            raise OnebitError(
+                "the rational kernel takes rows of length 1 at most: prepare them (unit-norm, unit-ball), or say rational:shorten"
+            )
+        return np.asarray(1.0 / (1.0 - dots / 2.0))
+
+
+def of_dots(code: int, number: float, norm: float, dots: NDArray[Any], norms: NDArray[Any], count: int) -> None:
+    """Turn the first `count` dot products of x with others into values of the kernel; `norm` and `norms` are squared lengths.
+
+    One loop a kernel, each of additions and multiplications alone, so that the compiler takes several values at a time.
+    """
+    if code == POLYNOMIAL:
+        for place in range(count):
+            base = dots[place] + 1.0
+            power = base
+            for _ in range(1, int(number)):
+                power *= base
+            dots[place] = power
+    elif code == RATIONAL:
+        for place in range(count):
+            dots[place] = 1.0 / (1.0 - 0.5 * dots[place])
+    elif code == RBF:
+        for place in range(count):
+            distance = max(0.0, norm + norms[place] - 2.0 * dots[place])
+            dots[place] = exponential(min(number * distance, FARTHEST))
+
+
+def exponential(y: float) -> float:
+    """e^-y for 0 <= y <= FARTHEST, to 13 digits: a polynomial of y / 2^8, squared eight times.
+
+    The library's function is called for one value at a time; this is computed for eight at once.
+    """
+    x = -y / (1 << HALVINGS)
+    value = 1.0 + x * (1.0 / 11.0)
+    value = 1.0 + x * (1.0 / 10.0) * value
+    value = 1.0 + x * (1.0 / 9.0) * value
+    value = 1.0 + x * (1.0 / 8.0) * value
+    value = 1.0 + x * (1.0 / 7.0) * value
+    value = 1.0 + x * (1.0 / 6.0) * value
+    value = 1.0 + x * (1.0 / 5.0) * value
+    value = 1.0 + x * (1.0 / 4.0) * value
+    value = 1.0 + x * (1.0 / 3.0) * value
+    value = 1.0 + x * (1.0 / 2.0) * value
+    value = 1.0 + x * value
+    for _ in range(HALVINGS):
+        value *= value
+    return value
+
+
+def self_value(code: int, number: float, norm: float) -> float:
+    """k(x, x) for a squared length."""
+    if code == POLYNOMIAL:
+        return float((norm + 1.0) ** number)
+    if code == RATIONAL:
+        return 1.0 / (1.0 - 0.5 * norm)
+    return 1.0 if code == RBF else norm
