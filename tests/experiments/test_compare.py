@@ -1,0 +1,297 @@
+"""Comparisons: every learner on the same streams, sorted by error, differences seed by seed, failures listed."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onebit
+from onebit.checks import refused, rows
+from onebit.experiments.compare import AGGRESSIVENESS, usual_entries
+from onebit.experiments.statistics import Estimate, estimate
+from onebit.report.html import page_html
+from onebit.rules import registry
+
+X, Y = rows(80)
+NAMES = ["ant", "bee", "cat", "dog", "eel"]
+LABELS = [NAMES[label] for label in Y]
+SHORT: dict[str, Any] = {"rounds": 400, "runs": 3}
+
+
+def titles(scene: Any) -> list[str]:
+    return [one.entry.title for one in scene.standings]
+
+
+# --- the table ---------------------------------------------------------------------------------------------------------
+
+
+def test_learners_are_sorted_by_error_and_the_best_hears_one_bit() -> None:
+    found = onebit.compare("synsep9", ["banditron", "perceptron", ("bpa", {"aggressiveness": 1}), "bpa"], **SHORT)
+    (scene,) = found.scenes
+    errors = [one.error.mean for one in scene.standings]
+    assert errors == sorted(errors)
+    assert len(set(errors)) == 4
+    assert scene.standings[0].entry.title == "perceptron", "told every label, it errs least"
+    assert scene.best is scene.standings[1]
+    assert not scene.best.hears_labels
+    assert scene.standings[0].hears_labels
+    assert found.failures == []
+
+
+def test_where_all_are_told_the_labels_the_best_is_one_of_them() -> None:
+    (scene,) = onebit.compare("synsep9", ["perceptron", "passive-aggressive"], **SHORT).scenes
+    assert scene.best is scene.standings[0]
+
+
+def test_errors_are_those_of_runs() -> None:
+    """Paired: every learner has the seeds, the order and the noise that `run` has with them."""
+    settings: dict[str, Any] = {
+        "order": "shuffle",
+        "noise": 0.2,
+        "delay": "geometric:3",
+        "rounds": 200,
+        "runs": 4,
+        "seed": 9,
+    }
+    (scene,) = onebit.compare(
+        (X, LABELS), ["bpa", "perceptron", ("banditron", {"exploration": 0.3})], **settings
+    ).scenes
+    for one in scene.standings:
+        result = onebit.run(one.entry.rule, X, LABELS, **settings, **one.entry.options)
+        assert one.errors.tolist() == result.errors.tolist()
+        assert one.error == result.error_interval
+        assert np.array_equal(one.curve("greedy"), result.curve.greedy)
+        assert [row.fields["seed"] for row in one.rows] == [9, 10, 11, 12]
+
+
+def test_differences_are_taken_run_by_run() -> None:
+    (scene,) = onebit.compare("synsep9", ["bpa", "banditron", "perceptron"], **SHORT).scenes
+    assert scene.best is not None
+    for one in scene.standings:
+        assert scene.difference(one) == estimate(one.errors - scene.best.errors)
+    assert scene.difference(scene.best) == Estimate(0.0, 0.0, 0.0)
+    assert scene.difference(scene.standings[0]).mean < 0.0, "who is told the labels errs less than the best"
+
+
+def test_the_same_learner_twice_differs_by_exactly_nothing() -> None:
+    """The second is another trial (its space is named), run on its own: the same to the last mistake."""
+    (scene,) = onebit.compare("synsep9", ["banditron", ("banditron", {"space": "dense"})], **SHORT).scenes
+    one, other = scene.standings
+    assert one.rows[0].fields["id"] != other.rows[0].fields["id"]
+    for standing in (one, other):
+        assert scene.difference(standing) == Estimate(0.0, 0.0, 0.0)
+    default = registry()["banditron"].defaults["exploration"]
+    (scene,) = onebit.compare("synsep9", ["banditron", ("banditron", {"exploration": default})], **SHORT).scenes
+    assert scene.difference(scene.standings[1]) == Estimate(0.0, 0.0, 0.0)
+
+
+def test_rows_of_files_and_arrays_are_shuffled_and_those_of_generators_drawn() -> None:
+    assert onebit.compare((X, Y), ["bpa"], runs=2)[0].stream.order == "shuffle"
+    assert onebit.compare((X, Y), ["bpa"], runs=2, order="file")[0].stream.order == "file"
+    assert onebit.compare("synsep9", ["bpa"], **SHORT)[0].stream.order == "file"
+
+
+def test_one_run_has_no_interval() -> None:
+    (scene,) = onebit.compare("synsep9", ["bpa", "banditron"], rounds=100, runs=1).scenes
+    assert math.isnan(scene.standings[0].error.low)
+    assert math.isnan(scene.difference(scene.standings[1]).low)
+
+
+# --- learners and data in any form -------------------------------------------------------------------------------------
+
+
+def test_learners_may_be_names_classes_rules_and_pairs() -> None:
+    forms = [
+        "bpa",
+        onebit.Banditron,
+        registry()["perceptron"],
+        (onebit.BPA, {"aggressiveness": 1}),
+        ("bpa", {"exploration": 0.5}),
+    ]
+    (scene,) = onebit.compare("synsep9", forms, **SHORT).scenes
+    assert sorted(titles(scene)) == ["banditron", "bpa", "bpa, aggressiveness=1", "bpa, exploration=0.5", "perceptron"]
+    (by_name,) = onebit.compare("synsep9", iter(["perceptron", "banditron", "bpa"]), **SHORT).scenes
+    for one in by_name.standings:
+        twin = next(each for each in scene.standings if each.entry.title == one.entry.title)
+        assert one.errors.tolist() == twin.errors.tolist()
+
+
+def test_data_may_be_a_list_of_names_pairs_files_and_streams(tmp_path: Path) -> None:
+    path = tmp_path / "animals.npz"
+    np.savez(path, X=X, y=Y, classes=NAMES)
+    own = onebit.stream("synsep9", rounds=150, noise=0.2)
+    found = onebit.compare(["synsep9", (X, LABELS), str(path)], ["bpa", "perceptron"], rounds=100, runs=2)
+    assert [scene.stream.source.name for scene in found.scenes] == ["synsep9", "arrays", str(path)]
+    assert all(scene.stream.rounds == 100 for scene in found.scenes)
+    assert found["synsep9"] is found[0]
+    assert found[str(path)] is found[2]
+    assert found[1].standings[0].errors.tolist() == found[2].standings[0].errors.tolist()
+    (scene,) = onebit.compare(own, ["bpa"], runs=2).scenes
+    assert scene.stream is own
+    assert "'iris'" in refused(lambda: found["iris"])
+
+
+def test_without_learners_all_take_part_and_some_with_small_and_large_steps() -> None:
+    entries = usual_entries()
+    assert {entry.rule.name for entry in entries} == set(registry())
+    assert len({entry.title for entry in entries}) == len(entries)
+    for name, rule in registry().items():
+        tried = [entry.settings.get("aggressiveness") for entry in entries if entry.rule.name == name]
+        capped = "aggressiveness" in rule.parameters and "variant" in rule.parameters
+        assert set(tried) == {rule.defaults.get("aggressiveness")} | (set(AGGRESSIVENESS) if capped else set())
+    assert {entry.rule.name for entry in entries if entry.options} >= {"bpa", "conservative-ova", "epabf"}
+
+
+# --- failures ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_learner_that_does_not_settle_is_listed_and_the_others_stand() -> None:
+    found = onebit.compare("synsep10", ["bpa", ("pab", {"aggressiveness": 1})], rounds=9000, runs=2)
+    assert titles(found[0]) == ["bpa"]
+    assert [(row.fields["learner"], row.fields["seed"]) for row in found.failures] == [("pab", 0), ("pab", 1)]
+    assert all("does not settle" in (row.failed or "") for row in found.failures)
+    html = page_html(found.page())
+    assert "Failed" in html
+    assert "does not settle" in html
+    assert found.to_dict()["data"][0]["failures"][0]["learner"] == "pab"
+
+
+def test_a_learner_that_failed_in_one_run_has_no_place_in_the_table() -> None:
+    """Shuffled, and cut after 30 of 60 rows: the row that is too long comes in some runs and not in others."""
+    long = X[:60].copy()
+    long[41] *= 1e25
+    found = onebit.compare((long, Y[:60]), ["bpa"], rounds=30, runs=6)
+    assert 0 < len(found.failures) < 6
+    assert found[0].standings == []
+    assert found[0].best is None
+    assert "Failed" in page_html(found.page())
+    assert len(found.frame()) == len(found.failures)
+
+
+# --- what comes out ----------------------------------------------------------------------------------------------------
+
+
+def test_plain_values_are_json_and_say_it_all() -> None:
+    found = onebit.compare(["synsep9", (X, LABELS)], ["bpa", "perceptron"], rounds=100, runs=2, seed=4)
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert (plain["runs"], plain["seed"], len(plain["data"])) == (2, 4, 2)
+    for scene, shown in zip(found.scenes, plain["data"], strict=True):
+        assert shown["data"] == scene.stream.name
+        assert shown["stream"] == scene.stream.described()
+        for one, said in zip(scene.standings, shown["standings"], strict=True):
+            assert said["learner"] == one.entry.rule.name
+            assert said["errors"] == one.errors.tolist()
+            assert said["error"] == one.error._asdict()
+            assert said["hears"] == ("the label" if said["learner"] == "perceptron" else "one bit")
+            assert said["difference_to_best"]["mean"] == scene.difference(one).mean
+
+
+def test_plain_values_of_one_run_are_json_too() -> None:
+    json.dumps(onebit.compare("synsep9", ["bpa"], rounds=100, runs=1).to_dict(), allow_nan=False)
+
+
+def test_the_page_has_a_table_curves_and_how_it_came_about() -> None:
+    found = onebit.compare(
+        ["synsep9", (X, LABELS)], ["bpa", "perceptron"], rounds=100, runs=3, seed=4, command="onebit compare <b> & c"
+    )
+    html = page_html(found.page())
+    assert "onebit compare &lt;b&gt; &amp; c" in html
+    for words in ("3 runs of 100 rounds", "seeds 4 to 6", "run by run", "Student", "perceptron", "hear one bit"):
+        assert words in html
+    assert html.count('data-test="curves"') == 2
+    assert not re.search(r"(src|href)=.(https?:)?//", html), "nothing is fetched from elsewhere"
+    for scene in found.scenes:
+        for one in scene.standings:
+            assert f"{100 * one.error.mean:.2f}" in html
+
+
+def test_a_page_says_where_orders_are_the_same_in_every_run() -> None:
+    words = "intervals show the learners' own chance alone"
+    same = onebit.compare((X, Y), ["bpa"], runs=2, order="file").page()
+    mixed = onebit.compare((X, Y), ["bpa"], runs=2).page()
+    assert words.replace("'", "&#x27;") in page_html(same)
+    assert words.replace("'", "&#x27;") not in page_html(mixed)
+
+
+def test_a_comparison_is_plotted() -> None:
+    import matplotlib.pyplot as plt
+
+    found = onebit.compare(["synsep9", (X, Y)], ["bpa", "perceptron"], rounds=100, runs=2)
+    for figure in (found.plot(), found.plot(1, "greedy", logarithmic=True), found.plot("synsep9")):
+        assert figure.axes[0].get_lines()
+        plt.close(figure)
+
+
+# --- bad input ---------------------------------------------------------------------------------------------------------
+
+BAD: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("unknown learner", {"learners": ["bandtron"]}, ["'bandtron'", "'banditron'"]),
+    ("unknown data", {"data": "synsep1"}, ["'synsep1'", "'synsep10'"]),
+    ("unknown parameter", {"learners": [("bpa", {"aggresiveness": 1})]}, ["'aggresiveness'", "'aggressiveness'"]),
+    ("parameter out of range", {"learners": [("bpa", {"exploration": 2})]}, ["exploration is 2"]),
+    ("twice", {"learners": ["bpa", "banditron", "bpa"]}, ["'bpa'", "twice"]),
+    ("twice with options", {"learners": [("bpa", {"exploration": 0.1}), ("bpa", {"exploration": 0.1})]}, ["twice"]),
+    ("none", {"learners": []}, ["no learners"]),
+    ("no data", {"data": []}, ["no data"]),
+    ("no labels", {"data": X}, ["labels"]),
+    ("learner", {"learners": [onebit.Learner("bpa", 5)]}, ["anew"]),
+    ("learner of no kind", {"learners": [5]}, ["5"]),
+    ("runs", {"runs": 0}, ["runs is 0"]),
+    ("seed", {"seed": -1}, ["seed is -1"]),
+    ("rounds", {"rounds": 0}, ["rounds is 0"]),
+    ("noise", {"noise": 3}, ["noise is 3"]),
+    ("order", {"order": "shufle"}, ["'shufle'", "'shuffle'"]),
+]
+
+
+@pytest.mark.parametrize(("given", "words"), [one[1:] for one in BAD], ids=[one[0] for one in BAD])
+def test_bad_input_is_refused_before_anything_is_written(
+    tmp_path: Path, given: dict[str, Any], words: list[str]
+) -> None:
+    out = tmp_path / "out"
+    arguments: dict[str, Any] = {"data": "synsep9", "learners": ["bpa"], "rounds": 50, "runs": 1, **given}
+    sentence = refused(lambda: onebit.compare(arguments.pop("data"), arguments.pop("learners"), out=out, **arguments))
+    for word in words:
+        assert word in sentence
+    assert not out.exists()
+
+
+def test_a_stream_in_a_comparison_brings_its_own() -> None:
+    streamed = onebit.stream("synsep9", rounds=50)
+    assert "its own rounds" in refused(lambda: onebit.compare([streamed], ["bpa"], rounds=60))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(
+            {"threads": -1},
+        ),
+        pytest.param({"threads": 0}),
+        pytest.param({"threads": 1.5}),
+    ],
+    ids=str,
+)
+def test_a_number_of_threads_that_is_none_is_refused(given: dict[str, Any]) -> None:
+    assert "threads" in refused(lambda: onebit.compare("synsep9", ["bpa"], rounds=50, runs=1, **given))
+
+
+def test_a_single_name_is_no_list_of_letters() -> None:
+    assert titles(onebit.compare("synsep9", "bpa", rounds=50, runs=1)[0]) == ["bpa"]
+
+
+def test_parameters_that_differ_little_are_two_learners() -> None:
+    pair = [("bpa", {"aggressiveness": 0.1234567}), ("bpa", {"aggressiveness": 0.1234568})]
+    assert len(onebit.compare("synsep9", pair, rounds=50, runs=1)[0].standings) == 2
+
+
+@pytest.mark.parametrize("options", [{"dtype": "float16"}, {"bias": 5}, {"space": "hilbert"}], ids=str)
+def test_options_of_any_learner_are_checked_before_anything_runs(tmp_path: Path, options: dict[str, Any]) -> None:
+    (name,) = options
+    assert name in refused(lambda: onebit.compare("synsep9", [("bpa", options)], rounds=50, runs=1, out=tmp_path))
