@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import re
 import tomllib
 from pathlib import Path
@@ -12,7 +13,11 @@ from docs.hooks import learners_page
 
 import onebit
 from onebit.cli import parser
-from onebit.data.sources import GENERATORS
+from onebit.data.preparation import STEPS
+from onebit.data.sources import names
+from onebit.data.streams import ORDERS
+from onebit.experiments.paper import KINDS, Item, paper_names
+from onebit.experiments.rows import row_of
 from onebit.learner import Learner
 from onebit.rules import registry
 
@@ -20,6 +25,8 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))}
 EVERYTHING = "\n".join([README, *PAGES.values(), learners_page()])
+GENERATED = ("learners.md", "reproduction.md")  # made while the site is built, and by `onebit reproduce`
+COMMANDS = "\n".join([README, *(PAGES[name] for name in ("running.md", "data.md", "experiments.md"))])
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
@@ -63,12 +70,45 @@ def test_every_command_and_option_is_documented(command: str) -> None:
     for action in commands()[command]._actions:
         for option in action.option_strings:
             if option.startswith("--") and option != "--help":
-                assert option in PAGES["running.md"] + README, f"{option} of {command} is not documented"
+                found = re.search(rf"{option}(?![\w-])", COMMANDS)  # --out is not documented by --outer
+                assert found, f"{option} of {command} is not documented"
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", names())
 def test_every_data_set_is_documented(name: str) -> None:
-    assert f"`{name}`" in PAGES["running.md"]
+    assert f"`{name}`" in PAGES["data.md"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_step_of_a_preparation_is_documented(step: str) -> None:
+    assert f"`{step}`" in PAGES["data.md"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_order_is_documented(order: str) -> None:
+    assert f"`{order}`" in PAGES["running.md"]
+
+
+@pytest.mark.parametrize("paper", paper_names())
+def test_every_paper_is_documented(paper: str) -> None:
+    assert f"`{paper}`" in PAGES["experiments.md"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_item_is_documented(kind: str) -> None:
+    assert f"`{kind}`" in PAGES["experiments.md"]
+
+
+@pytest.mark.parametrize("key", [field for field in Item.__dataclass_fields__ if field not in ("learners", "claims")])
+def test_every_key_of_an_item_is_documented(key: str) -> None:
+    assert re.search(rf"`item\.{key}`|^    {key} =", PAGES["experiments.md"], re.MULTILINE)
+
+
+def test_every_field_of_a_row_is_documented() -> None:
+    fields = re.findall(r'^ {8}"(\w+)":', inspect.getsource(row_of), re.MULTILINE)
+    assert {"id", "seed", "curve"} <= set(fields)
+    for field in fields:
+        assert f"`{field}`" in PAGES["experiments.md"]
 
 
 def test_every_dependency_has_its_reason() -> None:
@@ -85,6 +125,19 @@ def test_every_setting_from_the_environment_is_documented() -> None:
     assert settings
     for setting in settings:
         assert setting in EVERYTHING
+
+
+@pytest.mark.parametrize("page", ["README.md", *PAGES])
+def test_links_lead_somewhere(page: str) -> None:
+    path = ROOT / page if page == "README.md" else ROOT / "docs" / page
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", path.read_text()):
+        goal = path if not target else (path.parent / target).resolve()
+        if goal.name in GENERATED:
+            continue
+        assert goal.exists(), f"{page} has a link to {target}, which is not there"
+        if anchor:
+            heads = re.findall(r"^#+ (.+)$", goal.read_text(), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w\- ]", "", head).strip().lower().replace(" ", "-") for head in heads}, anchor
 
 
 def test_no_figure_is_pending() -> None:
