@@ -508,7 +508,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="lo
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["table", "json"])
 def test_ctrl_c_on_the_command_line_prints_the_runs_that_are_done_and_ends_with_130(options: list[str]) -> None:
     """On one core 10,000 runs take half a minute, and each a few milliseconds: some are done by then, and not all."""
-    code, out, err = interrupted(["run", "banditron", "synsep10", "--rounds", "5000", "--runs", "10000", *options], 0.7)
+    code, out, err = interrupted(["run", "banditron", "synsep10", "--rounds", "5000", "--runs", "10000", *options], 2.0)
     assert (code, err) == (130, "onebit: stopped\n")
     if options:
         printed = json.loads(out)

@@ -102,11 +102,11 @@ class Features:
                 raise OnebitError("x is a string; a learner made with text=True takes those")
             self.named, self.space, self.vocabulary = True, "sparse", {}
             return
-        size = _width(x) if self.size is None else self.size
+        size = self.size if self.size is not None else x.size if isinstance(x, SparseRow) else _width(x)
         if size < 1:
             raise OnebitError("x has no features, but must have at least one")
         self.named, self.size = False, size
-        self.space = self.space or ("sparse" if is_sparse(x) else "dense")
+        self.space = self.space or ("sparse" if is_sparse(x) or isinstance(x, SparseRow) else "dense")
 
     def forget_after(self, count: int) -> None:
         """Take back the names that were learnt last, down to `count`: what brought them was refused."""

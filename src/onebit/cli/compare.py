@@ -52,7 +52,9 @@ def execute(chosen: argparse.Namespace) -> int:
     """Run all of them, print the table and write the page; Ctrl-C shows what is done, and the rest runs next time."""
     learners = learners_of(chosen.learners)
     with download_bar(chosen.quiet) as heard:
-        given = [stream(one, usual_order="shuffle", progress=heard, **stream_settings(chosen)) for one in chosen.data]
+        given = [
+            stream(one, usual_order="shuffle", progress=heard, **stream_settings(chosen, one)) for one in chosen.data
+        ]
     folder = result_folder(chosen, *chosen.data)
     count = len(usual_entries() if learners is None else learners)
     total = sum(one.rounds for one in given) * chosen.runs * count
@@ -95,7 +97,7 @@ def show(found: Comparison, as_json: bool) -> None:
         return
     for scene in found.scenes:
         if scene.standings:
-            print_wide(learner_table(scene, found.runs), scene.stream.source.note)
+            print_wide(learner_table(scene), scene.stream.source.note)
 
 
 def report_failures(found: Any) -> int:

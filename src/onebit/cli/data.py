@@ -132,7 +132,7 @@ def _show(listed: list[dict[str, Any]]) -> None:
                     f"{one['features']:,} {'sparse' if one['sparse'] else 'dense '}",
                     str(one["classes"]),
                     one["where"].split(":")[0],  # the path is long; --json and fetch tell it
-                    escape(one["summary"].split(": ")[0] if kind == "generator" else one["summary"]),
+                    escape(_short(one["summary"]) if kind == "generator" else one["summary"]),
                 ]
                 table.add_row(*cells if roomy else cells[:-1])
     print_wide(table)
@@ -159,3 +159,8 @@ def _byte_bar(quiet: bool) -> Iterator[Progress | None]:
     with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("")
         yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+
+
+def _short(summary: str) -> str:
+    """The first words of a generator's documentation, as people write them."""
+    return summary.split(": ")[0].replace("`", "").rstrip(".")

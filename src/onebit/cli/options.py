@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.data.preparation import STEPS
+from onebit.data.sources import names
 from onebit.data.streams import ORDERS
 from onebit.errors import OnebitError
 from onebit.experiments.grid import value_of
@@ -38,6 +39,7 @@ def add_run_options(command: argparse.ArgumentParser, usual_order: str) -> None:
     come.add_argument(
         "--categorical", metavar="A,B,...", help="text columns of a file that become a 0/1 column for each value"
     )
+    come.add_argument("--classes", metavar="A,B,...", help="the classes of a file (default: those that occur)")
     come.add_argument("--noise", type=float, default=0.0, help="share of the labels replaced by one drawn uniformly")
     come.add_argument(
         "--drift", help="rename the classes on the way: abrupt:AT or gradual:FROM..TO, as fractions of the stream"
@@ -53,14 +55,18 @@ def add_run_options(command: argparse.ArgumentParser, usual_order: str) -> None:
     command.add_argument("--quiet", action="store_true", help="show no progress")
 
 
-def stream_settings(chosen: argparse.Namespace) -> dict[str, Any]:
-    """What was said of how the data come, for `onebit.stream`."""
+def stream_settings(chosen: argparse.Namespace, data: str) -> dict[str, Any]:
+    """What was said of how these data come, for `onebit.stream`; what is said of files is not for data that have a name."""
+    own = {
+        "label": chosen.label,
+        "categorical": names_of(chosen.categorical),
+        "classes": [value_of(name) for name in names_of(chosen.classes)] or None,
+    }
     return {
         "rounds": chosen.rounds,
         "order": chosen.order,
         "prepare": chosen.prepare,
-        "label": chosen.label,
-        "categorical": names_of(chosen.categorical),
+        **({} if data in names() and len(getattr(chosen, "data", ())) > 1 else own),
         "noise": chosen.noise,
         "drift": chosen.drift,
         "delay": chosen.delay,

@@ -33,7 +33,11 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--item", metavar="NAME", action="append", default=[], help="one table or figure; may be repeated"
     )
-    command.add_argument("--quick", action="store_true", help="two runs of each instead of the paper's number")
+    command.add_argument(
+        "--quick",
+        action="store_true",
+        help="two runs of each (one of each setting of a grid) instead of the paper's number",
+    )
     command.add_argument("--markdown", metavar="FILE", help="also write the verdicts into a Markdown file")
     command.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     command.add_argument("--quiet", action="store_true", help="show no progress")
@@ -43,14 +47,15 @@ def declare(command: argparse.ArgumentParser) -> None:
 def execute(chosen: argparse.Namespace) -> int:
     """Reproduce, print the verdicts, write the pages."""
     names = paper_names() if "all" in chosen.papers else list(dict.fromkeys(chosen.papers))
-    for name in names:  # a wrong name is found before anything runs
-        paper_named(name).chosen(chosen.item)
+    for name in dict.fromkeys([*names, *(given for given in chosen.papers if given != "all")]):
+        paper_named(name).chosen(chosen.item)  # a wrong name is found before anything runs
     found = []
     code = 0
     for name in names:
         folder = result_folder(chosen, name) if not chosen.out or len(names) == 1 else Path(chosen.out) / name
         said = shlex.join(["onebit", "reproduce", name, *(["--quick"] if chosen.quick else [])])
         said += "".join(f" --item {item}" for item in chosen.item)
+        said += f" --out {shlex.quote(str(folder))}" if chosen.out else ""
         try:
             with download_bar(chosen.quiet) as heard, growing_bar(name, chosen.quiet) as (began, progress):
                 one = reproduce(
@@ -81,11 +86,13 @@ def execute(chosen: argparse.Namespace) -> int:
 
 def show(found: Reproduction) -> None:
     """Print the verdicts of a paper."""
+    from rich.markup import escape
     from rich.table import Table
 
     colours = {REPRODUCED: "green", DIFFERS: "red"}
     for result in found.results:
-        table = Table(title=f"{found.paper.name}: {result.item.title} ({result.runs} runs)", title_justify="left")
+        runs = f" ({result.runs} runs)" if result.runs else ""
+        table = Table(title=escape(f"{found.paper.name}: {result.item.title}{runs}"), title_justify="left")
         for title in ("data", "what"):
             table.add_column(title, overflow="fold")
         for title in ("published", "measured"):
@@ -95,7 +102,8 @@ def show(found: Reproduction) -> None:
         for one in result.verdicts:
             mark = f" [dim]({notes.setdefault(one.why, len(notes) + 1)})[/]" if one.why else ""
             colour = colours.get(one.verdict, "dim")
-            table.add_row(one.data, one.what, one.published, one.said, f"[{colour}]{one.verdict}[/]{mark}")
+            cells = [escape(cell) for cell in (one.data, one.what, one.published, one.said)]
+            table.add_row(*cells, f"[{colour}]{one.verdict}[/]{mark}")
         if result.verdicts:
             print_wide(table)
         for why, number in notes.items():

@@ -16,11 +16,8 @@ from onebit.cli.options import add_run_options, download_bar, positive, progress
 from onebit.contract.parameters import refuse_unknown
 from onebit.data.streams import stream
 from onebit.experiments.run import Result, Stopped, run
-from onebit.learner import Learner
+from onebit.experiments.trial import OPTIONS
 from onebit.rules import rule_named
-
-# What any learner takes besides the parameters of its rule; the seed and the classes are not for --set.
-COMMON = {name: meaning for name, meaning in Learner.common.items() if name not in ("seed", "classes")}
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -35,9 +32,9 @@ def declare(command: argparse.ArgumentParser) -> None:
 def execute(chosen: argparse.Namespace) -> int:
     """Run, and print what came out; Ctrl-C prints the runs that were done."""
     options = settings(chosen.set)
-    refuse_unknown(chosen.rule, options, {**rule_named(chosen.rule).parameters, **COMMON})
+    refuse_unknown(chosen.rule, options, {**rule_named(chosen.rule).parameters, **OPTIONS})
     with download_bar(chosen.quiet) as heard:
-        given = stream(chosen.data, progress=heard, **stream_settings(chosen))
+        given = stream(chosen.data, progress=heard, **stream_settings(chosen, chosen.data))
     try:
         with progress_bar(f"{chosen.rule} on {chosen.data}", given.rounds * chosen.runs, chosen.quiet) as progress:
             result = run(chosen.rule, given, runs=chosen.runs, seed=chosen.seed, progress=progress, **options)

@@ -57,7 +57,7 @@ def execute(chosen: argparse.Namespace) -> int:
     axes, options = settings(chosen.grid, "--grid", str), settings(chosen.set)
     cells = len(Grid(chosen.rule, axes, options).entries)
     with download_bar(chosen.quiet) as heard:
-        given = stream(chosen.data, usual_order="shuffle", progress=heard, **stream_settings(chosen))
+        given = stream(chosen.data, usual_order="shuffle", progress=heard, **stream_settings(chosen, chosen.data))
     folder = result_folder(chosen, chosen.rule, chosen.data)
     total = given.rounds * (cells * chosen.runs + chosen.fresh_runs)
     try:

@@ -9,6 +9,7 @@ from onebit.experiments.statistics import Estimate
 from onebit.report.parts import EVERY_LABEL, ONE_BIT
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from onebit.experiments.compare import Scene
@@ -22,18 +23,22 @@ def percent(found: Estimate, signed: bool = False) -> str:
     return text if math.isnan(found.low) else f"{text} ±{100 * (found.high - found.mean):5.2f}"
 
 
-def learner_table(scene: Scene, runs: int) -> Table:
-    """The learners of a comparison, those that hear one bit first."""
+def learner_table(scene: Scene) -> Table:
+    """The learners of a comparison, those that hear one bit first; a narrow terminal gets fewer columns."""
+    from rich.markup import escape
     from rich.table import Table
 
+    roomy = console().width >= WIDTH
+    runs = max(one.runs for one in scene.standings)
     table = Table(
-        title=f"{scene.stream.name}: {runs} x {scene.stream.rounds:,} rounds, error in %, lowest first",
-        caption="±: 95 % interval of the mean over runs. more: than the best, run by run. M/s: million rounds a second, one core",
+        title=escape(f"{scene.stream.name}: {runs} x {scene.stream.rounds:,} rounds, error in %, lowest first"),
+        caption="±: 95 % interval of the mean over runs. more: than the best, run by run."
+        + (" M/s: million rounds a second, one core" if roomy else ""),
         caption_justify="left",
     )
     table.add_column("learner", no_wrap=True)
     table.add_column("set", style="dim", overflow="fold")
-    for title in ("error", "more", "greedy", "M/s"):
+    for title in ("error", "more", *(("greedy", "M/s") if roomy else ())):
         table.add_column(title, justify="right", no_wrap=True)
     for title, entries in (
         (ONE_BIT, [one for one in scene.standings if not one.hears_labels]),
@@ -43,24 +48,28 @@ def learner_table(scene: Scene, runs: int) -> Table:
             table.add_section()
             table.add_row(f"[bold]{title}[/]")
         for one in entries:
+            more = [f"{100 * one.greedy_error.mean:.2f}", f"{one.rounds_per_second / 1e6:.1f}"] if roomy else []
             table.add_row(
                 f"  {one.entry.rule.name}",
-                one.entry.said,
+                escape(one.entry.said),
                 percent(one.error),
                 "best" if one is scene.best else percent(scene.difference(one), signed=True),
-                f"{100 * one.greedy_error.mean:.2f}",
-                f"{one.rounds_per_second / 1e6:.1f}",
+                *more,
             )
     return table
 
 
-def print_wide(table: Table, note: str = "") -> None:
-    """Print a table, and a note below it."""
+def console() -> Console:
+    """Where tables are printed: as wide as the terminal, or as a page where there is none."""
     from rich.console import Console
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
-    console.print(table)
+    found = Console()
+    return found if found.is_terminal else Console(width=WIDTH)
+
+
+def print_wide(table: Table, note: str = "") -> None:
+    """Print a table, and a note below it."""
+    where = console()
+    where.print(table)
     if note:
-        console.print(note, highlight=False)
+        where.print(note, highlight=False, markup=False)

@@ -49,7 +49,7 @@ def converted(path: Path, how: object, reader: Callable[[], Reader], progress: P
     if not folder.is_dir():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with _alone(folder):
+            with alone(folder):
                 if not folder.is_dir():
                     _convert(reader(), folder, progress)
         except OSError as error:
@@ -139,7 +139,7 @@ def _convert(reader: Reader, folder: Path, progress: Progress | None) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Wait until no other process converts this file; where the system has no such locks, go on."""
     try:
         import fcntl

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onebit.data.large import alone
 from onebit.data.preparation import prepared
 from onebit.data.tables import Csr
 
@@ -22,9 +23,10 @@ def prepared_rows(X: Any, steps: tuple[str, ...]) -> Any:
     mark = hashlib.sha256(repr(steps).encode()).hexdigest()[:16]
     folder = home.with_name(f"{home.name}-{mark}")
     facts = folder / "facts.json"
-    if not facts.exists():  # written last: what has it is whole
-        shape = prepared(X, steps, folder).shape
-        facts.write_text(json.dumps({"steps": steps, "shape": [int(size) for size in shape]}))
+    with alone(folder):
+        if not facts.exists():  # written last: what has it is whole
+            shape = prepared(X, steps, folder).shape
+            facts.write_text(json.dumps({"steps": steps, "shape": [int(size) for size in shape]}))
     if (folder / "X.npy").exists():
         return _load(folder, "X")
     return Csr(

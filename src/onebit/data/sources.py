@@ -114,7 +114,8 @@ def source_of(
             raise OnebitError(f"classes were given with {str(X)!r}, which brings its own")
         _refuse_columns(str(X), label, categorical)
         if str(X) in real.REAL:
-            return _fixed(str(X), real.load(str(X), progress), dict, steps)
+            found = real.load(str(X), progress)
+            return _fixed(str(X), found, lambda: {"content": _content(found)}, steps)
         return _drawn(str(X), steps, same_rows)
     path = Path(X)
     if not files.is_data_file(path.name) and not path.exists():
@@ -124,7 +125,13 @@ def source_of(
         )
     data = files.read(path, label=label, categorical=categorical, classes=classes, progress=progress)
     about = path.stat()
-    said = {"size": about.st_size, "modified": about.st_mtime_ns, "label": label, "categorical": list(categorical)}
+    said = {
+        "size": about.st_size,
+        "modified": about.st_mtime_ns,
+        "label": label,
+        "categorical": list(categorical),
+        "classes": None if classes is None else list(data.classes),
+    }
     return _fixed(str(X), data, lambda: said, steps)
 
 

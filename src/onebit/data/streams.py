@@ -6,13 +6,17 @@ order, the same noise and the same delays, whichever learners they are for.
 
 from __future__ import annotations
 
+import inspect
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.parameters import refuse_unknown
 from onebit.data.sources import Source, source_of
 from onebit.data.tables import Dataset
 from onebit.engine.course import NOTHING, Course, events_of
@@ -123,7 +127,8 @@ class Delay:
             return np.full(rounds, int(self.mean), dtype=np.int64)
         if self.kind == "geometric":
             return generator.geometric(1.0 / (1.0 + self.mean), size=rounds).astype(np.int64) - 1
-        return np.minimum(generator.pareto(TAIL, size=rounds) * self.mean * (TAIL - 1.0), 1e12).astype(np.int64)
+        drawn = np.minimum(generator.pareto(TAIL, size=rounds) * self.mean * (TAIL - 1.0), 1e12)
+        return np.floor(drawn + generator.random(rounds)).astype(np.int64)  # rounded by chance, which keeps the mean
 
 
 class Round(NamedTuple):
@@ -145,6 +150,14 @@ class Stream:
     delay: Delay | None
     missing: float
     seed: int
+
+    def __repr__(self) -> str:
+        return f"Stream({self.name}, {self.rounds:,} rounds, order={self.order})"
+
+    @cached_property
+    def key(self) -> str:
+        """What it is, as text: equal streams have equal keys."""
+        return json.dumps(self.described(), sort_keys=True)
 
     @property
     def name(self) -> str:
@@ -172,7 +185,7 @@ class Stream:
     def course(self, data: Dataset, seed: int) -> Course:
         """The way through these rows of the run with this seed."""
         order = self._order(data.rows, seed)
-        labels = data.y[order] if len(order) else np.resize(data.y, self.rounds)
+        labels = data.y[order] if len(order) else data.y if self.rounds == data.rows else np.resize(data.y, self.rounds)
         if self.noise:
             generator = np.random.default_rng([_NOISE, seed])
             drawn = generator.integers(0, len(data.classes), size=self.rounds)
@@ -228,15 +241,22 @@ class Stream:
         [('decide', 0), ('decide', 1), ('answer', 0), ('decide', 2), ('answer', 1)]
         """
         data = self.data(self.seed)
-        course = self.course(data, self.seed)
+        course, rows = self.course(data, self.seed), _table(data.X)
         for step in range(course.steps):
             event = int(course.events[step]) if len(course.events) else step * EVENT + (DECIDE | LEARN)
             number = event // EVENT
             if event & DECIDE:
-                yield "decide", number, _row(data.X, course.row(step, data.rows))
+                yield "decide", number, _row(rows, course.row(step, data.rows))
             if event & LEARN:
                 truth = data.classes[course.labels[number]]
                 yield "answer", number, lambda label, truth=truth: bool(label == truth)
+
+
+def _table(X: Any) -> Any:
+    """Rows in a form from which one can be taken: CSR, an array, or a list."""
+    if is_sparse(X) and getattr(X, "format", "csr") != "csr":
+        return X.tocsr()
+    return X.to_numpy() if hasattr(X, "to_numpy") else X
 
 
 def _row(X: Any, row: int) -> Any:
@@ -256,7 +276,7 @@ def stream(
     drift: str | Drift | None = None,
     delay: float | str | Delay | None = None,
     missing: float = 0.0,
-    seed: int = 0,
+    seed: int | None = None,
     usual_order: str = "file",
     **data: Any,
 ) -> Stream:
@@ -272,13 +292,13 @@ def stream(
     ...     learner.learn(decision, right(decision.label))
     """
     if isinstance(X, Stream):
-        given = {**data, "y": y, "rounds": rounds, "order": order, "drift": drift, "delay": delay}
+        given = {**data, "y": y, "rounds": rounds, "order": order, "drift": drift, "delay": delay, "seed": seed}
         said = [name for name, value in given.items() if value is not None]
-        if said or noise or missing:
-            raise OnebitError(
-                f"a stream brings its own {(said or ['noise', 'missing'])[0]}: say it where the stream is made"
-            )
+        said += [name for name, value in (("noise", noise), ("missing", missing)) if value]
+        if said:
+            raise OnebitError(f"a stream brings its own {said[0]}: say it where the stream is made")
         return X
+    refuse_unknown("a stream", data, inspect.signature(source_of).parameters)
     if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1):
         raise OnebitError(f"rounds is {rounds!r}, but must be a whole number of at least 1")
     if order is not None and order not in ORDERS:
@@ -292,7 +312,7 @@ def stream(
         Drift.read(drift),
         Delay.read(delay),
         _share("missing", missing),
-        checked_seed(seed),
+        checked_seed(0 if seed is None else seed),
     )
 
 

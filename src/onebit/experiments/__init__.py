@@ -1,1 +1,1 @@
-"""A run: a learner on a stream, once or many times, compiled."""
+"""Runs, comparisons, sweeps and papers: plan, execute on threads, keep as rows, show as tables, curves and pages."""

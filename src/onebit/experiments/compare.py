@@ -12,9 +12,10 @@ from onebit.errors import OnebitError
 from onebit.experiments.drawing import curves_of, failure_table, number
 from onebit.experiments.gathering import Gathered, Interrupted, Standing, facts, gather
 from onebit.experiments.rows import Row, Rows, frame
-from onebit.experiments.run import Stopped, counted
+from onebit.experiments.run import Stopped
+from onebit.experiments.saving import save_page
 from onebit.experiments.statistics import Estimate
-from onebit.experiments.trial import Entry, Progress, Trial, entry_of
+from onebit.experiments.trial import Entry, Progress, Trial, counted, entry_of
 from onebit.learner import Learner
 from onebit.names import checked_seed
 from onebit.report.parts import EVERY_LABEL, ONE_BIT, Column, Number, Page, Part, Section, Table, Text
@@ -50,7 +51,7 @@ class Scene:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
-        standings = [{**one.to_dict(), "difference_to_best": self.difference(one)._asdict()} for one in self.standings]
+        standings = [{**one.to_dict(), "difference_to_best": self.difference(one).to_dict()} for one in self.standings]
         failures = [{name: row.fields[name] for name in ("learner", "options", "seed", "why")} for row in self.failures]
         return {
             "data": self.stream.name,
@@ -78,6 +79,16 @@ class Comparison:
             if place in (scene.stream.name, scene.stream.source.name):
                 return scene
         raise OnebitError(f"there is no {place!r} in this comparison")
+
+    def __repr__(self) -> str:
+        said = [f"{scene.stream.name}: {scene.best.entry.title if scene.best else 'none'}" for scene in self.scenes]
+        return f"Comparison({self.runs} runs; best on {'; '.join(said)})"
+
+    def save(self, folder: str | Path | None = None) -> Path:
+        """Write the page and its figures into a folder, by itself the one that the runs are kept in; the path of the page."""
+        if folder is None and self.folder is None:
+            raise OnebitError("this comparison has no folder of its own: name one to save it in")
+        return save_page(self.page(), folder or self.folder or "")
 
     @property
     def failures(self) -> list[Row]:
@@ -201,6 +212,8 @@ def compare(
     """
     counted("runs", runs)
     checked_seed(seed)
+    if isinstance(learners, str) or not isinstance(learners, Iterable | None):
+        learners = [learners]
     entries = usual_entries() if learners is None else [_entry(one) for one in learners]
     if not entries:
         raise OnebitError("there are no learners to compare")
@@ -210,6 +223,10 @@ def compare(
     streams = [_stream(one, settings) for one in (data if isinstance(data, list) else [data])]
     if not streams:
         raise OnebitError("there are no data to compare on")
+    keys = [one.key for one in streams]
+    for one in streams:
+        if keys.count(one.key) > 1:
+            raise OnebitError(f"{one.name} is named twice; name each data set once")
     seeds = range(seed, seed + runs)
     trials = [Trial(entry, one, each) for one in streams for each in seeds for entry in entries]
     rows = Rows(out)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from onebit.experiments.rows import Row, Rows
 from onebit.experiments.statistics import Estimate, estimate
-from onebit.experiments.trial import Entry, Progress, Trial, cores, execute
+from onebit.experiments.trial import Entry, Progress, Trial, cores, counted, execute
 from onebit.version import VERSION
 
 
@@ -43,17 +43,18 @@ def gather(trials: Iterable[Trial], rows: Rows, threads: int | None, progress: P
     """The rows of these trials; those that are not there yet are run, and kept as soon as they are done."""
     report = progress or (lambda count: None)
     found: dict[str, Row] = {}
-    waiting: dict[tuple[int, int], dict[str, Trial]] = {}  # by stream and seed, which share their rows
+    waiting: dict[tuple[str, int], dict[str, Trial]] = {}  # by stream and seed, which share their rows
     for trial in trials:
         row = rows.get(trial)
         if row is not None:
             found[trial.identity] = row
             report(trial.stream.rounds)
         else:
-            waiting.setdefault((id(trial.stream), trial.seed), {})[trial.identity] = trial
+            waiting.setdefault((trial.stream.key, trial.seed), {})[trial.identity] = trial
     groups = [list(group.values()) for group in waiting.values()]
     try:
-        with closing(execute(groups, threads or cores(), report)) as outcomes:
+        count = cores() if threads is None else counted("threads", threads)
+        with closing(execute(groups, count, report)) as outcomes:
             for outcome in outcomes:
                 found[outcome.trial.identity] = rows.add(outcome)
     except KeyboardInterrupt:
@@ -116,8 +117,8 @@ class Standing:
             "options": self.entry.options,
             "hears": self.rows[0].hears,
             "runs": self.runs,
-            "error": self.error._asdict(),
-            "greedy_error": self.greedy_error._asdict(),
+            "error": self.error.to_dict(),
+            "greedy_error": self.greedy_error.to_dict(),
             "errors": self.errors.tolist(),
             "rounds_per_second": self.rounds_per_second,
         }

@@ -6,17 +6,19 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from onebit.contract.parameters import refuse_unknown
 from onebit.errors import OnebitError
-from onebit.experiments.trial import Entry, entry_of
+from onebit.experiments.trial import OPTIONS, Entry, entry_of
 from onebit.learner import Learner
 
 MOST_SETTINGS = 100_000
-DIGITS = 4  # of the values of a range: 0.005086, not 0.005086237...
+DIGITS = 4  # of the inner values of a range, if that is enough to tell them apart: 0.005086, not 0.005086237...
 
 
 def axis_of(name: str, given: object) -> list[Any]:
@@ -56,8 +58,10 @@ def _range(name: str, text: str) -> list[float]:
         )
     if not 2 <= count <= MOST_SETTINGS:
         raise OnebitError(f"the grid of {name} asks for {count} values, but a range has from 2 to {MOST_SETTINGS}")
-    values = np.geomspace(first, last, count) if rest[0] == "log" else np.linspace(first, last, count)
-    return [float(f"{value:.{DIGITS}g}") for value in values]
+    exact = (np.geomspace if rest[0] == "log" else np.linspace)(first, last, count).tolist()
+    values = [first, *(float(f"{value:.{DIGITS}g}") for value in exact[1:-1]), last]
+    rising = all(one < other for one, other in pairwise(values))
+    return values if rising else [first, *exact[1:-1], last]
 
 
 def value_of(text: str) -> Any:
@@ -81,7 +85,7 @@ class Grid:
         if not axes:
             raise OnebitError("the grid is empty: name at least one parameter and its values")
         rule = entry_of(learner).rule
-        refuse_unknown(rule.title, axes, {**rule.parameters, **Learner.common})
+        refuse_unknown(rule.title, axes, {**rule.parameters, **OPTIONS})
         for name in axes:
             if name in options:
                 raise OnebitError(f"{name} is in the grid and is also set to {options[name]!r}")
@@ -95,7 +99,12 @@ class Grid:
             entry_of(rule, {**options, **dict(zip(self.axes, point, strict=True))}) for point in self.points
         ]
 
-    @property
+    @cached_property
     def points(self) -> Sequence[tuple[Any, ...]]:
         """All combinations, the last parameter changing fastest."""
         return list(itertools.product(*self.axes.values()))
+
+    @cached_property
+    def places(self) -> dict[tuple[Any, ...], int]:
+        """Where each combination stands among all."""
+        return {point: place for place, point in enumerate(self.points)}

@@ -1,6 +1,6 @@
 """A published experiment is data: one TOML file a paper in `onebit/papers/`, read and checked here.
 
-name, title, note                  the paper
+title, note                        the paper, which is named by its file
 [[item]]                           a table or a figure
   name, title, note                what --item takes, and what is shown
   kind                             errors | grid | scatter | waiting

@@ -27,13 +27,14 @@ from onebit.report.parts import Badge, Column, Number, Page, Part, Scatter, Sect
 QUICK_RUNS = 2
 POINTS = 3000  # of a scatter
 
-REPRODUCED, DIFFERS, UNDECIDED, MISSING, WAITING, SHOWN = (
+REPRODUCED, DIFFERS, UNDECIDED, MISSING, WAITING, SHOWN, FAILED = (
     "reproduced",
     "differs",
     "undecided",
     "missing data",
     "waiting",
     "no number published",
+    "failed",
 )
 
 
@@ -52,7 +53,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
-        measured = None if self.measured is None else self.measured._asdict()
+        measured = None if self.measured is None else self.measured.to_dict()
         return {
             "item": self.item,
             "data": self.data,
@@ -153,7 +154,7 @@ def verdict_table(result: ItemResult) -> Table:
         value = None if one.measured is None else 100 * one.measured.mean
         badge = Badge(one.verdict, TONES.get(one.verdict, "plain"))
         rows.append([one.data, one.what, one.published, Number(value, one.said), badge, one.why])
-    return Table(f"Published and measured, {result.runs} runs", columns, rows)
+    return Table("Published and measured" + (f", {result.runs} runs" if result.runs else ""), columns, rows)
 
 
 def percent(found: Estimate) -> str:
@@ -221,8 +222,8 @@ class _ErrorsWork:
             return WAITING
         if isinstance(streamed, OnebitError):
             return MISSING
-        rows = [row for row in gathered.of(Trial(entry, streamed, seed) for seed in range(self.runs)) if not row.failed]
-        return Standing(entry, rows) if rows else "failed"
+        rows = gathered.of(Trial(entry, streamed, seed) for seed in range(self.runs))
+        return Standing(entry, rows) if rows and not any(row.failed for row in rows) else FAILED
 
     def result(self, gathered: Gathered) -> ItemResult:
         verdicts = []
@@ -248,9 +249,9 @@ class _ErrorsWork:
         number = "" if published is None else f"{published:g}"
         why = learner.why.get(data.name, "") or data.why
         if isinstance(found, str):
-            told = f"waiting for {learner.waits_for}" if found == WAITING else why
-            if found == MISSING:
-                told = str(self.streams[data.name])
+            told = f"waiting for {learner.waits_for}" if found == WAITING else str(self.streams[data.name])
+            if found == FAILED:
+                told = "some of its runs failed"
             return Verdict(self.item.name, data.name, learner.name, number, None, "", found, told)
         measured = self._measure(found)
         if published is None:
@@ -264,9 +265,11 @@ class _ErrorsWork:
 
     def _claimed(self, claim: Claim, data: str, gathered: Gathered) -> Verdict:
         lower, higher = (self.standing(gathered, name, data) for name in (claim.lower, claim.higher))
-        for found in (lower, higher):
+        for name, found in ((claim.lower, lower), (claim.higher, higher)):
             if isinstance(found, str):
-                return Verdict(self.item.name, data, claim.text, "claimed", None, "", found)
+                entry = self.entries[name, data]
+                told = f"waiting for {entry}" if isinstance(entry, str) else f"{name}: {found}"
+                return Verdict(self.item.name, data, claim.text, "claimed", None, "", found, told)
         assert isinstance(lower, Standing)
         assert isinstance(higher, Standing)
         field_ = "error" if self.item.measure == "played" else "greedy_error"
@@ -290,7 +293,8 @@ class _GridWork:
         self.streams = {data.name: streams.of(item, data) for data in item.data}
         (learner,) = item.learners
         self.grids: dict[str, Grid] = {}
-        for data in item.data:
+        self.waits = isinstance(_entry(learner, ""), str)
+        for data in () if self.waits else item.data:
             axes = {name: axis_of(name, values) for name, values in item.grid.items()}
             for name, value in item.chosen.get(data.name, {}).items():
                 axes[name] = sorted({*axes[name], value})
@@ -299,18 +303,22 @@ class _GridWork:
     def trials(self) -> list[Trial]:
         return [
             Trial(entry, streamed, seed)
-            for name, streamed in self.streams.items()
-            if isinstance(streamed, Stream)
+            for name, grid in self.grids.items()
+            if isinstance(streamed := self.streams[name], Stream)
             for seed in range(self.runs)
-            for entry in self.grids[name].entries
+            for entry in grid.entries
         ]
 
     def result(self, gathered: Gathered) -> ItemResult:
         verdicts, parts = [], []
         for data in self.item.data:
+            learner, chosen = self.item.learners[0], self.item.chosen.get(data.name)
+            what, published = learner.name, shown(chosen) if chosen else ""
+            if self.waits:
+                told = f"waiting for {learner.waits_for}"
+                verdicts.append(Verdict(self.item.name, data.name, what, published, None, "", WAITING, told))
+                continue
             streamed, grid = self.streams[data.name], self.grids[data.name]
-            what, chosen = self.item.learners[0].name, self.item.chosen.get(data.name)
-            published = shown(chosen) if chosen else ""
             if isinstance(streamed, OnebitError):
                 verdicts.append(Verdict(self.item.name, data.name, what, published, None, "", MISSING, str(streamed)))
                 continue
@@ -321,7 +329,7 @@ class _GridWork:
                 standings.append(Standing(entry, rows) if whole else None)
             means = [math.inf if one is None else one.error.mean for one in standings]
             if min(means) == math.inf:
-                verdicts.append(Verdict(self.item.name, data.name, what, published, None, "", "failed"))
+                verdicts.append(Verdict(self.item.name, data.name, what, published, None, "", FAILED))
                 continue
             best = means.index(min(means))
             found = Sweep(grid, streamed, standings, best, None, [], self.runs, 0, 0, "", None)
@@ -338,7 +346,7 @@ class _GridWork:
             return Verdict(self.item.name, data.name, what, "", lowest.error, said, SHOWN)
         published = standings[grid.points.index(tuple(chosen[name] for name in grid.axes))]
         if published is None:
-            return Verdict(self.item.name, data.name, what, shown(chosen), None, said, "failed")
+            return Verdict(self.item.name, data.name, what, shown(chosen), None, said, FAILED)
         near = published.error.mean - lowest.error.mean <= self.item.tolerance / 100
         said = f"{percent(published.error)} there; {said}"
         why = "" if near else self.item.why.get(data.name, "")
@@ -408,7 +416,7 @@ def reproduce(
 ) -> Reproduction:
     """Run a paper's experiments, or some of its items, and compare with what was published.
 
-    `quick` takes two runs of each. `out` is as for `onebit.compare`; `began` is told the number of rounds ahead, `heard` of downloads.
+    `quick` takes two runs of each, and one of each setting of a grid. `out` is as for `onebit.compare`; `began` is told the number of rounds ahead, `heard` of downloads.
 
     >>> import onebit
     >>> onebit.reproduce("prompak2017", ["figure8"]).verdicts[0].verdict

@@ -6,6 +6,7 @@ alone and its trial is run anew. Rows are found by what they are, never by their
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -136,13 +137,14 @@ class Rows:
     def _write(self, fields: dict[str, Any]) -> None:
         # One write of one line: two processes that write to the same folder do not cut each other's lines.
         text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), default=_plain)
-        self._file.write(f"{text}\n".encode())
+        self._file.write(f"{text}\n".encode(errors="backslashreplace"))  # a file's name may be no Unicode
         self._file.flush()
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):  # what could not be written was said when it was added
+                self._file.close()
             self._file = None
 
 
@@ -166,8 +168,8 @@ def read_rows(path: Path) -> Iterator[Row]:
             header = None
         if not isinstance(header, dict) or header.get("onebit") != "rows":
             raise OnebitError(f"{path} is not a file of results of onebit; give another folder")
-        if header["format"] != HEADER["format"]:
-            raise OnebitError(f"{path} was written by another version of onebit (format {header['format']})")
+        if header.get("format") != HEADER["format"]:
+            raise OnebitError(f"{path} was written by another version of onebit (format {header.get('format')})")
         for line in file:
             try:
                 fields = json.loads(line)
@@ -195,7 +197,7 @@ def frame(source: str | Path | list[Row]) -> pandas.DataFrame:
         path = Path(source) / FILE
         if not path.is_file():
             raise OnebitError(f"there are no results in {source}: it has no {FILE}")
-        source = list(read_rows(path))
+        source = list({row.fields["id"]: row for row in read_rows(path)}.values())  # of a trial run again, the last
     flat = []
     for row in source:
         fields = dict(row.fields)

@@ -18,7 +18,7 @@ from onebit.contract.rule import Rule
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
 from onebit.experiments.statistics import Estimate, estimate
-from onebit.experiments.trial import Entry, Outcome, Progress, Trial, cores, entry_of, execute
+from onebit.experiments.trial import Entry, Outcome, Progress, Trial, cores, counted, entry_of, execute
 from onebit.learner import Learner
 from onebit.names import ClassName, checked_seed
 
@@ -84,6 +84,7 @@ class Result:
             "runs": self.runs,
             "error_mean": self.error,
             "error_sd": self.error_sd,
+            "error_interval": [self.error_interval.to_dict()[end] for end in ("low", "high")],
             "greedy_error_mean": self.greedy_error,
             "errors": self.errors.tolist(),
             "greedy_errors": self.greedy_errors.tolist(),
@@ -136,10 +137,11 @@ def run(
             raise OnebitError("a learner brings its own classes and options")
         classes = learner.classes if y is not None else None
     entry = entry_of(learner, options)
-    first_seed = checked_seed((learner.seed if isinstance(learner, Learner) else 0) if seed is None else seed)
     if classes is not None:
         settings["classes"] = classes
     streamed = stream(X, y, **settings)
+    usual = learner.seed if isinstance(learner, Learner) else streamed.seed
+    first_seed = checked_seed(usual if seed is None else seed)
     threads = counted("threads", threads) if threads is not None else cores()
     return _run(entry, streamed, first_seed, int(runs), threads, progress or (lambda count: None))
 
@@ -156,13 +158,6 @@ STREAM_SETTINGS = (
     "categorical",
     "same_rows",
 )
-
-
-def counted(name: str, given: object) -> int:
-    """A number of things, of which there is at least one."""
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
-        raise OnebitError(f"{name} is {given!r}, but must be a whole number of at least 1")
-    return int(given)
 
 
 def _run(entry: Entry, streamed: Stream, first_seed: int, runs: int, threads: int, progress: Progress) -> Result:

@@ -23,11 +23,17 @@ def save_page(page: Page, folder: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(page_html(page))
-        os.chmod(name, 0o644)
-        os.replace(name, folder / PAGE)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+                file.write(page_html(page))
+            os.chmod(name, 0o644)
+            os.replace(name, folder / PAGE)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
         if importlib.util.find_spec("matplotlib") is not None:
+            for old in (folder / FIGURES).glob("*.[ps][nv]g"):  # of an earlier page
+                old.unlink()
             from onebit.report.figures import save_figures
 
             save_figures(page, folder / FIGURES)

@@ -22,6 +22,10 @@ class Estimate(NamedTuple):
     low: float
     high: float
 
+    def to_dict(self) -> dict[str, float | None]:
+        """As plain values; None for what is not known, since JSON has no NaN."""
+        return {name: None if math.isnan(value) else value for name, value in self._asdict().items()}
+
 
 def estimate(values: NDArray[np.float64], level: float = LEVEL) -> Estimate:
     """The mean of some runs and its interval.
@@ -29,6 +33,8 @@ def estimate(values: NDArray[np.float64], level: float = LEVEL) -> Estimate:
     >>> [round(number, 3) for number in estimate(np.array([0.1, 0.2, 0.3]))]
     [0.2, -0.048, 0.448]
     """
+    if not len(values):
+        return Estimate(math.nan, math.nan, math.nan)
     mean, half = means_and_halves(np.asarray(values, dtype=np.float64)[:, None], level)
     return Estimate(float(mean[0]), float(mean[0] - half[0]), float(mean[0] + half[0]))
 

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onebit.data.streams import Stream, stream
+from onebit.errors import OnebitError
 from onebit.experiments.drawing import band, curves_of, failure_table, number
 from onebit.experiments.gathering import Gathered, Interrupted, Standing, facts, gather
 from onebit.experiments.grid import Grid
 from onebit.experiments.rows import Row, Rows, frame
-from onebit.experiments.run import Stopped, counted
-from onebit.experiments.trial import Progress, Trial, shown
+from onebit.experiments.run import Stopped
+from onebit.experiments.saving import save_page
+from onebit.experiments.trial import Progress, Trial, counted, shown
 from onebit.names import checked_seed
 from onebit.report.parts import Band, Column, Curves, HeatMap, Number, Page, Part, Series, Table, Text
 
@@ -56,6 +58,16 @@ class Sweep:
             return None
         return dict(zip(self.grid.axes, self.grid.points[self.chosen], strict=True))
 
+    def __repr__(self) -> str:
+        fresh = "" if self.fresh is None else f", {_said(number(self.fresh.error))} % on fresh streams"
+        return f"Sweep({self.grid.rule.name} on {self.stream.name}, {len(self.grid.entries)} settings; best {self.best}{fresh})"
+
+    def save(self, folder: str | Path | None = None) -> Path:
+        """Write the page and its figures into a folder, by itself the one that the runs are kept in; the path of the page."""
+        if folder is None and self.folder is None:
+            raise OnebitError("this sweep has no folder of its own: name one to save it in")
+        return save_page(self.page(), folder or self.folder or "")
+
     def frame(self) -> pandas.DataFrame:
         """All runs as a pandas frame, one line a run; those with seeds from 1,000,000 above the first on are the fresh ones."""
         standings = [*self.standings, self.fresh]
@@ -80,9 +92,9 @@ class Sweep:
             "failures": [{name: row.fields[name] for name in ("options", "seed", "why")} for row in self.failures],
         }
 
-    def _at(self, place: int) -> dict[str, float] | None:
+    def _at(self, place: int) -> dict[str, float | None] | None:
         found = self.standings[place]
-        return None if found is None else found.error._asdict()
+        return None if found is None else found.error.to_dict()
 
     def plot(self) -> Figure:
         """The sensitivity curve of one parameter, or the heat map of two, as a matplotlib figure."""
@@ -147,7 +159,7 @@ class Sweep:
         return [self._sensitivity(names[0])]
 
     def _standing(self, point: Mapping[str, Any]) -> Standing | None:
-        return self.standings[self.grid.points.index(tuple(point[name] for name in self.grid.axes))]
+        return self.standings[self.grid.places[tuple(point[name] for name in self.grid.axes)]]
 
     def _sensitivity(self, name: str) -> Curves:
         assert self.best is not None

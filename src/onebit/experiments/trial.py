@@ -31,15 +31,19 @@ from onebit.engine.compile import code_mark
 from onebit.engine.course import Course
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
-from onebit.features import Features, Rows, squared_lengths
+from onebit.features import Features, Rows, is_sparse, squared_lengths
 from onebit.learner import Learner, learner_class
 from onebit.rules import rule_named
+from onebit.spaces.kernels import Kernel
 from onebit.version import VERSION
 
 LINEAR_MARKS, LOGARITHMIC_MARKS = 120, 80  # of a curve, which is looked at both ways
 TARGET_S = 0.05  # the loop comes up for air about this often, to report and to be stopped
 
 Progress = Callable[[int], None]  # told how many rounds have been done since the last call
+
+# What any learner takes besides the parameters of its rule. Trials have seeds, and data have classes.
+OPTIONS = {name: meaning for name, meaning in Learner.common.items() if name not in ("seed", "classes")}
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class Entry:
     def settings(self) -> dict[str, Any]:
         """All parameters, those left to their defaults too; a bad one is refused."""
         assert isinstance(self.template, Rule)
-        refuse_unknown(self.rule.title, self.options, {**self.rule.parameters, **Learner.common})
+        refuse_unknown(self.rule.title, self.options, {**self.rule.parameters, **OPTIONS})
         own = {name: value for name, value in self.options.items() if name in self.rule.parameters}
         common = {name: value for name, value in self.options.items() if name not in own}
         return {**self.rule.defaults, **self.rule.plain(own), **common}
@@ -78,14 +82,15 @@ class Entry:
         """What makes it what it is: its rule by name and by code, and all parameters."""
         return {"learner": self.rule.name, "code": code_mark(self.rule), "params": self.settings}
 
-    def make(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool], float]) -> Learner:
+    def make(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
         """A fresh learner; the rule may plan with what only a run knows: its length, and that of its rows."""
         if isinstance(self.template, Learner):
             made = self.template.clone(seed=seed)
         else:
             options = self.options
             if self.template.plan is not None:
-                planned = self.template.plan(options, stream.rounds, longest(bool(options.get("bias"))))
+                length = longest(bool(options.get("bias")), options.get("kernel"))
+                planned = self.template.plan(options, stream.rounds, length)
                 options = {**options, **planned}
             made = learner_class(self.template)(data.classes, seed=seed, **options)
         made.fix_features(data.X)
@@ -106,7 +111,9 @@ def entry_of(learner: object, options: dict[str, Any] | None = None) -> Entry:
     if not isinstance(learner, Rule):
         raise OnebitError(f"learner is {learner!r}, but must be the name of one, a Rule, a learner class, or a Learner")
     entry = Entry(learner, options)
-    _ = entry.settings  # bad options are found now
+    _ = entry.settings
+    planned = learner.plan(options, 1, 1.0) if learner.plan is not None else {}
+    learner_class(learner)(2, **{**options, **planned, "features": None})  # bad options are found now
     return entry
 
 
@@ -122,7 +129,7 @@ class Trial:
     def identity(self) -> str:
         """A hash of what it is: the code, the learner, the stream and the seed, wherever it stands in whichever list."""
         what = {"version": VERSION, **self.entry.described, "stream": self.stream.described(), "seed": self.seed}
-        text = json.dumps(what, sort_keys=True, ensure_ascii=False)
+        text = json.dumps(what, sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
@@ -159,7 +166,7 @@ class _Tables:
         self.data = data
         self._lock = threading.Lock()
         self._rows: dict[tuple[Any, ...], Rows] = {}
-        self._longest: dict[bool, float] = {}
+        self._longest: float | None = None
 
     def rows(self, learner: Learner) -> Rows:
         if learner.reads_names:  # a learner's vocabulary is its own
@@ -170,14 +177,19 @@ class _Tables:
                 self._rows[form] = learner.table(self.data.X)
             return self._rows[form]
 
-    def longest(self, bias: bool) -> float:
-        """The length of the longest row, with its constant feature where there is one."""
+    def longest(self, bias: bool, kernel: str | None) -> float:
+        """The length of the longest row, with its constant feature where there is one, and in the space of a kernel."""
         with self._lock:
-            if bias not in self._longest:
-                features = Features(None, None, "float64", False, None)
+            if self._longest is None:
+                values = self.data.X.data if is_sparse(self.data.X) else self.data.X
+                held = str(getattr(values, "dtype", "float64"))  # of what may be larger than memory no copy is made
+                features = Features(None, None, held if held == "float32" else "float64", False, None)
                 features.settle(self.data.X)
-                self._longest[bias] = float(np.sqrt(squared_lengths(features.table(self.data.X)).max() + bias))
-            return self._longest[bias]
+                self._longest = float(squared_lengths(features.table(self.data.X)).max())
+        norm = np.array([self._longest + bias])
+        if kernel is not None:
+            norm = Kernel.read(kernel, 1).selves(norm)
+        return float(np.sqrt(norm[0]))
 
 
 class _Ground:
@@ -321,5 +333,16 @@ def shown(options: Mapping[str, Any]) -> str:
     >>> shown({"exploration": 0.1, "variant": "PA-I"})
     'exploration=0.1, variant=PA-I'
     """
-    words = ((name, f"{value:g}" if isinstance(value, float) else str(value)) for name, value in options.items())
-    return ", ".join(f"{name}={word}" for name, word in words)
+    return ", ".join(f"{name}={_word(value)}" for name, value in options.items())
+
+
+def _word(value: object) -> str:
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return repr(value) if isinstance(value, float) and float(short) != value else short
+
+
+def counted(name: str, given: object) -> int:
+    """A number of things, of which there is at least one."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        raise OnebitError(f"{name} is {given!r}, but must be a whole number of at least 1")
+    return int(given)

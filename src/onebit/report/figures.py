@@ -81,7 +81,8 @@ def save_figures(page: Page, folder: Path) -> list[Path]:
         named = replace(part, title=": ".join((*above[-1:], part.title)))
         measures = part.measures if isinstance(part, Curves) else [""]
         for measure in measures:
-            name = slugs.new(" ".join((*above, part.title, *([measure] if len(measures) > 1 else []))))
+            # The title may be cut, the measure not.
+            name = slugs.new(" ".join((*above, part.title)), measure if len(measures) > 1 else "")
             for suffix in SUFFIXES:
                 paths.append(folder / f"{name}{suffix}")
                 draw(named, paths[-1], measure, looks=looks)

@@ -117,9 +117,10 @@ class Slugs:
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
-    def new(self, title: str) -> str:
-        """A name for this title that was not given before."""
+    def new(self, title: str, ending: str = "") -> str:
+        """A name for this title, cut to a sensible length, and its ending that was not given before."""
         base = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:80].strip("-") or "part"
+        base += f"-{ending}" if ending else ""
         name, number = base, 1
         while name in self._taken:
             number += 1
