@@ -346,6 +346,25 @@ class Learner(Machine):
         given = "".join(f", {name}={value!r}" for name, value in self.parameters.items())
         return f"{self.rule.title}(classes={list(self.classes)!r}{given}, seed={self.seed}), {self.learnt} feedbacks learnt"
 
+    def plot_boundary(
+        self,
+        X: Any = None,
+        y: Sequence[ClassName] | None = None,
+        *,
+        features: tuple[int, int] = (0, 1),
+        at: Sequence[float] | None = None,
+        label: ClassName | None = None,
+    ) -> Any:
+        """The class that the learner thinks best at each point of the plane of two features, as a matplotlib figure.
+
+        The rows X span the rectangle, and are drawn where they have labels y; the other features are `at`, by itself their mean.
+        With a `label` the boundary of that class is drawn in black.
+        """
+        from onebit.report.figures import figure
+        from onebit.report.regions import regions_of
+
+        return figure(regions_of(self, X, y, features=features, at=at, label=label))
+
     # --- keeping ---------------------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from onebit.data import preparation
 from onebit.data.preparation import STEPS, prepared, steps_of
 from onebit.data.tables import Csr
 from onebit.features import Features
+from onebit.spaces.kernels import Kernel
 
 Matrix = NDArray[Any]
 
@@ -71,13 +73,15 @@ FORMULAS: dict[str, Callable[[Matrix], Matrix]] = {
     "tf-idf": tf_idf,
     "rare:0.4": lambda table: table[:, np.count_nonzero(table, axis=0) <= 0.4 * len(table)],
     "bias": lambda table: np.hstack([table, np.ones((len(table), 1))]),
+    "unit-ball": lambda table: table / np.linalg.norm(table, axis=1).max(),
 }
+MAPS = ("fourier", "taylor")  # to the features of a kernel: tested by their dot products, below
 CHAINS = [("tf-idf", "unit-norm"), ("rare:0.4", "binary", "unit-norm", "bias"), ("scale", "bias", "unit-norm")]
 SPARSE: list[tuple[str, ...]] = [*((step,) for step in FORMULAS if step != "standard"), *CHAINS]
 
 
 def test_every_step_has_a_formula_here() -> None:
-    assert [name.partition(":")[0] for name in STEPS] == [step.partition(":")[0] for step in FORMULAS]
+    assert [name.partition(":")[0] for name in STEPS] == [*(step.partition(":")[0] for step in FORMULAS), *MAPS]
 
 
 @pytest.mark.parametrize("steps", [("standard",), *SPARSE], ids=",".join)
@@ -347,3 +351,52 @@ def test_what_cannot_be_prepared_is_refused(X: Any, steps: str, words: str) -> N
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert "cannot be written" in refused(lambda: prepared(counts(), "scale", tmp_path / "file"))
+
+
+# --- features of kernels -------------------------------------------------------------------------------------------------
+
+
+def in_the_ball(rows: int = 80, width: int = 2, seed: int = 0) -> Matrix:
+    return np.asarray(0.9 * prepared(np.random.default_rng(seed).normal(size=(rows, width)), "unit-ball"))
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_taylor_features_multiply_to_the_rational_kernel(width: int) -> None:
+    """What is left out is below (0.81 / 2)^21 / (1 - 0.81 / 2)."""
+    rows = in_the_ball(width=width)
+    features = prepared(rows, "taylor:20").astype(np.float64)
+    assert np.abs(features @ features.T - Kernel.read("rational").matrix(rows, rows)).max() < 2e-6
+    assert features.shape[1] == math.comb(width + 20, 20)
+
+
+def test_fourier_features_multiply_to_the_rbf_kernel_nearly() -> None:
+    """The error of one of the 3,240 products is normal with a deviation of at most 1 / sqrt(20,000): 6 of them, 1e-5 in all."""
+    rows = in_the_ball(width=5)
+    features = prepared(rows, "fourier:20000:0.7").astype(np.float64)
+    assert np.abs(features @ features.T - Kernel.read("rbf:0.7").matrix(rows, rows)).max() < 6 / math.sqrt(20_000)
+    assert np.array_equal(prepared(rows[7:8], "fourier:50:2"), prepared(rows, "fourier:50:2")[7:8])
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "fourier",
+        "fourier:0:1",
+        "fourier:5",
+        "fourier:5:0",
+        "fourier:x:1",
+        "fourier:99999:1",
+        "taylor",
+        "taylor:0",
+        "taylor:99",
+        "taylor:2.5",
+    ],
+)
+def test_maps_need_numbers_that_make_sense(step: str) -> None:
+    assert repr(step) in refused(lambda: steps_of(step))
+
+
+def test_maps_are_for_few_columns_and_dense_rows() -> None:
+    assert "columns" in refused(lambda: prepared(np.ones((2, 50)), "taylor:8"))
+    for step in ("taylor:2", "fourier:10:1"):
+        assert "sparse" in refused(lambda step=step: prepared(csr(counts()), step))  # type: ignore[misc]

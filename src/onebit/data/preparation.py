@@ -9,8 +9,9 @@ memory stays bounded where table and result are on disk.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -30,12 +31,16 @@ STEPS = {
     "tf-idf": "each count tf becomes (1 + ln tf) ln(N / df), where df of the N rows have its column; unit-norm makes it cosine",
     "rare:SHARE": "only the columns that are not 0 in at most SHARE of the rows, as in rare:0.01",
     "bias": "one more column, the last, of ones",
+    "unit-ball": "every row divided by the length of the longest one",
+    "fourier:COUNT:GAMMA": "COUNT random Fourier features, whose dot products are near those of the kernel rbf:GAMMA; for dense rows",
+    "taylor:DEGREE": "the features of the rational kernel up to this degree, for few columns and ||x|| <= 1; for dense rows",
 }
 NAMES = tuple(name.partition(":")[0] for name in STEPS)
 
 BLOCK_ROWS = 20_000
 BLOCK_VALUES = 4_000_000
 LARGEST = float(np.finfo(np.float32).max)
+MOST_COLUMNS = 20_000  # that a step makes
 
 
 def steps_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -66,17 +71,43 @@ def _spelt(step: str) -> str:
         raise OnebitError(f"the preparation has an empty step; {nearest(name, STEPS)}")
     if name not in NAMES:
         raise OnebitError(f"there is no step {name!r} in a preparation; {nearest(name, NAMES)}")
-    if name != "rare":
-        if colon:
-            raise OnebitError(f"the step {step!r} has a parameter, but {name} takes none")
-        return name
+    if name in _SPELT:
+        return f"{name}:{_SPELT[name](step, parameter)}"
+    if colon:
+        raise OnebitError(f"the step {step!r} has a parameter, but {name} takes none")
+    return name
+
+
+def _share(step: str, parameter: str) -> str:
     try:
         share = float(parameter)
     except ValueError:
         raise OnebitError(f"the step {step!r} must have a share of the rows, as in rare:0.01") from None
     if not 0.0 < share <= 1.0:
         raise OnebitError(f"the share of the step {step!r} must be above 0 and at most 1, as in rare:0.01")
-    return f"rare:{share!r}".removesuffix(".0")
+    return repr(share).removesuffix(".0")
+
+
+def _count_and_gamma(step: str, parameter: str) -> str:
+    count, _, gamma = parameter.partition(":")
+    try:
+        number, width = int(count), float(gamma)
+    except ValueError:
+        number, width = 0, 0.0
+    if not (1 <= number <= MOST_COLUMNS and 0.0 < width < 1e12):
+        raise OnebitError(
+            f"the step {step!r} must have from 1 to {MOST_COLUMNS:,} features and a gamma above 0, as in fourier:500:0.5"
+        )
+    return f"{number}:{width:g}"
+
+
+def _degree(step: str, parameter: str) -> str:
+    if not (parameter.isascii() and parameter.isdigit() and 1 <= int(parameter) <= 40):
+        raise OnebitError(f"the step {step!r} must have a degree from 1 to 40, as in taylor:8")
+    return str(int(parameter))
+
+
+_SPELT = {"rare": _share, "fourier": _count_and_gamma, "taylor": _degree}
 
 
 def prepared(X: Any, steps: str | Iterable[str] | None, folder: Path | None = None) -> Any:
@@ -312,10 +343,78 @@ class Bias(Step):
         return block.with_ones()
 
 
+class UnitBall(Step):
+    """x / max ||x||."""
+
+    looks = True
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    def observe(self, block: Block) -> None:
+        """Keep the largest length."""
+        self.longest = max(self.longest, float(np.sqrt(block.row_sums(np.square(block.values)).max(initial=0.0))))
+
+    def apply(self, block: Block) -> Block:
+        """Divide by it; a table of zeros stays."""
+        return block.with_values(block.values / (self.longest or 1.0))
+
+
+class Fourier(Step):
+    """sqrt(2 / m) cos(<w_i, x> + b_i), w_i normal with variance 2 gamma, b_i uniform (Rahimi and Recht 2007)."""
+
+    def __init__(self, parameter: str) -> None:
+        count, _, gamma = parameter.partition(":")
+        self.count, self.gamma = int(count), float(gamma)
+
+    def apply(self, block: Block) -> Block:
+        """Draw the same directions for every block, and take the cosines along them."""
+        _refuse_sparse("fourier", block)
+        generator = np.random.default_rng([30, self.count, block.width])
+        directions = generator.normal(scale=math.sqrt(2.0 * self.gamma), size=(block.width, self.count))
+        turns = generator.uniform(0.0, 2.0 * math.pi, size=self.count)
+        return _dense_block(math.sqrt(2.0 / self.count) * np.cos(block.values @ directions + turns), block.first)
+
+
+class Taylor(Step):
+    """All monomials of degree n up to the highest, times sqrt(2^-n n! / (a! b! ...)): their products sum to 2^-n <x, x'>^n."""
+
+    def __init__(self, parameter: str) -> None:
+        self.degree = int(parameter)
+
+    def apply(self, block: Block) -> Block:
+        """Multiply them out, each from one of the degree below."""
+        _refuse_sparse("taylor", block)
+        width = block.width
+        made = math.comb(width + self.degree, self.degree)
+        if made > MOST_COLUMNS:
+            raise OnebitError(
+                f"taylor:{self.degree} would make {made:,} columns of {width}, but at most {MOST_COLUMNS:,}: take a lower degree, "
+                "or fourier"
+            )
+        columns = []
+        for total in range(self.degree + 1):
+            for chosen in itertools.combinations_with_replacement(range(width), total):
+                ways = math.factorial(total)
+                for column in set(chosen):
+                    ways //= math.factorial(chosen.count(column))
+                factor = math.sqrt(ways * 0.5**total)
+                columns.append(factor * np.prod(block.values[:, list(chosen)], axis=1))
+        return _dense_block(np.stack(columns, axis=1), block.first)
+
+
+def _refuse_sparse(name: str, block: Block) -> None:
+    if block.sparse:
+        raise OnebitError(
+            f"{name} is not for sparse rows: its features are none of them 0; a kernel takes sparse rows as they are"
+        )
+
+
 def _step(spelt: str) -> Step:
     name, _, parameter = spelt.partition(":")
-    if name == "rare":
-        return Rare(parameter)
+    with_parameter: dict[str, Callable[[str], Step]] = {"rare": Rare, "fourier": Fourier, "taylor": Taylor}
+    if name in with_parameter:
+        return with_parameter[name](parameter)
     plain: dict[str, type[Step]] = {
         "scale": Scale,
         "standard": Standard,
@@ -323,6 +422,7 @@ def _step(spelt: str) -> Step:
         "binary": Binary,
         "tf-idf": TfIdf,
         "bias": Bias,
+        "unit-ball": UnitBall,
     }
     return plain[name]()
 

@@ -3,13 +3,14 @@
 title, note                        the paper, which is named by its file
 [[item]]                           a table or a figure
   name, title, note                what --item takes, and what is shown
-  kind                             errors | grid | scatter | waiting
+  kind                             errors | grid | scatter | boundary | waiting
   runs, rounds, measure            runs of each, rounds of each (default: as the data have), played (default) or greedy
   tolerance                        points between a published and a measured error that count as reproduced
   waits_for                        what must be there first, where that is not yet so
   [[item.data]]                    name, source, and the settings of `onebit.stream` (prepare, order, rounds, noise, ...); why
   [[item.learner]]                 name, rule, set = {...}; set_for, published and why by the name of the data
   [[item.claim]]                   text, lower, higher (names of learners), data (names; default all), why by the name of the data
+  boundary_of (kind boundary)      which class: that with the fewest mistakes in the end (easiest), or the most (hardest)
   grid, chosen, why (kind grid)    the grid; by the name of the data the setting that was published, and why it differs
 """
 
@@ -23,7 +24,7 @@ from typing import Any
 
 from onebit.errors import OnebitError, nearest
 
-KINDS = ("errors", "grid", "scatter", "waiting")
+KINDS = ("errors", "grid", "scatter", "boundary", "waiting")
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Item:
     grid: Mapping[str, Any] = field(default_factory=dict)
     chosen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     why: Mapping[str, str] = field(default_factory=dict)
+    boundary_of: str = "easiest"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from onebit.errors import OnebitError, nearest
 from onebit.report import style
-from onebit.report.parts import Band, Curves, Figure, HeatMap, Page, Scatter
+from onebit.report.parts import Band, Curves, Figure, HeatMap, Page, Regions, Scatter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ Looks = dict[tuple[str, str], style.Look]
 
 
 def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None) -> Drawing:
-    """A Matplotlib figure of curves, a heat map or a scatter. `looks` keeps colours the same over several figures.
+    """A Matplotlib figure of curves, a heat map, a scatter or regions. `looks` keeps colours the same over several figures.
 
     >>> from onebit.report.parts import Band, Series
     >>> curves = Curves("Error", [1, 2], "rounds", "error, %", [Series("bpa", {"played": Band([90, 80])})])
@@ -47,6 +47,8 @@ def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None)
         _draw_curves(drawing, axes, part, measure, style.looks([part], MOST_CURVES) if looks is None else looks)
     elif isinstance(part, HeatMap):
         _draw_heat_map(drawing, axes, part)
+    elif isinstance(part, Regions):
+        _draw_regions(drawing, axes, part)
     else:
         _draw_scatter(drawing, axes, part)
     return drawing
@@ -198,6 +200,31 @@ def _draw_scatter(drawing: Drawing, axes: Axes, scatter: Scatter) -> None:
     if scatter.classes:
         axes.legend(
             frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0, markerscale=1.6
+        )
+
+
+def _draw_regions(drawing: Drawing, axes: Axes, regions: Regions) -> None:
+    from matplotlib.colors import ListedColormap
+
+    drawing.set_size_inches(6.2, 4.6)
+    colours = [style.LIGHT[label % len(style.LIGHT)] for label in range(len(regions.classes))]
+    axes.pcolormesh(
+        regions.x, regions.y, regions.labels, cmap=ListedColormap(colours), vmin=-0.5, vmax=len(colours) - 0.5,
+        alpha=0.28, shading="nearest", rasterized=True,
+    )  # fmt: skip
+    if regions.points is not None:
+        for label, colour in enumerate(colours):
+            places = [place for place, one in enumerate(regions.points.labels) if one == label]
+            x, y = ([values[place] for place in places] for values in (regions.points.x, regions.points.y))
+            axes.scatter(x, y, s=4, color=colour, linewidths=0, label=_shortened(regions.classes[label]))
+    if regions.scores is not None:
+        axes.contour(regions.x, regions.y, regions.scores, levels=[0.0], colors="black", linewidths=1.6)
+    axes.set_xlabel(_plain(regions.x_name))
+    axes.set_ylabel(_plain(regions.y_name))
+    axes.set_aspect("equal", adjustable="box")
+    if regions.points is not None:
+        axes.legend(
+            frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0, markerscale=2.5
         )
 
 

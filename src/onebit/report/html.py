@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.util
+import io
 import json
 import math
 from collections.abc import Sequence
@@ -19,6 +21,7 @@ from onebit.report.parts import (
     HeatMap,
     Page,
     Part,
+    Regions,
     Scatter,
     Section,
     Table,
@@ -175,8 +178,11 @@ def _packed(band: Band, decimals: int) -> dict[str, list[int | None]]:
     return packed
 
 
-def _drawn(part: HeatMap | Scatter) -> str:
-    drawn = heat_map_html(part) if isinstance(part, HeatMap) else scatter_svg(part)
+def _drawn(part: HeatMap | Scatter | Regions) -> str:
+    if isinstance(part, HeatMap):
+        drawn = heat_map_html(part)
+    else:
+        drawn = scatter_svg(part) if isinstance(part, Scatter) else _picture(part)
     return drawn + (f'<p class="note">{rich(part.note)}</p>' if part.note else "")
 
 
@@ -213,3 +219,15 @@ def _palette() -> str:
 @cache
 def _asset(name: str) -> str:
     return files("onebit.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _picture(regions: Regions) -> str:
+    """Regions as a picture inside the page, where Matplotlib is there to draw it."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return '<p class="note">The picture needs Matplotlib: pip install "onebit[experiments]"</p>'
+    from onebit.report.figures import figure
+
+    content = io.BytesIO()
+    figure(regions).savefig(content, format="png", dpi=110, metadata={"Software": None})
+    encoded = base64.b64encode(content.getvalue()).decode("ascii")
+    return f'<img class="picture" alt="{escape(regions.title)}" src="data:image/png;base64,{encoded}">'

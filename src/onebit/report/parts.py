@@ -173,6 +173,25 @@ class Scatter:
 
 
 @dataclass(frozen=True)
+class Regions:
+    """The class that a learner thinks best at each point of a rectangle, one row for each y, with some points on top.
+
+    Where `scores` are given, the line on which they are 0 is the boundary of one class.
+    """
+
+    title: str
+    x: Sequence[float]
+    y: Sequence[float]
+    labels: Sequence[Sequence[int]]
+    classes: Sequence[str]
+    scores: Sequence[Sequence[float]] | None = None
+    points: Scatter | None = None
+    x_name: str = ""
+    y_name: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Text:
     """Paragraphs of plain text, with `code` in backticks."""
 
@@ -187,8 +206,8 @@ class Section:
     parts: Sequence[Part]
 
 
-Figure = Curves | HeatMap | Scatter
-Part = Curves | Table | HeatMap | Scatter | Text | Section
+Figure = Curves | HeatMap | Scatter | Regions
+Part = Curves | Table | HeatMap | Scatter | Regions | Text | Section
 
 
 @dataclass(frozen=True)
