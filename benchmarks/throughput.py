@@ -21,6 +21,7 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.experiments import many_runs, memory_of_runs, pages, sweeps
+from benchmarks.kernels import budgets, feature_maps, kernels
 from benchmarks.measuring import FULL, QUICK, circumstances, show
 from benchmarks.processes import memory, startup, steps
 from benchmarks.streams import peers, rules, sparse_rows
@@ -38,6 +39,9 @@ SECTIONS = {
     "many-runs": many_runs,
     "memory-of-runs": memory_of_runs,
     "pages": pages,
+    "kernels": kernels,
+    "feature-maps": feature_maps,
+    "budgets": budgets,
 }
 
 
@@ -50,7 +54,7 @@ def main() -> None:
     parser.add_argument("--only", choices=SECTIONS, metavar="SECTION", help=f"one of {', '.join(SECTIONS)}")
     chosen = parser.parse_args()
     effort = QUICK if chosen.quick else FULL
-    console = Console() if sys.stdout.isatty() else Console(width=PAGE)
+    console = Console(emoji=False) if sys.stdout.isatty() else Console(width=PAGE, emoji=False)
     report = {**circumstances(), "quick": chosen.quick, "rounds": effort.rounds, "sections": {}}
     console.print(
         f"{report['cpu']}, {report['cores']} cores, load {report['load']}; {effort.rounds:,} rounds", highlight=False

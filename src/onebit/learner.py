@@ -54,7 +54,7 @@ class Learner(Machine):
         "hash_bits": "named features are hashed into 2^bits columns; none keeps a vocabulary that grows",
         "kernel": "linear, polynomial:DEGREE, rational or rbf:GAMMA; none learns weights of features",
         "max_support": "with a kernel, the most rows that are stored: usual is 2000, or none (all) for rules that store few",
-        "when_full": "with a kernel, what gives way to a new row: merge, oldest, or stop (nothing; it is not stored)",
+        "when_full": "with a kernel, what happens to a new row beyond that: merge, project, oldest or stop",
         "seed": "decides all chance, together with the ids of the decisions",
     }
 

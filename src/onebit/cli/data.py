@@ -163,4 +163,4 @@ def _byte_bar(quiet: bool) -> Iterator[Progress | None]:
 
 def _short(summary: str) -> str:
     """The first words of a generator's documentation, as people write them."""
-    return summary.split(": ")[0].replace("`", "").rstrip(".")
+    return summary.split(": ", maxsplit=1)[0].replace("`", "").rstrip(".")

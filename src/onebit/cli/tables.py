@@ -63,8 +63,8 @@ def console() -> Console:
     """Where tables are printed: as wide as the terminal, or as a page where there is none."""
     from rich.console import Console
 
-    found = Console()
-    return found if found.is_terminal else Console(width=WIDTH)
+    found = Console(emoji=False)  # or fourier:100:2 has a picture in it
+    return found if found.is_terminal else Console(width=WIDTH, emoji=False)
 
 
 def print_wide(table: Table, note: str = "") -> None:

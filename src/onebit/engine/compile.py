@@ -29,6 +29,7 @@ from onebit.engine import generic
 from onebit.engine.reach import code_of, fingerprint, reach
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
 from onebit.errors import OnebitError
+from onebit.spaces import kernel
 
 Loop = Callable[..., int]
 
@@ -38,7 +39,10 @@ FAST = {"reassoc", "contract"}
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 _GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow)
-_GENERIC_SPACE = (generic.score, generic.absorb, generic.full, generic.moved, generic.refreshed_norm)
+_GENERIC_SPACE = (
+    *(generic.score, generic.absorb, generic.full, generic.moved, generic.refreshed_norm),
+    *(kernel.squared_length, kernel.dots, kernel.dots_among, kernel.same, kernel.store),
+)
 _GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
 
 _CAUSE = re.compile(
@@ -173,7 +177,8 @@ def _rule_functions(rule: Rule, loop: Callable[..., int]) -> list[Callable[..., 
 
 def _space_functions(space: type[Any]) -> list[Callable[..., Any]]:
     module = generic.SPACES[space]
-    return [getattr(module, function.__name__) for function in _GENERIC_SPACE]
+    names = [function.__name__ for function in _GENERIC_SPACE]
+    return [getattr(module, name) for name in names if hasattr(module, name)]
 
 
 def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:

@@ -4,28 +4,33 @@ The stored rows, the *support*, are in blocks of `LANES`: block b has its rows s
 kernel values and sums of a block are taken several at a time. Lanes without a row have coefficients 0. Arrays grow in Python, between
 steps (`full` says when). `values` holds k(x_i, x) of the row that was scored last, which is the one that is absorbed next.
 
-A budget keeps at most so many rows. What gives way to a new row x is decided by `when_full`:
+A budget keeps at most so many rows. What happens to a new row x when there are so many is decided by `when_full`:
 
-- `stop`: x is not stored, and the coefficients of the others stay as they are: for most rules that is "stop learning";
-- `oldest`: the row stored first goes;
-- `merge`: the row goes whose part of W changes least when it is projected onto phi(x): c_i phi(x_i) becomes
-  c_i k(x_i, x) / k(x, x) phi(x), and what is lost of it is ||c_i||^2 (k(x_i, x_i) - k(x_i, x)^2 / k(x, x)).
+- `merge`: the row i with the smallest part of W, ||c_i||^2 k(x_i, x_i), gives way, and that part is projected onto the row j that is
+  nearest to it, x among them: c_j grows by c_i k(x_i, x_j) / k(x_j, x_j). It takes the kernel values of one more row;
+- `project`: x is not stored, and its step is projected onto the row j that is nearest to x: c_j grows by c k(x, x_j) / k(x_j, x_j);
+- `oldest`: the row stored first gives way;
+- `stop`: x is not stored, and nothing else changes: for most rules that is "stop learning".
+
+*Nearest* is where the projection loses least: k(x_i, x_j)^2 / k(x_j, x_j) is largest.
 """
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
-from onebit.spaces.kernels import RATIONAL, SHORTEN, Kernel, of_dots
+from onebit.spaces.kernels import RATIONAL, SHORTEN, Kernel, of_dots, self_value
 from onebit.spaces.scaled import LARGEST, SMALLEST
 
 LANES = 128
-STOP, OLDEST, MERGE = range(3)
-WHEN_FULL = {"stop": STOP, "oldest": OLDEST, "merge": MERGE}
+MERGE, PROJECT, OLDEST, STOP = range(4)
+WHEN_FULL = {"merge": MERGE, "project": PROJECT, "oldest": OLDEST, "stop": STOP}
+NOWHERE = -1  # in place of the place of a row: none, or the new one
 
 # The places of `counts`.
 STORED, NEXT, LEFT_OUT = range(3)  # rows stored, the oldest of them, how many were not stored or have gone since
@@ -56,6 +61,7 @@ def empty_parts(heads: int, plan: Plan, dtype: Any) -> dict[str, Any]:
         "values": np.zeros(LANES),
         "others": np.zeros(LANES),
         "last": np.zeros(heads),
+        "gone": np.zeros(heads),
         "moved": np.zeros(1),
         "counts": np.zeros(3, dtype=np.int64),
         "scale": np.ones(1),
@@ -83,7 +89,7 @@ def more_heads(space: Any, heads: int) -> dict[str, Any]:
     """The parts that change with more heads, whose coefficients are 0."""
     weights = np.zeros((len(space.weights), heads, LANES), dtype=space.weights.dtype)
     weights[:, : space.weights.shape[1]] = space.weights
-    return {"weights": weights, "last": np.zeros(heads)}
+    return {"weights": weights, "last": np.zeros(heads), "gone": np.zeros(heads)}
 
 
 def copies(space: Any) -> dict[str, Any]:
@@ -147,7 +153,187 @@ def from_arrays(space: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     return filled.filled(rows)
 
 
+# --- what depends on the form of the rows: looked up by the type of the space, when compiled as in plain Python ------------
+
+FORMS: dict[type[Any], ModuleType] = {}
+
+
+def squared_length(space: Any, rows: Any, row: int) -> float:
+    """||x||^2 of a row, the bias included."""
+    return float(FORMS[type(space)].squared_length(space, rows, row))
+
+
+def dots(space: Any, rows: Any, row: int, factor: float) -> None:
+    """Write the dot products of all stored rows with `factor` times a row to `values`."""
+    FORMS[type(space)].dots(space, rows, row, factor)
+
+
+def dots_among(space: Any, place: int) -> None:
+    """Write the dot products of all stored rows with one of them to `others`."""
+    FORMS[type(space)].dots_among(space, place)
+
+
+def same(space: Any, rows: Any, row: int, factor: float, place: int) -> bool:
+    """Whether a stored row is `factor` times a row."""
+    return bool(FORMS[type(space)].same(space, rows, row, factor, place))
+
+
+def store(space: Any, rows: Any, row: int, factor: float, place: int) -> None:
+    """Write `factor` times a row to a place."""
+    FORMS[type(space)].store(space, rows, row, factor, place)
+
+
 # --- compiled: scores and steps -------------------------------------------------------------------------------------------
+
+
+def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
+    """Write the score of every head for one row; k(x, x), or NaN where the kernel does not take x or a score is not finite."""
+    norm = squared_length(space, rows, row)
+    factor = shortening(space, norm)
+    dots(space, rows, row, factor)
+    norm *= factor * factor
+    return weigh(space, norm, scores) + self_value(space.code, space.number, norm)
+
+
+def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) -> None:
+    """W <- scale * W + coefficients (x) phi(x): the row is stored, or its coefficients join those of the same row."""
+    space.moved[0] = 0.0
+    if scale != 1.0:
+        shrink(space, scale)
+    norm = squared_length(space, rows, row)
+    factor = shortening(space, norm)
+    norm *= factor * factor
+    own = self_value(space.code, space.number, norm)
+    if negligible(space, coefficients, own):
+        return
+    stored = space.counts[STORED]
+    for place in range(stored):
+        if space.values[place] >= own * (1.0 - SAME) and same(space, rows, row, factor, place):
+            add(space, place, 1.0, coefficients)
+            return
+    if space.budget == 0 or stored < space.budget:
+        space.counts[STORED] += 1
+        place = stored
+    else:
+        space.counts[LEFT_OUT] += 1
+        place = make_way(space, coefficients, own, scale)
+        if place == NOWHERE:
+            return
+    add(space, place, 1.0, coefficients)
+    store(space, rows, row, factor, place)
+    space.norms[place], space.selves[place] = norm, own
+
+
+def make_way(space: Any, coefficients: Vector, own: float, factor: float) -> int:
+    """What a full budget does for a new row: its place, whose coefficients are then 0 or a part that is its own, or NOWHERE."""
+    if space.when_full == STOP:
+        undo(space, coefficients, own, factor)
+        return NOWHERE
+    if space.when_full == PROJECT:
+        place = nearest(space, space.values, NOWHERE, 0.0)
+        share = space.values[place] / space.selves[place]
+        undo(space, coefficients, own, factor)
+        grow(space, place, share, coefficients)
+        add(space, place, share, coefficients)
+        return NOWHERE
+    if space.when_full == OLDEST:
+        place = space.counts[NEXT]
+        space.counts[NEXT] = (place + 1) % space.budget
+    else:
+        place = smallest(space)
+    heads = space.weights.shape[1]
+    gone = space.gone
+    for head in range(heads):
+        gone[head] = space.scale[0] * float(space.weights[place // LANES, head, place % LANES])
+    target = place
+    if space.when_full == MERGE:
+        among(space, place)
+        target = nearest(space, space.others, place, space.values[place] * space.values[place] / own)
+    near = space.others[target]  # before another row is looked at
+    grow(space, place, -1.0, gone)
+    for head in range(heads):
+        space.moved[0] -= 2.0 * coefficients[head] * gone[head] * space.values[place]
+        space.weights[place // LANES, head, place % LANES] = 0
+    if space.when_full == OLDEST:
+        return int(place)
+    if target != NOWHERE:
+        share = near / space.selves[target]
+        grow(space, target, share, gone)
+        for head in range(heads):
+            space.moved[0] += 2.0 * coefficients[head] * share * gone[head] * space.values[target]
+        add(space, target, share, gone)
+        return int(place)
+    share = space.values[place] / own
+    for head in range(heads):  # the new row has its score still, but for what has just gone
+        here = factor * space.last[head] - gone[head] * space.values[place]
+        space.moved[0] += share * gone[head] * (2.0 * here + (share * gone[head] + 2.0 * coefficients[head]) * own)
+    add(space, place, share, gone)
+    return int(place)
+
+
+def smallest(space: Any) -> int:
+    """The row with the smallest part of W."""
+    weights = space.weights
+    least, found = -1.0, 0
+    for place in range(space.budget):
+        block, lane = place // LANES, place % LANES
+        energy = 0.0
+        for head in range(weights.shape[1]):
+            energy += float(weights[block, head, lane]) * float(weights[block, head, lane])
+        energy *= space.selves[place]
+        if least < 0.0 or energy < least:
+            least, found = energy, place
+    return found
+
+
+def nearest(space: Any, near: Vector, but: int, beyond: float) -> int:
+    """The stored row with the largest k(x, x_j)^2 / k(x_j, x_j), but for one, or NOWHERE if none is beyond a number."""
+    found, most = NOWHERE, beyond
+    for place in range(space.budget):
+        value = near[place] * near[place] / space.selves[place]
+        if place != but and (value > most or (found == NOWHERE and but == NOWHERE)):
+            found, most = place, value
+    return found
+
+
+def among(space: Any, place: int) -> None:
+    """Write the kernel values of a stored row with all of them to `others`."""
+    dots_among(space, place)
+    for block in range((space.counts[STORED] + LANES - 1) // LANES):
+        first = block * LANES
+        part, norms = space.others[first : first + LANES], space.norms[first : first + LANES]
+        of_dots(space.code, space.number, space.norms[place], part, norms, LANES)
+
+
+def add(space: Any, place: int, share: float, coefficients: Vector) -> None:
+    """Add a share of coefficients to those of a place."""
+    weights, scale = space.weights, space.scale[0]
+    block, lane = place // LANES, place % LANES
+    for head in range(weights.shape[1]):
+        weights[block, head, lane] += weights.dtype.type(share * coefficients[head] / scale)
+
+
+def grow(space: Any, place: int, share: float, coefficients: Vector) -> None:
+    """Note how ||W||^2 changes when a share of coefficients is added to those of a stored row, where that is followed."""
+    if space.follows_norm == 0:
+        return
+    among(space, place)
+    weights, blocks = space.weights, (space.counts[STORED] + LANES - 1) // LANES
+    for head in range(weights.shape[1]):
+        total = 0.0
+        for block in range(blocks):
+            line = weights[block, head]
+            for lane in range(LANES):
+                total += line[lane] * space.others[block * LANES + lane]
+        step = share * coefficients[head]
+        space.moved[0] += step * (2.0 * space.scale[0] * total + step * space.selves[place])
+
+
+def undo(space: Any, coefficients: Vector, own: float, factor: float) -> None:
+    """Take back what the step itself will be thought to have added to ||W||^2, since its row is not stored."""
+    for head in range(space.weights.shape[1]):
+        step = coefficients[head]
+        space.moved[0] -= step * (2.0 * factor * space.last[head] + step * own)
 
 
 def shortening(space: Any, norm: float) -> float:
@@ -158,11 +344,6 @@ def shortening(space: Any, norm: float) -> float:
         if norm > 1.0 + 1e-5:
             return np.nan
     return 1.0
-
-
-def gives_way(space: Any, place: int) -> bool:
-    """Whether a place that was given to a new row belongs to another still."""
-    return bool(space.budget > 0 and space.counts[STORED] == space.budget and space.selves[place] > 0.0)
 
 
 def weigh(space: Any, norm: float, scores: Vector) -> float:
@@ -210,78 +391,6 @@ def shrink(space: Any, factor: float) -> None:
             for lane in range(LANES):
                 weights[block, head, lane] *= exact
     space.scale[0] = 1.0
-
-
-def free_place(space: Any, own: float) -> int:
-    """A place for a new row x, with k(x, x) = `own`; -1 where it is not to be stored. What gives way to it has gone by then."""
-    stored = space.counts[STORED]
-    if space.budget == 0 or stored < space.budget:
-        space.counts[STORED] += 1
-        return int(stored)
-    space.counts[LEFT_OUT] += 1
-    if space.when_full == STOP:
-        return -1
-    if space.when_full == OLDEST:
-        place = space.counts[NEXT]
-        space.counts[NEXT] = (place + 1) % space.budget
-        return int(place)
-    return cheapest(space, own)
-
-
-def cheapest(space: Any, own: float) -> int:
-    """The row whose projection onto the new one loses least."""
-    weights, values, selves = space.weights, space.values, space.selves
-    best, found = -1.0, 0
-    for place in range(space.budget):
-        block, lane = place // LANES, place % LANES
-        energy = 0.0
-        for head in range(weights.shape[1]):
-            energy += float(weights[block, head, lane]) * float(weights[block, head, lane])
-        lost = energy * max(0.0, selves[place] - values[place] * values[place] / own)
-        if best < 0.0 or lost < best:
-            best, found = lost, place
-    return found
-
-
-def add_to(space: Any, place: int, coefficients: Vector) -> None:
-    """Add coefficients to those of a stored row."""
-    weights, scale = space.weights, space.scale[0]
-    block, lane = place // LANES, place % LANES
-    for head in range(weights.shape[1]):
-        weights[block, head, lane] += weights.dtype.type(coefficients[head] / scale)
-
-
-def take_over(space: Any, place: int, share: float, coefficients: Vector) -> None:
-    """Give a place to a new row: its coefficients, and `share` times those of the row that had it."""
-    weights, scale = space.weights, space.scale[0]
-    block, lane = place // LANES, place % LANES
-    for head in range(weights.shape[1]):
-        kept = share * float(weights[block, head, lane])
-        weights[block, head, lane] = weights.dtype.type(kept + coefficients[head] / scale)
-
-
-def note_change(space: Any, place: int, share: float, coefficients: Vector, own: float, factor: float) -> None:
-    """How ||W||^2 changes because a row gives way, beside what the step itself adds; `others` has its kernel values.
-
-    W becomes W - a phi_i + (c + share a) phi_x; the step alone would make it W + c phi_x.
-    """
-    weights, scale, others = space.weights, space.scale[0], space.others
-    block, lane = place // LANES, place % LANES
-    blocks = (space.counts[STORED] + LANES - 1) // LANES
-    near, there = space.values[place], space.selves[place]
-    moved = 0.0
-    for head in range(weights.shape[1]):
-        score = 0.0
-        for one in range(blocks):
-            line = weights[one, head]
-            for each in range(LANES):
-                score += line[each] * others[one * LANES + each]
-        gone = scale * float(weights[block, head, lane])
-        step, here = coefficients[head], factor * space.last[head]
-        moved += gone * (gone * there - 2.0 * scale * score)
-        moved += share * gone * ((2.0 * step + share * gone) * own + 2.0 * here)
-        moved -= 2.0 * gone * (step + share * gone) * near
-    space.moved[0] = moved
 
 
 def moved(space: Any) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,30 +12,21 @@ from onebit.contract.rule import Vector
 from onebit.errors import OnebitError
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.kernel import (
+    FORMS,
     LANES,
-    MERGE,
     NO_WEIGHTS,
-    SAME,
     STORED,
     Plan,
-    add_to,
+    absorb,
     copies,
     empty_parts,
-    free_place,
     full,
-    gives_way,
     more_blocks,
     more_heads,
     moved,
-    negligible,
-    note_change,
     refreshed_norm,
-    shortening,
-    shrink,
-    take_over,
-    weigh,
+    score,
 )
-from onebit.spaces.kernels import of_dots, self_value
 
 __all__ = ["KernelDense", "absorb", "full", "moved", "refreshed_norm", "score"]
 
@@ -49,6 +41,7 @@ class KernelDense(NamedTuple):
     values: Vector  # k(x_i, x), of the row scored last
     others: Vector  # k(x_i, x_j), of a row that gives way
     last: Vector  # the scores of the row scored last
+    gone: Vector  # the coefficients of a row that gives way
     moved: Vector
     counts: NDArray[np.int64]
     scale: Vector
@@ -112,83 +105,60 @@ class KernelDense(NamedTuple):
         raise OnebitError(NO_WEIGHTS)
 
 
-def score(space: KernelDense, rows: DenseRows, row: int, scores: Vector) -> float:
-    """Write the score of every head for one row; k(x, x), or NaN where the kernel does not take x or a score is not finite."""
-    x, values, bias = rows.values[row], space.values, float(space.bias)
-    norm = bias
+def squared_length(space: KernelDense, rows: DenseRows, row: int) -> float:
+    """||x||^2 of a row, the bias included."""
+    x = rows.values[row]
+    norm = float(space.bias)
     for feature in range(x.shape[0]):
         norm += float(x[feature]) * float(x[feature])
-    factor = shortening(space, norm)
+    return norm
+
+
+def dots(space: KernelDense, rows: DenseRows, row: int, factor: float) -> None:
+    """Write the dot products of all stored rows with `factor` times a row to `values`."""
+    x, values, bias = rows.values[row], space.values, float(space.bias)
     for block in range((space.counts[STORED] + LANES - 1) // LANES):
         part, support = values[block * LANES : block * LANES + LANES], space.supports[block]
         for lane in range(LANES):
             part[lane] = bias
         for feature in range(x.shape[0]):
             value = factor * float(x[feature])
-            if value != 0.0:  # most pixels of an image
+            if value != 0.0:  # most pixels of an image are
                 line = support[feature]
                 for lane in range(LANES):
                     part[lane] += value * line[lane]
-    norm *= factor * factor
-    return weigh(space, norm, scores) + self_value(space.code, space.number, norm)
 
 
-def absorb(space: KernelDense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:
-    """W <- scale * W + coefficients (x) phi(x): the row is stored, or its coefficients join those of the same row."""
-    x = rows.values[row]
-    space.moved[0] = 0.0
-    if scale != 1.0:
-        shrink(space, scale)
-    norm = float(space.bias)
-    for feature in range(x.shape[0]):
-        norm += float(x[feature]) * float(x[feature])
-    factor = shortening(space, norm)
-    norm *= factor * factor
-    own = self_value(space.code, space.number, norm)
-    if negligible(space, coefficients, own):
-        return
-    for place in range(space.counts[STORED]):
-        if space.values[place] >= own * (1.0 - SAME) and same(space, place, x, factor):
-            add_to(space, place, coefficients)
-            return
-    place = free_place(space, own)
-    if place < 0:
-        return
-    share = 0.0
-    if gives_way(space, place):
-        if space.when_full == MERGE:
-            share = space.values[place] / own
-        if space.follows_norm == 1:
-            compare(space, place)
-            note_change(space, place, share, coefficients, own, scale)
-    take_over(space, place, share, coefficients)
-    block, lane = place // LANES, place % LANES
-    for feature in range(x.shape[0]):
-        space.supports[block, feature, lane] = x.dtype.type(factor * float(x[feature]))
-    space.norms[place], space.selves[place] = norm, own
+def dots_among(space: KernelDense, place: int) -> None:
+    """Write the dot products of all stored rows with one of them to `others`."""
+    supports, others, bias = space.supports, space.others, float(space.bias)
+    own_block, own_lane = place // LANES, place % LANES
+    for block in range((space.counts[STORED] + LANES - 1) // LANES):
+        part, support = others[block * LANES : block * LANES + LANES], supports[block]
+        for lane in range(LANES):
+            part[lane] = bias
+        for feature in range(supports.shape[1]):
+            value = float(supports[own_block, feature, own_lane])
+            if value != 0.0:
+                line = support[feature]
+                for lane in range(LANES):
+                    part[lane] += value * line[lane]
 
 
-def same(space: KernelDense, place: int, x: Any, factor: float) -> bool:
-    """Whether a stored row is x."""
-    block, lane = place // LANES, place % LANES
+def same(space: KernelDense, rows: DenseRows, row: int, factor: float, place: int) -> bool:
+    """Whether a stored row is `factor` times a row."""
+    x, block, lane = rows.values[row], place // LANES, place % LANES
     for feature in range(x.shape[0]):
         if space.supports[block, feature, lane] != x.dtype.type(factor * float(x[feature])):
             return False
     return True
 
 
-def compare(space: KernelDense, place: int) -> None:
-    """Write the kernel values of a stored row with all of them to `others`."""
-    supports, others, bias = space.supports, space.others, float(space.bias)
-    own_block, own_lane = place // LANES, place % LANES
-    for block in range((space.counts[STORED] + LANES - 1) // LANES):
-        first = block * LANES
-        part = others[first : first + LANES]
-        for lane in range(LANES):
-            part[lane] = bias
-        for feature in range(supports.shape[1]):
-            value = float(supports[own_block, feature, own_lane])
-            line = supports[block, feature]
-            for lane in range(LANES):
-                part[lane] += value * line[lane]
-        of_dots(space.code, space.number, space.norms[place], part, space.norms[first : first + LANES], LANES)
+def store(space: KernelDense, rows: DenseRows, row: int, factor: float, place: int) -> None:
+    """Write `factor` times a row to a place."""
+    x, block, lane = rows.values[row], place // LANES, place % LANES
+    for feature in range(x.shape[0]):
+        space.supports[block, feature, lane] = x.dtype.type(factor * float(x[feature]))
+
+
+FORMS[KernelDense] = sys.modules[__name__]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,29 +12,20 @@ from onebit.contract.rule import Vector
 from onebit.errors import OnebitError
 from onebit.spaces import kernel
 from onebit.spaces.kernel import (
+    FORMS,
     LANES,
-    MERGE,
     NO_WEIGHTS,
-    SAME,
     STORED,
     Plan,
-    add_to,
+    absorb,
     copies,
     empty_parts,
-    free_place,
-    gives_way,
     more_blocks,
     more_heads,
     moved,
-    negligible,
-    note_change,
     refreshed_norm,
-    shortening,
-    shrink,
-    take_over,
-    weigh,
+    score,
 )
-from onebit.spaces.kernels import of_dots, self_value
 from onebit.spaces.sparse import SparseRows
 
 __all__ = ["KernelSparse", "absorb", "full", "moved", "refreshed_norm", "score"]
@@ -56,6 +48,7 @@ class KernelSparse(NamedTuple):
     values: Vector  # k(x_i, x), of the row scored last
     others: Vector  # k(x_i, x_j), of a row that gives way
     last: Vector  # the scores of the row scored last
+    gone: Vector  # the coefficients of a row that gives way
     moved: Vector
     counts: NDArray[np.int64]
     scale: Vector
@@ -152,70 +145,49 @@ def full(space: KernelSparse, rows: SparseRows, row: int) -> bool:
     return kernel.full(space, rows, row) or space.used[0] + size > space.columns.shape[0]
 
 
-def score(space: KernelSparse, rows: SparseRows, row: int, scores: Vector) -> float:
-    """Write the score of every head for one row; k(x, x), or NaN where the kernel does not take x or a score is not finite."""
-    columns, entries, spread, bias = space.columns, space.entries, space.spread, float(space.bias)
-    begin, end = rows.starts[row], rows.starts[row + 1]
-    norm = squared_length(space, rows, row)
-    factor = shortening(space, norm)
-    for entry in range(begin, end):
-        spread[rows.columns[entry]] = factor * float(rows.values[entry])
-    for place in range(space.counts[STORED]):
-        total = bias
-        for entry in range(space.starts[place], space.ends[place]):
-            total += spread[columns[entry]] * entries[entry]
-        space.values[place] = total
-    for entry in range(begin, end):
-        spread[rows.columns[entry]] = 0.0
-    norm *= factor * factor
-    return weigh(space, norm, scores) + self_value(space.code, space.number, norm)
-
-
 def squared_length(space: KernelSparse, rows: SparseRows, row: int) -> float:
-    """||x||^2, the bias included."""
+    """||x||^2 of a row, the bias included."""
     norm = float(space.bias)
     for entry in range(rows.starts[row], rows.starts[row + 1]):
         norm += float(rows.values[entry]) * float(rows.values[entry])
     return norm
 
 
-def absorb(space: KernelSparse, rows: SparseRows, row: int, coefficients: Vector, scale: float) -> None:
-    """W <- scale * W + coefficients (x) phi(x): the row is stored, or its coefficients join those of the same row."""
-    space.moved[0] = 0.0
-    if scale != 1.0:
-        shrink(space, scale)
-    norm = squared_length(space, rows, row)
-    factor = shortening(space, norm)
-    norm *= factor * factor
-    own = self_value(space.code, space.number, norm)
-    if negligible(space, coefficients, own):
-        return
+def dots(space: KernelSparse, rows: SparseRows, row: int, factor: float) -> None:
+    """Write the dot products of all stored rows with `factor` times a row to `values`."""
+    spread = space.spread
+    for entry in range(rows.starts[row], rows.starts[row + 1]):
+        spread[rows.columns[entry]] = factor * float(rows.values[entry])
+    gather(space, space.values)
+    for entry in range(rows.starts[row], rows.starts[row + 1]):
+        spread[rows.columns[entry]] = 0.0
+
+
+def dots_among(space: KernelSparse, place: int) -> None:
+    """Write the dot products of all stored rows with one of them to `others`."""
+    columns, spread = space.columns, space.spread
+    for entry in range(space.starts[place], space.ends[place]):
+        spread[columns[entry]] = float(space.entries[entry])
+    gather(space, space.others)
+    for entry in range(space.starts[place], space.ends[place]):
+        spread[columns[entry]] = 0.0
+
+
+def gather(space: KernelSparse, found: Vector) -> None:
+    """The dot products of all stored rows with the vector that is spread out."""
+    columns, entries, spread, bias = space.columns, space.entries, space.spread, float(space.bias)
     for place in range(space.counts[STORED]):
-        if space.values[place] >= own * (1.0 - SAME) and same(space, place, rows, row, factor):
-            add_to(space, place, coefficients)
-            return
-    place = free_place(space, own)
-    if place < 0:
-        return
-    share = 0.0
-    if gives_way(space, place):
-        if space.when_full == MERGE:
-            share = space.values[place] / own
-        if space.follows_norm == 1:
-            compare(space, place)
-            note_change(space, place, share, coefficients, own, scale)
-    take_over(space, place, share, coefficients)
-    begin, end, first = rows.starts[row], rows.starts[row + 1], space.used[0]
-    for entry in range(begin, end):
-        space.columns[first + entry - begin] = rows.columns[entry]
-        space.entries[first + entry - begin] = rows.values.dtype.type(factor * float(rows.values[entry]))
-    space.starts[place], space.ends[place] = first, first + end - begin
-    space.used[0] += end - begin
-    space.norms[place], space.selves[place] = norm, own
+        total = bias
+        for entry in range(space.starts[place], space.ends[place]):
+            total += spread[columns[entry]] * entries[entry]
+        found[place] = total
+    stored = space.counts[STORED]
+    for place in range(stored, (stored + LANES - 1) // LANES * LANES):
+        found[place] = 0.0  # lanes without a row are reckoned with too, and their coefficients are 0
 
 
-def same(space: KernelSparse, place: int, rows: SparseRows, row: int, factor: float) -> bool:
-    """Whether a stored row is this one."""
+def same(space: KernelSparse, rows: SparseRows, row: int, factor: float, place: int) -> bool:
+    """Whether a stored row is `factor` times a row."""
     begin, size, first = rows.starts[row], rows.starts[row + 1] - rows.starts[row], space.starts[place]
     if space.ends[place] - first != size:
         return False
@@ -226,19 +198,14 @@ def same(space: KernelSparse, place: int, rows: SparseRows, row: int, factor: fl
     return True
 
 
-def compare(space: KernelSparse, place: int) -> None:
-    """Write the kernel values of a stored row with all of them to `others`."""
-    columns, entries, spread, others = space.columns, space.entries, space.spread, space.others
-    for entry in range(space.starts[place], space.ends[place]):
-        spread[columns[entry]] = float(entries[entry])
-    for other in range(space.counts[STORED]):
-        total = float(space.bias)
-        for entry in range(space.starts[other], space.ends[other]):
-            total += spread[columns[entry]] * entries[entry]
-        others[other] = total
-    for entry in range(space.starts[place], space.ends[place]):
-        spread[columns[entry]] = 0.0
-    for block in range((space.counts[STORED] + LANES - 1) // LANES):
-        first = block * LANES
-        part = others[first : first + LANES]
-        of_dots(space.code, space.number, space.norms[place], part, space.norms[first : first + LANES], LANES)
+def store(space: KernelSparse, rows: SparseRows, row: int, factor: float, place: int) -> None:
+    """Write `factor` times a row to the end of the flat arrays, where there is room for it, and note the place."""
+    begin, end, first = rows.starts[row], rows.starts[row + 1], space.used[0]
+    for entry in range(begin, end):
+        space.columns[first + entry - begin] = rows.columns[entry]
+        space.entries[first + entry - begin] = rows.values.dtype.type(factor * float(rows.values[entry]))
+    space.starts[place], space.ends[place] = first, first + end - begin
+    space.used[0] += end - begin
+
+
+FORMS[KernelSparse] = sys.modules[__name__]
