@@ -16,9 +16,9 @@ from onebit.cli import parser
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
-from onebit.experiments.paper import KINDS, Item, paper_names
 from onebit.experiments.rows import row_of
 from onebit.learner import Learner
+from onebit.papers.paper import KINDS, Item, paper_names
 from onebit.rules import registry
 
 ROOT = Path(__file__).parents[1]

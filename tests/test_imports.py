@@ -14,7 +14,7 @@ ROOT = Path(onebit.__file__).parent
 # Each part may import those before it, and itself. What is not named is at the end of this list: it may import anything above.
 LAYERS = [
     {"version", "errors"},
-    {"report", "papers"},
+    {"report"},
     {"contract", "names"},
     {"rules", "spaces"},
     {"engine"},
@@ -23,6 +23,8 @@ LAYERS = [
     {"learner"},
     {"storage"},
     {"experiments"},
+    {"theory"},
+    {"papers"},
     {"checks"},
     {"cli"},
 ]

@@ -103,8 +103,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_of_a_newer_format_is_refused(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "FORMAT", 2)
-    onebit.load(saved).save(saved)
+    learner = onebit.BPA(classes=3, kernel="linear")
+    monkeypatch.setattr(storage, "FORMAT", storage.FORMAT + 1)
+    learner.save(saved)
     monkeypatch.undo()
     assert "newer onebit" in refusal(saved)
 

@@ -29,12 +29,13 @@ _PLACES = {
     "Comparison": "onebit.experiments.compare",
     "sweep": "onebit.experiments.sweep",
     "Sweep": "onebit.experiments.sweep",
-    "reproduce": "onebit.experiments.reproduce",
-    "Reproduction": "onebit.experiments.reproduce",
+    "reproduce": "onebit.papers.reproduce",
+    "Reproduction": "onebit.papers.reproduce",
     "stream": "onebit.data.streams",
     "Stream": "onebit.data.streams",
     "checks": "onebit.checks",
     "data": "onebit.data",
+    "theory": "onebit.theory",
     "rules": "onebit.rules",
 }
 

@@ -27,11 +27,13 @@ from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.kernel import WHEN_FULL, Plan
 from onebit.spaces.kernel_dense import KernelDense
 from onebit.spaces.kernel_sparse import KernelSparse
-from onebit.spaces.kernels import RATIONAL, Kernel
+from onebit.spaces.kernels import LINEAR, RATIONAL, Kernel
 from onebit.spaces.sparse import Sparse, SparseRows
 
+SLACK = 1.0 + 1e-5  # the norm of a row scaled to the limit is rounded
 USUAL = "usual"
 USUAL_SUPPORT = 2000  # rows stored by a rule that stores one in nearly every round
+MOST_SUPPORT = 2**31
 
 _NO_LABELS = np.zeros(1, dtype=np.int64)
 _NO_IDS = np.zeros(0, dtype=np.uint64)
@@ -150,14 +152,23 @@ class Machine:
 
     def _explain(self, rows: Rows, row: int, given: Any = None) -> str:
         """Why the loop refused a row."""
-        if self._support is not None and self._support.kernel.code == RATIONAL:
-            length = float(np.sqrt(squared_lengths(rows)[row] + self.bias))
-            if length > 1.0:
-                return (
-                    f"x has length {length:g}, but the rational kernel takes at most 1: prepare the rows (unit-norm, "
-                    "unit-ball), or say kernel='rational:shorten'"
-                )
-        return self._features.explain(rows, row, self._largest_norm, given)
+        if self._support is None:
+            return self._features.explain(rows, row, self._largest_norm, given)
+        norm = float(squared_lengths(rows)[row]) + self.bias
+        if not np.isfinite(norm):
+            return self._features.explain(rows, row, np.inf, given)
+        own = float(self._support.kernel.selves(np.array([norm]))[0])
+        if np.isnan(own):
+            return (
+                f"x has length {np.sqrt(norm):g}, but the rational kernel takes at most 1: prepare the rows (unit-norm, "
+                "unit-ball), or say kernel='rational:shorten'"
+            )
+        if own > self._limit:
+            return (
+                f"x has length {np.sqrt(own):g} in the space of the kernel, but this learner takes at most "
+                f"{np.sqrt(self._largest_norm / SLACK):g}"
+            )
+        return self._features.explain(rows, row, np.inf, given)
 
     # --- features, weights and scratch memory -----------------------------------------------------------------------
 
@@ -260,6 +271,8 @@ class Machine:
         if self.kernel is None:
             return self._features.space_type.empty(heads, columns, self.bias, dtype)
         assert self._support is not None
+        if self.kernel == "rbf" and self._features.named:
+            raise OnebitError("named features grow in number, so rbf needs its gamma: kernel='rbf:0.5'")
         # The gamma of an rbf may depend on the number of features, which is known now.
         self._support = self._support._replace(kernel=Kernel.read(self.kernel, columns))
         kind = KernelDense if self._features.space == "dense" else KernelSparse
@@ -267,24 +280,26 @@ class Machine:
 
     def _checked_support(self, kernel: str | None, max_support: object, when_full: str) -> Plan | None:
         """What the options say of a kernel; None where there is none."""
+        usual = isinstance(max_support, str) and max_support == USUAL
         if kernel is None:
-            if max_support != USUAL or when_full != "merge":
+            if not usual or when_full != "merge":
                 raise OnebitError("max_support and when_full are for a kernel: give kernel as well")
             return None
         read = Kernel.read(kernel)
         if read.code == RATIONAL and self.bias:
             raise OnebitError("the rational kernel has a constant part already, and takes no bias")
-        if max_support == USUAL:
+        whole = isinstance(max_support, int | np.integer) and not isinstance(max_support, bool)
+        if usual:
             budget = 0 if self.rule.stores_rarely else USUAL_SUPPORT
         elif max_support is None:
             budget = 0
-        elif isinstance(max_support, int | np.integer) and not isinstance(max_support, bool) and max_support >= 1:
-            budget = int(max_support)
+        elif whole and 1 <= max_support <= MOST_SUPPORT:  # type: ignore[operator]
+            budget = int(max_support)  # type: ignore[call-overload]
         else:
             raise OnebitError(
-                f"max_support is {max_support!r}, but must be a whole number of at least 1, usual, or none"
+                f"max_support is {max_support!r}, but must be a whole number from 1 to {MOST_SUPPORT}, usual, or none"
             )
-        if when_full not in WHEN_FULL:
+        if not isinstance(when_full, str) or when_full not in WHEN_FULL:
             raise OnebitError(f"when_full is {when_full!r}; {nearest(str(when_full), WHEN_FULL)}")
         return Plan(read, budget, WHEN_FULL[when_full], self.rule.keeps_norm)
 
@@ -297,12 +312,12 @@ class Machine:
         self._word = np.zeros(1, dtype=np.uint64)
         self._tally = quiet_tally()
         limit = self.rule.largest_norm
-        # A hair of room, since the norm of a row scaled to the limit is rounded.
-        longest = float("inf") if limit is None else limit(self._params) * (1.0 + 1e-5)
-        self._largest_norm = min(
-            longest, sys.float_info.max
-        )  # of x, without the bias; by the kernel where there is one
-        self._limit = self._largest_norm + (self.bias if self.kernel is None else 0)
+        longest = float("inf") if limit is None else limit(self._params) * SLACK
+        # Of x, without the bias; by the kernel where there is one.
+        self._largest_norm = min(longest, sys.float_info.max)
+        # A constant feature is no part of what the rule speaks of; inside a kernel it cannot be told apart.
+        plain = self._support is None or self._support.kernel.code == LINEAR
+        self._limit = self._largest_norm + (self.bias if plain else 0)
         self._learning = engine.LEARN | (engine.REVEALED if self._needs_labels else 0)
         self._loop = loop_for(self.rule, self._space)
 

@@ -26,7 +26,7 @@ from onebit.rules import registry, rule_named
 from onebit.spaces.kernel import WHEN_FULL, arrays_of, from_arrays
 from onebit.version import VERSION
 
-FORMAT = 1
+FORMAT = 2  # of a learner with a kernel; one without is written as ever, in format 1
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -84,7 +84,7 @@ def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:
     with learner._lock:
         features, ledger = learner._features, learner._ledger
         manifest: dict[str, Any] = {
-            "format": FORMAT,
+            "format": 1 if learner.kernel is None else FORMAT,
             "version": VERSION,
             "machine": machine(),
             "rule": learner.rule.name,

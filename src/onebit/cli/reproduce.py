@@ -21,10 +21,10 @@ from onebit.cli.options import add_result_folder, download_bar, growing_bar, res
 from onebit.cli.tables import print_wide
 from onebit.errors import OnebitError
 from onebit.experiments.gathering import facts
-from onebit.experiments.paper import paper_named, paper_names
-from onebit.experiments.reproduce import DIFFERS, REPRODUCED, Reproduction, reproduce
 from onebit.experiments.run import Stopped
 from onebit.experiments.saving import save_page
+from onebit.papers.paper import paper_named, paper_names
+from onebit.papers.reproduce import DIFFERS, REPRODUCED, Reproduction, reproduce
 
 
 def declare(command: argparse.ArgumentParser) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from onebit.contract.draws import TAUGHT, Draws
 from onebit.contract.rule import LEARNT, NORM, Choice, Matrix, Rule, Vector, known
 from onebit.spaces import dense, kernel_dense, kernel_sparse, sparse
@@ -88,7 +90,9 @@ def follow_norm(
     added = 0.0
     for head in range(scores.shape[0]):
         added += coefficients[head] * (2.0 * scale * scores[head] + norm * coefficients[head])
-    memory[NORM] = max(0.0, scale * scale * memory[NORM] + added + moved(space))
+    change = moved(space)
+    if not np.isnan(change):  # which says that nothing was done
+        memory[NORM] = max(0.0, scale * scale * memory[NORM] + added + change)
     if memory[LEARNT] % REFRESH == 0.0:
         memory[NORM] = refreshed_norm(space, memory[NORM])
 

@@ -1,1 +1,1 @@
-"""The published experiments, one TOML file a paper: data, learners, parameters, numbers. `onebit.experiments.paper` reads them."""
+"""The published experiments: one TOML file a paper with its data, learners, parameters and numbers, and what runs them again."""

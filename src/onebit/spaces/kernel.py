@@ -17,6 +17,7 @@ A budget keeps at most so many rows. What happens to a new row x when there are 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -35,7 +36,6 @@ NOWHERE = -1  # in place of the place of a row: none, or the new one
 # The places of `counts`.
 STORED, NEXT, LEFT_OUT = range(3)  # rows stored, the oldest of them, how many were not stored or have gone since
 
-SAME = 1e-9  # two rows may be the same when their kernel value is this near to k(x, x)
 NO_WEIGHTS = "a learner with a kernel has no weights of features: learner.support has its rows and their coefficients"
 NEGLIGIBLE = 1e-12  # a step that moves its own score by less than this share of the scores is not stored
 
@@ -97,7 +97,8 @@ def copies(space: Any) -> dict[str, Any]:
     return {name: part.copy() for name, part in space._asdict().items() if isinstance(part, np.ndarray)}
 
 
-class Support(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Support:
     """What a learner with a kernel has stored: rows (an array, or the parts of a CSR matrix) and coefficients, heads by rows."""
 
     rows: Any
@@ -189,6 +190,8 @@ def store(space: Any, rows: Any, row: int, factor: float, place: int) -> None:
 def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
     """Write the score of every head for one row; k(x, x), or NaN where the kernel does not take x or a score is not finite."""
     norm = squared_length(space, rows, row)
+    if not norm < np.inf:  # a kernel may be finite where x is not
+        return np.nan
     factor = shortening(space, norm)
     dots(space, rows, row, factor)
     norm *= factor * factor
@@ -198,20 +201,27 @@ def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
 def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) -> None:
     """W <- scale * W + coefficients (x) phi(x): the row is stored, or its coefficients join those of the same row."""
     space.moved[0] = 0.0
-    if scale != 1.0:
-        shrink(space, scale)
     norm = squared_length(space, rows, row)
     factor = shortening(space, norm)
     norm *= factor * factor
-    own = self_value(space.code, space.number, norm)
-    if negligible(space, coefficients, own):
-        return
-    stored = space.counts[STORED]
+    own, stored, known = self_value(space.code, space.number, norm), space.counts[STORED], NOWHERE
     for place in range(stored):
-        if space.values[place] >= own * (1.0 - SAME) and same(space, rows, row, factor, place):
-            add(space, place, 1.0, coefficients)
-            return
-    if space.budget == 0 or stored < space.budget:
+        if space.norms[place] == norm and same(space, rows, row, factor, place):
+            known = place
+            break
+    nothing, room = negligible(space, coefficients, own), space.budget == 0 or stored < space.budget
+    if known == NOWHERE and not nothing and not room and space.when_full == STOP:
+        space.counts[LEFT_OUT] += 1
+        space.moved[0] = np.nan  # nothing is done at all
+        return
+    if scale != 1.0:
+        shrink(space, scale)
+    if nothing:
+        return
+    if known != NOWHERE:
+        add(space, known, 1.0, coefficients)
+        return
+    if room:
         space.counts[STORED] += 1
         place = stored
     else:
@@ -226,9 +236,6 @@ def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) 
 
 def make_way(space: Any, coefficients: Vector, own: float, factor: float) -> int:
     """What a full budget does for a new row: its place, whose coefficients are then 0 or a part that is its own, or NOWHERE."""
-    if space.when_full == STOP:
-        undo(space, coefficients, own, factor)
-        return NOWHERE
     if space.when_full == PROJECT:
         place = nearest(space, space.values, NOWHERE, 0.0)
         share = space.values[place] / space.selves[place]
@@ -244,7 +251,7 @@ def make_way(space: Any, coefficients: Vector, own: float, factor: float) -> int
     heads = space.weights.shape[1]
     gone = space.gone
     for head in range(heads):
-        gone[head] = space.scale[0] * float(space.weights[place // LANES, head, place % LANES])
+        gone[head] = space.scale[0] * np.float64(space.weights[place // LANES, head, place % LANES])
     target = place
     if space.when_full == MERGE:
         among(space, place)
@@ -279,7 +286,7 @@ def smallest(space: Any) -> int:
         block, lane = place // LANES, place % LANES
         energy = 0.0
         for head in range(weights.shape[1]):
-            energy += float(weights[block, head, lane]) * float(weights[block, head, lane])
+            energy += np.float64(weights[block, head, lane]) * np.float64(weights[block, head, lane])
         energy *= space.selves[place]
         if least < 0.0 or energy < least:
             least, found = energy, place
@@ -394,7 +401,7 @@ def shrink(space: Any, factor: float) -> None:
 
 
 def moved(space: Any) -> float:
-    """How ||W||^2 changed in the last step beside what the step itself added."""
+    """How ||W||^2 changed in the last step beside what the step itself added; NaN where nothing was done at all."""
     return float(space.moved[0])
 
 

@@ -108,21 +108,21 @@ class KernelDense(NamedTuple):
 def squared_length(space: KernelDense, rows: DenseRows, row: int) -> float:
     """||x||^2 of a row, the bias included."""
     x = rows.values[row]
-    norm = float(space.bias)
+    norm = np.float64(space.bias)
     for feature in range(x.shape[0]):
-        norm += float(x[feature]) * float(x[feature])
+        norm += np.float64(x[feature]) * np.float64(x[feature])
     return norm
 
 
 def dots(space: KernelDense, rows: DenseRows, row: int, factor: float) -> None:
     """Write the dot products of all stored rows with `factor` times a row to `values`."""
-    x, values, bias = rows.values[row], space.values, float(space.bias)
+    x, values, bias = rows.values[row], space.values, np.float64(space.bias)
     for block in range((space.counts[STORED] + LANES - 1) // LANES):
         part, support = values[block * LANES : block * LANES + LANES], space.supports[block]
         for lane in range(LANES):
             part[lane] = bias
         for feature in range(x.shape[0]):
-            value = factor * float(x[feature])
+            value = factor * np.float64(x[feature])
             if value != 0.0:  # most pixels of an image are
                 line = support[feature]
                 for lane in range(LANES):
@@ -131,14 +131,14 @@ def dots(space: KernelDense, rows: DenseRows, row: int, factor: float) -> None:
 
 def dots_among(space: KernelDense, place: int) -> None:
     """Write the dot products of all stored rows with one of them to `others`."""
-    supports, others, bias = space.supports, space.others, float(space.bias)
+    supports, others, bias = space.supports, space.others, np.float64(space.bias)
     own_block, own_lane = place // LANES, place % LANES
     for block in range((space.counts[STORED] + LANES - 1) // LANES):
         part, support = others[block * LANES : block * LANES + LANES], supports[block]
         for lane in range(LANES):
             part[lane] = bias
         for feature in range(supports.shape[1]):
-            value = float(supports[own_block, feature, own_lane])
+            value = np.float64(supports[own_block, feature, own_lane])
             if value != 0.0:
                 line = support[feature]
                 for lane in range(LANES):
@@ -149,7 +149,7 @@ def same(space: KernelDense, rows: DenseRows, row: int, factor: float, place: in
     """Whether a stored row is `factor` times a row."""
     x, block, lane = rows.values[row], place // LANES, place % LANES
     for feature in range(x.shape[0]):
-        if space.supports[block, feature, lane] != x.dtype.type(factor * float(x[feature])):
+        if space.supports[block, feature, lane] != x.dtype.type(factor * np.float64(x[feature])):
             return False
     return True
 
@@ -158,7 +158,7 @@ def store(space: KernelDense, rows: DenseRows, row: int, factor: float, place: i
     """Write `factor` times a row to a place."""
     x, block, lane = rows.values[row], place // LANES, place % LANES
     for feature in range(x.shape[0]):
-        space.supports[block, feature, lane] = x.dtype.type(factor * float(x[feature]))
+        space.supports[block, feature, lane] = x.dtype.type(factor * np.float64(x[feature]))
 
 
 FORMS[KernelDense] = sys.modules[__name__]

@@ -147,9 +147,9 @@ def full(space: KernelSparse, rows: SparseRows, row: int) -> bool:
 
 def squared_length(space: KernelSparse, rows: SparseRows, row: int) -> float:
     """||x||^2 of a row, the bias included."""
-    norm = float(space.bias)
+    norm = np.float64(space.bias)
     for entry in range(rows.starts[row], rows.starts[row + 1]):
-        norm += float(rows.values[entry]) * float(rows.values[entry])
+        norm += np.float64(rows.values[entry]) * np.float64(rows.values[entry])
     return norm
 
 
@@ -157,7 +157,7 @@ def dots(space: KernelSparse, rows: SparseRows, row: int, factor: float) -> None
     """Write the dot products of all stored rows with `factor` times a row to `values`."""
     spread = space.spread
     for entry in range(rows.starts[row], rows.starts[row + 1]):
-        spread[rows.columns[entry]] = factor * float(rows.values[entry])
+        spread[rows.columns[entry]] = factor * np.float64(rows.values[entry])
     gather(space, space.values)
     for entry in range(rows.starts[row], rows.starts[row + 1]):
         spread[rows.columns[entry]] = 0.0
@@ -167,7 +167,7 @@ def dots_among(space: KernelSparse, place: int) -> None:
     """Write the dot products of all stored rows with one of them to `others`."""
     columns, spread = space.columns, space.spread
     for entry in range(space.starts[place], space.ends[place]):
-        spread[columns[entry]] = float(space.entries[entry])
+        spread[columns[entry]] = np.float64(space.entries[entry])
     gather(space, space.others)
     for entry in range(space.starts[place], space.ends[place]):
         spread[columns[entry]] = 0.0
@@ -175,7 +175,7 @@ def dots_among(space: KernelSparse, place: int) -> None:
 
 def gather(space: KernelSparse, found: Vector) -> None:
     """The dot products of all stored rows with the vector that is spread out."""
-    columns, entries, spread, bias = space.columns, space.entries, space.spread, float(space.bias)
+    columns, entries, spread, bias = space.columns, space.entries, space.spread, np.float64(space.bias)
     for place in range(space.counts[STORED]):
         total = bias
         for entry in range(space.starts[place], space.ends[place]):
@@ -192,7 +192,7 @@ def same(space: KernelSparse, rows: SparseRows, row: int, factor: float, place: 
     if space.ends[place] - first != size:
         return False
     for entry in range(size):
-        value = rows.values.dtype.type(factor * float(rows.values[begin + entry]))
+        value = rows.values.dtype.type(factor * np.float64(rows.values[begin + entry]))
         if space.columns[first + entry] != rows.columns[begin + entry] or space.entries[first + entry] != value:
             return False
     return True
@@ -203,7 +203,7 @@ def store(space: KernelSparse, rows: SparseRows, row: int, factor: float, place:
     begin, end, first = rows.starts[row], rows.starts[row + 1], space.used[0]
     for entry in range(begin, end):
         space.columns[first + entry - begin] = rows.columns[entry]
-        space.entries[first + entry - begin] = rows.values.dtype.type(factor * float(rows.values[entry]))
+        space.entries[first + entry - begin] = rows.values.dtype.type(factor * np.float64(rows.values[entry]))
     space.starts[place], space.ends[place] = first, first + end - begin
     space.used[0] += end - begin
 

@@ -67,7 +67,7 @@ class Kernel(NamedTuple):
         name = next(name for name, code in NAMES.items() if code == self.code)
         if self.code == RATIONAL:
             return f"{name}:shorten" if self.number == SHORTEN else name
-        return name if self.code == LINEAR else f"{name}:{self.number:g}"
+        return name if self.code == LINEAR else f"{name}:{repr(self.number).removesuffix('.0')}"
 
     def selves(self, norms: NDArray[np.float64]) -> NDArray[np.float64]:
         """k(x, x) for squared lengths; NaN for a row that the kernel does not take."""

@@ -14,10 +14,10 @@ import pytest
 import onebit
 from onebit.checks import refused, rows
 from onebit.cli import main
-from onebit.experiments.paper import Paper, read_paper
-from onebit.experiments.reproduce import Reproduction, Verdict, reproduce
 from onebit.experiments.run import run
 from onebit.experiments.statistics import Estimate
+from onebit.papers.paper import Paper, read_paper
+from onebit.papers.reproduce import Reproduction, Verdict, reproduce
 from onebit.report.html import page_html
 from onebit.report.parts import HeatMap, Scatter
 
@@ -37,7 +37,7 @@ def give(monkeypatch: pytest.MonkeyPatch) -> Give:
                 raise onebit.OnebitError(f"there is no paper {name!r}; did you mean 'mine2026'?")
             return found
 
-        monkeypatch.setattr("onebit.experiments.reproduce.paper_named", named)
+        monkeypatch.setattr("onebit.papers.reproduce.paper_named", named)
         monkeypatch.setattr("onebit.cli.reproduce.paper_named", named)
         monkeypatch.setattr("onebit.cli.reproduce.paper_names", lambda: ["mine2026"])
         monkeypatch.setattr("onebit.report.figures.save_figures", lambda page, folder: [])

@@ -3,7 +3,7 @@
 title, note                        the paper, which is named by its file
 [[item]]                           a table or a figure
   name, title, note                what --item takes, and what is shown
-  kind                             errors | grid | scatter | boundary | waiting
+  kind                             errors | grid | scatter | boundary | bounds | regrets | gap | waiting
   runs, rounds, measure            runs of each, rounds of each (default: as the data have), played (default) or greedy
   tolerance                        points between a published and a measured error that count as reproduced
   waits_for                        what must be there first, where that is not yet so
@@ -24,7 +24,7 @@ from typing import Any
 
 from onebit.errors import OnebitError, nearest
 
-KINDS = ("errors", "grid", "scatter", "boundary", "waiting")
+KINDS = ("errors", "grid", "scatter", "boundary", "bounds", "regrets", "gap", "waiting")
 
 
 @dataclass(frozen=True)

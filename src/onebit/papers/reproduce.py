@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,19 +16,22 @@ from onebit.errors import OnebitError
 from onebit.experiments.drawing import curves_of
 from onebit.experiments.gathering import Gathered, Interrupted, Standing, facts, gather
 from onebit.experiments.grid import Grid, axis_of
-from onebit.experiments.paper import Claim, Item, Paper, PaperData, PaperLearner, paper_named
 from onebit.experiments.rows import Row, Rows
 from onebit.experiments.run import Stopped, run
 from onebit.experiments.statistics import Estimate, estimate
 from onebit.experiments.sweep import Sweep
 from onebit.experiments.trial import Entry, Progress, Trial, entry_of, shown
+from onebit.papers.paper import Claim, Item, Paper, PaperData, PaperLearner, paper_named
 from onebit.report.parts import Badge, Column, Number, Page, Part, Scatter, Section, Table, Text
 from onebit.report.regions import regions_of
+
+if TYPE_CHECKING:
+    from onebit.theory.mistakes import Kept
 
 QUICK_RUNS = 2
 POINTS = 3000  # of a scatter
 
-REPRODUCED, DIFFERS, UNDECIDED, MISSING, WAITING, SHOWN, FAILED = (
+REPRODUCED, DIFFERS, UNDECIDED, MISSING, WAITING, SHOWN, FAILED, VACUOUS = (
     "reproduced",
     "differs",
     "undecided",
@@ -36,6 +39,7 @@ REPRODUCED, DIFFERS, UNDECIDED, MISSING, WAITING, SHOWN, FAILED = (
     "waiting",
     "no number published",
     "failed",
+    "vacuous",
 )
 
 
@@ -410,6 +414,64 @@ class _BoundaryWork:
         return ItemResult(self.item, 0, [], list(parts))
 
 
+class _BoundsWork:
+    """An item that holds measured mistakes against what theorems promise, or (kind regrets) their orders side by side."""
+
+    def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
+        self.item, self.runs = item, min(item.runs, QUICK_RUNS) if quick else item.runs
+        self.streams = {data.name: streams.of(item, data) for data in item.data}
+
+    def trials(self) -> list[Trial]:
+        return []
+
+    def result(self, gathered: Gathered) -> ItemResult:
+        from onebit.theory.mistakes import bounds
+
+        verdicts: list[Verdict] = []
+        parts: list[Part] = []
+        for name, streamed in self.streams.items():
+            for learner in self.item.learners:
+                if isinstance(streamed, OnebitError):
+                    told = str(streamed)
+                    verdicts.append(Verdict(self.item.name, name, learner.name, "", None, "", MISSING, told))
+                    continue
+                found = bounds(learner.rule, streamed, runs=self.runs, **learner.options_on(name))
+                if self.item.kind == "regrets":
+                    parts.append(found.table1())
+                    continue
+                verdicts += [self._verdict(name, learner, one, streamed.rounds) for one in found.rows]
+                if any(one.bound.line is not None for one in found.rows):
+                    parts.append(replace(found.curves(), title=f"{learner.name} on {name}"))
+        return ItemResult(self.item, self.runs, verdicts, parts)
+
+    def _verdict(self, data: str, learner: PaperLearner, one: Kept, rounds: int) -> Verdict:
+        what = f"{learner.name}: {one.bound.name}, {one.bound.of}"
+        said = f"{one.mean.mean:,.0f}" if one.bound.applies else ""
+        if one.held is None:
+            verdict = SHOWN
+        elif not one.held:
+            verdict = DIFFERS
+        else:
+            verdict = REPRODUCED if one.bound.value < rounds else VACUOUS
+        told = "" if verdict == REPRODUCED else one.bound.why or f"more than the {rounds:,} rounds there are"
+        return Verdict(self.item.name, data, what, f"at most {one.bound.shown}", None, said, verdict, told)
+
+
+class _GapWork:
+    """The surrogate gap of Gaptron, which needs no data."""
+
+    def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
+        self.item = item
+
+    def trials(self) -> list[Trial]:
+        return []
+
+    def result(self, gathered: Gathered) -> ItemResult:
+        from onebit.theory.gap import figure1
+
+        return ItemResult(self.item, 0, [], [figure1(loss) for loss in ("logistic", "hinge", "smooth")])
+
+
 class _WaitingWork:
     """An item for which something is not there yet."""
 
@@ -429,6 +491,9 @@ _WORK: dict[str, Any] = {
     "grid": _GridWork,
     "scatter": _ScatterWork,
     "boundary": _BoundaryWork,
+    "bounds": _BoundsWork,
+    "regrets": _BoundsWork,
+    "gap": _GapWork,
     "waiting": _WaitingWork,
 }
 
@@ -460,9 +525,9 @@ def reproduce(
     `quick` takes two runs of each, and one of each setting of a grid. `out` is as for `onebit.compare`; `began` is told the number of rounds ahead, `heard` of downloads.
 
     >>> import onebit
-    >>> found = onebit.reproduce("hoeven2020", ["bounds"])
-    >>> [verdict.verdict for verdict in found.verdicts]
-    ['waiting']
+    >>> found = onebit.reproduce("hoeven2020", ["figure1"])
+    >>> [part.title for part in found.results[0].parts][0]
+    'Surrogate gap, logistic loss, rate 0.1733'
     """
     found = paper_named(paper)
     streams = _Streams(heard)

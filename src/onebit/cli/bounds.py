@@ -1,0 +1,131 @@
+"""What the theorems promise of a learner on data, whether they are true, and whether its runs kept the promise.
+
+The rows come in the same order in every run. Every bound compares with the best linear classifier in hindsight. Examples:
+
+    onebit bounds perceptron synsep9 --rounds 5000
+    onebit bounds gaptron synsep9 --set setting=full --set loss=smooth --rounds 5000
+    onebit bounds conservative-ova digits --prepare scale --set variant=PA
+    onebit bounds bandit-perceptron group2d --rounds 1000 --groups 0,1,2/3,4,5/6,7,8 --set kernel=rational
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from onebit.cli.options import (
+    add_run_options,
+    download_bar,
+    names_of,
+    positive,
+    progress_bar,
+    result_folder,
+    settings,
+    stream_settings,
+)
+from onebit.cli.tables import print_wide
+from onebit.data.streams import stream
+from onebit.errors import OnebitError
+from onebit.experiments.saving import save_page
+from onebit.names import ClassName
+
+if TYPE_CHECKING:
+    from onebit.theory.mistakes import Bounds
+
+RUNS = 5
+BROKEN = 1  # the exit code where a theorem that is proved was not kept: a fault in the learner, or in the theory
+
+
+def declare(command: argparse.ArgumentParser) -> None:
+    """The options of `onebit bounds`."""
+    command.add_argument("rule", metavar="RULE", help="a learner that the papers give a bound for")
+    command.add_argument("data", metavar="DATA", help="a data set or a file")
+    command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the learner")
+    command.add_argument("--runs", type=positive, default=RUNS, help=f"runs on the same rows (default {RUNS})")
+    command.add_argument(
+        "--groups", metavar="A,B/C,D,E", help="groups of classes, for the theorems on group weakly separable ones"
+    )
+    command.add_argument("--out", metavar="DIR", help="folder for the page (default: one below onebit-results/)")
+    add_run_options(command, "file")
+
+
+def execute(chosen: argparse.Namespace) -> int:
+    """Run, compare, print the table and write the page."""
+    from onebit.theory.mistakes import bounds
+
+    options = settings(chosen.set)
+    with download_bar(chosen.quiet) as heard:
+        given = stream(chosen.data, progress=heard, **stream_settings(chosen, chosen.data))
+    with progress_bar(f"{chosen.rule} on {chosen.data}", given.rounds * chosen.runs, chosen.quiet) as progress:
+        found = bounds(
+            chosen.rule,
+            given,
+            runs=chosen.runs,
+            seed=chosen.seed,
+            groups=groups_of(chosen.groups),
+            progress=progress,
+            command=chosen.said,
+            **options,
+        )
+    page = save_page(found.page(), result_folder(chosen, chosen.rule, chosen.data))
+    show(found, chosen.json)
+    print(f"page: {page}", file=sys.stderr if chosen.json else sys.stdout)
+    for one in found.broken:
+        print(f"onebit: {one.bound.name} ({one.bound.paper}) was not kept", file=sys.stderr)
+    return BROKEN if found.broken else 0
+
+
+def groups_of(text: str | None) -> list[list[ClassName]] | None:
+    """Groups of classes; whole numbers are taken as such.
+
+    >>> groups_of("0,1/2,cat")
+    [[0, 1], [2, 'cat']]
+    """
+    if text is None:
+        return None
+    groups = [[_class_name(name) for name in names_of(part)] for part in text.split("/")]
+    if not all(groups):
+        raise OnebitError(f"--groups is {text!r}, but must be groups of classes: 0,1,2/3,4,5")
+    return groups
+
+
+def _class_name(name: str) -> ClassName:
+    return int(name) if name.lstrip("-").isdigit() else name
+
+
+def show(found: Bounds, as_json: bool) -> None:
+    """Print the bounds."""
+    if as_json:
+        print(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
+        return
+    from rich.table import Table
+
+    result = found.result
+    table = Table(
+        title=f"{result.rule} on {result.data}: {result.runs} x {result.rounds:,} rounds, bounds on mistakes",
+        caption="in expectation: held against the mean over runs and its 95 % interval; otherwise against every run",
+        caption_justify="left",
+    )
+    table.add_column("theorem", overflow="fold")
+    table.add_column("of", style="dim", overflow="fold")
+    for title in ("bound", "measured"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for title in ("is", "kept"):
+        table.add_column(title, no_wrap=True)
+    for one in found.rows:
+        bound = one.bound
+        table.add_row(
+            f"{bound.name} [dim]{bound.paper}[/]",
+            bound.of + (", in expectation" if bound.setting == "in expectation" else ""),
+            bound.shown,
+            f"{one.mean.mean:,.1f}" if bound.applies else "",
+            bound.holds,
+            "" if one.held is None else "yes" if one.held else "no",
+        )
+    reasons: dict[str, list[str]] = {}
+    for one in found.rows:
+        if one.bound.why:
+            reasons.setdefault(f"({one.bound.holds}): {one.bound.why}.", []).append(one.bound.name)
+    print_wide(table, "\n".join([*(f"{', '.join(names)} {why}" for why, names in reasons.items()), *found.notes]))

@@ -1,0 +1,93 @@
+"""What a theorem promises: a number of mistakes, the numbers that went into it, and whether the theorem is to be believed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+# proved: and it says something. vacuous: proved, but no run could break it. false: there is a counterexample. unproved: the proof
+# has a gap. unread: our text of the paper is damaged.
+Holds = Literal["proved", "vacuous", "false", "unproved", "unread"]
+When = Literal["every run", "in expectation"]
+LOOKED_AT = "rounds looked at"  # the assumption of a bound on the beginning of runs
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound on the given rounds.
+
+    `value` is in mistakes unless `of` says otherwise: infinite where nothing is promised, NaN where it cannot be read. `log_value` is
+    its natural logarithm, known also where the value overflows. A theorem on something else than the mistakes of all runs brings what
+    was measured as `left`, one number for each run that was looked at. `line` is the bound at the rounds of a curve.
+    """
+
+    name: str
+    paper: str
+    statement: str
+    value: float
+    holds: Holds = "proved"
+    why: str = ""
+    setting: When = "every run"
+    assumptions: Mapping[str, float] = field(default_factory=dict)
+    log_value: float | None = None
+    of: str = "mistakes"
+    left: tuple[float, ...] | None = None
+    applies: bool = True  # False where the theorem is about another learner than the one that was run
+    line: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+
+    def judged(self, rounds: int) -> Bound:
+        """The bound with its logarithm; one that no run of so many rounds could break is called vacuous.
+
+        >>> Bound("Theorem 3", "Prompak 2017", "", 500.0).judged(400).holds
+        'vacuous'
+        """
+        log_value = self.log_value
+        if log_value is None and not math.isnan(self.value):
+            log_value = math.log(self.value) if self.value > 0.0 else -math.inf
+        rounds = int(self.assumptions.get(LOOKED_AT, rounds))
+        if self.holds != "proved" or not self.of.startswith("mistakes") or self.value < rounds:
+            return replace(self, log_value=log_value)
+        why = [self.why] if self.why else []
+        if log_value != math.inf:
+            why.append(f"it is not below the {rounds:,} rounds, so any learner keeps it")
+        return replace(self, log_value=log_value, holds="vacuous", why="; ".join(why))
+
+    @property
+    def shown(self) -> str:
+        """The value for people, as a power of ten where it overflows.
+
+        >>> Bound("", "", "", math.inf, log_value=2302.585093).shown, Bound("", "", "", 1234.5).shown
+        ('10^1,000', '1,234.5')
+        """
+        if math.isnan(self.value):
+            return "unread"
+        if self.value < 1e9:
+            return f"{self.value:,.1f}".removesuffix(".0")
+        if self.log_value is None or math.isinf(self.log_value):
+            return "none"
+        return f"10^{self.log_value / math.log(10.0):,.0f}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values; what is no finite number is None."""
+        return {
+            "name": self.name,
+            "paper": self.paper,
+            "statement": self.statement,
+            "of": self.of,
+            "value": _finite(self.value),
+            "log_value": _finite(self.log_value),
+            "holds": self.holds,
+            "why": self.why,
+            "setting": self.setting,
+            "applies": self.applies,
+            "assumptions": {name: _finite(number) for name, number in self.assumptions.items()},
+        }
+
+
+def _finite(number: float | None) -> float | None:
+    return None if number is None or not math.isfinite(number) else float(number)

@@ -1,0 +1,185 @@
+"""The best linear classifier in hindsight, which the theorems compare a learner with.
+
+Every theorem holds for any U, so a U that is not quite the best gives a bound that is a little larger, and still true. With
+m = s_y - max_{k != y} s_k the losses are convex and falling functions of m:
+
+    hinge [1-m]_+      squared [1-m]_+^2      smooth 1-2m if m <= 0, else [1-m]_+^2      logistic log2(1 + e^-m), m with a soft maximum
+
+Where a maximum or the hinge has a kink, a soft one from above (a sum of exponentials at a temperature) takes its place while
+L-BFGS looks for U; the losses given are the exact ones. For the logistic loss the soft maximum at temperature 1 is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.theory.constraints import needed
+from onebit.theory.rounds import Rounds
+
+Loss = Literal["hinge", "squared", "smooth", "logistic"]
+Array = NDArray[np.float64]
+
+TEMPERATURES = (0.3, 0.03)  # of the soft maximum, one after the other; from a good start the last alone
+ITERATIONS = 100  # at each temperature; what is not the best by then is used as it is
+HALVINGS = 5  # of a factor of ten between penalties: a tenth in the length of U, which is then made up for
+PENALTIES = (1e4, 1e3, 1e2, 1e1, 1.0, 0.1)  # of a path, in units of the longest row's squared length
+
+
+@dataclass(frozen=True)
+class Comparator:
+    """A linear classifier with its scores on the rounds."""
+
+    U: Array
+    scores: Array
+    y: NDArray[np.int64]
+
+    @property
+    def norm(self) -> float:
+        """The Frobenius norm of U."""
+        return float(np.linalg.norm(self.U))
+
+    def losses(self, loss: Loss) -> Array:
+        """The exact loss in every round."""
+        margin, _ = _margins(self.scores, self.y, 1.0 if loss == "logistic" else 0.0)
+        return _value(loss, margin, 0.0)
+
+    def scaled(self, factor: float) -> Comparator:
+        """The same directions, longer or shorter."""
+        return Comparator(factor * self.U, factor * self.scores, self.y)
+
+
+def compared(U: Array, rounds: Rounds) -> Comparator:
+    """A given classifier on these rounds."""
+    return Comparator(U, np.asarray(rounds.X @ U.T), rounds.y)
+
+
+def nothing(rounds: Rounds) -> Comparator:
+    """U = 0."""
+    return compared(np.zeros((rounds.kinds, rounds.X.shape[1])), rounds)
+
+
+def fit(
+    loss: Loss, rounds: Rounds, penalty: float, *, start: Array | None = None, weights: Array | None = None
+) -> Comparator:
+    """The U that minimises the sum of (weighted) losses plus penalty/2 ||U||^2.
+
+    >>> rounds = Rounds(np.array([[1.0], [1.0]]), np.array([0, 1]), (0, 1), "coin")
+    >>> abs(fit("logistic", rounds, 1.0).U).max() < 1e-6
+    np.True_
+    """
+    cold = start is None or not start.any()
+    U = np.zeros((rounds.kinds, rounds.X.shape[1])) if start is None else start
+    for temperature in (1.0,) if loss == "logistic" else TEMPERATURES if cold else TEMPERATURES[-1:]:
+        U = minimised(partial(objective, loss, rounds, penalty, temperature, weights), U)
+    return compared(U, rounds)
+
+
+def objective(
+    loss: Loss, rounds: Rounds, penalty: float, temperature: float, weights: Array | None, U: Array
+) -> tuple[float, Array]:
+    """The soft sum of losses plus penalty/2 ||U||^2, and its gradient."""
+    scores = np.asarray(rounds.X @ U.T)
+    margin, shares = _margins(scores, rounds.y, temperature)
+    values, slopes = _value(loss, margin, temperature), _slope(loss, margin, temperature)
+    if weights is not None:
+        values, slopes = weights * values, weights * slopes
+    pull = -shares * slopes[:, None]
+    pull[np.arange(len(slopes)), rounds.y] = slopes
+    return float(values.sum() + 0.5 * penalty * np.square(U).sum()), np.asarray(rounds.X.T @ pull).T + penalty * U
+
+
+def minimised(function: Callable[[Array], tuple[float, Array]], start: Array) -> Array:
+    """The minimiser of a smooth convex function, by L-BFGS."""
+
+    def flat(vector: Array) -> tuple[float, Array]:
+        value, gradient = function(vector.reshape(start.shape))
+        return value, gradient.ravel()
+
+    options = {"maxiter": ITERATIONS, "maxcor": 20, "ftol": 1e-8, "gtol": 1e-6}
+    found = needed("scipy.optimize").minimize(flat, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(found.x, dtype=np.float64).reshape(start.shape)
+
+
+def fit_in_ball(loss: Loss, rounds: Rounds, penalty: float, radius: float) -> Comparator:
+    """The same with ||U|| <= radius: the penalty that U needs to fit is found by halving, and U then stretched to the ball."""
+    found = nothing(rounds)
+    high = max(penalty, PENALTIES[0] * rounds.longest**2)
+    low = high
+    while found.norm <= radius and low > penalty:
+        low = max(penalty, low / 10.0)
+        found = fit(loss, rounds, low, start=found.U)
+    if found.norm <= radius:
+        return found
+    high, inside = 10.0 * low, found
+    for _ in range(HALVINGS):
+        middle = math.sqrt(low * high)
+        inside = fit(loss, rounds, middle, start=inside.U)
+        low, high = (middle, high) if inside.norm > radius else (low, middle)
+    return inside.scaled(radius / inside.norm)
+
+
+def path(loss: Loss, rounds: Rounds, weights: Array | None = None) -> list[Comparator]:
+    """U = 0, and the fits for penalties from large to small: somewhere among them is the best for any mix of loss and length."""
+    found = [nothing(rounds)]
+    size = rounds.longest**2 * (1.0 if weights is None else float(np.median(weights[weights > 0.0])))
+    for penalty in PENALTIES:
+        found.append(fit(loss, rounds, penalty * size, start=found[-1].U, weights=weights))
+    return found
+
+
+def best(
+    candidates: Iterable[Comparator], bound: Callable[[Comparator], float], radius: float = math.inf
+) -> Comparator:
+    """The candidate with the smallest bound, stretched (up to the radius) or shrunk to where it is smallest."""
+    chosen = min(candidates, key=bound)
+    if chosen.norm == 0.0:
+        return chosen
+    farthest = min(3.0, math.log(radius / chosen.norm))
+    found = needed("scipy.optimize").minimize_scalar(
+        lambda power: bound(chosen.scaled(math.exp(power))), bounds=(farthest - 6.0, farthest), method="bounded"
+    )
+    return min((chosen, chosen.scaled(math.exp(found.x))), key=bound)
+
+
+def _margins(scores: Array, y: NDArray[np.int64], temperature: float) -> tuple[Array, Array]:
+    """How far each label leads the (soft) maximum of the others, and the shares of those in it."""
+    rows = np.arange(len(y))
+    others = scores.copy()
+    others[rows, y] = -np.inf
+    top = others.max(axis=1)
+    if temperature == 0.0:
+        return scores[rows, y] - top, others
+    shares = np.exp((others - top[:, None]) / temperature)
+    total = shares.sum(axis=1)
+    return scores[rows, y] - top - temperature * np.log(total), shares / total[:, None]
+
+
+def _value(loss: Loss, margin: Array, temperature: float) -> Array:
+    if loss == "logistic":
+        return np.logaddexp(0.0, -margin) / math.log(2.0)
+    if loss == "hinge" and temperature > 0.0:
+        return temperature * np.logaddexp(0.0, (1.0 - margin) / temperature)
+    short = np.maximum(0.0, 1.0 - margin)
+    if loss == "hinge":
+        return short
+    return np.where(margin <= 0.0, 1.0 - 2.0 * margin, short**2) if loss == "smooth" else short**2
+
+
+def _slope(loss: Loss, margin: Array, temperature: float) -> Array:
+    if loss == "logistic":
+        return -_sigmoid(-margin) / math.log(2.0)
+    if loss == "hinge":
+        return -_sigmoid((1.0 - margin) / temperature)
+    short = -2.0 * np.maximum(0.0, 1.0 - margin)
+    return np.maximum(-2.0, short) if loss == "smooth" else short
+
+
+def _sigmoid(values: Array) -> Array:
+    return np.exp(-np.logaddexp(0.0, -values))

@@ -1,0 +1,210 @@
+"""Rows in which scores and lengths are computed, and the constraints that the notions of separability put on their scores.
+
+A constraint has a row and a column, and is numbered row by row. Its value is linear in the scores of its row and in the thresholds,
+and must be at least the margin.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.errors import OnebitError
+from onebit.features import Features, squared_lengths
+from onebit.spaces.sparse import SparseRows
+
+Numbers = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+def needed(module: str) -> Any:
+    """A module of the extra `theory`; a sentence where it is missing."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise OnebitError(f'margins need {module.partition(".")[0]}: pip install "onebit[theory]"') from None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table in float64, dense or a SciPy CSR matrix; with a bias every row is read as (x, 1)."""
+
+    values: Any
+    bias: bool
+    longest: float  # the length of the longest row
+
+    @classmethod
+    def read(cls, X: Any, bias: bool) -> Rows:
+        """From what a user gives; what is no table of finite numbers is refused."""
+        features = Features(None, None, "float64", text=False, hash_bits=None)
+        features.settle(X)
+        table = features.table(X)
+        longest = float(np.sqrt(squared_lengths(table).max() + bias))
+        if not longest < 1e100:
+            raise OnebitError(
+                f"the longest row has length {longest:g}, which is too long to be squared; scale the rows"
+            )
+        if not isinstance(table, SparseRows):
+            return cls(table.values, bias, longest)
+        parts, shape = (table.values, table.columns, table.starts), (table.height, table.width)
+        return cls(needed("scipy.sparse").csr_matrix(parts, shape=shape), bias, longest)
+
+    @property
+    def height(self) -> int:
+        """How many rows there are."""
+        return int(self.values.shape[0])
+
+    @property
+    def width(self) -> int:
+        """How many columns a vector has."""
+        return int(self.values.shape[1]) + self.bias
+
+    def only(self, numbers: NDArray[Any]) -> Rows:
+        """Some of the rows. `longest` stays: it is what a margin is measured by."""
+        return Rows(self.values[numbers], self.bias, self.longest)
+
+    def scores(self, vectors: Numbers) -> Numbers:
+        """<x, v> of every row with every vector."""
+        if not self.bias:
+            return np.asarray(self.values @ vectors.T)
+        return np.asarray(self.values @ vectors[:, :-1].T) + vectors[:, -1]
+
+    def gram(self, numbers: Labels) -> Numbers:
+        """<x, x'> of these rows with each other."""
+        some = self.values[numbers]
+        product = some @ some.T
+        return np.asarray(product if isinstance(product, np.ndarray) else product.toarray()) + float(self.bias)
+
+    def combined(self, numbers: Labels, weights: Numbers) -> Numbers:
+        """The sum of these rows, `weights` (rows, vectors) times: one vector for each column of the weights."""
+        vectors = np.asarray((self.values[numbers].T @ weights).T)
+        return np.column_stack([vectors, weights.sum(axis=0)]) if self.bias else vectors
+
+
+class Constraints(Protocol):
+    """What all constraints of one program have in common."""
+
+    @property
+    def columns(self) -> int:
+        """How many constraints a row has."""
+
+    def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
+        """The value of every constraint (rows, columns); infinite where there is none."""
+
+    def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
+        """How these constraints depend on the scores of their row, and on the thresholds."""
+
+    def some(self, count: int) -> Labels:
+        """About `count` constraints to begin with, of all kinds, as row * columns + column."""
+
+    def middles(self, scores: Numbers) -> Numbers:
+        """The best thresholds for these scores."""
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    """Constraints that depend on the label of their row."""
+
+    labels: Labels
+
+    @property
+    def columns(self) -> int:
+        """How many constraints a row has."""
+        return 1
+
+    def middles(self, scores: Numbers) -> Numbers:
+        """There are no thresholds."""
+        return np.zeros(0)
+
+    def has(self, label: int, column: int) -> bool:
+        """Whether rows of this label have a constraint in this column."""
+        return True
+
+    def some(self, count: int) -> Labels:
+        """Rows of every label at equal distances, in every column."""
+        names = np.unique(self.labels)
+        each = max(2, count // (len(names) * self.columns))
+        found = []
+        for label in names:
+            mine = np.flatnonzero(self.labels == label)
+            picked = mine[np.unique(np.linspace(0, len(mine) - 1, each).astype(np.int64))]
+            found += [picked * self.columns + column for column in range(self.columns) if self.has(label, column)]
+        return np.sort(np.concatenate(found))
+
+
+class Against(_Labelled):
+    """One class against all others, through the origin: the score is positive for the rows with label 1, else negative."""
+
+    def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
+        """The score with the right sign."""
+        return np.where(self.labels[:, None] == 1, scores, -scores)
+
+    def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
+        """The sign."""
+        return np.where(self.labels[numbers] == 1, 1.0, -1.0)[:, None], np.zeros((len(numbers), 0))
+
+
+@dataclass(frozen=True)
+class Leading(_Labelled):
+    """The score of the label leads all others."""
+
+    heads: int
+
+    @property
+    def columns(self) -> int:
+        """One for each score."""
+        return self.heads
+
+    def has(self, label: int, column: int) -> bool:
+        """Nothing leads itself."""
+        return label != column
+
+    def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
+        """By how much it leads each other one."""
+        numbers = np.arange(len(scores))
+        leads = scores[numbers, self.labels][:, None] - scores
+        leads[numbers, self.labels] = np.inf
+        return np.asarray(leads)
+
+    def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
+        """One score less another."""
+        unit = np.eye(self.heads)
+        return unit[self.labels[numbers]] - unit[columns], np.zeros((len(numbers), 0))
+
+
+@dataclass(frozen=True)
+class Ordered(_Labelled):
+    """The labels lie one after the other along one score, with a threshold between any two neighbours."""
+
+    count: int
+
+    @property
+    def columns(self) -> int:
+        """One for each threshold."""
+        return self.count - 1
+
+    def has(self, label: int, column: int) -> bool:
+        """A label is next to the threshold below it and to that above."""
+        return column in (label - 1, label)
+
+    def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
+        """How far the score is on the right side of the thresholds next to it."""
+        above = self.labels[:, None] > np.arange(self.columns)
+        next_to = self.labels[:, None] - np.arange(self.columns) == above
+        return np.where(next_to, np.where(above, 1.0, -1.0) * (scores - thresholds), np.inf)
+
+    def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
+        """The side, and the same for the threshold with the other sign."""
+        side = np.where(self.labels[numbers] > columns, 1.0, -1.0)
+        return side[:, None], -side[:, None] * (columns[:, None] == np.arange(self.columns))
+
+    def middles(self, scores: Numbers) -> Numbers:
+        """Halfway between the highest score of a label and the lowest of the next."""
+        score = scores[:, 0]
+        highest = np.array([score[self.labels == label].max() for label in range(self.columns)])
+        lowest = np.array([score[self.labels == label + 1].min() for label in range(self.columns)])
+        return np.asarray(0.5 * (highest + lowest))

@@ -1,0 +1,200 @@
+"""Group weak separability: the programs between groups and within one, the order of classes in a group, and a search for groups.
+
+For the vector u'_g along which the classes of a group are told apart, Prompak (2017) asks for a difference of 2 gamma between any two
+rows of different classes, and goes on (Lemma 3) as if every class lay in an interval of its own. The definition alone lets classes
+interleave (A at 0 and 2, B at 1), which the lemma, and all that rests on it, forbids. So here the classes lie one after the other
+along u'_g, with thresholds between them from which every row keeps a distance of gamma. The order that has the largest margin is
+found by trying.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from onebit.theory.constraints import Labels, Leading, Numbers, Ordered, Rows
+from onebit.theory.programs import Solution, Told, largest_margin, softly
+
+LARGEST_GROUP = 5  # classes in one group, whose orders are all tried: 60 of them
+MOST_CLASSES = 9  # that groups are searched for
+PROGRAMS = 3_000  # that a search may solve
+
+Group = tuple[int, ...]  # classes, in an order
+Partition = tuple[Group, ...]
+
+
+class _Enough(Exception):  # noqa: N818
+    """As many programs have been solved as may be."""
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A partition with the classes of every group in their order, and the vectors that part them."""
+
+    groups: Partition
+    between: Solution | None  # none where there is one group
+    within: tuple[Solution | None, ...]  # none where a group has one class
+
+    @property
+    def lower(self) -> tuple[float, float]:
+        """The largest margin between the groups, and that within them: the budget of length is shared by the groups."""
+        between = np.inf if self.between is None else self.between.lower
+        return between, shared([one.lower for one in self.within if one is not None])
+
+    @property
+    def upper(self) -> float:
+        """No vectors have a larger margin under this partition."""
+        between = np.inf if self.between is None else self.between.upper
+        return min(between, shared([one.upper for one in self.within if one is not None]))
+
+
+def shared(margins: list[float]) -> float:
+    """The margin of several vectors whose squared lengths sum to one, from what each would have with a length of one.
+
+    >>> round(shared([3.0, 4.0]), 12), shared([1.0, 0.0]), shared([])
+    (2.4, 0.0, inf)
+    """
+    if not margins:
+        return float("inf")
+    return 0.0 if min(margins) <= 0.0 else float(np.square(1.0 / np.array(margins)).sum() ** -0.5)
+
+
+@dataclass
+class Programs:
+    """The programs of one table. Those within groups are solved once; `left` is how many more may be solved, if that is bounded."""
+
+    rows: Rows
+    labels: Labels
+    classes: int
+    told: Told | None = None
+    left: int | None = None
+    _ordered: dict[Group, Solution] = field(default_factory=dict)
+
+    def under(self, groups: Partition) -> Grouped:
+        """The vectors between and within these groups."""
+        found = [self.within(group) for group in groups]
+        between = None
+        if len(groups) > 1:
+            self._count()
+            between = largest_margin(self.rows, self.leading(groups), self.told)
+        return Grouped(tuple(group for group, _ in found), between, tuple(one for _, one in found))
+
+    def leading(self, groups: Partition) -> Leading:
+        """The constraints between groups."""
+        place = np.zeros(self.classes, dtype=np.int64)
+        for number, group in enumerate(groups):
+            place[list(group)] = number
+        return Leading(place[self.labels], len(groups))
+
+    def within(self, group: Group) -> tuple[Group, Solution | None]:
+        """The classes of a group in their best order, those without rows last; and its vector, with no margin where no order has one.
+
+        Orders grow class by class. One that begins without a margin, or with a smaller one than the best whole order has, can
+        only get worse.
+        """
+        here = self._here(group)
+        absent = tuple(one for one in group if one not in here)
+        if len(here) < 2:
+            return here + absent, None
+        for pair in itertools.combinations(here, 2):
+            if not self.ordered(pair).separable:
+                return here + absent, self.ordered(pair)
+        best: tuple[Group, Solution] | None = None
+        failed: Solution | None = None
+        beginnings: list[Group] = list(itertools.permutations(here, 2))
+        while beginnings:
+            begun = beginnings.pop()
+            found = self.ordered(begun)
+            if not found.separable:
+                failed = found
+            elif best is not None and found.upper <= best[1].lower:
+                continue
+            elif len(begun) == len(here):
+                best = min(begun, begun[::-1]), found
+            else:
+                beginnings += [(*begun, one) for one in here if one not in begun]
+        order, solution = best or (here, failed)
+        return order + absent, solution
+
+    def ordered(self, order: Group) -> Solution:
+        """The vector along which classes come in this order; of an order and its opposite, in the one that is smaller."""
+        order = min(order, order[::-1])
+        if order not in self._ordered:
+            self._count()
+            mine, constraints = self.in_order(order)
+            found = largest_margin(self.rows.only(mine), constraints, self.told)
+            self._ordered[order] = replace(found, rows=mine[found.rows])
+        return self._ordered[order]
+
+    def in_order(self, order: Group) -> tuple[Labels, Ordered]:
+        """Which rows have one of these classes, and their constraints if the classes come in this order."""
+        here = self._here(order)
+        mine = np.flatnonzero(np.isin(self.labels, here))
+        place = np.zeros(self.classes, dtype=np.int64)
+        place[list(here)] = np.arange(len(here))
+        return mine, Ordered(place[self.labels[mine]], len(here))
+
+    def slacks(self, grouped: Grouped) -> Numbers:
+        """How far each row is from its margins, in margins, in the programs that have none (`softly`)."""
+        slacks = np.zeros(self.rows.height)
+        if grouped.between is not None and not grouped.between.separable:
+            slacks = np.minimum(slacks, softly(self.rows, self.leading(grouped.groups))[0])
+        for group, solution in zip(grouped.groups, grouped.within, strict=True):
+            if solution is not None and not solution.separable:
+                orders = [one for one in itertools.permutations(self._here(group)) if one[0] < one[-1]]
+                tried = [self.in_order(order) for order in orders]
+                found = [softly(self.rows.only(mine), constraints) for mine, constraints in tried]
+                mine, least = tried[0][0], min(found, key=lambda one: one[1])[0]
+                slacks[mine] = np.minimum(slacks[mine], least)
+        return slacks
+
+    def _here(self, group: Group) -> Group:
+        """The classes that have rows: others need no place in an order."""
+        return tuple(one for one in group if (self.labels == one).any())
+
+    def _count(self) -> None:
+        if self.left is not None:
+            if self.left < 1:
+                raise _Enough
+            self.left -= 1
+
+
+def search(programs: Programs) -> tuple[Grouped | None, bool]:
+    """The groups with the largest margin among the fewest groups that have one; and whether all there are were tried."""
+    best: Grouped | None = None
+    try:
+        for count in range(1, programs.classes + 1):
+            for groups in _partitions(programs, count):
+                within = shared([one.upper for _, one in map(programs.within, groups) if one is not None])
+                if within > (0.0 if best is None else min(best.lower)):
+                    found = programs.under(groups)
+                    if min(found.lower) > (0.0 if best is None else min(best.lower)):
+                        best = found
+            if best is not None:
+                break
+    except _Enough:
+        return best, False
+    return best, True
+
+
+def _partitions(programs: Programs, count: int, begun: Partition = ()) -> Iterator[Partition]:
+    """The partitions into so many groups that all have a margin within; class after class finds its group.
+
+    What has no margin within some classes has none with more.
+    """
+    done = sum(len(group) for group in begun)
+    if done == programs.classes:
+        if len(begun) == count:
+            yield begun
+        return
+    for place, group in enumerate(begun):
+        larger = (*group, done)
+        if len(larger) <= LARGEST_GROUP:
+            solution = programs.within(larger)[1]
+            if solution is None or solution.separable:
+                yield from _partitions(programs, count, (*begun[:place], larger, *begun[place + 1 :]))
+    if len(begun) < count:
+        yield from _partitions(programs, count, (*begun, (done,)))

@@ -1,0 +1,252 @@
+"""How separable data are: strongly, weakly or group weakly, with which margin, and which rows are in the way.
+
+The definitions are those of Prompak (2017), after Beygelzimer et al. (2019). With squared lengths of the vectors that sum to 1 at
+most, for all rows x of class y:
+
+- strong: <x, w_y> >= margin / 2, and <x, w_i> <= -margin / 2 for every other class i;
+- weak: <x, w_y> >= <x, w_i> + margin for every other class i;
+- group: x's group leads all others by the margin along the vectors `between`, and along the vector `within` of its group x keeps a
+  distance of margin from the thresholds between the classes of the group (`onebit.theory.groups` says why thresholds).
+
+Classes without rows count: the definitions ask for a vector of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.data.sources import Source, source_of
+from onebit.data.tables import Csr
+from onebit.errors import OnebitError, nearest
+from onebit.names import ClassName, checked_seed, listed
+from onebit.theory.constraints import Numbers
+from onebit.theory.groups import LARGEST_GROUP, MOST_CLASSES, Partition
+from onebit.theory.notions import Found, by_groups, strong, weak
+from onebit.theory.programs import NOTHING, Told
+from onebit.theory.tables import Table
+
+KINDS = ("strong", "weak", "group")
+WORST = 10  # rows that are named where there is no margin
+EXACT = 1e-6  # the relative distance of margin and upper bound, at which both are called certified
+
+_SAMPLE = 23  # what is drawn from the seed: which rows
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How separable some rows are. Made by `onebit.theory.margin`.
+
+    `margin` is what the vectors have (0.0 where there is no margin), `upper` what none can exceed. `certified` says that both were
+    recomputed from the rows and are the same to six digits, or that `upper` is as good as 0. `slack` is the smallest distance of a
+    constraint from `margin`, recomputed; it is 0 up to rounding.
+
+    `worst` are the rows most in the way where there is no margin: (row, slack), counted from 0 as the data have them. For them the
+    sum of squared violations is minimised; a slack of -1 is on the boundary, one below that on the wrong side.
+
+    In a kernel's space the vectors are given by their coefficients for the rows `support`: <x, w> = sum of w_s k(x_s, x).
+    """
+
+    kind: str
+    separable: bool
+    margin: float
+    upper: float
+    R: float
+    rows: int
+    classes: tuple[ClassName, ...]
+    certified: bool
+    slack: float
+    vectors: Numbers | None = field(default=None, repr=False)
+    between: Numbers | None = field(default=None, repr=False)
+    within: Numbers | None = field(default=None, repr=False)
+    thresholds: tuple[Numbers, ...] = field(default=(), repr=False)
+    groups: tuple[tuple[ClassName, ...], ...] = ()
+    kernel: str | None = None
+    support: NDArray[np.int64] | None = field(default=None, repr=False)
+    worst: list[tuple[int, float]] = field(default_factory=list)
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        arrays = {name: getattr(self, name) for name in ("vectors", "between", "within", "support")}
+        return {
+            "kind": self.kind,
+            "separable": self.separable,
+            "margin": self.margin,
+            "upper": self.upper,
+            "R": self.R,
+            "rows": self.rows,
+            "classes": list(self.classes),
+            "certified": self.certified,
+            "slack": self.slack,
+            "kernel": self.kernel,
+            "groups": [list(group) for group in self.groups],
+            "worst": [{"row": row, "slack": slack} for row, slack in self.worst],
+            "note": self.note,
+            **{name: None if array is None else array.tolist() for name, array in arrays.items()},
+            "thresholds": [one.tolist() for one in self.thresholds],
+        }
+
+    def __str__(self) -> str:
+        name = {"strong": "strong", "weak": "weak", "group": "group weak"}[self.kind]
+        space = f" in the space of the {self.kernel} kernel" if self.kernel else ""
+        lines = [f"{name} linear separability of {self.rows:,} rows, {len(self.classes)} classes{space}"]
+        if self.separable:
+            held = f"recomputed from the vectors, the smallest slack is {self.slack:.2g}"
+            proof = f"yes: {held}" if self.certified else f"no: a larger margin is not ruled out; {held}"
+            lines += [
+                "  separable   yes",
+                f"  margin      {self.margin:.8g}, and no vectors have more than {self.upper:.8g}",
+                f"  R           {self.R:.8g}",
+                f"  R / margin  {self.R / self.margin:.8g}",
+                f"  certified   {proof}",
+            ]
+        else:
+            lines += [
+                "  separable   no",
+                f"  R           {self.R:.8g}",
+                f"  certified   yes: no vectors have a margin above {self.upper:.2g}",
+            ]
+        if self.groups:
+            lines.append("  groups      " + " / ".join(",".join(map(str, group)) for group in self.groups))
+        if self.worst:
+            lines.append("  rows most in the way (slack in margins; below -1 is the wrong side)")
+            lines += [f"    row {row:>8}  {slack:10.4f}" for row, slack in self.worst]
+        return "\n".join([*lines, *([f"  {self.note}"] if self.note else [])])
+
+
+def margin(
+    X: Any,
+    y: Any = None,
+    *,
+    kind: str = "strong",
+    groups: Sequence[Iterable[ClassName]] | None = None,
+    kernel: str | None = None,
+    bias: bool = False,
+    rounds: int | None = None,
+    seed: int = 0,
+    told: Told | None = None,
+    **data: Any,
+) -> Margin:
+    """The largest margin of data, or a proof that they have none and the rows most in the way.
+
+    `X` is a data name, a path, a source, or rows with labels `y`; the further keywords are those of `onebit.data.source_of`. `rounds` rows are
+    drawn by a generator, or sampled from a file, with `seed`. `groups` are lists of classes, for the kind "group": without them the
+    fewest groups with a margin are searched for. `kernel` is as for a learner, `bias` reads x as (x, 1). `told` hears how it goes.
+
+    >>> found = margin([[0.0, 1.0], [1.0, 0.0]], ["up", "right"], kind="weak")
+    >>> round(found.margin, 6), found.vectors.round(3).tolist(), found.certified
+    (1.0, [[0.5, -0.5], [-0.5, 0.5]], True)
+    """
+    if kind not in KINDS:
+        raise OnebitError(f"kind is {kind!r}; {nearest(str(kind), KINDS)}")
+    if groups is not None and kind != "group":
+        raise OnebitError(f"groups were given, which are for the kind 'group', and kind is {kind!r}")
+    if isinstance(X, Source) and (y is not None or data):
+        raise OnebitError("a source brings its own labels and preparation: say them where the source is made")
+    source = X if isinstance(X, Source) else source_of(X, y, **data)
+    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1):
+        raise OnebitError(f"rounds is {rounds!r}, but must be a whole number of at least 1")
+    given = source.make(source.rounds if rounds is None else int(rounds), checked_seed(seed))
+    partition = None if groups is None else _partition(groups, given.classes)
+    if kind == "group" and partition is None and len(given.classes) > MOST_CLASSES:
+        raise OnebitError(
+            f"there are {len(given.classes)} classes, and groups are searched for at most {MOST_CLASSES}: give groups"
+        )
+    rows, numbers = _sampled(given.X, given.rows, rounds, seed)
+    table = Table.read(rows, given.y[numbers], len(given.classes), bias, kernel)
+    if kind == "group":
+        found = by_groups(table, told, partition)
+    else:
+        found = strong(table, told) if kind == "strong" else weak(table, told)
+    return _named(found, kind, table, numbers, given.classes)
+
+
+# --- what is given -------------------------------------------------------------------------------------------------------
+
+
+def _sampled(X: Any, height: int, rounds: int | None, seed: int) -> tuple[Any, NDArray[np.int64]]:
+    """The rows that are asked for, and their numbers."""
+    if rounds is None or rounds >= height:
+        return X, np.arange(height)
+    numbers = np.sort(np.random.default_rng([_SAMPLE, seed]).choice(height, size=rounds, replace=False))
+    if hasattr(X, "indptr"):
+        starts, sizes = np.asarray(X.indptr)[numbers].astype(np.int64), np.diff(X.indptr)[numbers]
+        cuts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        places = np.repeat(starts - cuts[:-1], sizes) + np.arange(cuts[-1])
+        return Csr(np.asarray(X.data)[places], np.asarray(X.indices)[places], cuts, (rounds, int(X.shape[1]))), numbers
+    return [X[number] for number in numbers] if isinstance(X, list | tuple) else X[numbers], numbers
+
+
+def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, ...]) -> Partition:
+    """The groups as indices of classes; a class that is missing, unknown or there twice is named."""
+    place = {name: number for number, name in enumerate(classes)}
+    spelt = {str(name): number for name, number in place.items()}  # 0 may be said as "0"
+    found: list[tuple[int, ...]] = []
+    seen: set[int] = set()
+    if isinstance(groups, str) or not all(isinstance(one, Iterable) and not isinstance(one, str) for one in groups):
+        raise OnebitError(f"groups is {groups!r}, but must be lists of classes, as in [[0, 1], [2, 3]]")
+    for group in groups:
+        numbers = []
+        for name in group:
+            number = place.get(name, spelt.get(str(name)))
+            if number is None:
+                raise OnebitError(f"groups has {name!r}, which is no class; {nearest(str(name), spelt)}")
+            if number in seen:
+                raise OnebitError(f"groups has the class {classes[number]!r} twice, but each must be in one group")
+            seen.add(number)
+            numbers.append(number)
+        if not numbers:
+            raise OnebitError("groups has an empty group, but each must have a class")
+        found.append(tuple(numbers))
+    missing = [name for name, number in place.items() if number not in seen]
+    if missing:
+        raise OnebitError(f"groups must have every class, and these are missing: {listed(missing)}")
+    for number, one in enumerate(found):
+        if len(one) > LARGEST_GROUP:
+            raise OnebitError(
+                f"group {number + 1} has {len(one)} classes, but the order of at most {LARGEST_GROUP} can be found by trying"
+            )
+    return tuple(found)
+
+
+def _named(found: Found, kind: str, table: Table, numbers: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Margin:
+    """What was found, in terms of what was given."""
+    separable = found.lower > 0.0
+    if separable:
+        holds = found.slack >= -EXACT * found.lower and found.length <= 1.0 + EXACT
+        certified = holds and found.upper <= (1.0 + EXACT) * found.lower
+    else:
+        certified = found.upper <= 2.0 * NOTHING * table.rows.longest
+    worst: list[tuple[int, float]] = []
+    if found.slacks is not None:
+        lowest = np.argsort(found.slacks, kind="stable")[:WORST]
+        worst = [(int(numbers[row]), float(found.slacks[row])) for row in lowest if found.slacks[row] < -1e-6]
+    vectors = {name: getattr(found, name) for name in ("vectors", "between", "within")}
+    support = None
+    if table.matrix is not None and separable:
+        used = np.any([np.any(one != 0.0, axis=0) for one in vectors.values() if one is not None], axis=0)
+        vectors = {name: None if one is None else one[:, used] for name, one in vectors.items()}
+        support = numbers[used]
+    return Margin(
+        kind=kind,
+        separable=separable,
+        margin=found.lower,
+        upper=found.upper,
+        R=table.rows.longest,
+        rows=table.rows.height,
+        classes=classes,
+        certified=certified,
+        slack=found.slack,
+        thresholds=found.thresholds,
+        groups=tuple(tuple(classes[one] for one in group) for group in found.groups),
+        kernel=table.kernel,
+        support=support,
+        worst=worst,
+        note=found.note,
+        **vectors,
+    )

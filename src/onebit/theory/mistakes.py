@@ -1,0 +1,303 @@
+"""`onebit.theory.bounds`: what the papers promise of a learner on given data, beside what its runs did.
+
+The rows, their order and the noise in their labels are those of one seed, the same in all runs, as the theorems have it: only the
+learner's own chance differs from run to run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from onebit.contract.rule import Rule
+from onebit.errors import OnebitError, nearest
+from onebit.experiments.gathering import facts
+from onebit.experiments.run import STREAM_SETTINGS, Result, run
+from onebit.experiments.statistics import Estimate, estimate, means_and_halves
+from onebit.experiments.trial import Progress, counted, entry_of, shown
+from onebit.names import ClassName, checked_seed
+from onebit.report.parts import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
+from onebit.theory.bound import Bound
+from onebit.theory.gap import LOSSES, LossName, figure1
+from onebit.theory.rounds import rounds_of
+from onebit.theory.setting import Setting
+from onebit.theory.theorems import arora2020, chen2009, hoeven2020, passive_aggressive, perceptron, prompak2017
+
+RUNS = 5
+THEOREMS: dict[str, Callable[[Setting], list[Bound]]] = {
+    "perceptron": perceptron.perceptron,
+    "banditron": perceptron.banditron,
+    "passive-aggressive": passive_aggressive.multiclass,
+    "exact-pa": passive_aggressive.multiclass,
+    "conservative-ova": chen2009.conservative,
+    "epabf": arora2020.epabf,
+    "gaptron": hoeven2020.gaptron,
+    "bandit-perceptron": prompak2017.bandit_perceptron,
+}
+IN_A_KERNEL = ("perceptron", "bandit-perceptron")  # whose theorems need nothing but a margin
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A bound and what was measured: one number for each run that was looked at."""
+
+    bound: Bound
+    measured: tuple[float, ...]
+
+    @property
+    def mean(self) -> Estimate:
+        """The mean of what was measured, with its interval."""
+        return estimate(np.array(self.measured))
+
+    @property
+    def held(self) -> bool | None:
+        """Whether the runs kept it; for a bound in expectation, whether the interval of their mean reaches down to it.
+
+        None where there is nothing to compare: the theorem could not be read, or is about another learner.
+        """
+        if math.isnan(self.bound.value) or not self.bound.applies:
+            return None
+        limit = self.bound.value * (1.0 + 1e-9) + 1e-9
+        if self.bound.setting == "every run":
+            return max(self.measured) <= limit
+        mean = self.mean
+        return (mean.mean if math.isnan(mean.low) else min(mean.mean, mean.low)) <= limit
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        measured = list(self.measured) if self.bound.applies else None
+        return {**self.bound.to_dict(), "measured": measured, "held": self.held}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the theorems promise of a learner on some data, beside its runs."""
+
+    result: Result = field(repr=False)
+    rows: list[Kept]
+    notes: list[str]
+    loss: LossName | None
+    compared: list[dict[str, Any]]
+    seed: int
+    command: str
+
+    def __getitem__(self, name: str) -> Kept:
+        """The bound of this name."""
+        for one in self.rows:
+            if one.bound.name == name:
+                return one
+        raise OnebitError(f"there is no bound {name!r} here; {nearest(name, [one.bound.name for one in self.rows])}")
+
+    @property
+    def broken(self) -> list[Kept]:
+        """Bounds that are proved, and were not kept: there should be none."""
+        return [one for one in self.rows if one.held is False and one.bound.holds in ("proved", "vacuous")]
+
+    @cached_property
+    def mistakes(self) -> list[int]:
+        """The mistakes of each run."""
+        return [round(error * self.result.rounds) for error in self.result.errors.tolist()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, as `onebit bounds --json` prints it."""
+        return {
+            "rule": self.result.rule,
+            "params": self.result.params,
+            "data": self.result.data,
+            "rounds": self.result.rounds,
+            "runs": self.result.runs,
+            "seed": self.seed,
+            "mistakes": self.mistakes,
+            "bounds": [one.to_dict() for one in self.rows],
+            "notes": self.notes,
+            "table1": self.compared,
+        }
+
+    def page(self) -> Page:
+        """The page: the bounds, the mistakes drawn against them, and for Gaptron its Table 1 and Figure 1."""
+        title = f"What theory promises of {self.result.rule} on {self.result.data}"
+        text = [
+            f"{self.result.runs} runs of {self.result.rounds:,} rounds on the same rows and labels; only the learner's own chance differs. "
+            "U is the best linear classifier in hindsight, fitted for each bound; any other U gives a larger one. A bound in "
+            "expectation is held against the mean over runs and its 95 % interval, the others against every run.",
+            *self.notes,
+        ]
+        parts: list[Part] = [Text(text), self.table()]
+        if any(one.bound.line is not None for one in self.rows):
+            parts.append(self.curves())
+        if self.compared:
+            parts.append(self.table1())
+        if self.loss is not None:
+            parts += [figure1(loss) for loss in ("logistic", "hinge", "smooth")]
+        return Page(title, self.command, parts, facts(None))
+
+    def table(self) -> Table:
+        """All bounds with what was measured."""
+        columns = [
+            Column("theorem"),
+            Column("says"),
+            Column("bound", True),
+            Column("measured", True, "mistakes, or what the theorem is about; mean over the runs looked at"),
+            Column("theorem is", help="proved; vacuous: proved, but not below the rounds; false; unproved; unread"),
+            Column("runs kept it"),
+            Column("why, and with which numbers"),
+        ]
+        return Table("Bounds", columns, [self._cells(one) for one in self.rows])
+
+    def _cells(self, one: Kept) -> list[Cell]:
+        bound, tones = one.bound, {"proved": "good", "false": "bad"}
+        numbers = ", ".join(f"{name} {value:,.4g}" for name, value in bound.assumptions.items())
+        about = "" if bound.of == "mistakes" else f"{bound.of}; "
+        return [
+            f"{bound.name} ({bound.paper})",
+            f"{bound.statement}; {bound.setting}",
+            Number(bound.log_value, bound.shown),
+            Number(one.mean.mean, f"{one.mean.mean:,.1f}") if bound.applies else Number(None, ""),
+            Badge(bound.holds, tones.get(bound.holds, "plain")),  # type: ignore[arg-type]
+            "" if one.held is None else Badge("yes", "good") if one.held else Badge("no", "bad"),
+            "; ".join(part for part in (about + bound.why, numbers) if part),
+        ]
+
+    def curves(self) -> Curves:
+        """Mistakes so far with their interval, and the bounds that are known on the way.
+
+        Those that end below the number of rounds are drawn; where there are none, the lowest, beside the line of all rounds.
+        """
+        marks = self.result.curve.rounds
+        mean, half = means_and_halves(self.result.curve.played * marks)
+        ends = ((mean - half).tolist(), (mean + half).tolist()) if self.result.runs > 1 else (None, None)
+        drawn = {f"mistakes of {self.result.rule}": Band(mean.tolist(), *ends)}
+        lines = {one.bound.name: one.bound.line for one in self.rows if one.bound.line is not None}
+        binding = {name: line for name, line in lines.items() if line[-1] < marks[-1]}
+        if not binding:
+            lowest = min(lines.items(), key=lambda item: float(item[1][-1]))
+            drawn["all rounds"] = Band(marks.astype(float).tolist())
+            binding = dict([lowest]) if lowest[1][-1] < 3 * marks[-1] else {}
+        drawn |= {name: Band(line.tolist()) for name, line in binding.items()}
+        series = [Series(name, {"mistakes": band}) for name, band in drawn.items()]
+        return Curves("Mistakes so far, and the bounds", marks.tolist(), "rounds", "mistakes", series)
+
+    def table1(self) -> Table:
+        """Table 1 of van der Hoeven, with the numbers of these data."""
+        columns = [
+            Column("algorithm, full information | bandit"),
+            Column("loss"),
+            Column("regret, full information", True),
+            Column("regret, bandit", True),
+            Column("time a round, of the order"),
+        ]
+        rows = [
+            [
+                one["algorithm"],
+                one["loss"],
+                *(Number(one[kind], f"{one[kind]:,.4g}") for kind in ("full", "bandit")),
+                one["time"],
+            ]
+            for one in self.compared
+        ]
+        return Table("Table 1 of van der Hoeven 2020: orders, their constants left out", columns, rows)
+
+
+def bounds(
+    rule: str | Rule,
+    X: Any,
+    y: Any = None,
+    *,
+    runs: int = RUNS,
+    seed: int = 0,
+    classes: Sequence[ClassName] | None = None,
+    groups: Sequence[Sequence[ClassName]] | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+    **options: Any,
+) -> Bounds:
+    """All bounds of the papers that apply to a learner, computed on these data, beside the mistakes of its runs.
+
+    `X` and `y` are what `onebit.run` takes, and its keywords (`rounds`, `order`, `prepare`, ...) say how the data come. `groups`
+    are for the theorems on group weakly separable classes. The comparators need SciPy, the margins Clarabel.
+
+    >>> from onebit.theory.mistakes import bounds
+    >>> found = bounds("gaptron", "weak2d", rounds=300, runs=3, setting="full", loss="smooth")
+    >>> [(one.bound.name, one.held) for one in found.rows]
+    [('Lemma 1', True), ('Theorem 3', True)]
+    """
+    counted("runs", runs)
+    first_seed = checked_seed(seed)
+    settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}
+    if classes is not None:
+        settings["classes"] = classes
+    entry = entry_of(rule, options)
+    name = entry.rule.name
+    if name not in THEOREMS:
+        raise OnebitError(f"the papers give no bound for {name}; {nearest(name, THEOREMS)}")
+    if options.get("kernel") is not None and name not in IN_A_KERNEL:
+        raise OnebitError(f"bounds in the space of a kernel are known for {' and '.join(IN_A_KERNEL)}, not for {name}")
+    rounds = rounds_of(X, y, first_seed, settings)
+    result = run(
+        entry.rule,
+        rounds.X,
+        rounds.labels,
+        runs=runs,
+        seed=first_seed,
+        classes=rounds.classes,
+        progress=progress,
+        **options,
+    )
+    result = Result(**{**vars(result), "data": rounds.name})
+    setting = Setting(entry.rule, entry.options, rounds, runs, first_seed, result.curve.rounds, groups)
+    found = [bound.judged(rounds.count) for bound in THEOREMS[name](setting)]
+    mistakes = tuple(float(round(error * rounds.count)) for error in result.errors)
+    kept = [Kept(bound, mistakes if bound.left is None else bound.left) for bound in found]
+    return Bounds(
+        result,
+        kept,
+        _notes(setting),
+        LOSSES[int(setting.record.loss)] if name == "gaptron" else None,
+        _compared(setting, kept) if name == "gaptron" else [],
+        first_seed,
+        command,
+    )
+
+
+def _compared(setting: Setting, kept: list[Kept]) -> list[dict[str, Any]]:
+    """Table 1 with the numbers of this run, rows scaled to be no longer than one."""
+    numbers, rounds = kept[0].bound.assumptions, setting.rounds
+    norm = numbers["U norm"] * rounds.longest
+    radius = float(setting.record.radius) * rounds.longest
+    return hoeven2020.table1(
+        rounds.kinds,
+        int(rounds.X.shape[1]),
+        rounds.count,
+        norm,
+        norm if math.isnan(radius) else radius,
+        numbers["U loss"],
+    )
+
+
+def _notes(setting: Setting) -> list[str]:
+    """Sentences on what is no bound: the options, and Theorem 5's polynomial where groups are given."""
+    found = [f"Set: {shown(setting.planned)}."] if setting.planned else []
+    if setting.rule.name != "bandit-perceptron" or setting.groups is None or setting.rounds.longest > 1.0 + 1e-5:
+        return found
+    group = setting.margin("group")
+    if not group.separable:
+        return [*found, "Theorem 5: the rows are not group weakly separable, so there is no polynomial."]
+    place = {name: index for index, name in enumerate(setting.given.classes)}
+    groups = [[place[name] for name in members] for members in group.groups]
+    rows = np.asarray(setting.rounds.X.todense() if hasattr(setting.rounds.X, "todense") else setting.rounds.X)
+    values = prompak2017.polynomial_values(
+        rows, setting.rounds.y, groups, np.asarray(group.between), np.asarray(group.within), group.margin
+    )
+    own = np.arange(setting.rounds.kinds) == setting.rounds.y[:, None]
+    least, most = float(values[own].min()), float(values[~own].max())
+    power, degree = prompak2017.polynomial_degree(len(groups) - 1, group.margin)
+    return [
+        *found,
+        f"Theorem 5: the polynomial of degree {power * degree} is at least {least:.3g} on the rows of its class (1/2 is promised) and at most "
+        f"{most:.3g} on all others (-1/2 is promised).",
+    ]

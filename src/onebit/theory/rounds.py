@@ -1,0 +1,100 @@
+"""The rounds that theorems are checked on: one fixed sequence of rows and labels, the same in every run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.data.streams import stream
+from onebit.errors import OnebitError
+from onebit.features import is_sparse
+from onebit.names import ClassName
+from onebit.theory.constraints import needed
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Rows (an array, or a SciPy CSR array) and labels in the order in which they come."""
+
+    X: Any
+    y: NDArray[np.int64]
+    classes: tuple[ClassName, ...]
+    name: str
+
+    @property
+    def count(self) -> int:
+        """T, the number of rounds."""
+        return len(self.y)
+
+    @property
+    def kinds(self) -> int:
+        """K, the number of classes."""
+        return len(self.classes)
+
+    @cached_property
+    def squared(self) -> NDArray[np.float64]:
+        """The squared length of every row."""
+        if is_sparse(self.X):
+            return np.asarray(self.X.multiply(self.X).sum(axis=1), dtype=np.float64).ravel()
+        return np.asarray(np.einsum("td,td->t", self.X, self.X), dtype=np.float64)
+
+    @property
+    def longest(self) -> float:
+        """R, the length of the longest row."""
+        return float(np.sqrt(self.squared.max()))
+
+    @property
+    def zeros(self) -> int:
+        """How many rows are 0: nobody can learn from those."""
+        return int(np.count_nonzero(self.squared == 0.0))
+
+    @property
+    def labels(self) -> list[ClassName]:
+        """The labels by their names."""
+        return [self.classes[label] for label in self.y.tolist()]
+
+    def with_constant(self) -> Rounds:
+        """The same with a constant feature, as a learner with a bias sees them."""
+        ones = np.ones((self.count, 1))
+        if is_sparse(self.X):
+            sparse = needed("scipy.sparse")
+            return Rounds(sparse.csr_array(sparse.hstack([self.X, ones])), self.y, self.classes, self.name)
+        return Rounds(np.hstack([self.X, ones]), self.y, self.classes, self.name)
+
+
+def rounds_of(X: Any, y: Any, seed: int, settings: dict[str, Any]) -> Rounds:
+    """The rounds of the stream of this seed; `settings` are those of `onebit.stream`.
+
+    >>> rounds_of("weak2d", None, 0, {"rounds": 50}).X.shape
+    (50, 2)
+    """
+    given = stream(X, y, **settings)
+    if given.delay is not None or given.missing:
+        raise OnebitError("the theorems are about feedback that comes at once: leave out delay and missing")
+    data = given.data(seed)
+    course = given.course(data, seed)
+    rows = _table(data.X)
+    order = course.order if len(course.order) else np.arange(given.rounds) % data.rows
+    in_order = len(order) == data.rows and np.array_equal(order, np.arange(data.rows))
+    return Rounds(rows if in_order else rows[order], course.labels, data.classes, given.name)
+
+
+def _table(X: Any) -> Any:
+    if is_sparse(X):
+        parts = (np.asarray(X.data, dtype=np.float64), np.asarray(X.indices), np.asarray(X.indptr))
+        return needed("scipy.sparse").csr_array(parts, shape=X.shape)
+    try:
+        rows = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise OnebitError("bounds are computed for rows of numbers, and these are dicts or texts") from None
+    if rows.ndim != 2:
+        raise OnebitError(f"X has shape {rows.shape}, but must be a matrix with one row for each label")
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):
+        row, column = bad[0]
+        raise OnebitError(f"row {row}, column {column} of X is {rows[row, column]}, but must be a finite number")
+    return np.ascontiguousarray(rows)

@@ -1,0 +1,123 @@
+"""What theorems are evaluated on: a learner's parameters, the rounds, how separable they are, and traces of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.rule import Rule
+from onebit.learner import learner_class
+from onebit.names import ClassName
+from onebit.theory.comparators import Comparator, compared, path
+from onebit.theory.rounds import Rounds
+
+TRACED_ROUNDS = 10_000  # of a run, from its start: theorems on a learner's own scores hold on any beginning of a stream
+TRACED = 40_000  # in all runs together
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a learner thought in each round before it heard the answer, and what it played."""
+
+    scores: NDArray[np.float64]
+    played: NDArray[np.int64]
+    greedy: NDArray[np.int64]
+
+
+@dataclass
+class Setting:
+    """A learner on some rounds. `rounds` are as a learner with these options sees them, `given` as they were given."""
+
+    rule: Rule
+    options: dict[str, Any]
+    given: Rounds
+    runs: int
+    seed: int
+    marks: NDArray[np.int64]
+    groups: Sequence[Sequence[ClassName]] | None = None
+    _margins: dict[tuple[str, str | None], Any] = field(default_factory=dict)
+
+    @cached_property
+    def rounds(self) -> Rounds:
+        """The rounds, with the constant feature where the learner has one."""
+        return self.given.with_constant() if self.options.get("bias") else self.given
+
+    @property
+    def kernel(self) -> str | None:
+        """The kernel that the learner lives in, if it does."""
+        kernel = self.options.get("kernel")
+        return None if kernel is None else str(kernel)
+
+    @cached_property
+    def planned(self) -> dict[str, Any]:
+        """The options, with those that the rule plans for such a run."""
+        if self.rule.plan is None:
+            return self.options
+        return {**self.options, **self.rule.plan(self.options, self.rounds.count, self.rounds.longest)}
+
+    @cached_property
+    def record(self) -> Any:
+        """The rule's record of parameters, complete."""
+        own = {name: value for name, value in self.planned.items() if name in self.rule.parameters}
+        return self.rule.settle(self.rounds.kinds, own)[0]
+
+    @cached_property
+    def memory(self) -> NDArray[np.float64]:
+        """The rule's first memory."""
+        own = {name: value for name, value in self.planned.items() if name in self.rule.parameters}
+        return self.rule.settle(self.rounds.kinds, own)[1]
+
+    def margin(self, kind: str, kernel: str | None = None) -> Any:
+        """How separable the rounds are, as `onebit.theory.margin` has it."""
+        from onebit.theory.margins import margin
+
+        if (kind, kernel) not in self._margins:
+            self._margins[kind, kernel] = margin(
+                self.given.X,
+                self.given.labels,
+                kind=kind,
+                groups=self.groups if kind == "group" else None,
+                kernel=kernel,
+                bias=bool(self.options.get("bias")),
+                classes=self.given.classes,
+            )
+        return self._margins[kind, kernel]
+
+    def separators(self) -> list[Comparator]:
+        """The widest separator, scaled so that every row leads by one; none where there is none."""
+        found = self.margin("weak")
+        if not found.separable:
+            return []
+        one = compared(np.asarray(found.vectors), self.rounds)
+        least = float((1.0 - one.scaled(0.5 / found.margin).losses("hinge")).min()) * 2.0 * found.margin
+        return [one.scaled((1.0 + 1e-12) / least)]  # by the least lead itself, so that its loss is 0 and not 1e-9
+
+    @cached_property
+    def hinge_path(self) -> list[Comparator]:
+        """Comparators for bounds that mix the hinge loss of U with its length."""
+        return path("hinge", self.rounds) + self.separators()
+
+    @cached_property
+    def traces(self) -> list[Trace]:
+        """The beginnings of some runs, stepped through by hand."""
+        count = min(self.rounds.count, TRACED_ROUNDS)
+        return [self._trace(self.seed + run, count) for run in range(max(1, min(self.runs, TRACED // count)))]
+
+    def _trace(self, seed: int, count: int) -> Trace:
+        learner = learner_class(self.rule)(self.given.classes, seed=seed, **self.planned)
+        rows, classes, labels = self.given.X, learner.classes, self.given.labels
+        place = {name: index for index, name in enumerate(classes)}
+        scores = np.empty((count, self.rule.heads(self.record)))
+        played, greedy = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+        for number in range(count):
+            x = rows[[number]] if hasattr(rows, "indptr") else rows[number]
+            scores[number] = learner.scores(x)
+            decision = learner.decide(x)
+            learner.learn(decision, label=labels[number])  # a bandit learner hears one bit of it
+            played[number], greedy[number] = place[decision.label], place[decision.greedy]
+        return Trace(scores, played, greedy)

@@ -1,0 +1,1 @@
+"""The theorems, one file a paper: each turns a setting into bounds."""

@@ -1,0 +1,251 @@
+"""Chen et al. 2009, "Beyond Banditron": Theorem 1 and Corollary 1 hold, Lemmas 2 and 4 need repair, Theorem 2 is false.
+
+    Theorem 1    mistakes <= (1/rho) sum_s sum_t [1 - M(y_t, s) f_s(x_t)]_+   for loss-based decoding over any coding matrix M,
+                 rho = the least of (l - M_r.M_q)/2 over two classes r, q.    Corollary 1: one-vs-all has rho = 2.
+
+The right side is the learner's own loss, so it is measured. The lemmas bound that loss by the loss of any u for a learner that steps in
+every round; Theorem 2 puts both together, but the conservative learner does not step on every column in every round. The lemmas
+are evaluated here on the rounds in which each column did step, where they apply.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.margins import Variant, step_size
+from onebit.rules.conservative_ova import Coding, ConservativeOVA, Decoding, sign_when_right, sign_when_wrong
+from onebit.theory.bound import LOOKED_AT, Bound, Holds
+from onebit.theory.comparators import minimised
+from onebit.theory.setting import Setting, Trace
+from onebit.theory.theorems import passive_aggressive as lemmas
+
+Array = NDArray[np.float64]
+
+PAPER = "Chen et al. 2009"
+FALSE = (
+    "a column is not updated in every round, so the bounds of its learner do not add up: with x = (1, 0), y = 0 once and x = (1.5, 1), "
+    "y = 1 for ever the rule locks in on class 0 and errs in all rounds but one, where the bound is of the order sqrt(T)"
+)
+PENALTIES = (100.0, 1.0, 0.01)  # of the comparators of columns, in units of the longest row's squared length
+
+
+def coding_distance(matrix: Array) -> float:
+    """The paper's rho: the least distance (l - M_r.M_q)/2 between the rows of two classes.
+
+    >>> coding_distance(2.0 * np.eye(5) - 1.0)
+    2.0
+    """
+    products = matrix @ matrix.T
+    pairs = itertools.combinations(range(len(matrix)), 2)
+    return float(min((matrix.shape[1] - products[first, second]) / 2.0 for first, second in pairs))
+
+
+def coding_matrix(params: ConservativeOVA, memory: Array) -> tuple[Array, Array]:
+    """Where each class wants each column when it is right, and where "not this class" wants it."""
+    right, wrong = np.zeros((2, params.classes, params.columns))
+    for label in range(params.classes):
+        first, second = 0, 1
+        for column in range(params.columns):
+            right[label, column] = sign_when_right(params, memory, label, column, first, second)
+            wrong[label, column] = sign_when_wrong(params, memory, label, column, first, second)
+            first, second = (first + 1, second) if first + 1 < second else (0, second + 1)
+    return right, wrong
+
+
+def own_loss(matrix: Array, scores: Array, y: NDArray[np.int64]) -> float:
+    """The sum over rounds and columns of [1 - M(y, s) f_s]_+."""
+    return float(np.maximum(0.0, 1.0 - matrix[y] * scores).sum())
+
+
+def conservative(setting: Setting) -> list[Bound]:
+    """All theorems of the paper for `conservative-ova`."""
+    params = setting.record
+    right, wrong = coding_matrix(params, setting.memory)
+    trace = setting.traces[0]
+    y = setting.rounds.y[: len(trace.played)]
+    mistakes = float((trace.played != y).sum())
+    found = []
+    if params.decoding == Decoding.LOSS:
+        found.append(_theorem1(params, right, trace, y, mistakes))
+    steps = np.where((trace.played == y)[:, None], right[trace.played], wrong[trace.played])
+    found += on_columns(setting, trace, steps)
+    if params.coding == Coding.ONE_VS_ALL:
+        found += _theorem2(setting, right)
+    return found
+
+
+def _theorem1(params: ConservativeOVA, matrix: Array, trace: Trace, y: NDArray[np.int64], mistakes: float) -> Bound:
+    rho = coding_distance(matrix)
+    loss = own_loss(matrix, trace.scores, y)
+    single = params.coding == Coding.ONE_VS_ALL
+    if params.guess_if_all_negative:
+        holds: Holds = "false"
+        why = "it is about the class that decoding names, and `guess_if_all_negative` plays others"
+    else:
+        holds, why = "proved", ""
+    return Bound(
+        "Corollary 1" if single else "Theorem 1",
+        PAPER,
+        f"mistakes <= 1/rho times the learner's own hinge loss over all columns; rho = {rho:g}",
+        loss / rho,
+        holds=holds,
+        why=why,
+        assumptions={"rho": rho, "own loss": loss, LOOKED_AT: float(len(y))},
+        of=f"mistakes in the first {len(y):,} rounds of the first run",
+        left=(mistakes,),
+    )
+
+
+# --- the lemmas, column by column, on the rounds in which it stepped -------------------------------------------------------
+
+
+def on_columns(setting: Setting, trace: Trace, steps: Array) -> list[Bound]:
+    """Lemma 1, and those of the variant, summed over the columns: the measured loss beside the bound."""
+    count = len(steps)
+    X, squared = setting.rounds.X[:count], setting.rounds.squared[:count]
+    variant, aggressiveness = int(setting.record.variant), float(setting.record.aggressiveness)
+    steps = np.where(squared[:, None] > 0.0, steps, 0.0)
+    heads = column_comparators(X, steps, setting.rounds.longest)
+    longest = setting.rounds.longest
+    of = f"in the first {count:,} rounds of the first run"
+    found: dict[str, list[float]] = {}
+
+    def add(name: str, left: float, values: list[float]) -> None:
+        kept = found.setdefault(name, [0.0, 0.0])
+        kept[0] += left
+        kept[1] += min(values)
+
+    fails, unequal = 0.0, False
+    for column in range(steps.shape[1]):
+        there = np.flatnonzero(steps[:, column])
+        sign, n = steps[there, column], squared[there]
+        loss = np.maximum(0.0, 1.0 - sign * trace.scores[there, column])
+        step = np.array([step_size(variant, aggressiveness, one, size) for one, size in zip(loss, n, strict=True)])
+        stars, norms = [], []
+        for head in heads:
+            stars.append(np.maximum(0.0, 1.0 - sign * np.asarray(X[there] @ head[column])))
+            norms.append(float(np.linalg.norm(head[column])))
+        pairs = list(zip(norms, stars, strict=True))
+        norm, star = pairs[-1]
+        add("Lemma 1", float((step * (2.0 * loss - step * n - 2.0 * star)).sum()), [norm**2])
+        square, root = float(np.square(loss).sum()), math.sqrt(len(there))
+        if variant == Variant.PA:
+            values = [lemmas.lemma2(*pair, longest) for pair in pairs]
+            repaired = [lemmas.lemma2_for_any_rows(*pair, n) for pair in pairs]
+            add("Lemma 2", square, values)
+            add("Corollary 2", float(loss.sum()), [root * math.sqrt(value) for value in values])
+            add("Lemma 2, for any rows", square, repaired)
+            fails += min(float(one.sum()) for one in stars)
+            unequal = unequal or (len(n) > 0 and not lemmas.equal_lengths(n))
+        elif variant == Variant.PA_II:
+            values = [lemmas.lemma3(*pair, longest, aggressiveness) for pair in pairs]
+            add("Lemma 3", square, values)
+            add("Corollary 3", float(loss.sum()), [root * math.sqrt(value) for value in values])
+        else:
+            add("Lemma 4", float(loss.sum()), [lemmas.lemma4(*pair, longest, aggressiveness) for pair in pairs])
+            add(
+                "Lemma 4, with the rounds in the root",
+                float(loss.sum()),
+                [lemmas.lemma4_with_rounds(*pair, longest, aggressiveness) for pair in pairs],
+            )
+    broken = {"Lemma 4": lemmas.LOST_T}
+    if fails > 0.0 and unequal:
+        broken |= {"Lemma 2": lemmas.UNEQUAL, "Corollary 2": lemmas.UNEQUAL}
+    return [
+        Bound(
+            name,
+            PAPER,
+            STATEMENTS[name],
+            value,
+            holds="false" if name in broken else "proved",
+            why=broken.get(name, ""),
+            assumptions={"R": longest, "C": aggressiveness, LOOKED_AT: float(count)},
+            of=f"{'squared loss' if name in SQUARES else 'left side' if name == 'Lemma 1' else 'loss'} of all columns {of}",
+            left=(left,),
+        )
+        for name, (left, value) in found.items()
+    ]
+
+
+STATEMENTS = {
+    "Lemma 1": "sum alpha (2 l - alpha ||x||^2 - 2 l*) <= ||u||^2, column by column",
+    "Lemma 2": "PA: sum l^2 <= (R ||u|| + 2 sqrt(sum l*^2))^2, column by column",
+    "Corollary 2": "PA: sum l <= sqrt(T) R ||u|| + 2 sqrt(T sum l*^2), column by column",
+    "Lemma 2, for any rows": "PA: sum l^2 <= R^2 (||u|| + 2 sqrt(sum l*^2 / ||x||^2))^2, column by column",
+    "Lemma 3": "PA-II: sum l^2 <= (R^2 + 1/(2C)) (||u||^2 + 2 C sum l*^2), column by column",
+    "Corollary 3": "PA-II: sum l <= sqrt(T (R^2 + 1/(2C)) (||u||^2 + 2 C sum l*^2)), column by column",
+    "Lemma 4": "PA-I: sum l <= max(B/C, sqrt(2 R^2 B)), B = ||u||^2 + 2 C sum l*, column by column",
+    "Lemma 4, with the rounds in the root": "PA-I: sum l <= B/C + sqrt(T R^2 B), B = ||u||^2 + 2 C sum l*, column by column",
+}
+SQUARES = ("Lemma 2", "Lemma 2, for any rows", "Lemma 3")
+
+
+def column_comparators(X: NDArray[np.float64], signs: Array, longest: float) -> list[Array]:
+    """For some penalties, the u of each column that minimise its squared hinge loss plus penalty/2 ||u||^2; and u = 0."""
+    found = [np.zeros((signs.shape[1], X.shape[1]))]
+    for penalty in PENALTIES:
+        found.append(minimised(_column_objective(X, signs, penalty * longest**2), found[-1]))
+    return found
+
+
+def _column_objective(X: NDArray[np.float64], signs: Array, penalty: float) -> Callable[[Array], tuple[float, Array]]:
+    def objective(U: Array) -> tuple[float, Array]:
+        short = np.where(signs != 0.0, np.maximum(0.0, 1.0 - signs * np.asarray(X @ U.T)), 0.0)
+        value = float(np.square(short).sum() + 0.5 * penalty * np.square(U).sum())
+        return value, np.asarray(X.T @ (-2.0 * signs * short)).T + penalty * U
+
+    return objective
+
+
+# --- Theorem 2 -------------------------------------------------------------------------------------------------------------
+
+
+def theorem2(variant: int, norms: Array, losses: Array, longest: float, aggressiveness: float) -> float:
+    """(27) with its lost R, (28) or (29): half the sum over columns of what Corollary 2, Lemma 4 or Corollary 3 says.
+
+    `losses` has the hinge loss of u_s in every round: one row a round, one column for each s.
+    """
+    total, root = 0.0, math.sqrt(len(losses))
+    for norm, star in zip(norms.tolist(), losses.T, strict=True):
+        if variant == Variant.PA:
+            total += root * math.sqrt(lemmas.lemma2(norm, star, longest))
+        elif variant == Variant.PA_II:
+            total += root * math.sqrt(lemmas.lemma3(norm, star, longest, aggressiveness))
+        else:
+            total += lemmas.lemma4(norm, star, longest, aggressiveness)
+    return total / 2.0
+
+
+def _theorem2(setting: Setting, matrix: Array) -> list[Bound]:
+    rounds, params = setting.rounds, setting.record
+    signs = matrix[rounds.y]
+    values = []
+    for head in column_comparators(rounds.X, signs, rounds.longest):
+        losses = np.maximum(0.0, 1.0 - signs * np.asarray(rounds.X @ head.T))
+        norms = np.linalg.norm(head, axis=1)
+        value = theorem2(int(params.variant), norms, losses, rounds.longest, float(params.aggressiveness))
+        values.append((value, float(np.square(norms).sum()), float(losses.sum())))
+    value, square, loss = min(values)
+    number = {int(Variant.PA): "(27), its R restored", int(Variant.PA_I): "(28)", int(Variant.PA_II): "(29)"}
+    return [
+        Bound(
+            f"Theorem 2 {number[int(params.variant)]}",
+            PAPER,
+            "mistakes <= half the sum over columns of Corollary 2 (PA), Lemma 4 (PA-I) or Corollary 3 (PA-II)",
+            value,
+            holds="false",
+            why=FALSE,
+            assumptions={
+                "R": rounds.longest,
+                "C": float(params.aggressiveness),
+                "U norm": math.sqrt(square),
+                "U loss": loss,
+                "T": float(rounds.count),
+            },
+        )
+    ]

@@ -1,0 +1,1 @@
+"""Tests of the spaces in which rules learn."""
