@@ -56,10 +56,10 @@ def test_items_are_whole(paper: Paper) -> None:
         assert item.title
         assert item.measure in ("played", "greedy")
         assert bool(item.waits_for) == (item.kind == "waiting")
-        assert bool(item.data) == (item.kind != "waiting")
+        assert bool(item.data) == (item.kind not in ("waiting", "gap"))
         assert len({data.name for data in item.data}) == len(item.data)
         assert len({learner.name for learner in item.learners}) == len(item.learners)
-        assert (item.kind in ("errors", "grid")) == bool(item.learners)
+        assert (item.kind not in ("scatter", "waiting", "gap")) == bool(item.learners)
         assert (item.kind == "grid") == bool(item.grid)
 
 

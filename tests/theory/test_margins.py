@@ -371,7 +371,9 @@ def test_the_groups_of_a_set_are_found() -> None:
         if all(
             place <= max(places[:number], default=-1) + 1 for number, place in enumerate(places)
         ):  # each partition once
-            groups = tuple(tuple(np.flatnonzero(np.array(places) == place)) for place in range(max(places) + 1))
+            groups = tuple(
+                tuple(np.flatnonzero(np.array(places) == place).tolist()) for place in range(max(places) + 1)
+            )
             margins[len(groups)] = max(margins.get(len(groups), 0.0), min(programs.under(groups).lower))
     fewest = min(count for count, value in margins.items() if value > 0.0)
     assert len(found.groups) == fewest <= 3
@@ -502,6 +504,23 @@ def test_what_is_not_settled_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -
     assert "a larger margin is not ruled out" in str(found)
     monkeypatch.setattr("onebit.theory.programs._ROUNDS", 2)
     assert "whether there is a margin was not settled" in refused(lambda: margin(X, y, kind="weak"))
+
+
+def test_a_large_table_is_looked_at_two_classes_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = plane.weak2d(300, 6)
+    wrong = y.copy()
+    wrong[5] = (y[5] + 1) % 3
+    before = margin(X, y, kind="weak"), margin(X, wrong, kind="weak")
+    monkeypatch.setattr("onebit.theory.programs._PAIRS", 10)
+    heard: list[str] = []
+    after = margin(X, y, kind="weak"), margin(X, wrong, kind="weak", told=heard.append)
+    assert after[0].to_dict() == before[0].to_dict()
+    assert not after[1].separable
+    assert after[1].certified
+    assert after[1].worst == before[1].worst
+    assert after[1].worst[0][0] == 5
+    assert heard
+    assert all("constraints: the margin is at most" in said for said in heard)
 
 
 def test_without_the_solver_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from onebit.theory.constraints import Labels, Leading, Numbers, Ordered, Rows
-from onebit.theory.programs import Solution, Told, largest_margin, softly
+from onebit.theory.programs import Solution, Told, largest_margin, leading_margin, softly
 
 LARGEST_GROUP = 5  # classes in one group, whose orders are all tried: 60 of them
 MOST_CLASSES = 9  # that groups are searched for
@@ -79,7 +79,7 @@ class Programs:
         between = None
         if len(groups) > 1:
             self._count()
-            between = largest_margin(self.rows, self.leading(groups), self.told)
+            between = leading_margin(self.rows, self.leading(groups), self.told)
         return Grouped(tuple(group for group, _ in found), between, tuple(one for _, one in found))
 
     def leading(self, groups: Partition) -> Leading:

@@ -46,7 +46,8 @@ class Margin:
     constraint from `margin`, recomputed; it is 0 up to rounding.
 
     `worst` are the rows most in the way where there is no margin: (row, slack), counted from 0 as the data have them. For them the
-    sum of squared violations is minimised; a slack of -1 is on the boundary, one below that on the wrong side.
+    sum of squared violations is minimised, over the 1,000 constraints that are broken most where there are more; a slack of -1 is on
+    the boundary, one below that on the wrong side.
 
     In a kernel's space the vectors are given by their coefficients for the rows `support`: <x, w> = sum of w_s k(x_s, x).
     """

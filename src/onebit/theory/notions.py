@@ -10,7 +10,7 @@ import numpy as np
 from onebit.errors import OnebitError
 from onebit.theory.constraints import Against, Leading, Numbers
 from onebit.theory.groups import LARGEST_GROUP, PROGRAMS, Partition, Programs, search, shared
-from onebit.theory.programs import Told, largest_margin, softly
+from onebit.theory.programs import Told, largest_margin, leading_margin, softly
 from onebit.theory.tables import Table
 
 
@@ -52,7 +52,7 @@ def strong(table: Table, told: Told | None) -> Found:
 def weak(table: Table, told: Told | None) -> Found:
     """One program for all classes."""
     leading = Leading(table.labels, table.classes)
-    solution = largest_margin(table.rows, leading, told)
+    solution = leading_margin(table.rows, leading, told)
     if not solution.separable:
         return Found(0.0, solution.upper, slacks=softly(table.rows, leading)[0])
     vectors = table.vectors([solution], [1.0])

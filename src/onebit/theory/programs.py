@@ -15,6 +15,7 @@ that its answer breaks most are added, those that do not matter dropped, until n
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import OnebitError
-from onebit.theory.constraints import Constraints, Numbers, Rows, needed
+from onebit.theory.constraints import Against, Constraints, Leading, Numbers, Rows, needed
 
 Told = Callable[[str], None]  # hears how it goes
 
@@ -31,8 +32,11 @@ NOTHING = 1e-7  # a margin below this share of the longest row is none: float64 
 MOST = 4_000  # constraints that are solved for at once
 MOST_SOFT = 1_000  # the same where rows may be on the wrong side: all of those count, and an answer is wanted soon
 SOFTNESS = 1e-3  # what a violation may add to a squared length, relative to that of the longest row
+_PAIRS = 20_000  # rows of a table that is large
 _START = 200  # constraints to begin with
 _ROUNDS = 200  # of cutting planes
+_AGAIN = 2  # times that the last constraints are solved for once more
+_LARGE = 1e-6  # a margin whose square is above this share of the longest row's may well be there
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,23 @@ def largest_margin(rows: Rows, constraints: Constraints, told: Told | None = Non
             "take fewer rows, with rounds"
         )
     return best
+
+
+def leading_margin(rows: Rows, constraints: Leading, told: Told | None = None) -> Solution:
+    """`largest_margin`; in a large table first for two labels at a time.
+
+    Where two have none, all have none, and a program for two settles that much sooner than one for all: of vectors with squared
+    lengths of 1 in all, the difference of two is sqrt 2 long at most.
+    """
+    if rows.height >= _PAIRS and constraints.heads > 2:
+        for first, second in itertools.combinations(np.unique(constraints.labels), 2):
+            mine = np.flatnonzero(np.isin(constraints.labels, (first, second)))
+            against = Against((constraints.labels[mine] == first).astype(np.int64))
+            found = largest_margin(rows.only(mine), against, told)
+            if not found.separable:
+                vectors, weights = np.zeros((constraints.heads, rows.width)), np.zeros((0, constraints.heads))
+                return Solution(vectors, np.zeros(0), 0.0, np.sqrt(2.0) * found.upper, mine[:0], weights)
+    return largest_margin(rows, constraints, told)
 
 
 def softly(rows: Rows, constraints: Constraints) -> tuple[Numbers, float]:
@@ -117,33 +138,44 @@ class _Answer:
 
 
 def _answers(rows: Rows, constraints: Constraints, softness: float, most: int) -> Iterator[_Answer]:
-    """One answer after another, each for constraints that the one before it broke, until there are none or too many."""
+    """One answer after another, each for constraints that the one before it broke, until there are none or too many.
+
+    What carries nothing and is far from being broken is dropped, and comes back when it is broken. That is done only after progress,
+    so that nothing comes back for ever; and while no answer has a margin, only as long as one may be large: where there is none,
+    the more constraints the clearer. With nothing more to add it is done to be exact: fewer constraints are solved for to more digits.
+    """
     working = constraints.some(_START)
-    square, smallest = rows.longest**2, np.inf
+    square, smallest, again = rows.longest**2, np.inf, _AGAIN
     for _ in range(_ROUNDS):
         numbers, columns = np.divmod(working, constraints.columns)
         heads, cuts = constraints.parts(numbers, columns)
         gram = rows.gram(numbers) * (heads @ heads.T)
         gram[np.diag_indices_from(gram)] += softness
-        scale, (alpha, multipliers) = square, nearest(gram, cuts, square)
+        alpha, multipliers = nearest(gram, cuts, square)
         vectors = rows.combined(numbers, alpha[:, None] * heads)
         values = constraints.values(rows.scores(vectors), -multipliers[1:])
         target = float(multipliers[0])
         yield _Answer(alpha, numbers, heads, vectors, -multipliers[1:], target, values)
+
         square = float(np.square(vectors).sum() + softness * np.square(alpha).sum())
         low = values.ravel() < (1.0 - 0.5 * TOLERANCE) * target
         broken = np.setdiff1d(np.flatnonzero(low), working)
-        if not len(broken) and 0.1 * scale < square:  # else once more: with the right square it is exact to more digits
-            return
-        if square < (1.0 - 1e-6) * smallest and values.min() > 0.0:
-            # What carries nothing and is far from being broken is dropped, and comes back when it is broken. Only after progress,
-            # so that nothing comes back for ever; and not before there is a margin: where there is none, the more the clearer.
-            smallest = square
-            working = working[(alpha > 1e-7 * alpha.max()) | (values.ravel()[working] < 1.02 * target)]
-        room = min(most - len(working), max(_START, len(working) // 2))
-        if len(broken) > room:
-            if room <= 0:
+        useful = working[(alpha > 1e-7 * alpha.max()) | (values.ravel()[working] < 1.02 * target)]
+        if not len(broken):
+            if not again:
                 return
+            again -= 1
+            working = useful
+            continue
+        room = most - len(working)
+        if square < (1.0 - 1e-6) * smallest:
+            smallest = square
+            if values.min() > 0.0 or square > _LARGE * rows.longest**2 or room <= 0:
+                working = useful
+        room = min(most - len(working), max(_START, len(working) // 2))
+        if room <= 0:
+            return
+        if len(broken) > room:
             broken = broken[np.argpartition(values.ravel()[broken], room)[:room]]
         working = np.union1d(working, broken)
 
@@ -162,26 +194,22 @@ def nearest(gram: Numbers, cuts: Numbers, square: float) -> tuple[Numbers, Numbe
     """
     clarabel, sparse = needed("clarabel"), needed("scipy.sparse")
     count = len(gram)
-    scale = max(square, NOTHING**2 * float(gram.diagonal().max())) or 1.0
+    largest = float(gram.diagonal().max()) or 1.0
     equal = np.vstack([np.ones(count), cuts.T])
+    rules = sparse.csc_matrix(np.vstack([equal, -np.eye(count)]))
+    sides = np.concatenate([[1.0], np.zeros(len(equal) - 1 + count)])
+    cones = [clarabel.ZeroConeT(len(equal)), clarabel.NonnegativeConeT(count)]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.equilibrate_enable = False  # it costs digits where the margin is small
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11  # smaller ones get in its way
-    answer = clarabel.DefaultSolver(
-        sparse.csc_matrix(np.triu(gram / scale)),
-        np.zeros(count),
-        sparse.csc_matrix(np.vstack([equal, -np.eye(count)])),
-        np.concatenate([[1.0], np.zeros(len(equal) - 1 + count)]),
-        [clarabel.ZeroConeT(len(equal)), clarabel.NonnegativeConeT(count)],
-        settings,
-    ).solve()
-    alpha, multipliers = np.array(answer.x), -scale * np.array(answer.z[: len(equal)])
-    if not (np.isfinite(alpha).all() and alpha.max() > 0.0):
-        raise OnebitError(
-            f"the solver gave up ({answer.status}) on {count:,} constraints; scale the rows, or take fewer"
-        )
-    return _balanced(alpha, cuts), multipliers
+    for scale in (max(square, NOTHING**2 * largest), largest):  # where digits run out: a few less
+        half = sparse.csc_matrix(np.triu(gram / scale))
+        answer = clarabel.DefaultSolver(half, np.zeros(count), rules, sides, cones, settings).solve()
+        alpha, multipliers = np.array(answer.x), -scale * np.array(answer.z[: len(equal)])
+        if np.isfinite(alpha).all() and np.isfinite(multipliers).all() and alpha.max() > 0.0:
+            return _balanced(alpha, cuts), multipliers
+    raise OnebitError(f"the solver gave up ({answer.status}) on {count:,} constraints; scale the rows, or take fewer")
 
 
 def _balanced(alpha: Numbers, cuts: Numbers) -> Numbers:
