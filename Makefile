@@ -36,7 +36,7 @@ docs: .venv/ready-docs
 	$(PYTHON) -m venv .venv
 
 .venv/ready: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[experiments]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[experiments,theory]'
 	@touch $@
 
 .venv/ready-test: .venv/bin/python pyproject.toml

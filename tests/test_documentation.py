@@ -7,6 +7,7 @@ import inspect
 import re
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from docs.hooks import learners_page
@@ -20,13 +21,19 @@ from onebit.experiments.rows import row_of
 from onebit.learner import Learner
 from onebit.papers.paper import KINDS, Item, paper_names
 from onebit.rules import registry
+from onebit.spaces.kernel import WHEN_FULL
+from onebit.spaces.kernels import NAMES as KERNELS
+from onebit.theory.bound import Holds
+from onebit.theory.margins import KINDS as SEPARABILITIES
+from onebit.theory.mistakes import THEOREMS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))}
 EVERYTHING = "\n".join([README, *PAGES.values(), learners_page()])
 GENERATED = ("learners.md", "reproduction.md")  # made while the site is built, and by `onebit reproduce`
-COMMANDS = "\n".join([README, *(PAGES[name] for name in ("running.md", "data.md", "experiments.md"))])
+DESCRIBING = ("running.md", "data.md", "experiments.md", "kernels.md", "theory.md")
+COMMANDS = "\n".join([README, *(PAGES[name] for name in DESCRIBING)])
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
@@ -72,6 +79,29 @@ def test_every_command_and_option_is_documented(command: str) -> None:
             if option.startswith("--") and option != "--help":
                 found = re.search(rf"{option}(?![\w-])", COMMANDS)  # --out is not documented by --outer
                 assert found, f"{option} of {command} is not documented"
+
+
+@pytest.mark.parametrize("command", ["margin", "bounds"])
+def test_every_option_of_the_commands_on_theory_is_on_their_page(command: str) -> None:
+    for action in commands()[command]._actions:
+        for option in action.option_strings:
+            if option.startswith("--") and option != "--help":
+                assert re.search(rf"`{option}[ `]", PAGES["theory.md"]), f"{option} of {command} is not documented"
+
+
+@pytest.mark.parametrize("word", [*get_args(Holds), *SEPARABILITIES, *THEOREMS])
+def test_every_word_of_theory_is_documented(word: str) -> None:
+    assert f"`{word}`" in PAGES["theory.md"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_kernel_is_documented(kernel: str) -> None:
+    assert re.search(rf"^\| `{kernel}[:`]", PAGES["kernels.md"], re.MULTILINE)
+
+
+@pytest.mark.parametrize("policy", WHEN_FULL)
+def test_every_policy_of_a_full_budget_is_documented(policy: str) -> None:
+    assert re.search(rf"^\| `{policy}` \|", PAGES["kernels.md"], re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", names())

@@ -221,7 +221,9 @@ class Features:
                 raise OnebitError(f"X has {rows.width} features, but this learner takes {self.size}")
             return rows if self.space == "sparse" else DenseRows(_spread(rows))
         values = _numbers(X, self.dtype, copy=False)
-        if values.ndim != 2 or values.shape[1] != self.size:
+        if values.ndim != 2:
+            raise OnebitError(f"X has shape {values.shape}, but must be a matrix: rows of {self.size} numbers")
+        if values.shape[1] != self.size:
             raise OnebitError(f"X has shape {values.shape}, but must have {self.size} columns")
         bad = first_not_finite(values)
         if bad is not None:

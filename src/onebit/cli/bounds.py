@@ -109,15 +109,15 @@ def show(found: Bounds, as_json: bool) -> None:
         caption_justify="left",
     )
     table.add_column("theorem", overflow="fold")
-    table.add_column("of", style="dim", overflow="fold")
+    table.add_column("about", style="dim", overflow="fold")
     for title in ("bound", "measured"):
         table.add_column(title, justify="right", no_wrap=True)
-    for title in ("is", "kept"):
-        table.add_column(title, no_wrap=True)
+    for title in ("theorem is", "runs kept it"):
+        table.add_column(title, overflow="fold")
     for one in found.rows:
         bound = one.bound
         table.add_row(
-            f"{bound.name} [dim]{bound.paper}[/]",
+            f"{bound.name} [dim]({bound.paper})[/]",
             bound.of + (", in expectation" if bound.setting == "in expectation" else ""),
             bound.shown,
             f"{one.mean.mean:,.1f}" if bound.applies else "",

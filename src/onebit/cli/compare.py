@@ -97,7 +97,7 @@ def show(found: Comparison, as_json: bool) -> None:
         return
     for scene in found.scenes:
         if scene.standings:
-            print_wide(learner_table(scene), scene.stream.source.note)
+            print_wide(learner_table(scene), "\n".join(filter(None, (scene.stream.about, scene.stream.source.note))))
 
 
 def report_failures(found: Any) -> int:

@@ -7,7 +7,10 @@ import json
 from typing import Any
 
 from onebit.contract.rule import Rule
+from onebit.learner import Learner
 from onebit.rules import registry
+
+OPTIONS = {name: meaning for name, meaning in Learner.common.items() if name not in ("seed", "classes")}
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -26,6 +29,9 @@ def execute(chosen: argparse.Namespace) -> None:
         print(f"    {rule.summary}")
         for name, parameter in rule.parameters.items():
             print(f"      {name} = {shown(rule.defaults[name])}    {parameter.range}    {parameter.meaning}")
+    print("every learner")
+    for name, meaning in OPTIONS.items():
+        print(f"      {name}    {meaning}")
 
 
 def described(rule: Rule) -> dict[str, Any]:

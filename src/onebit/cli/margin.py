@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 from onebit.cli.options import download_bar, names_of, positive, whole
 from onebit.data.sources import source_of
+from onebit.experiments.grid import value_of
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -32,6 +33,8 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument("--prepare", metavar="STEP,STEP,...", help="what is done to the rows, as in `onebit run`")
     command.add_argument("--label", metavar="COLUMN", help="the column of the labels in a CSV or Parquet file")
     command.add_argument("--categorical", metavar="A,B,...", help="text columns of a file that become 0/1 columns")
+    command.add_argument("--drop", metavar="A,B,...", help="columns of a file that are left out")
+    command.add_argument("--classes", metavar="A,B,...", help="the classes of a file (default: those that occur)")
     command.add_argument(
         "--rounds", type=positive, help="rows to draw, or to sample from a file (default: 100,000, or all of a file)"
     )
@@ -51,6 +54,8 @@ def execute(chosen: argparse.Namespace) -> int:
             prepare=chosen.prepare,
             label=chosen.label,
             categorical=names_of(chosen.categorical),
+            drop=names_of(chosen.drop),
+            classes=[value_of(name) for name in names_of(chosen.classes)] or None,
             progress=heard,
         )
     with _line(chosen.quiet) as told:

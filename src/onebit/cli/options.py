@@ -31,14 +31,14 @@ def add_run_options(command: argparse.ArgumentParser, usual_order: str) -> None:
     come.add_argument(
         "--order", choices=list(ORDERS), help=f"order of the rows of a file: {orders}; default {usual_order}"
     )
-    steps = ", ".join(f"{name} ({meaning})" for name, meaning in STEPS.items())
     come.add_argument(
-        "--prepare", metavar="STEP,STEP,...", help=f"what is done to the rows, in order: {steps}".replace("%", "%%")
+        "--prepare", metavar="STEP,STEP,...", help=f"what is done to the rows, in order: {', '.join(STEPS)}"
     )
     come.add_argument("--label", metavar="COLUMN", help="the column of the labels in a CSV or Parquet file")
     come.add_argument(
         "--categorical", metavar="A,B,...", help="text columns of a file that become a 0/1 column for each value"
     )
+    come.add_argument("--drop", metavar="A,B,...", help="columns of a file that are left out")
     come.add_argument("--classes", metavar="A,B,...", help="the classes of a file (default: those that occur)")
     come.add_argument("--noise", type=float, default=0.0, help="share of the labels replaced by one drawn uniformly")
     come.add_argument(
@@ -60,13 +60,14 @@ def stream_settings(chosen: argparse.Namespace, data: str) -> dict[str, Any]:
     own = {
         "label": chosen.label,
         "categorical": names_of(chosen.categorical),
+        "drop": names_of(chosen.drop),
         "classes": [value_of(name) for name in names_of(chosen.classes)] or None,
     }
     return {
         "rounds": chosen.rounds,
         "order": chosen.order,
         "prepare": chosen.prepare,
-        **({} if data in names() and len(getattr(chosen, "data", ())) > 1 else own),
+        **({} if data in names() and isinstance(chosen.data, list) and len(chosen.data) > 1 else own),
         "noise": chosen.noise,
         "drift": chosen.drift,
         "delay": chosen.delay,
@@ -168,14 +169,14 @@ def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
 def download_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
     """A bar on stderr for what is read, converted or downloaded; it appears with the first word of it."""
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, TextColumn
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     with Bar(*columns, console=console, transient=True) as bar:
         tasks: dict[str, Any] = {}
 

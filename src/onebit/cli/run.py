@@ -14,7 +14,7 @@ import json
 
 from onebit.cli.options import add_run_options, download_bar, positive, progress_bar, settings, stream_settings
 from onebit.contract.parameters import refuse_unknown
-from onebit.data.streams import stream
+from onebit.data.streams import Stream, stream
 from onebit.experiments.run import Result, Stopped, run
 from onebit.experiments.trial import OPTIONS
 from onebit.rules import rule_named
@@ -40,13 +40,13 @@ def execute(chosen: argparse.Namespace) -> int:
             result = run(chosen.rule, given, runs=chosen.runs, seed=chosen.seed, progress=progress, **options)
     except Stopped as stopped:
         if stopped.result is not None:
-            show(stopped.result, chosen.json)
+            show(stopped.result, given, chosen.json)
         raise
-    show(result, chosen.json)
+    show(result, given, chosen.json)
     return 0
 
 
-def show(result: Result, as_json: bool) -> None:
+def show(result: Result, given: Stream, as_json: bool) -> None:
     """Print a result."""
     if as_json:
         print(json.dumps(result.to_dict(), ensure_ascii=False))
@@ -55,6 +55,8 @@ def show(result: Result, as_json: bool) -> None:
     half = 100 * (result.error_interval.high - result.error)
     spread = f" ± {half:.2f} (95 %; sd {100 * result.error_sd:.2f})" if result.runs > 1 else ""
     print(f"{result.rule} on {result.data}: {result.runs} x {result.rounds:,} rounds{'; ' + params if params else ''}")
+    if given.about:
+        print(f"  data    {given.about}")
     print(f"  error   {100 * result.error:6.2f} %{spread}")
     print(f"  greedy  {100 * result.greedy_error:6.2f} %")
     print(f"  speed   {result.rounds_per_second / 1e6:6.2f} million rounds a second on one core")

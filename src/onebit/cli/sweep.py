@@ -98,6 +98,8 @@ def show(found: Sweep, as_json: bool) -> None:
     print(f"  best    {shown(found.best)}")
     if tuned is not None:
         print(f"  tuning  {percent(tuned.error)} %, {found.runs} runs: too low, since it is the lowest of many")
+    for name in found.edges():
+        print(f"  edge    {name} is at the end of its grid: a wider one may do better")
     if found.fresh is not None:
         print(
             f"  fresh   {percent(found.fresh.error)} %, {found.fresh_runs} runs; greedy {percent(found.fresh.greedy_error)} %"

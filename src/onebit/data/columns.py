@@ -30,19 +30,21 @@ class Columns(ABC):
         names: Sequence[str],
         label: str | None,
         categorical: Sequence[str],
+        drop: Sequence[str],
         classes: Iterable[ClassName] | None,
     ) -> None:
         self.path = path
         self.label = _label_column(path, names, label)
-        if isinstance(categorical, str):
-            raise OnebitError(f"categorical is {categorical!r}, but must be a list of columns: [{categorical!r}]")
-        for name in categorical:
-            if name not in names:
-                raise OnebitError(f"there is no column {name!r} in {path} to be categorical; {nearest(name, names)}")
-            if name == self.label:
-                raise OnebitError(f"the column {name!r} of {path} is the label, and cannot be categorical as well")
-        self.names = list(names)
-        self.features = [name for name in names if name != self.label]
+        for what, chosen in (("categorical", categorical), ("dropped", drop)):
+            if isinstance(chosen, str):
+                raise OnebitError(f"what is {what} is {chosen!r}, but must be a list of columns: [{chosen!r}]")
+            for name in chosen:
+                if name not in names:
+                    raise OnebitError(f"there is no column {name!r} in {path} to be {what}; {nearest(name, names)}")
+                if name == self.label:
+                    raise OnebitError(f"the column {name!r} of {path} is the label, and cannot be {what} as well")
+        self.names, self.dropped = list(names), frozenset(drop)
+        self.features = [name for name in names if name != self.label and name not in self.dropped]
         if not self.features:
             raise OnebitError(f"{path} has no column but the label {self.label!r}, and needs at least one feature")
         self.categories = {
@@ -90,8 +92,8 @@ class Columns(ABC):
             row += batch.num_rows
 
     def is_text(self, name: str) -> bool:
-        """Whether a column is read as text: the label and the categories."""
-        return name == self.label or name in self.categories
+        """Whether a column is read as text: the label, the categories, and what is left out anyway."""
+        return name == self.label or name in self.categories or name in self.dropped
 
     def finish(self, store: Store) -> tuple[tuple[ClassName, ...], int]:
         """Put the arrays into their final form; the classes, and the number of features."""
@@ -159,7 +161,7 @@ def text_refused(path: Path, name: str, place: str, value: object) -> OnebitErro
     """The sentence about a feature that is no number."""
     return OnebitError(
         f"the column {name!r} of {path} is {value!r} in {place}, but features must be numbers, or true and false: "
-        "declare the column as categorical, or leave it out"
+        "declare the column as categorical, or drop it"
     )
 
 

@@ -26,7 +26,12 @@ class Delimited(Columns):
     """A text file with a header, one row a line, cells parted by commas or tabs."""
 
     def __init__(
-        self, path: Path, label: str | None, categorical: Sequence[str], classes: Iterable[ClassName] | None
+        self,
+        path: Path,
+        label: str | None,
+        categorical: Sequence[str],
+        drop: Sequence[str],
+        classes: Iterable[ClassName] | None,
     ) -> None:
         self._tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
         self._truths: set[str] = set()  # columns of true and false
@@ -34,7 +39,7 @@ class Delimited(Columns):
         _, header = next(self._records(), (0, []))
         if not header:
             raise OnebitError(f"{path} is empty, but must have a header with the names of the columns")
-        super().__init__(path, header, label, categorical, classes)
+        super().__init__(path, header, label, categorical, drop, classes)
 
     def batches(self) -> Iterator[tuple[Any, int]]:
         """Arrow's record batches, each with the bytes read so far."""

@@ -36,13 +36,14 @@ def read(
     *,
     label: str | None = None,
     categorical: Sequence[str] = (),
+    drop: Sequence[str] = (),
     classes: Iterable[ClassName] | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
     """A file of labelled rows; what cannot be used in it is refused with its place.
 
     `label` names the label column of a CSV or Parquet file, by itself `label`, `y`, `class` or `target`; `categorical` those
-    that become one 0/1 column for each value. `classes` are those that occur, in order, unless they are given. Large files
+    that become one 0/1 column for each value, `drop` those that are left out. `classes` are those that occur, in order, unless they are given. Large files
     are converted once and then mapped from the cache; `progress` hears what is done, bytes done and bytes in all.
     """
     path = Path(path)
@@ -52,23 +53,29 @@ def read(
         raise OnebitError(f"there is no file {path}")
     if classes is not None:
         classes = checked_classes(classes)
-    if not path.name.lower().endswith(TABLES) and (label is not None or categorical):
-        given = "label" if label is not None else "categorical"
+    if not path.name.lower().endswith(TABLES) and (label is not None or categorical or drop):
+        given = "label" if label is not None else "categorical" if categorical else "drop"
         raise OnebitError(f"{given} was given with {path}, but names columns of CSV and Parquet files")
     try:
         if path.suffix.lower() == ".npz":
             return read_npz(path, classes)
         if is_large(path):
-            how = (label, tuple(categorical), classes)
-            return converted(path, how, lambda: _reader(path, label, categorical, classes), progress)
+            how = (label, tuple(categorical), tuple(drop), classes)
+            return converted(path, how, lambda: _reader(path, label, categorical, drop, classes), progress)
         store = Memory()
-        known, width = fill(store, _reader(path, label, categorical, classes), f"reading {path.name}", progress)
+        known, width = fill(store, _reader(path, label, categorical, drop, classes), f"reading {path.name}", progress)
         return assembled(store.array, path.name.lower().endswith(SVMLIGHT), known, width)
     except PermissionError:
         raise OnebitError(f"{path} may not be read: its owner has not allowed it") from None
 
 
-def _reader(path: Path, label: str | None, categorical: Sequence[str], classes: tuple[ClassName, ...] | None) -> Reader:
+def _reader(
+    path: Path,
+    label: str | None,
+    categorical: Sequence[str],
+    drop: Sequence[str],
+    classes: tuple[ClassName, ...] | None,
+) -> Reader:
     if path.name.lower().endswith(SVMLIGHT):
         require("sklearn", str(path))
         from onebit.data.svmlight import Svmlight
@@ -79,7 +86,7 @@ def _reader(path: Path, label: str | None, categorical: Sequence[str], classes: 
     from onebit.data.parquet import Parquet
 
     kind = Parquet if path.suffix.lower() == ".parquet" else Delimited
-    return kind(path, label, categorical, classes)
+    return kind(path, label, categorical, drop, classes)
 
 
 def require(module: str, what: str) -> None:

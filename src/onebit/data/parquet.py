@@ -15,7 +15,12 @@ class Parquet(Columns):
     """A Parquet file."""
 
     def __init__(
-        self, path: Path, label: str | None, categorical: Sequence[str], classes: Iterable[ClassName] | None
+        self,
+        path: Path,
+        label: str | None,
+        categorical: Sequence[str],
+        drop: Sequence[str],
+        classes: Iterable[ClassName] | None,
     ) -> None:
         import pyarrow as arrow
 
@@ -26,7 +31,7 @@ class Parquet(Columns):
                 self._row_bytes = path.stat().st_size / max(1, file.metadata.num_rows)
         except (arrow.ArrowException, OSError) as error:
             raise self._damaged(error) from None
-        super().__init__(path, schema.names, label, categorical, classes)
+        super().__init__(path, schema.names, label, categorical, drop, classes)
         kind = _inner(schema.field(self.label).type)
         if not (_is_number(kind) or _is_text(kind)) or arrow.types.is_boolean(kind):
             raise OnebitError(

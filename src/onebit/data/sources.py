@@ -88,13 +88,14 @@ def source_of(
     classes: Iterable[ClassName] | None = None,
     label: str | None = None,
     categorical: Sequence[str] = (),
+    drop: Sequence[str] = (),
     prepare: str | Iterable[str] | None = None,
     same_rows: bool = False,
     progress: Progress | None = None,
 ) -> Source:
     """The source behind a name, the path of a file, or rows with labels.
 
-    `label` and `categorical` name columns of a table, `prepare` says what is done to the rows (`onebit.data.preparation`). With
+    `label`, `categorical` and `drop` name columns of a table, `prepare` says what is done to the rows (`onebit.data.preparation`). With
     `same_rows` a generator draws its rows once, for all runs. `progress` hears of downloads and conversions.
 
     >>> source_of("synsep10").make(50, 0).X.shape
@@ -104,7 +105,7 @@ def source_of(
     if not isinstance(X, str | Path):
         if y is None:
             raise OnebitError("rows were given without labels: give y as well, or the name of a data set")
-        _refuse_columns("rows", label, categorical)
+        _refuse_columns("rows", label, categorical, drop)
         data = labelled(X, y, classes)
         return _fixed("arrays", data, lambda: {"content": _content(data)}, steps)
     if y is not None:
@@ -112,7 +113,7 @@ def source_of(
     if str(X) in GENERATORS or str(X) in real.REAL:
         if classes is not None:
             raise OnebitError(f"classes were given with {str(X)!r}, which brings its own")
-        _refuse_columns(str(X), label, categorical)
+        _refuse_columns(str(X), label, categorical, drop)
         if str(X) in real.REAL:
             found = real.load(str(X), progress)
             return _fixed(str(X), found, lambda: {"content": _content(found)}, steps)
@@ -123,13 +124,14 @@ def source_of(
             f"there is no data {str(X)!r}, nor is it the path of a .csv, .parquet, .svmlight or .npz file; "
             f"{nearest(str(X), names())}"
         )
-    data = files.read(path, label=label, categorical=categorical, classes=classes, progress=progress)
+    data = files.read(path, label=label, categorical=categorical, drop=drop, classes=classes, progress=progress)
     about = path.stat()
     said = {
         "size": about.st_size,
         "modified": about.st_mtime_ns,
         "label": label,
         "categorical": list(categorical),
+        "drop": list(drop),
         "classes": None if classes is None else list(data.classes),
     }
     return _fixed(str(X), data, lambda: said, steps)
@@ -160,10 +162,10 @@ def _fixed(name: str, data: Dataset, describe: Callable[[], dict[str, Any]], ste
     return Source(name, True, data.rows, lambda total, seed: data, describe, steps)
 
 
-def _refuse_columns(what: str, label: str | None, categorical: Sequence[str]) -> None:
-    if label is not None or len(categorical):
-        given = "label" if label is not None else "categorical"
-        raise OnebitError(f"{given} names a column of a table, and {what} are none")
+def _refuse_columns(what: str, label: str | None, categorical: Sequence[str], drop: Sequence[str]) -> None:
+    for name, given in (("label", label), ("categorical", categorical), ("drop", drop)):
+        if given:
+            raise OnebitError(f"{name} names a column of a table, and {what} has none")
 
 
 def _content(data: Dataset) -> str:

@@ -23,7 +23,7 @@ from onebit.engine.course import NOTHING, Course, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.errors import OnebitError, nearest
 from onebit.features import SparseRow, is_sparse
-from onebit.names import ClassName, checked_seed
+from onebit.names import ClassName, checked_seed, listed
 
 ORDERS = {
     "file": "the rows as they stand, again from the start when they run out",
@@ -165,6 +165,21 @@ class Stream:
         settings = {"noise": self.noise, "drift": self.drift, "delay": self.delay, "missing": self.missing}
         said = [*self.source.prepare, *(f"{name} {value}" for name, value in settings.items() if value)]
         return f"{self.source.name} ({', '.join(said)})" if said else self.source.name
+
+    @cached_property
+    def about(self) -> str:
+        """What fixed rows are like, in one line; nothing of rows that are drawn anew in every run."""
+        if not self.source.fixed:
+            return ""
+        data = self.data(0)
+        counts = np.bincount(data.y, minlength=len(data.classes))
+        shape: tuple[int, ...] = getattr(data.X, "shape", (data.rows,))
+        width = f", {shape[1]:,} features" if len(shape) == 2 else ""
+        orders = {"file": "in the order of the file", "shuffle": "shuffled", "resample": "drawn with replacement"}
+        return (
+            f"{data.rows:,} rows{width}, {len(data.classes)} classes ({listed(data.classes)}), {orders[self.order]}; "
+            f"always naming the most frequent class errs {100 * (1 - counts.max() / data.rows):.1f} %"
+        )
 
     def described(self) -> dict[str, Any]:
         """Everything that makes the stream what it is, but for the seed of a run, as plain values."""

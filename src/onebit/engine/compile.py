@@ -117,7 +117,8 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
         return loop
     folder = cache_folder(rule, space, loop)
     if not _holds_code(folder):
-        what = f"{rule.title}, {type(space).__name__.lower()} {space.weights.dtype}"
+        form = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(space).__name__)
+        what = f"{rule.title},{form} {space.weights.dtype}"
         what += ", for teaching" if loop is lessons else ""
         print(f"onebit: compiling {what}, once", file=sys.stderr)
     _announce(rule, type(space), loop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from onebit.learner import Learner
 from onebit.names import checked_seed
 from onebit.report.parts import EVERY_LABEL, ONE_BIT, Column, Number, Page, Part, Section, Table, Text
 from onebit.report.parts import Row as TableRow
+from onebit.report.tables import table_html
 from onebit.rules import registry
 
 if TYPE_CHECKING:
@@ -84,6 +86,10 @@ class Comparison:
         said = [f"{scene.stream.name}: {scene.best.entry.title if scene.best else 'none'}" for scene in self.scenes]
         return f"Comparison({self.runs} runs; best on {'; '.join(said)})"
 
+    def _repr_html_(self) -> str:
+        """The tables, for a notebook."""
+        return "".join(f"<h4>{escape(scene.stream.name)}</h4>{table_html(self._table(scene))}" for scene in self.scenes)
+
     def save(self, folder: str | Path | None = None) -> Path:
         """Write the page and its figures into a folder, by itself the one that the runs are kept in; the path of the page."""
         if folder is None and self.folder is None:
@@ -124,6 +130,8 @@ class Comparison:
             "same rows in the same order, with the same noise: differences are taken run by run. The intervals are 95 % "
             "intervals of the mean over runs (Student)."
         ]
+        if data.about:
+            text.append(f"{data.about}.")
         if data.source.fixed and data.order == "file":
             text.append(
                 "The rows came in the order of the file in every run: intervals show the learners' own chance alone."

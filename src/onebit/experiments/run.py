@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.parameters import refuse_unknown
 from onebit.contract.rule import Rule
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
 from onebit.experiments.statistics import Estimate, estimate
-from onebit.experiments.trial import Entry, Outcome, Progress, Trial, cores, counted, entry_of, execute
+from onebit.experiments.trial import OPTIONS, Entry, Outcome, Progress, Trial, cores, counted, entry_of, execute
 from onebit.learner import Learner
 from onebit.names import ClassName, checked_seed
 
@@ -136,6 +137,9 @@ def run(
         if classes is not None:
             raise OnebitError("a learner brings its own classes and options")
         classes = learner.classes if y is not None else None
+    if options and not isinstance(learner, Learner):
+        rule = entry_of(learner).rule
+        refuse_unknown(rule.title, options, {**rule.parameters, **OPTIONS, **dict.fromkeys(STREAM_SETTINGS)})
     entry = entry_of(learner, options)
     if classes is not None:
         settings["classes"] = classes
@@ -156,6 +160,7 @@ STREAM_SETTINGS = (
     "prepare",
     "label",
     "categorical",
+    "drop",
     "same_rows",
 )
 

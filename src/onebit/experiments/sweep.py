@@ -135,14 +135,15 @@ class Sweep:
             line = f"Chosen: `{shown(self.best)}`. Error on the tuning streams {_said(number(tuned.error))} %"
             line += "." if self.fresh is None else f", on fresh streams {_said(number(self.fresh.error))} % (95 %)."
             words.append(line)
-            edges = self._edges()
+            edges = self.edges()
             if edges:
                 words.append(
                     f"The choice lies on the edge of the grid for {', '.join(edges)}: a wider grid may do better."
                 )
         return words
 
-    def _edges(self) -> list[str]:
+    def edges(self) -> list[str]:
+        """The parameters whose value was chosen at the end of the grid."""
         assert self.best is not None
         numeric = {name: values for name, values in self.grid.axes.items() if _is_numeric(values) and len(values) > 2}
         return [name for name, values in numeric.items() if self.best[name] in (min(values), max(values))]

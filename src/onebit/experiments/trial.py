@@ -38,6 +38,7 @@ from onebit.spaces.kernels import Kernel
 from onebit.version import VERSION
 
 LINEAR_MARKS, LOGARITHMIC_MARKS = 120, 80  # of a curve, which is looked at both ways
+PATIENCE_S = 2.0  # so long a thread that was stopped is waited for
 TARGET_S = 0.05  # the loop comes up for air about this often, to report and to be stopped
 
 Progress = Callable[[int], None]  # told how many rounds have been done since the last call
@@ -284,9 +285,11 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
                 yield found
     finally:
         stop.set()
+        # One that draws rows does not hear of it: it ends by itself, later, and is not waited for.
+        deadline = time.monotonic() + PATIENCE_S
         for worker in workers:
             if worker.ident is not None:
-                worker.join()
+                worker.join(max(0.0, deadline - time.monotonic()) if working else None)
 
 
 def _run(trial: Trial, ground: _Ground, stop: threading.Event, progress: Progress) -> Outcome | None:

@@ -91,6 +91,9 @@ class Reproduction:
     command: str
     folder: Path | None = field(repr=False)
 
+    def __repr__(self) -> str:
+        return f"Reproduction({self.paper.name}: {_sum(self.counts())})"
+
     @property
     def verdicts(self) -> list[Verdict]:
         """All verdicts, item after item."""

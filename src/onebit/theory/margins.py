@@ -115,7 +115,7 @@ class Margin:
         if self.groups:
             lines.append("  groups      " + " / ".join(",".join(map(str, group)) for group in self.groups))
         if self.worst:
-            lines.append("  rows most in the way (slack in margins; below -1 is the wrong side)")
+            lines.append("  rows most in the way, counted from 0 (slack in margins; below -1 is the wrong side)")
             lines += [f"    row {row:>8}  {slack:10.4f}" for row, slack in self.worst]
         return "\n".join([*lines, *([f"  {self.note}"] if self.note else [])])
 

@@ -16,8 +16,8 @@ from onebit.names import ClassName
 from onebit.theory.comparators import Comparator, compared, path
 from onebit.theory.rounds import Rounds
 
-TRACED_ROUNDS = 10_000  # of a run, from its start: theorems on a learner's own scores hold on any beginning of a stream
-TRACED = 40_000  # in all runs together
+TRACED_ROUNDS = 20_000  # of a run, from its start: theorems on a learner's own scores hold on any beginning of a stream
+TRACED = 60_000  # in all runs together
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ Array = NDArray[np.float64]
 
 PAPER = "Chen et al. 2009"
 FALSE = (
-    "a column is not updated in every round, so the bounds of its learner do not add up: with x = (1, 0), y = 0 once and x = (1.5, 1), "
-    "y = 1 for ever the rule locks in on class 0 and errs in all rounds but one, where the bound is of the order sqrt(T)"
+    "a column is not updated in every round, so the bounds of its learner do not add up: with x = (1, 0), y = 0 once and x = (2, 1), "
+    "y = 1 for ever the rule locks in on class 0, if the first tie goes to it, and errs in all rounds but one, while the bound stays as it is"
 )
 PENALTIES = (100.0, 1.0, 0.01)  # of the comparators of columns, in units of the longest row's squared length
 

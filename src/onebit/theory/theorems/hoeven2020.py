@@ -9,7 +9,7 @@
         smooth     max(4 (K X D)^2, 2 K X D sqrt(2 T))
 
 All are in expectation over the learner's draws. The hinge loss of the paper is 0 wherever the learner leads by more than 1/K and
-is right; the L given here counts it everywhere, which makes the bound larger and keeps it true.
+is right, whatever U says; where that was so is seen in the traces, and in rounds beyond them it is counted, which keeps the bound true.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onebit.rules.gaptron import Gaptron, Loss, bandit_constants, full_constants
 from onebit.rules.gaptron import Setting as Hears
@@ -91,14 +92,30 @@ def regret(params: Gaptron) -> float:
 def _sum(params: Gaptron, one: Comparator, setting: Setting) -> float:
     """The right side of Lemma 1 without the gaps."""
     explored = params.exploration * (params.classes - 1) / params.classes * setting.rounds.count
-    return float(one.losses(LOSSES[int(params.loss)]).sum()) + one.norm**2 / (2.0 * params.rate) + explored
+    return float(_losses(setting, params, one).sum()) + one.norm**2 / (2.0 * params.rate) + explored
+
+
+def _losses(setting: Setting, params: Gaptron, one: Comparator) -> NDArray[np.float64]:
+    """The loss of U in every round, as the paper counts it: the hinge loss not where the learner is right by more than 1/K."""
+    losses = one.losses(LOSSES[int(params.loss)])
+    if params.loss != Loss.HINGE:
+        return losses
+    count = len(setting.traces[0].played)
+    y, counted = setting.rounds.y[:count], np.ones(len(losses))
+    masks = []
+    for trace in setting.traces:
+        ordered = np.sort(trace.scores, axis=1)
+        sure = (ordered[:, -1] - ordered[:, -2] > 1.0 / params.classes) & (trace.greedy == y)
+        masks.append(~sure)
+    counted[:count] = np.mean(masks, axis=0)
+    return np.asarray(losses * counted)
 
 
 def _lemma1(setting: Setting, params: Gaptron, chosen: Comparator) -> Bound:
     count = len(setting.traces[0].played)
     y, squared = setting.rounds.y[:count], setting.rounds.squared[:count]
     gaps = [surrogate_gap(params, one.scores, y, squared, one.greedy) for one in setting.traces]
-    losses = chosen.losses(LOSSES[int(params.loss)])[:count]
+    losses = _losses(setting, params, chosen)[:count]
     explored = params.exploration * (params.classes - 1) / params.classes * count
     mean = float(np.mean([gap.sum() for gap in gaps]))
     return Bound(
@@ -119,7 +136,7 @@ def _lemma1(setting: Setting, params: Gaptron, chosen: Comparator) -> Bound:
 
 
 def _full(setting: Setting, params: Gaptron, chosen: Comparator) -> Bound:
-    losses = np.cumsum(chosen.losses(LOSSES[int(params.loss)]))
+    losses = np.cumsum(_losses(setting, params, chosen))
     length = chosen.norm**2 / (2.0 * params.rate)
     return Bound(
         NUMBERS[int(params.setting), int(params.loss)],
@@ -136,7 +153,7 @@ def _bandit(setting: Setting, params: Gaptron, radius: float) -> Bound:
     loss = LOSSES[int(params.loss)]
     # The regret does not depend on U inside the ball, so only its loss counts.
     chosen = fit_in_ball(loss, setting.rounds, 1e-9 * setting.rounds.longest**2, radius)
-    losses, marks = np.cumsum(chosen.losses(loss)), setting.marks
+    losses, marks = np.cumsum(_losses(setting, params, chosen)), setting.marks
     explored = params.exploration * (params.classes - 1) / params.classes
     name = NUMBERS[int(params.setting), int(params.loss)]
     return Bound(
@@ -159,7 +176,7 @@ def _numbers(params: Gaptron, chosen: Comparator, setting: Setting) -> dict[str,
         "rate": params.rate,
         "exploration": params.exploration,
         "U norm": chosen.norm,
-        "U loss": float(chosen.losses(LOSSES[int(params.loss)]).sum()),
+        "U loss": float(_losses(setting, params, chosen).sum()),
     }
 
 
