@@ -18,6 +18,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,7 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
         return None
 
 
+@cache
 def code_mark(rule: Rule) -> str:
     """A hash of all code that a run with this rule goes through: what it gave holds while this is the same."""
     spaces = [function for space in generic.SPACES for function in _space_functions(space)]
