@@ -80,7 +80,8 @@ def execute(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print(json.dumps([one.to_dict() for one in found], ensure_ascii=False, indent=2))
     if chosen.markdown:
-        write_markdown(found, Path(chosen.markdown), chosen.said)
+        quick = ["--quick"] if chosen.quick else []
+        write_markdown(found, Path(chosen.markdown), shlex.join(["onebit", "reproduce", *chosen.papers, *quick]))
     return code
 
 

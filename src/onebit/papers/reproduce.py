@@ -139,7 +139,9 @@ class Reproduction:
                 lines += ["| data | what | published | measured | verdict |", "|---|---|---:|---:|---|"]
             notes: dict[str, int] = {}
             for one in result.verdicts:
-                mark = f" [{notes.setdefault(one.why, len(notes) + 1)}]" if one.why else ""
+                # Where a data set was looked for is of no interest on another machine.
+                why = "The data set was not to be had." if one.verdict == MISSING else one.why
+                mark = f" [{notes.setdefault(why, len(notes) + 1)}]" if why else ""
                 lines.append(f"| {one.data} | {one.what} | {one.published} | {one.said} | {one.verdict}{mark} |")
             lines += ["", *(f"{number}. {why}" for why, number in notes.items())]
             lines += [""] if notes else []
