@@ -402,7 +402,8 @@ def test_the_command_prints_published_measured_and_verdict(
     assert f"page: {page}" in out
     assert "onebit reproduce mine2026" in page.read_text()
     text = (tmp_path / "verdicts.md").read_text()
-    assert "--markdown" in text.split("\n")[2], "the file says by which command it was made"
+    assert "`onebit reproduce mine2026`" in text.split("\n")[2], "the file says by which command it was made"
+    assert str(tmp_path) not in text, "and not where"
     for words in ("# What the papers", "## mine2026", "### Table 1: errors", "It was never printed.", "| reproduced |"):
         assert words in text
     assert "| SynSep | Perceptron | 99 |" in text
