@@ -130,7 +130,8 @@ class Reproduction:
         lines = [f"## {self.paper.name}", "", self.paper.title, ""]
         if self.paper.note:
             lines += [self.paper.note, ""]
-        lines += [f"`{self.command}`: {_sum(self.counts())}", ""]
+        command = self.command.partition(" --out ")[0]  # the folder is of no interest on another machine
+        lines += [f"`{command}`: {_sum(self.counts())}", ""]
         for result in self.results:
             lines += [f"### {result.item.title}", ""]
             if result.item.note:

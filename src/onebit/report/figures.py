@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ SUFFIXES = (".png", ".svg")
 _LEGEND_INSIDE = 4  # more entries, or longer names, stand beside the axes
 _LONGEST_INSIDE = 24
 _LONGEST_NAME = 48
+_LONGEST_LINE = 56  # of a title
 
 Looks = dict[tuple[str, str], style.Look]
 
@@ -42,7 +44,8 @@ def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None)
     drawing.get_layout_engine().set(w_pad=0.1, h_pad=0.1)  # type: ignore[union-attr, call-arg]
     axes = drawing.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(_plain(part.title), loc="left", fontsize=11, fontweight="bold")
+    title = "\n".join(textwrap.wrap(part.title, _LONGEST_LINE))
+    axes.set_title(_plain(title), loc="left", fontsize=11, fontweight="bold")
     if isinstance(part, Curves):
         _draw_curves(drawing, axes, part, measure, style.looks([part], MOST_CURVES) if looks is None else looks)
     elif isinstance(part, HeatMap):
