@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
+from onebit.cli.options import download_bar
 from onebit.cli.tables import print_wide
-from onebit.data.blocks import Progress
 from onebit.data.real import REAL, fetch, named, whereabouts
 from onebit.data.sources import GENERATORS
 from onebit.errors import OnebitError
@@ -96,7 +94,7 @@ def _fetch(names: list[str], as_json: bool, quiet: bool) -> None:
     found = []
     for name in names:
         before = whereabouts(name)
-        with _byte_bar(quiet) as progress:
+        with download_bar(quiet) as progress:
             fetch(name, progress)
         found.append({"name": name, "where": whereabouts(name), "fetched": before == "to be downloaded"})
         if not as_json:
@@ -136,29 +134,6 @@ def _show(listed: list[dict[str, Any]]) -> None:
                 ]
                 table.add_row(*cells if roomy else cells[:-1])
     print_wide(table)
-
-
-@contextmanager
-def _byte_bar(quiet: bool) -> Iterator[Progress | None]:
-    """A bar of bytes on stderr, gone when it is done; nothing where stderr is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("")
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
 def _short(summary: str) -> str:

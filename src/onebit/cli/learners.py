@@ -7,10 +7,8 @@ import json
 from typing import Any
 
 from onebit.contract.rule import Rule
-from onebit.learner import Learner
+from onebit.experiments.trial import OPTIONS
 from onebit.rules import registry
-
-OPTIONS = {name: meaning for name, meaning in Learner.common.items() if name not in ("seed", "classes")}
 
 
 def declare(command: argparse.ArgumentParser) -> None:

@@ -14,9 +14,8 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from onebit.cli.options import download_bar, names_of, positive, whole
+from onebit.cli.options import add_file_options, download_bar, file_settings, names_of, positive, whole
 from onebit.data.sources import source_of
-from onebit.experiments.grid import value_of
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -31,10 +30,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument("--kernel", help="look in the space of a kernel: polynomial:DEGREE, rational or rbf:GAMMA")
     command.add_argument("--bias", action="store_true", help="add a constant feature")
     command.add_argument("--prepare", metavar="STEP,STEP,...", help="what is done to the rows, as in `onebit run`")
-    command.add_argument("--label", metavar="COLUMN", help="the column of the labels in a CSV or Parquet file")
-    command.add_argument("--categorical", metavar="A,B,...", help="text columns of a file that become 0/1 columns")
-    command.add_argument("--drop", metavar="A,B,...", help="columns of a file that are left out")
-    command.add_argument("--classes", metavar="A,B,...", help="the classes of a file (default: those that occur)")
+    add_file_options(command)
     command.add_argument(
         "--rounds", type=positive, help="rows to draw, or to sample from a file (default: 100,000, or all of a file)"
     )
@@ -49,15 +45,7 @@ def execute(chosen: argparse.Namespace) -> int:
 
     groups = None if chosen.groups is None else [names_of(group) for group in chosen.groups.split("/")]
     with download_bar(chosen.quiet) as heard:
-        source = source_of(
-            chosen.data,
-            prepare=chosen.prepare,
-            label=chosen.label,
-            categorical=names_of(chosen.categorical),
-            drop=names_of(chosen.drop),
-            classes=[value_of(name) for name in names_of(chosen.classes)] or None,
-            progress=heard,
-        )
+        source = source_of(chosen.data, prepare=chosen.prepare, progress=heard, **file_settings(chosen))
     with _line(chosen.quiet) as told:
         found = margin(
             source,

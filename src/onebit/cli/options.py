@@ -34,12 +34,7 @@ def add_run_options(command: argparse.ArgumentParser, usual_order: str) -> None:
     come.add_argument(
         "--prepare", metavar="STEP,STEP,...", help=f"what is done to the rows, in order: {', '.join(STEPS)}"
     )
-    come.add_argument("--label", metavar="COLUMN", help="the column of the labels in a CSV or Parquet file")
-    come.add_argument(
-        "--categorical", metavar="A,B,...", help="text columns of a file that become a 0/1 column for each value"
-    )
-    come.add_argument("--drop", metavar="A,B,...", help="columns of a file that are left out")
-    come.add_argument("--classes", metavar="A,B,...", help="the classes of a file (default: those that occur)")
+    add_file_options(come)
     come.add_argument("--noise", type=float, default=0.0, help="share of the labels replaced by one drawn uniformly")
     come.add_argument(
         "--drift", help="rename the classes on the way: abrupt:AT or gradual:FROM..TO, as fractions of the stream"
@@ -55,19 +50,34 @@ def add_run_options(command: argparse.ArgumentParser, usual_order: str) -> None:
     command.add_argument("--quiet", action="store_true", help="show no progress")
 
 
-def stream_settings(chosen: argparse.Namespace, data: str) -> dict[str, Any]:
-    """What was said of how these data come, for `onebit.stream`; what is said of files is not for data that have a name."""
-    own = {
+def add_file_options(command: argparse._ActionsContainer) -> None:
+    """The options of every command that reads files."""
+    command.add_argument("--label", metavar="COLUMN", help="the column of the labels in a CSV or Parquet file")
+    command.add_argument(
+        "--categorical", metavar="A,B,...", help="text columns of a file that become a 0/1 column for each value"
+    )
+    command.add_argument("--drop", metavar="A,B,...", help="columns of a file that are left out")
+    command.add_argument("--classes", metavar="A,B,...", help="the classes of a file (default: those that occur)")
+
+
+def file_settings(chosen: argparse.Namespace) -> dict[str, Any]:
+    """What was said of the columns and classes of a file, for `source_of`."""
+    return {
         "label": chosen.label,
         "categorical": names_of(chosen.categorical),
         "drop": names_of(chosen.drop),
         "classes": [value_of(name) for name in names_of(chosen.classes)] or None,
     }
+
+
+def stream_settings(chosen: argparse.Namespace, data: str) -> dict[str, Any]:
+    """What was said of how these data come, for `onebit.stream`; what is said of files is not for data that have a name."""
+    named_among_others = data in names() and isinstance(chosen.data, list) and len(chosen.data) > 1
     return {
         "rounds": chosen.rounds,
         "order": chosen.order,
         "prepare": chosen.prepare,
-        **({} if data in names() and isinstance(chosen.data, list) and len(chosen.data) > 1 else own),
+        **({} if named_among_others else file_settings(chosen)),
         "noise": chosen.noise,
         "drift": chosen.drift,
         "delay": chosen.delay,

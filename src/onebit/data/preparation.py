@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -204,17 +205,17 @@ def _dense_block(values: NDArray[np.float64], first: int) -> Block:
 # --- the steps -----------------------------------------------------------------------------------------------------------
 
 
-class Step:
+class Step(ABC):
     """Looks at every block first where `looks` is set, then turns each into another. This one is for what needs no look."""
 
     looks = False
 
-    def observe(self, block: Block) -> None:
+    def observe(self, block: Block) -> None:  # noqa: B027 - most steps have nothing to look at
         """Take in what `apply` has to know of the whole table."""
 
+    @abstractmethod
     def apply(self, block: Block) -> Block:
         """The block after this step."""
-        raise NotImplementedError
 
 
 class Scale(Step):

@@ -93,7 +93,7 @@ def source_of(
     same_rows: bool = False,
     progress: Progress | None = None,
 ) -> Source:
-    """The source behind a name, the path of a file, or rows with labels.
+    """The source behind a name, the path of a file, or rows with labels; a source is its own.
 
     `label`, `categorical` and `drop` name columns of a table, `prepare` says what is done to the rows (`onebit.data.preparation`). With
     `same_rows` a generator draws its rows once, for all runs. `progress` hears of downloads and conversions.
@@ -102,6 +102,10 @@ def source_of(
     (50, 100)
     """
     steps = steps_of(prepare)
+    if isinstance(X, Source):
+        if steps or y is not None or classes is not None or label is not None or len(categorical) or len(drop):
+            raise OnebitError("a source brings its own labels and preparation: say them where the source is made")
+        return X
     if not isinstance(X, str | Path):
         if y is None:
             raise OnebitError("rows were given without labels: give y as well, or the name of a data set")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.data.streams import Stream
 from onebit.experiments.rows import Row, Rows
 from onebit.experiments.statistics import Estimate, estimate
 from onebit.experiments.trial import Entry, Progress, Trial, cores, counted, execute
@@ -29,6 +30,12 @@ class Gathered:
     def of(self, trials: Iterable[Trial]) -> list[Row]:
         """Those of these trials that were run, failed or not, in their order."""
         return [self._rows[trial.identity] for trial in trials if trial.identity in self._rows]
+
+    def standing(self, entry: Entry, stream: Stream, seeds: range) -> Standing | None:
+        """How a learner did with all of these seeds; None where a run failed or was not done."""
+        rows = self.of(Trial(entry, stream, seed) for seed in seeds)
+        whole = len(rows) == len(seeds) and not any(row.failed for row in rows)
+        return Standing(entry, rows) if whole else None
 
 
 class Interrupted(KeyboardInterrupt):
@@ -100,10 +107,11 @@ class Standing:
         rounds = sum(int(row.marks[-1]) for row in self.rows)
         return rounds / max(1e-9, float(sum(row.fields["seconds"] for row in self.rows)))
 
-    def difference(self, other: Standing) -> Estimate:
+    def difference(self, other: Standing, measure: str = "played") -> Estimate:
         """How much more it errs than another on the same streams, run by run, with the interval of that."""
-        others = {row.fields["seed"]: row.error for row in other.rows}
-        pairs = [(row.error, others[row.fields["seed"]]) for row in self.rows if row.fields["seed"] in others]
+        name = "error" if measure == "played" else "greedy_error"
+        others = {row.fields["seed"]: row.fields[name] for row in other.rows}
+        pairs = [(row.fields[name], others[row.fields["seed"]]) for row in self.rows if row.fields["seed"] in others]
         return estimate(np.array([mine - its for mine, its in pairs]))
 
     def curve(self, measure: str) -> NDArray[np.float64]:

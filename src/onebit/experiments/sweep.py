@@ -283,10 +283,7 @@ def sweep(
     chosen: int | None = None
 
     def of(place: int, gathered: Gathered, seeds: range) -> Standing | None:
-        entry = cells.entries[place]
-        found = gathered.of(Trial(entry, streamed, each) for each in seeds)
-        whole = len(found) == len(seeds) and not any(row.failed for row in found)
-        return Standing(entry, found) if whole else None
+        return gathered.standing(cells.entries[place], streamed, seeds)
 
     def result(tuned: Gathered, fresh: Gathered | None) -> Sweep:
         standings = [of(place, tuned, tuning) for place in range(len(cells.entries))]

@@ -18,7 +18,7 @@ from onebit.experiments.gathering import Gathered, Interrupted, Standing, facts,
 from onebit.experiments.grid import Grid, axis_of
 from onebit.experiments.rows import Row, Rows
 from onebit.experiments.run import Stopped, run
-from onebit.experiments.statistics import Estimate, estimate
+from onebit.experiments.statistics import Estimate
 from onebit.experiments.sweep import Sweep
 from onebit.experiments.trial import Entry, Progress, Trial, entry_of, shown
 from onebit.papers.paper import Claim, Item, Paper, PaperData, PaperLearner, paper_named
@@ -198,8 +198,7 @@ class _Streams:
             return source
         if settings.pop("same_rows", False):
             source = source_of(data.source, prepare=prepare, same_rows=True)
-        plan = stream("synsep10", rounds=settings.pop("rounds", item.rounds or source.rounds), **settings)
-        return replace(plan, source=source, order=settings.get("order", "file"))
+        return stream(source, rounds=settings.pop("rounds", item.rounds), **settings)
 
 
 class _ErrorsWork:
@@ -233,7 +232,7 @@ class _ErrorsWork:
             return WAITING
         if isinstance(streamed, OnebitError):
             return MISSING
-        rows = gathered.of(Trial(entry, streamed, seed) for seed in range(self.runs))
+        rows = gathered.of(Trial(entry, streamed, seed) for seed in range(self.runs))  # fewer after Ctrl-C
         return Standing(entry, rows) if rows and not any(row.failed for row in rows) else FAILED
 
     def result(self, gathered: Gathered) -> ItemResult:
@@ -283,10 +282,7 @@ class _ErrorsWork:
                 return Verdict(self.item.name, data, claim.text, "claimed", None, "", found, told)
         assert isinstance(lower, Standing)
         assert isinstance(higher, Standing)
-        field_ = "error" if self.item.measure == "played" else "greedy_error"
-        mine = {row.fields["seed"]: row.fields[field_] for row in lower.rows}
-        pairs = [row.fields[field_] - mine[row.fields["seed"]] for row in higher.rows if row.fields["seed"] in mine]
-        gain = estimate(np.array(pairs))
+        gain = higher.difference(lower, self.item.measure)
         if math.isnan(gain.low):
             verdict = REPRODUCED if gain.mean > 0 else DIFFERS
         else:
@@ -333,11 +329,7 @@ class _GridWork:
             if isinstance(streamed, OnebitError):
                 verdicts.append(Verdict(self.item.name, data.name, what, published, None, "", MISSING, str(streamed)))
                 continue
-            standings: list[Standing | None] = []
-            for entry in grid.entries:
-                rows = gathered.of(Trial(entry, streamed, seed) for seed in range(self.runs))
-                whole = len(rows) == self.runs and not any(row.failed for row in rows)
-                standings.append(Standing(entry, rows) if whole else None)
+            standings = [gathered.standing(entry, streamed, range(self.runs)) for entry in grid.entries]
             means = [math.inf if one is None else one.error.mean for one in standings]
             if min(means) == math.inf:
                 verdicts.append(Verdict(self.item.name, data.name, what, published, None, "", FAILED))
@@ -355,7 +347,7 @@ class _GridWork:
         said = f"{percent(lowest.error)} at {shown(dict(zip(grid.axes, grid.points[best], strict=True)))}"
         if not chosen:
             return Verdict(self.item.name, data.name, what, "", lowest.error, said, SHOWN)
-        published = standings[grid.points.index(tuple(chosen[name] for name in grid.axes))]
+        published = standings[grid.places[tuple(chosen[name] for name in grid.axes)]]
         if published is None:
             return Verdict(self.item.name, data.name, what, shown(chosen), None, said, FAILED)
         near = published.error.mean - lowest.error.mean <= self.item.tolerance / 100

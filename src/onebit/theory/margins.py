@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.sources import Source, source_of
+from onebit.data.sources import source_of
 from onebit.data.tables import Csr
 from onebit.errors import OnebitError, nearest
 from onebit.names import ClassName, checked_seed, listed
@@ -147,9 +147,7 @@ def margin(
         raise OnebitError(f"kind is {kind!r}; {nearest(str(kind), KINDS)}")
     if groups is not None and kind != "group":
         raise OnebitError(f"groups were given, which are for the kind 'group', and kind is {kind!r}")
-    if isinstance(X, Source) and (y is not None or data):
-        raise OnebitError("a source brings its own labels and preparation: say them where the source is made")
-    source = X if isinstance(X, Source) else source_of(X, y, **data)
+    source = source_of(X, y, **data)
     if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1):
         raise OnebitError(f"rounds is {rounds!r}, but must be a whole number of at least 1")
     given = source.make(source.rounds if rounds is None else int(rounds), checked_seed(seed))
