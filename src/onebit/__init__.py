@@ -30,7 +30,7 @@ _PLACES = {
     "sweep": "onebit.experiments.sweep",
     "Sweep": "onebit.experiments.sweep",
     "reproduce": "onebit.papers.reproduce",
-    "Reproduction": "onebit.papers.reproduce",
+    "Reproduction": "onebit.papers.verdicts",
     "stream": "onebit.data.streams",
     "Stream": "onebit.data.streams",
     "checks": "onebit.checks",

@@ -17,7 +17,8 @@ from onebit.cli import main
 from onebit.experiments.run import run
 from onebit.experiments.statistics import Estimate
 from onebit.papers.paper import Paper, read_paper
-from onebit.papers.reproduce import Reproduction, Verdict, reproduce
+from onebit.papers.reproduce import reproduce
+from onebit.papers.verdicts import Reproduction, Verdict
 from onebit.report.html import page_html
 from onebit.report.parts import HeatMap, Scatter
 

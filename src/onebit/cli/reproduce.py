@@ -24,7 +24,8 @@ from onebit.experiments.gathering import facts
 from onebit.experiments.run import Stopped
 from onebit.experiments.saving import save_page
 from onebit.papers.paper import paper_named, paper_names
-from onebit.papers.reproduce import DIFFERS, REPRODUCED, Reproduction, reproduce
+from onebit.papers.reproduce import reproduce
+from onebit.papers.verdicts import DIFFERS, REPRODUCED, Reproduction
 
 
 def declare(command: argparse.ArgumentParser) -> None:

@@ -64,6 +64,12 @@ def number(found: Estimate, signed: bool = False, bar: bool = False) -> Number:
     return Number(100 * found.mean, text, f"± {100 * (found.high - found.mean):.2f}", ends)
 
 
+def percent(found: Estimate) -> str:
+    """An estimate as text: in percent, with its interval."""
+    cell = number(found)
+    return f"{cell.text} {cell.interval}".strip()
+
+
 def failure_table(failed: Iterable[Row]) -> Table:
     """The runs that failed, those of one setting together."""
     found: dict[tuple[str, str], list[Row]] = {}

@@ -16,7 +16,7 @@ import numpy as np
 
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
-from onebit.experiments.drawing import band, curves_of, failure_table, number
+from onebit.experiments.drawing import band, curves_of, failure_table, number, percent
 from onebit.experiments.gathering import Gathered, Interrupted, Standing, facts, gather
 from onebit.experiments.grid import Grid
 from onebit.experiments.rows import Row, Rows, frame
@@ -59,7 +59,7 @@ class Sweep:
         return dict(zip(self.grid.axes, self.grid.points[self.chosen], strict=True))
 
     def __repr__(self) -> str:
-        fresh = "" if self.fresh is None else f", {_said(number(self.fresh.error))} % on fresh streams"
+        fresh = "" if self.fresh is None else f", {percent(self.fresh.error)} % on fresh streams"
         return f"Sweep({self.grid.rule.name} on {self.stream.name}, {len(self.grid.entries)} settings; best {self.best}{fresh})"
 
     def save(self, folder: str | Path | None = None) -> Path:
@@ -132,8 +132,8 @@ class Sweep:
         if self.chosen is not None and self.best is not None:
             tuned = self.standings[self.chosen]
             assert tuned is not None
-            line = f"Chosen: `{shown(self.best)}`. Error on the tuning streams {_said(number(tuned.error))} %"
-            line += "." if self.fresh is None else f", on fresh streams {_said(number(self.fresh.error))} % (95 %)."
+            line = f"Chosen: `{shown(self.best)}`. Error on the tuning streams {percent(tuned.error)} %"
+            line += "." if self.fresh is None else f", on fresh streams {percent(self.fresh.error)} % (95 %)."
             words.append(line)
             edges = self.edges()
             if edges:
@@ -241,10 +241,6 @@ def _joined(bands: Sequence[Band]) -> Band:
 
 def _is_numeric(values: Sequence[Any]) -> bool:
     return all(isinstance(value, float | int) and not isinstance(value, bool) for value in values)
-
-
-def _said(cell: Number) -> str:
-    return f"{cell.text} {cell.interval}".strip()
 
 
 def sweep(

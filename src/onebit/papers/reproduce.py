@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +14,29 @@ import numpy as np
 from onebit.data.sources import Source, source_of
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
-from onebit.experiments.drawing import curves_of
-from onebit.experiments.gathering import Gathered, Interrupted, Standing, facts, gather
+from onebit.experiments.drawing import curves_of, percent
+from onebit.experiments.gathering import Gathered, Interrupted, Standing, gather
 from onebit.experiments.grid import Grid, axis_of
-from onebit.experiments.rows import Row, Rows
+from onebit.experiments.rows import Rows
 from onebit.experiments.run import Stopped, run
 from onebit.experiments.statistics import Estimate
 from onebit.experiments.sweep import Sweep
 from onebit.experiments.trial import Entry, Progress, Trial, entry_of, shown
-from onebit.papers.paper import Claim, Item, Paper, PaperData, PaperLearner, paper_named
-from onebit.report.parts import Badge, Column, Number, Page, Part, Scatter, Section, Table, Text
+from onebit.papers.paper import Claim, Item, PaperData, PaperLearner, paper_named
+from onebit.papers.verdicts import (
+    DIFFERS,
+    FAILED,
+    MISSING,
+    REPRODUCED,
+    SHOWN,
+    UNDECIDED,
+    VACUOUS,
+    WAITING,
+    ItemResult,
+    Reproduction,
+    Verdict,
+)
+from onebit.report.parts import Part, Scatter
 from onebit.report.regions import regions_of
 
 if TYPE_CHECKING:
@@ -30,149 +44,6 @@ if TYPE_CHECKING:
 
 QUICK_RUNS = 2
 POINTS = 3000  # of a scatter
-
-REPRODUCED, DIFFERS, UNDECIDED, MISSING, WAITING, SHOWN, FAILED, VACUOUS = (
-    "reproduced",
-    "differs",
-    "undecided",
-    "missing data",
-    "waiting",
-    "no number published",
-    "failed",
-    "vacuous",
-)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One number or sentence of a paper: what was published, what was measured here, and whether they agree."""
-
-    item: str
-    data: str
-    what: str
-    published: str
-    measured: Estimate | None
-    said: str
-    verdict: str
-    why: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        measured = None if self.measured is None else self.measured.to_dict()
-        return {
-            "item": self.item,
-            "data": self.data,
-            "what": self.what,
-            "published": self.published,
-            "measured": measured,
-            "said": self.said,
-            "verdict": self.verdict,
-            "why": self.why,
-        }
-
-
-@dataclass(frozen=True)
-class ItemResult:
-    """An item, its verdicts, and what is drawn of it."""
-
-    item: Item
-    runs: int
-    verdicts: list[Verdict]
-    parts: list[Part] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Reproduction:
-    """What came of a paper."""
-
-    paper: Paper
-    results: list[ItemResult]
-    failures: list[Row]
-    command: str
-    folder: Path | None = field(repr=False)
-
-    def __repr__(self) -> str:
-        return f"Reproduction({self.paper.name}: {_sum(self.counts())})"
-
-    @property
-    def verdicts(self) -> list[Verdict]:
-        """All verdicts, item after item."""
-        return [verdict for result in self.results for verdict in result.verdicts]
-
-    def counts(self) -> dict[str, int]:
-        """How many verdicts there are of each kind."""
-        found = [verdict.verdict for verdict in self.verdicts]
-        return {name: found.count(name) for name in dict.fromkeys(found)}
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values, as `onebit reproduce --json` prints it."""
-        failures = [{name: row.fields[name] for name in ("learner", "options", "seed", "why")} for row in self.failures]
-        return {
-            "paper": self.paper.name,
-            "counts": self.counts(),
-            "verdicts": [verdict.to_dict() for verdict in self.verdicts],
-            "failures": failures,
-        }
-
-    def page(self) -> Page:
-        """The page: a section for each item, verdicts first, then the figures."""
-        sections = []
-        for result in self.results:
-            parts: list[Part] = [Text([result.item.note])] if result.item.note else []
-            if result.verdicts:
-                parts.append(verdict_table(result))
-            sections.append(Section(result.item.title, [*parts, *result.parts]))
-        intro = [self.paper.title, *([self.paper.note] if self.paper.note else []), _sum(self.counts())]
-        return Page(f"{self.paper.name} reproduced", self.command, [Text(intro), *sections], facts(self.folder))
-
-    def markdown(self) -> list[str]:
-        """The verdicts as lines of Markdown."""
-        lines = [f"## {self.paper.name}", "", self.paper.title, ""]
-        if self.paper.note:
-            lines += [self.paper.note, ""]
-        command = self.command.partition(" --out ")[0]  # the folder is of no interest on another machine
-        lines += [f"`{command}`: {_sum(self.counts())}", ""]
-        for result in self.results:
-            lines += [f"### {result.item.title}", ""]
-            if result.item.note:
-                lines += [result.item.note, ""]
-            if result.verdicts:
-                lines += ["| data | what | published | measured | verdict |", "|---|---|---:|---:|---|"]
-            notes: dict[str, int] = {}
-            for one in result.verdicts:
-                # Where a data set was looked for is of no interest on another machine.
-                why = "The data set was not to be had." if one.verdict == MISSING else one.why
-                mark = f" [{notes.setdefault(why, len(notes) + 1)}]" if why else ""
-                lines.append(f"| {one.data} | {one.what} | {one.published} | {one.said} | {one.verdict}{mark} |")
-            lines += ["", *(f"{number}. {why}" for why, number in notes.items())]
-            lines += [""] if notes else []
-        return lines
-
-
-def _sum(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing to compare"
-
-
-TONES: dict[str, Any] = {REPRODUCED: "good", DIFFERS: "bad"}
-
-
-def verdict_table(result: ItemResult) -> Table:
-    """The verdicts of an item."""
-    columns = [Column("data"), Column("what"), Column("published", True), Column("measured", True)]
-    columns += [Column("verdict"), Column("explanation")]
-    rows: list[Sequence[Any]] = []
-    for one in result.verdicts:
-        value = None if one.measured is None else 100 * one.measured.mean
-        badge = Badge(one.verdict, TONES.get(one.verdict, "plain"))
-        rows.append([one.data, one.what, one.published, Number(value, one.said), badge, one.why])
-    return Table("Published and measured" + (f", {result.runs} runs" if result.runs else ""), columns, rows)
-
-
-def percent(found: Estimate) -> str:
-    """An estimate in percent."""
-    half = 100 * (found.high - found.mean)
-    return f"{100 * found.mean:.2f}" + ("" if math.isnan(half) else f" ± {half:.2f}")
-
 
 # --- an item at work ----------------------------------------------------------------------------------------------------
 
@@ -201,12 +72,27 @@ class _Streams:
         return stream(source, rounds=settings.pop("rounds", item.rounds), **settings)
 
 
-class _ErrorsWork:
-    """An item that compares learners: curves, published errors, claims."""
+class _Work(ABC):
+    """An item at work: the trials it needs, and what came of them."""
 
     def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
         self.item, self.runs = item, min(item.runs, QUICK_RUNS) if quick else item.runs
         self.streams = {data.name: streams.of(item, data) for data in item.data}
+
+    def trials(self) -> list[Trial]:
+        """What is to be run and kept; nothing where an item runs what it needs by itself."""
+        return []
+
+    @abstractmethod
+    def result(self, gathered: Gathered) -> ItemResult:
+        """The verdicts, and what is drawn."""
+
+
+class _ErrorsWork(_Work):
+    """An item that compares learners: curves, published errors, claims."""
+
+    def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
+        super().__init__(item, streams, quick)
         self.entries: dict[tuple[str, str], Entry | str] = {}
         for learner in item.learners:
             for data in item.data:
@@ -292,12 +178,12 @@ class _ErrorsWork:
         return Verdict(self.item.name, data, claim.text, "claimed", gain, said, verdict, told)
 
 
-class _GridWork:
+class _GridWork(_Work):
     """An item that searches settings, to see whether the published one is among the good ones."""
 
     def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
-        self.item, self.runs = item, 1 if quick else item.runs
-        self.streams = {data.name: streams.of(item, data) for data in item.data}
+        super().__init__(item, streams, quick)
+        self.runs = 1 if quick else item.runs
         (learner,) = item.learners
         self.grids: dict[str, Grid] = {}
         self.waits = isinstance(_entry(learner, ""), str)
@@ -357,15 +243,8 @@ class _GridWork:
         return Verdict(self.item.name, data.name, what, shown(chosen), published.error, said, verdict, why)
 
 
-class _ScatterWork:
+class _ScatterWork(_Work):
     """An item that draws data in the plane."""
-
-    def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
-        self.item = item
-        self.streams = {data.name: streams.of(item, data) for data in item.data}
-
-    def trials(self) -> list[Trial]:
-        return []
 
     def result(self, gathered: Gathered) -> ItemResult:
         parts: list[Part] = []
@@ -378,15 +257,8 @@ class _ScatterWork:
         return ItemResult(self.item, 0, [], parts)
 
 
-class _BoundaryWork:
+class _BoundaryWork(_Work):
     """An item that draws the regions of a learner in the plane, and the boundary of one class."""
-
-    def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
-        self.item = item
-        self.streams = {data.name: streams.of(item, data) for data in item.data}
-
-    def trials(self) -> list[Trial]:
-        return []
 
     def result(self, gathered: Gathered) -> ItemResult:
         (learner,), parts = self.item.learners, []
@@ -412,15 +284,8 @@ class _BoundaryWork:
         return ItemResult(self.item, 0, [], list(parts))
 
 
-class _BoundsWork:
+class _BoundsWork(_Work):
     """An item that holds measured mistakes against what theorems promise, or (kind regrets) their orders side by side."""
-
-    def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
-        self.item, self.runs = item, min(item.runs, QUICK_RUNS) if quick else item.runs
-        self.streams = {data.name: streams.of(item, data) for data in item.data}
-
-    def trials(self) -> list[Trial]:
-        return []
 
     def result(self, gathered: Gathered) -> ItemResult:
         from onebit.theory.mistakes import bounds
@@ -455,14 +320,8 @@ class _BoundsWork:
         return Verdict(self.item.name, data, what, f"at most {one.bound.shown}", None, said, verdict, told)
 
 
-class _GapWork:
+class _GapWork(_Work):
     """The surrogate gap of Gaptron, which needs no data."""
-
-    def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
-        self.item = item
-
-    def trials(self) -> list[Trial]:
-        return []
 
     def result(self, gathered: Gathered) -> ItemResult:
         from onebit.theory.gap import figure1
@@ -470,21 +329,15 @@ class _GapWork:
         return ItemResult(self.item, 0, [], [figure1(loss) for loss in ("logistic", "hinge", "smooth")])
 
 
-class _WaitingWork:
+class _WaitingWork(_Work):
     """An item for which something is not there yet."""
-
-    def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
-        self.item = item
-
-    def trials(self) -> list[Trial]:
-        return []
 
     def result(self, gathered: Gathered) -> ItemResult:
         told = f"waiting for {self.item.waits_for}"
         return ItemResult(self.item, 0, [Verdict(self.item.name, "", self.item.title, "", None, "", WAITING, told)], [])
 
 
-_WORK: dict[str, Any] = {
+_WORK: dict[str, type[_Work]] = {
     "errors": _ErrorsWork,
     "grid": _GridWork,
     "scatter": _ScatterWork,
