@@ -45,6 +45,7 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
         for wrong in ("all", "played")
     ],
 }
+ACCURACY = {"thompson": 2e-3}  # of probabilities that have no closed form; 1e-9 elsewhere
 CASES = [(name, options) for name, rule in registry().items() for options in [*rule.examples, *EXTRA.get(name, [])]]
 
 
@@ -87,8 +88,11 @@ def test_compiled_rule_equals_its_oracle(name: str, options: dict[str, Any], cla
         np.testing.assert_allclose(decision.weight, decided.weight, rtol=1e-9, err_msg=where)
         np.testing.assert_allclose(decision.notes, (decided.note, decided.second_note), atol=1e-8, err_msg=where)
         chances = oracle.probabilities(X[row])
-        np.testing.assert_allclose(list(learner.probabilities(X[row]).values()), chances, atol=1e-9, err_msg=where)
-        np.testing.assert_allclose(decision.propensity, chances[decided.label], atol=1e-9, err_msg=where)
+        near = ACCURACY.get(name, 1e-9)
+        np.testing.assert_allclose(
+            list(learner.probabilities(X[row]).values()), chances, rtol=0, atol=near, err_msg=where
+        )
+        np.testing.assert_allclose(decision.propensity, chances[decided.label], rtol=0, atol=near, err_msg=where)
         waiting.append((decision, decided, row))
         while waiting and (not late or len(waiting) > 8):
             learnt, known, then = waiting.pop(int(order.integers(len(waiting))) if late else 0)

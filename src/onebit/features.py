@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from onebit.errors import OnebitError
 from onebit.names import is_text
-from onebit.spaces.dense import Dense, DenseRows
-from onebit.spaces.sparse import Sparse, SparseRows
+from onebit.spaces.dense import DenseRows
+from onebit.spaces.sparse import SparseRows
 
 Rows = DenseRows | SparseRows
 MOST_BITS = 30
@@ -75,11 +75,6 @@ class Features:
         self.space: str | None = "sparse" if named else space
         self.size: int | None = 1 << hash_bits if hash_bits is not None else None if size is None else int(size)
         self.named: bool | None = True if named else False if size is not None else None
-
-    @property
-    def space_type(self) -> type[Dense] | type[Sparse]:
-        """The space that the rows are for."""
-        return Dense if self.space == "dense" else Sparse
 
     @property
     def columns(self) -> int:

@@ -165,6 +165,20 @@ class Learner(Machine):
             self._decide(x, 0)
             return self._buffers[engine.SCORES, : self.rule.heads(self._params)].copy()
 
+    def variances(self, x: Any) -> NDArray[np.float64]:
+        """For second-order learners: the variance x'Px of the score of every head for x.
+
+        >>> import onebit
+        >>> onebit.LinUCB(classes=2, ridge=0.5).variances([1.0, 1.0])
+        array([4., 4.])
+        """
+        if self.rule.second_order is None:
+            raise OnebitError(f"{self.rule.title} keeps no covariance, so its scores have no variance")
+        with self._lock:
+            self._decide(x, 0)
+            heads = self.rule.heads(self._params)
+            return self._buffers[engine.SCORES, heads : 2 * heads].copy()
+
     # --- learning --------------------------------------------------------------------------------------------------
 
     def learn(self, decision: Decision, right: bool | None = None, *, label: ClassName | None = None) -> None:
@@ -283,6 +297,8 @@ class Learner(Machine):
         with self._lock:
             classes = checked_classes((*self.classes, name))
             params, _ = self.rule.settle(len(classes), self.parameters)
+            if self.rule.second_order is not None:  # a matrix that was full when it was chosen remains so
+                params = params._replace(matrix=self._params.matrix)
             self.classes, self._params = classes, params
             self._index = {known: index for index, known in enumerate(classes)}
             if self._space is not None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.order import Covariance, Order
 from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
@@ -24,6 +25,10 @@ from onebit.errors import OnebitError, nearest
 from onebit.features import Features, Kept, Rows, SparseRow, squared_lengths
 from onebit.names import ClassName
 from onebit.spaces.dense import Dense, DenseRows
+from onebit.spaces.diagonal_dense import DiagonalDense
+from onebit.spaces.diagonal_sparse import DiagonalSparse
+from onebit.spaces.full_dense import FullDense
+from onebit.spaces.joint_dense import JointDense
 from onebit.spaces.kernel import WHEN_FULL, Plan
 from onebit.spaces.kernel_dense import KernelDense
 from onebit.spaces.kernel_sparse import KernelSparse
@@ -34,6 +39,8 @@ SLACK = 1.0 + 1e-5  # the norm of a row scaled to the limit is rounded
 USUAL = "usual"
 USUAL_SUPPORT = 2000  # rows stored by a rule that stores one in nearly every round
 MOST_SUPPORT = 2**31
+LARGEST_MATRICES = 10**7  # numbers in the matrices of a learner that was asked for full ones
+FITTING_MATRICES = 10**6  # and of one that was asked for what fits: a round then takes at most about a millisecond
 
 _NO_LABELS = np.zeros(1, dtype=np.int64)
 _NO_IDS = np.zeros(0, dtype=np.uint64)
@@ -249,9 +256,9 @@ class Machine:
         """The last guard before compiled code, which checks no bounds."""
         room = self._space.room[1]
         if isinstance(rows, DenseRows):
-            fits = isinstance(self._space, Dense | KernelDense) and rows.values.shape[1] == room
+            fits = self._features.space == "dense" and rows.values.shape[1] == room
         else:
-            fits = isinstance(self._space, Sparse | KernelSparse) and rows.width <= room
+            fits = self._features.space == "sparse" and rows.width <= room
         if not fits:
             raise OnebitError(f"the rows were read for another learner: this one has room for {room} features")
 
@@ -267,20 +274,46 @@ class Machine:
         self._prepare_buffers()
 
     def _empty_space(self, heads: int, columns: int) -> Any:
-        dtype = self._features.dtype
+        dtype, dense = self._features.dtype, self._features.space == "dense"
+        if self.rule.second_order is not None:
+            order = self.rule.second_order(self._params)
+            kind = self._covariance(order, heads, columns)
+            whole = kind in (FullDense, JointDense)
+            self._params = self._params._replace(matrix=int(Covariance.FULL if whole else Covariance.DIAGONAL))
+            return kind.ordered(heads, columns, self.bias, dtype, order)
         if self.kernel is None:
-            return self._features.space_type.empty(heads, columns, self.bias, dtype)
+            return (Dense if dense else Sparse).empty(heads, columns, self.bias, dtype)
         assert self._support is not None
         if self.kernel == "rbf" and self._features.named:
             raise OnebitError("named features grow in number, so rbf needs its gamma: kernel='rbf:0.5'")
         # The gamma of an rbf may depend on the number of features, which is known now.
         self._support = self._support._replace(kernel=Kernel.read(self.kernel, columns))
-        kind = KernelDense if self._features.space == "dense" else KernelSparse
+        kind = KernelDense if dense else KernelSparse
         return kind.planned(heads, columns, self.bias, dtype, self._support)
+
+    def _covariance(self, order: Order, heads: int, columns: int) -> Any:
+        """The second-order space that was asked for, if its matrices are not too large."""
+        wanted, dense = self._params.matrix, self._features.space == "dense"
+        size = columns + self.bias
+        numbers = (heads * size) ** 2 if order.joint else size * size * (1 if order.shared else heads)
+        if wanted == Covariance.FULL and (not dense or numbers > LARGEST_MATRICES):
+            why = (
+                f"{numbers:,} numbers, and {LARGEST_MATRICES:,} are the most"
+                if dense
+                else "dense rows, and these are sparse"
+            )
+            raise OnebitError(
+                f"matrix='full' would need {why}: say 'diagonal', or 'fit' for full where it is small enough"
+            )
+        if wanted == Covariance.FULL or (wanted == Covariance.FIT and dense and numbers <= FITTING_MATRICES):
+            return JointDense if order.joint else FullDense
+        return DiagonalDense if dense else DiagonalSparse
 
     def _checked_support(self, kernel: str | None, max_support: object, when_full: str) -> Plan | None:
         """What the options say of a kernel; None where there is none."""
         usual = isinstance(max_support, str) and max_support == USUAL
+        if kernel is not None and self.rule.second_order is not None:
+            raise OnebitError(f"{self.rule.title} keeps a covariance of features, and takes no kernel")
         if kernel is None:
             if not usual or when_full != "merge":
                 raise OnebitError("max_support and when_full are for a kernel: give kernel as well")
@@ -305,7 +338,7 @@ class Machine:
 
     def _prepare_buffers(self) -> None:
         """Scratch memory, and what every call of the loop needs."""
-        width = max(self.rule.heads(self._params), len(self.classes))
+        width = max(self._space.width, len(self.classes))
         self._buffers = np.zeros((engine.BUFFER_ROWS, width))
         self._choice = np.zeros((1, engine.CHOICE_COLUMNS))
         self._labels = np.zeros(1, dtype=np.int64)

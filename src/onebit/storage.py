@@ -24,9 +24,10 @@ from onebit.errors import OnebitError
 from onebit.learner import Learner, learner_class
 from onebit.rules import registry, rule_named
 from onebit.spaces.kernel import WHEN_FULL, arrays_of, from_arrays
+from onebit.spaces.scaled import filled
 from onebit.version import VERSION
 
-FORMAT = 2  # of a learner with a kernel; one without is written as ever, in format 1
+FORMAT = 3  # with a covariance; with a kernel it is 2, and with neither 1, as ever
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -84,7 +85,7 @@ def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:
     with learner._lock:
         features, ledger = learner._features, learner._ledger
         manifest: dict[str, Any] = {
-            "format": 1 if learner.kernel is None else FORMAT,
+            "format": FORMAT if learner.rule.second_order else 2 if learner.kernel else 1,
             "version": VERSION,
             "machine": machine(),
             "rule": learner.rule.name,
@@ -122,9 +123,7 @@ def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:
             arrays |= arrays_of(learner._space)
         elif learner._space is not None:
             # Room for names that were seen but never learnt is no part of what was learnt.
-            used = None if features.vocabulary is None else learner.bias + features.columns
-            arrays["weights"] = learner._space.weights[:used].copy()
-            arrays["scale"] = learner._space.scale.copy()
+            arrays |= learner._space.arrays(None if features.vocabulary is None else features.columns)
         return manifest, arrays
 
 
@@ -166,12 +165,11 @@ def unpack(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = N
     features.named, features.space = read["named"], read["space"]
     if "vocabulary" in arrays:
         features.vocabulary = {name: column for column, name in enumerate(_from_text(arrays["vocabulary"]))}
-    if "coefficients" in arrays:
-        columns = max(1, features.columns)
-        learner._space = from_arrays(learner._empty_space(rule.heads(learner._params), columns), arrays)
-        learner._prepare_buffers()
-    elif "weights" in arrays:
-        learner._space = features.space_type(arrays["weights"].copy(), arrays["scale"].copy(), int(learner.bias))
+    if "coefficients" in arrays or "weights" in arrays:
+        empty = learner._empty_space(rule.heads(learner._params), max(1, features.columns))
+        beside = ("memory", "learnt_numbers", "learnt_strings", "vocabulary")
+        own = {name: array for name, array in arrays.items() if name not in beside}
+        learner._space = from_arrays(empty, own) if "coefficients" in arrays else filled(empty, own)
         learner._prepare_buffers()
     return learner
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.order import Order
 from onebit.contract.parameters import OneOf, Parameter, kinds_of, parameters_of, refuse_unknown
 from onebit.errors import OnebitError
 
@@ -67,7 +68,8 @@ class Rule:
     `teach` is the step of the same family when the label is known (None: the learner plays, and learns from that).
     `prepare` completes the record and gives the rule's first memory;
     `plan` adds options that only a run can know, from the options given, the rounds and the length of the longest x. `largest_norm` says how long x may be at most; `stores_rarely` that with a
-    kernel few rounds add a row, so that no budget is needed. `examples` are the option sets that every check and oracle runs with.
+    kernel few rounds add a row, so that no budget is needed. `second_order` says which covariance a rule needs beside its weights
+    (`contract.order`); its record then has a field `matrix`. `examples` are the option sets that every check and oracle runs with.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Rule:
     keeps_norm: bool = False
     largest_norm: Callable[[Any], float] | None = None
     stores_rarely: bool = False
+    second_order: Callable[[Any], Order] | None = None
     examples: tuple[Mapping[str, Any], ...] = ({},)
 
     def __post_init__(self) -> None:
@@ -94,6 +97,8 @@ class Rule:
         for name in fields:
             if name != "classes" and name not in self.record._field_defaults:
                 raise OnebitError(f"the field {name!r} of {self.title} needs a default")
+        if self.second_order is not None and "matrix" not in fields:
+            raise OnebitError(f"{self.title} keeps a covariance, so its record needs the field 'matrix'")
         known[self.record] = self
 
     @property

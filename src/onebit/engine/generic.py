@@ -14,7 +14,16 @@ import numpy as np
 
 from onebit.contract.draws import TAUGHT, Draws
 from onebit.contract.rule import LEARNT, NORM, Choice, Matrix, Rule, Vector, known
-from onebit.spaces import dense, kernel_dense, kernel_sparse, sparse
+from onebit.spaces import (
+    dense,
+    diagonal_dense,
+    diagonal_sparse,
+    full_dense,
+    joint_dense,
+    kernel_dense,
+    kernel_sparse,
+    sparse,
+)
 
 REFRESH = 4096  # so many feedbacks pass before ||W||^2 is summed afresh
 
@@ -23,6 +32,10 @@ SPACES: dict[type[Any], ModuleType] = {
     sparse.Sparse: sparse,
     kernel_dense.KernelDense: kernel_dense,
     kernel_sparse.KernelSparse: kernel_sparse,
+    diagonal_dense.DiagonalDense: diagonal_dense,
+    diagonal_sparse.DiagonalSparse: diagonal_sparse,
+    full_dense.FullDense: full_dense,
+    joint_dense.JointDense: joint_dense,
 }
 
 

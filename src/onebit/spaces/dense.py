@@ -58,6 +58,15 @@ class Dense(NamedTuple):
         self.weights[:], self.scale[0] = kept
         return self
 
+    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
+        """What is written into a file."""
+        return {"weights": self.weights.copy(), "scale": self.scale.copy()}
+
+    @property
+    def width(self) -> int:
+        """How many numbers `score` gives."""
+        return len(self.weights)
+
     @staticmethod
     def example_rows(dtype: Any) -> DenseRows:
         """Rows as they are scored, for their types."""

@@ -71,6 +71,11 @@ class KernelDense(NamedTuple):
         return self._replace(**more_heads(self, heads))
 
     @property
+    def width(self) -> int:
+        """How many numbers `score` gives."""
+        return self.room[0]
+
+    @property
     def room(self) -> tuple[int, int]:
         """How many heads and features there is room for."""
         return self.weights.shape[1], self.supports.shape[1]

@@ -95,6 +95,11 @@ class KernelSparse(NamedTuple):
         return self._replace(spread=np.zeros(features), **more_heads(self, heads))
 
     @property
+    def width(self) -> int:
+        """How many numbers `score` gives."""
+        return self.room[0]
+
+    @property
     def room(self) -> tuple[int, int]:
         """How many heads and features there is room for."""
         return self.weights.shape[1], len(self.spread)

@@ -23,6 +23,13 @@ class Scaled(Protocol):
         """The factor, in a vector of one."""
 
 
+def filled(space: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    """A space of the right size with the content that `arrays` gave."""
+    for name, array in arrays.items():
+        getattr(space, name)[: len(array)] = array
+    return space
+
+
 def shrink(space: Scaled, factor: float) -> None:
     """Multiply all weights by a factor."""
     space.scale[0] *= factor

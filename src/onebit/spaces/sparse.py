@@ -65,6 +65,16 @@ class Sparse(NamedTuple):
         touched, self.weights[touched], self.scale[0] = kept
         return self
 
+    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
+        """What is written into a file: the weights of the first so many features, or of all."""
+        used = None if features is None else self.bias + features
+        return {"weights": self.weights[:used].copy(), "scale": self.scale.copy()}
+
+    @property
+    def width(self) -> int:
+        """How many numbers `score` gives."""
+        return int(self.weights.shape[1])
+
     @staticmethod
     def example_rows(dtype: Any) -> SparseRows:
         """Rows as they are scored, for their types."""

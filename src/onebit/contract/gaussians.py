@@ -1,0 +1,103 @@
+"""Normal random numbers from uniform ones, and the probability that one of several independent normal numbers is the largest."""
+
+from __future__ import annotations
+
+import math
+
+from onebit.contract.choices import fill
+from onebit.contract.draws import Draws, uniform
+from onebit.contract.rule import Vector
+
+ROOT_HALF = math.sqrt(0.5)
+ROOT_DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
+FAR = 8.0  # so many deviations from its mean a normal number is never (1e-15)
+FINE = 5e-4  # the product of the changes of two distributions within one cell; see `share_largest`
+
+
+def normal(draws: Draws, index: int) -> float:
+    """A standard normal number from the uniform ones at `index` and the next (Box and Muller 1958)."""
+    return math.sqrt(-2.0 * math.log(1.0 - uniform(draws, index))) * math.cos(2.0 * math.pi * uniform(draws, index + 1))
+
+
+def below(value: float) -> float:
+    """The probability that a standard normal number is at most this."""
+    return 0.5 * math.erfc(-value * ROOT_HALF)
+
+
+def integral_below(value: float) -> float:
+    """The integral of `below` up to here: its mean over a cell is a difference of two of these."""
+    if value < -FAR:
+        return 0.0
+    return value * below(value) + ROOT_DENSITY * math.exp(-0.5 * value * value)
+
+
+def share_largest(means: Vector, deviations: Vector, count: int, chances: Vector, logs: Vector) -> None:
+    """Write the probability that each of these independent normal numbers is the largest, to 0.002.
+
+    Cells are walked from left to right. Within one the distributions are replaced by their means, which is wrong by at most half the
+    product of the changes of two of them; so a cell is made smaller until that is small. `logs` is scratch. Equal numbers without deviation share alike.
+    """
+    low, high, narrowest = -math.inf, -math.inf, math.inf
+    for label in range(count):
+        low = max(low, means[label] - FAR * deviations[label])
+        high = max(high, means[label] + FAR * deviations[label])
+        if deviations[label] > 0.0:
+            narrowest = min(narrowest, deviations[label])
+    fill(chances, count, 0.0)
+    if not high > low:  # nothing is left to chance
+        ties = 0
+        for label in range(count):
+            chances[label] = 1.0 if means[label] >= low else 0.0
+            ties += means[label] >= low
+        for label in range(count):
+            chances[label] /= ties
+        return
+    left, step = low, (high - low) / 16.0
+    least = 0.01 * narrowest
+    while left < high:
+        right = left + step
+        if step > least and not fine_enough(means, deviations, count, left, right):
+            step *= 0.5
+            continue
+        total = 0.0
+        for label in range(count):
+            logs[label] = math.log(max(1e-300, mean_below(means[label], deviations[label], left, right)))
+            total += logs[label]
+        for label in range(count):
+            inside = mass(means[label], deviations[label], left, right)
+            if inside > 0.0:
+                chances[label] += inside * math.exp(total - logs[label])
+        left = right
+        step *= 2.0
+    total = 0.0
+    for label in range(count):
+        total += chances[label]
+    for label in range(count):
+        chances[label] /= total
+
+
+def fine_enough(means: Vector, deviations: Vector, count: int, left: float, right: float) -> bool:
+    """Whether no two distributions change much between these ends."""
+    largest, second = 0.0, 0.0
+    for label in range(count):
+        change = mass(means[label], deviations[label], left, right)
+        if change > largest:
+            largest, second = change, largest
+        elif change > second:
+            second = change
+    return largest * second <= FINE
+
+
+def mass(mean: float, deviation: float, left: float, right: float) -> float:
+    """The probability of lying in (left, right]."""
+    if deviation <= 0.0:
+        return 1.0 if left < mean <= right else 0.0
+    return below((right - mean) / deviation) - below((left - mean) / deviation)
+
+
+def mean_below(mean: float, deviation: float, left: float, right: float) -> float:
+    """The mean over the cell of the probability of lying below."""
+    if deviation <= 0.0:
+        return min(1.0, max(0.0, (right - mean) / (right - left)))
+    width = (right - left) / deviation
+    return (integral_below((right - mean) / deviation) - integral_below((left - mean) / deviation)) / width

@@ -1,0 +1,134 @@
+"""Epsilon-greedy: play the best label, and any label with a small probability; over a regression of being right.
+
+The folklore baseline of contextual bandits, over one of two models of the label played (from memory: not compared with any one
+original text). Promise: O(T^(2/3)) regret with the right exploration.
+
+    ridge:     the regression of LinUCB
+    logistic:  g = r - 1/(1 + exp(-s_a)),  G += (g x)^2,  w_a += rate g x / sqrt(G)        AdaGrad, coordinate by coordinate
+
+Exploration blind to what is known costs most where there are many classes. The logistic model takes features of any scale and is
+good on text-like rows; its step is Duchi, Hazan and Singer's (JMLR 12, 2011). Time and memory O(K d); full matrices for ridge only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Annotated, NamedTuple
+
+from onebit.contract.choices import explored_label, explored_weight, fill, greedy_label, share_greedy
+from onebit.contract.draws import Draws
+from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.parameters import OneOf, Real
+from onebit.contract.ridge import regress, regress_all, ridge_order
+from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.errors import OnebitError
+
+NO_HISTORY = 1e18  # the variance 1/G of a weight that has never moved
+
+
+class Model(IntEnum):
+    """What predicts whether a label is right."""
+
+    RIDGE = 0
+    LOGISTIC = 1
+
+
+class EpsilonGreedy(NamedTuple):
+    """The parameters of epsilon-greedy."""
+
+    classes: int
+    exploration: Annotated[float, Real("[0, 1]", "epsilon, the probability of exploring")] = 0.01
+    model: Annotated[int, OneOf(Model, "what predicts whether a label is right")] = Model.RIDGE
+    ridge: Annotated[float, Real("(0, inf)", "lambda, the penalty of the ridge regression")] = 1.0
+    rate: Annotated[float, Real("(0, 1e9]", "the first step of a weight of the logistic model")] = 1.0
+    matrix: Matrices = Covariance.DIAGONAL
+
+
+def prepare(params: EpsilonGreedy, options: Mapping[str, object]) -> tuple[EpsilonGreedy, tuple[float, ...]]:
+    """AdaGrad has a diagonal and nothing else."""
+    if params.model == Model.LOGISTIC and params.matrix != Covariance.DIAGONAL:
+        raise OnebitError("the logistic model of epsilon-greedy has matrix='diagonal' and no other")
+    return params, ()
+
+
+def logistic_step(params: EpsilonGreedy, score: float, target: float, label: int, coefficients: Vector) -> None:
+    """Fill in the AdaGrad step of one class."""
+    gradient = target - (1.0 / (1.0 + math.exp(-score)) if score > -500.0 else 0.0)
+    coefficients[label] = params.rate * gradient
+    coefficients[params.classes + label] = gradient * gradient
+
+
+def decide(params: EpsilonGreedy, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+    """Play the best label, or explore."""
+    greedy = greedy_label(scores, params.classes, draws)
+    label = explored_label(greedy, params.classes, params.exploration, draws)
+    return Choice(label, greedy, explored_weight(label, greedy, params.classes, params.exploration), 0.0, 0.0)
+
+
+def learn(
+    params: EpsilonGreedy,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    choice: Choice,
+    told: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """Regress the label played."""
+    target = 1.0 if told == choice.label else 0.0
+    if params.model == Model.RIDGE:
+        regress(scores, params.classes, choice.label, target, coefficients)
+    else:
+        fill(coefficients, 2 * params.classes, 0.0)
+        logistic_step(params, scores[choice.label], target, choice.label, coefficients)
+    return 1.0
+
+
+def probabilities(
+    params: EpsilonGreedy, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
+) -> None:
+    """The greedy label, shared by the tied, and exploration spread over all."""
+    share_greedy(scores, params.classes, params.exploration, chances)
+
+
+def teach(
+    params: EpsilonGreedy,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    label: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """With the label known: regress every class."""
+    if params.model == Model.RIDGE:
+        regress_all(scores, params.classes, label, coefficients)
+    else:
+        for other in range(params.classes):
+            logistic_step(params, scores[other], 1.0 if other == label else 0.0, other, coefficients)
+    return 1.0
+
+
+def order(params: EpsilonGreedy) -> Order:
+    """A ridge for each class, or AdaGrad."""
+    return ridge_order(params.ridge) if params.model == Model.RIDGE else Order(start=NO_HISTORY, root=True)
+
+
+RULE = Rule(
+    name="epsilon-greedy",
+    paper="folklore; Duchi, Hazan, Singer 2011 (AdaGrad)",
+    summary="the best label of a regression, or any label",
+    record=EpsilonGreedy,
+    decide=decide,
+    learn=learn,
+    probabilities=probabilities,
+    teach=teach,
+    prepare=prepare,
+    second_order=order,
+    examples=({}, {"exploration": 0.2, "matrix": "full"}, {"model": "logistic", "exploration": 0.1}),
+)

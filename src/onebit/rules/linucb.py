@@ -1,0 +1,97 @@
+"""LinUCB: ridge regression of being right, one for each class, and the benefit of the doubt.
+
+Li, Chu, Langford and Schapire, "A Contextual-Bandit Approach to Personalized News Article Recommendation", WWW 2010, with a ridge
+for each class and reward 1 for right (from memory: not compared with the original text). Promise: O(sqrt(T)) regret where being
+right is linear in x.
+
+    play argmax s_i + width sqrt(q_i),   q_i = x'P_i x
+    w_a += (r - s_a) P_a x / (1 + q_a),  P_a^-1 += x x'        of the label played alone, right or wrong
+
+With full matrices this is the ridge regression itself; with a diagonal it is its recursion, which is far better than the diagonal of
+the normal equations. Time and memory O(K d), or O(K d^2) with full matrices. Rows of length about one; the strongest simple learner
+here (SynSep10: 9 %, 20 Newsgroups: 33 %), ahead of every rule that divides by probabilities. Deterministic but for ties: its logs
+cannot be used to evaluate another learner.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from onebit.contract.choices import greedy_label, share_greedy
+from onebit.contract.draws import Draws
+from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.parameters import Real
+from onebit.contract.ridge import optimistic, regress, regress_all, ridge_order
+from onebit.contract.rule import Choice, Matrix, Rule, Vector
+
+
+class LinUCB(NamedTuple):
+    """The parameters of LinUCB."""
+
+    classes: int
+    width: Annotated[float, Real("[0, inf)", "how many deviations of its score a class is given; 0 is greedy")] = 0.3
+    ridge: Annotated[float, Real("(0, inf)", "lambda, the penalty of the regression")] = 0.1
+    matrix: Matrices = Covariance.DIAGONAL
+
+
+def decide(params: LinUCB, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+    """Play what may be best."""
+    optimistic(scores, params.classes, params.width, work[0])
+    label = greedy_label(work[0], params.classes, draws)
+    return Choice(label, greedy_label(scores, params.classes, draws), 1.0, 0.0, 0.0)
+
+
+def learn(
+    params: LinUCB,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    choice: Choice,
+    told: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """Regress the label played."""
+    regress(scores, params.classes, choice.label, 1.0 if told == choice.label else 0.0, coefficients)
+    return 1.0
+
+
+def probabilities(params: LinUCB, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+    """The tied share alike."""
+    optimistic(scores, params.classes, params.width, work[0])
+    share_greedy(work[0], params.classes, 0.0, chances)
+
+
+def teach(
+    params: LinUCB,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    label: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """With the label known: regress every class."""
+    regress_all(scores, params.classes, label, coefficients)
+    return 1.0
+
+
+def order(params: LinUCB) -> Order:
+    """A ridge for each class."""
+    return ridge_order(params.ridge)
+
+
+RULE = Rule(
+    name="linucb",
+    paper="Li, Chu, Langford, Schapire 2010",
+    summary="ridge regression and the benefit of the doubt",
+    record=LinUCB,
+    decide=decide,
+    learn=learn,
+    probabilities=probabilities,
+    teach=teach,
+    second_order=order,
+    examples=({}, {"width": 1.0, "matrix": "full"}),
+)

@@ -1,0 +1,115 @@
+"""Newtron: the online Newton step for the logistic loss, with one bit.
+
+Hazan and Kale, "NEWTRON: an Efficient Bandit Algorithm for Online Multiclass Prediction", NIPS 2011 (from memory: not compared with the
+original text; the two distributions are those of the public MATLAB code). Promise: O(log T) regret of the logistic loss for small alpha D.
+
+    P = softmax(alpha W x),   p = (1 - gamma) P + gamma/K;   play any label with probability gamma, else a ~ P
+    right: g = (1 - P_a)/p_a (1/K - e_a) (x) x, kappa = p_a;      wrong: g = P_a/p_a (e_a - 1/K) (x) x, kappa = 1
+    b += (1 - [not explored] kappa beta <g, W>) g,   A += kappa beta g g',   A starts at I/D
+    W = the projection of -A^-1 b on |W| <= D
+
+The expectation of g is the gradient of the logistic loss. Diagonal: the projection is a factor ("PNewtron"); full: the projection in
+the norm of A, by a root search, for K d up to a few hundred. The most sensitive to its parameters of all rules here: on rows of
+length one it needs a radius of about 10.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from onebit.contract.choices import fill, greedy_label, softmax
+from onebit.contract.draws import OWN, PLAY, Draws, uniform
+from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.parameters import Real
+from onebit.contract.rule import Choice, Matrix, Rule, Vector
+
+
+class Newtron(NamedTuple):
+    """The parameters of Newtron."""
+
+    classes: int
+    alpha: Annotated[float, Real("(0, inf)", "how sharp the softmax is")] = 10.0
+    beta: Annotated[float, Real("(0, inf)", "how much a gradient counts in the matrix")] = 0.01
+    radius: Annotated[float, Real("(0, inf)", "D, the length of the longest weights")] = 1.0
+    exploration: Annotated[float, Real("(0, 1]", "gamma, the probability of exploring")] = 0.01
+    matrix: Matrices = Covariance.DIAGONAL
+
+
+def soft(params: Newtron, scores: Vector, work: Matrix) -> None:
+    """Write the softmax of alpha W x into the second row of `work`."""
+    for label in range(params.classes):
+        work[0, label] = params.alpha * scores[label]
+    softmax(work[0], params.classes, work[1])
+
+
+def decide(params: Newtron, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+    """Explore, or draw from the softmax."""
+    classes, gamma = params.classes, params.exploration
+    soft(params, scores, work)
+    drawn = uniform(draws, PLAY)
+    explored = drawn < gamma
+    if explored:
+        label = min(classes - 1, int(classes * drawn / gamma))
+    else:
+        label, left = 0, uniform(draws, OWN) - work[1, 0]
+        while left >= 0.0 and label < classes - 1:
+            label += 1
+            left -= work[1, label]
+    weight = (1.0 - gamma) * work[1, label] + gamma / classes
+    return Choice(label, greedy_label(scores, classes, draws), weight, work[1, label], 1.0 if explored else 0.0)
+
+
+def learn(
+    params: Newtron,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    choice: Choice,
+    told: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """One Newton step along the gradient's estimate."""
+    classes, label = params.classes, choice.label
+    right = told == label
+    size = ((1.0 - choice.note) if right else -choice.note) / choice.weight
+    kappa = choice.weight if right else 1.0
+    inner = 0.0
+    for other in range(classes):
+        work[0, other] = size * (1.0 / classes - (1.0 if other == label else 0.0))
+        inner += work[0, other] * scores[other]
+    amount = 1.0 if choice.second_note == 1.0 else 1.0 - kappa * params.beta * inner
+    fill(coefficients, 2 * classes, 0.0)
+    for other in range(classes):
+        coefficients[other] = -amount * work[0, other]
+        if params.matrix == Covariance.FULL:
+            coefficients[classes + other] = (kappa * params.beta) ** 0.5 * work[0, other]
+        else:
+            coefficients[classes + other] = kappa * params.beta * work[0, other] * work[0, other]
+    return 1.0
+
+
+def probabilities(params: Newtron, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+    """The softmax, and exploration spread over all."""
+    soft(params, scores, work)
+    for label in range(params.classes):
+        chances[label] = (1.0 - params.exploration) * work[1, label] + params.exploration / params.classes
+
+
+def order(params: Newtron) -> Order:
+    """Sums, inside a ball; where it is full, one matrix for everything."""
+    return Order(start=params.radius, sums=True, joint=True, radius=params.radius)
+
+
+RULE = Rule(
+    name="newtron",
+    paper="Hazan, Kale 2011",
+    summary="online Newton steps for the logistic loss",
+    record=Newtron,
+    decide=decide,
+    learn=learn,
+    probabilities=probabilities,
+    second_order=order,
+    examples=({}, {"radius": 10.0, "beta": 0.1, "exploration": 0.1}, {"matrix": "full", "exploration": 0.2}),
+)

@@ -1,0 +1,105 @@
+"""SOBA: a second-order perceptron for one bit, which learns from right answers alone, and only where that does not hurt.
+
+Beygelzimer, Orabona and Zhang, "Efficient Online Bandit Multiclass Learning with O(sqrt(T)) Regret", ICML 2017 (from memory: not compared
+with the original text; agrees with the public MATLAB code). Promise: O(sqrt(T)) regret for a family of losses between the hinge and
+its square.
+
+    play the greedy label, or with probability gamma any label;   p = the probability of what was played
+    wrong: nothing.  right: b the best rival of a,  delta = s_b - s_a,  u = (e_b - e_a) (x) x,  v = A^-1 u,  q = u.v
+    m = (delta^2 + 2 delta)/(p + q);   if M + m >= 0:  M += m,  A += u u'/p,  W -= (1 + delta)/(p + q) v
+
+An explored right answer always passes the test. With `full` there is one matrix over all classes and features, (K d)^2 numbers; the
+diagonal moves weights and variances of two classes. Its published form, W = theta/A, is a little worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
+
+from onebit.contract.choices import explored_label, explored_weight, fill, greedy_label, rival, share_greedy
+from onebit.contract.draws import Draws
+from onebit.contract.order import Covariance, Form, Forms, Matrices, Order, spread
+from onebit.contract.parameters import Real
+from onebit.contract.rule import OWN, Choice, Matrix, Rule, Vector
+
+HEADROOM = OWN  # where M is kept
+
+
+class SOBA(NamedTuple):
+    """The parameters of SOBA."""
+
+    classes: int
+    ridge: Annotated[float, Real("(0, inf)", "a, what the matrix starts with")] = 1.0
+    exploration: Annotated[float, Real("(0, 1]", "gamma, the probability of exploring")] = 0.1
+    form: Forms = Form.RESIDUAL
+    matrix: Matrices = Covariance.DIAGONAL
+
+
+def prepare(params: SOBA, options: Mapping[str, object]) -> tuple[SOBA, tuple[float, ...]]:
+    """Room for M."""
+    return params, (0.0,)
+
+
+def decide(params: SOBA, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+    """Play the greedy label, or explore."""
+    greedy = greedy_label(scores, params.classes, draws)
+    label = explored_label(greedy, params.classes, params.exploration, draws)
+    return Choice(label, greedy, explored_weight(label, greedy, params.classes, params.exploration), 0.0, 0.0)
+
+
+def learn(
+    params: SOBA,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    choice: Choice,
+    told: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """Part a right label from its best rival."""
+    classes, label, joint = params.classes, choice.label, params.matrix == Covariance.FULL
+    fill(coefficients, 2 * classes, 0.0)
+    if told != label:
+        return 1.0
+    other = rival(scores, classes, label)
+    delta = scores[other] - scores[label]
+    variance = choice.weight + spread(scores, classes, joint, label, other)
+    gain = (delta * delta + 2.0 * delta) / variance
+    if memory[HEADROOM] + gain >= 0.0:
+        memory[HEADROOM] += gain
+        step = (1.0 + delta) / variance if joint or params.form == Form.RESIDUAL else 1.0 / choice.weight
+        coefficients[label], coefficients[other] = step, -step
+        if joint:  # a direction, whose square is u u'/p
+            direction = 1.0 / choice.weight**0.5
+            coefficients[classes + label], coefficients[classes + other] = -direction, direction
+        else:
+            coefficients[classes + label] = 1.0 / choice.weight
+            coefficients[classes + other] = 1.0 / choice.weight
+    return 1.0
+
+
+def probabilities(params: SOBA, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+    """The greedy label, shared by the tied, and exploration spread over all."""
+    share_greedy(scores, params.classes, params.exploration, chances)
+
+
+def order(params: SOBA) -> Order:
+    """Where it is full: one matrix for everything."""
+    return Order(start=1.0 / params.ridge, sums=params.form == Form.PUBLISHED, joint=True)
+
+
+RULE = Rule(
+    name="soba",
+    paper="Beygelzimer, Orabona, Zhang 2017",
+    summary="a second-order perceptron that learns from right answers",
+    record=SOBA,
+    decide=decide,
+    learn=learn,
+    probabilities=probabilities,
+    prepare=prepare,
+    second_order=order,
+    examples=({}, {"form": "published", "exploration": 0.3}, {"matrix": "full", "exploration": 0.3}),
+)

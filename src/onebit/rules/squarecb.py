@@ -1,0 +1,113 @@
+"""SquareCB: labels that look worse are played less, in inverse proportion to how much worse they look.
+
+Foster and Rakhlin, "Beyond UCB: Optimal and Efficient Contextual Bandits with Regression Oracles", ICML 2020, after Abe and Long 1999
+(from memory: not compared with the original text). Promise: optimal regret for any regression that predicts well.
+
+    p_i = 1/(K + g sqrt(t) (s_best - s_i))  for all but the best, which has the rest;   scores are clipped to [0, 1]
+    ridge regression of the label played, as LinUCB;   t counts the feedbacks
+
+Time and memory as LinUCB. Every label keeps a probability that is known and falls slowly: good logs, at a price (SynSep10: 11 %).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+from onebit.contract.choices import fill, greedy_label, highest, members, sampled_label, tied_with
+from onebit.contract.draws import Draws
+from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.parameters import Real
+from onebit.contract.ridge import regress, regress_all, ridge_order
+from onebit.contract.rule import LEARNT, Choice, Matrix, Rule, Vector
+
+
+class SquareCB(NamedTuple):
+    """The parameters of SquareCB."""
+
+    classes: int
+    gamma_scale: Annotated[float, Real("[0, inf)", "g, how fast exploration falls with the number of feedbacks")] = 10.0
+    ridge: Annotated[float, Real("(0, inf)", "lambda, the penalty of the regression")] = 1.0
+    matrix: Matrices = Covariance.DIAGONAL
+
+
+def inverse_gap(params: SquareCB, memory: Vector, scores: Vector, best: int, chances: Vector) -> None:
+    """Write the probability of every label where `best` is thought best."""
+    factor = params.gamma_scale * math.sqrt(memory[LEARNT] + 1.0)
+    top = min(1.0, max(0.0, scores[best]))
+    rest = 1.0
+    for label in range(params.classes):
+        if label != best:
+            chances[label] = 1.0 / (params.classes + factor * (top - min(1.0, max(0.0, scores[label]))))
+            rest -= chances[label]
+    chances[best] = rest
+
+
+def decide(params: SquareCB, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+    """Draw by the inverse gaps."""
+    best = greedy_label(scores, params.classes, draws)
+    inverse_gap(params, memory, scores, best, work[0])
+    label = sampled_label(work[0], params.classes, draws)
+    return Choice(label, best, work[0, label], 0.0, 0.0)
+
+
+def learn(
+    params: SquareCB,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    choice: Choice,
+    told: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """Regress the label played."""
+    regress(scores, params.classes, choice.label, 1.0 if told == choice.label else 0.0, coefficients)
+    return 1.0
+
+
+def probabilities(params: SquareCB, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+    """The mean over the labels that are tied for the best."""
+    least = tied_with(scores[highest(scores, params.classes)])
+    tied = members(scores, params.classes, least)
+    fill(chances, params.classes, 0.0)
+    for best in range(params.classes):
+        if scores[best] >= least:
+            inverse_gap(params, memory, scores, best, work[0])
+            for label in range(params.classes):
+                chances[label] += work[0, label] / tied
+
+
+def teach(
+    params: SquareCB,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    label: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """With the label known: regress every class."""
+    regress_all(scores, params.classes, label, coefficients)
+    return 1.0
+
+
+def order(params: SquareCB) -> Order:
+    """A ridge for each class."""
+    return ridge_order(params.ridge)
+
+
+RULE = Rule(
+    name="squarecb",
+    paper="Abe, Long 1999; Foster, Rakhlin 2020",
+    summary="ridge regression, exploring in inverse proportion to the gap",
+    record=SquareCB,
+    decide=decide,
+    learn=learn,
+    probabilities=probabilities,
+    teach=teach,
+    second_order=order,
+    examples=({}, {"gamma_scale": 2.0, "matrix": "full"}),
+)

@@ -1,0 +1,99 @@
+"""Thompson sampling: play what is best in a world drawn from what is known.
+
+Thompson, Biometrika 25, 1933; with ridge regression Agrawal and Goyal, "Thompson Sampling for Contextual Bandits with Linear
+Payoffs", ICML 2013 (from memory: not compared with the original text). Promise: regret O(d^(3/2) sqrt(T)) where being right is linear.
+
+    play argmax s_i + width sqrt(q_i) z_i,   z_i standard normal, independent between classes
+    ridge regression of the label played, as LinUCB
+
+Only the score of this x matters, and its marginal is exact, so nothing is factorised. `probabilities` integrates the marginals, to
+0.002. Time and memory as LinUCB. Randomised, so its logs can be evaluated, though rare labels have tiny propensities.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+from onebit.contract.choices import greedy_label
+from onebit.contract.draws import OWN, Draws
+from onebit.contract.gaussians import normal, share_largest
+from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.parameters import Real
+from onebit.contract.ridge import regress, regress_all, ridge_order
+from onebit.contract.rule import Choice, Matrix, Rule, Vector
+
+
+class Thompson(NamedTuple):
+    """The parameters of Thompson sampling."""
+
+    classes: int
+    width: Annotated[float, Real("[0, inf)", "the deviation of a draw, in deviations of the score; 0 is greedy")] = 0.3
+    ridge: Annotated[float, Real("(0, inf)", "lambda, the penalty of the regression")] = 0.1
+    matrix: Matrices = Covariance.DIAGONAL
+
+
+def decide(params: Thompson, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+    """Play the best of a draw."""
+    for label in range(params.classes):
+        deviation = params.width * math.sqrt(scores[params.classes + label])
+        work[0, label] = scores[label] + deviation * normal(draws, OWN + 2 * label)
+    label = greedy_label(work[0], params.classes, draws)
+    return Choice(label, greedy_label(scores, params.classes, draws), 1.0, 0.0, 0.0)
+
+
+def learn(
+    params: Thompson,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    choice: Choice,
+    told: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """Regress the label played."""
+    regress(scores, params.classes, choice.label, 1.0 if told == choice.label else 0.0, coefficients)
+    return 1.0
+
+
+def probabilities(params: Thompson, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+    """The probability that a draw is the largest."""
+    for label in range(params.classes):
+        work[0, label] = params.width * math.sqrt(scores[params.classes + label])
+    share_largest(scores, work[0], params.classes, chances, work[1])
+
+
+def teach(
+    params: Thompson,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    label: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """With the label known: regress every class."""
+    regress_all(scores, params.classes, label, coefficients)
+    return 1.0
+
+
+def order(params: Thompson) -> Order:
+    """A ridge for each class."""
+    return ridge_order(params.ridge)
+
+
+RULE = Rule(
+    name="thompson",
+    paper="Thompson 1933; Agrawal, Goyal 2013",
+    summary="ridge regression, and the best of a random draw",
+    record=Thompson,
+    decide=decide,
+    learn=learn,
+    probabilities=probabilities,
+    teach=teach,
+    second_order=order,
+    examples=({}, {"width": 1.0, "matrix": "full"}),
+)

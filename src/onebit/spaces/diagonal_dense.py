@@ -1,0 +1,179 @@
+"""The diagonal second-order space for dense rows: a weight and a variance for each head and feature.
+
+As in the dense space a bias is one more column, and all heads are summed by the same code, so that equal heads have equal scores
+and variances, bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.order import Order
+from onebit.contract.rule import Vector
+from onebit.spaces.dense import Dense, DenseRows
+from onebit.spaces.scaled import full, moved, refreshed_norm
+from onebit.spaces.variances import ball_factor, shrunk, stepped
+
+__all__ = ["DiagonalDense", "absorb", "full", "moved", "refreshed_norm", "score"]
+
+
+class DiagonalDense(NamedTuple):
+    """Weights of shape (heads, features + bias), and variances: one row for each head, or one for all."""
+
+    weights: NDArray[Any]
+    variances: NDArray[Any]
+    scale: Vector  # the factor of the ball, and the squared length of the weights before it
+    bias: int
+    own: int  # 1 where each head has its own variances
+    sums: int
+    root: int
+    start: float
+    radius: float
+
+    @classmethod
+    def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> DiagonalDense:
+        """All weights 0, all variances as they start."""
+        weights = np.zeros((heads, features + bias), dtype=dtype)
+        variances = np.full((1 if order.shared else heads, features + bias), order.start, dtype=dtype)
+        ways = (int(bias), int(not order.shared), int(order.sums), int(order.root))
+        return cls(weights, variances, np.array([1.0, 0.0]), *ways, float(order.start), float(order.radius))
+
+    def grown(self, heads: int, features: int) -> DiagonalDense:
+        """A copy with room for more heads; the new ones know nothing."""
+        weights = np.zeros((heads, self.weights.shape[1]), dtype=self.weights.dtype)
+        weights[: len(self.weights)] = self.weights
+        variances = np.full((heads if self.own else 1, weights.shape[1]), self.start, dtype=weights.dtype)
+        variances[: len(self.variances)] = self.variances
+        return self._replace(weights=weights, variances=variances, scale=self.scale.copy())
+
+    def kept_of(self, rows: DenseRows) -> dict[str, NDArray[Any]]:
+        """What learning from these rows may change, for `restored`."""
+        return self.arrays(None)
+
+    def restored(self, kept: dict[str, NDArray[Any]]) -> DiagonalDense:
+        """Undo what was learnt since."""
+        self.weights[:], self.variances[:], self.scale[:] = kept["weights"], kept["variances"], kept["scale"]
+        return self
+
+    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
+        """What is written into a file."""
+        return {"weights": self.weights.copy(), "variances": self.variances.copy(), "scale": self.scale.copy()}
+
+    @staticmethod
+    def example_rows(dtype: Any) -> DenseRows:
+        """Rows as they are scored, for their types."""
+        return Dense.example_rows(dtype)
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """How many heads and features there is room for."""
+        return self.weights.shape[0], self.weights.shape[1] - self.bias
+
+    @property
+    def width(self) -> int:
+        """How many numbers `score` gives."""
+        return 2 * len(self.weights)
+
+    def matrix(self) -> Any:
+        """The weights themselves, heads by features, the bias last."""
+        return self.weights * self.weights.dtype.type(self.scale[0])
+
+
+def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> float:
+    """Write the scores, then the variances; the squared norm of the row, NaN where one of them is not finite.
+
+    Three heads are summed in one pass over x, as five are in the dense space: more sums than fit into registers are slower.
+    """
+    weights, variances, x = space.weights, space.variances, rows.values[row]
+    heads, width, scale = weights.shape[0], x.shape[0], space.scale[0]
+    zero = x.dtype.type(0)
+    norm = zero
+    flaw = 0.0
+    for begin in range(0, heads if heads >= 3 else 0, 3):
+        head = begin if begin < heads - 3 else heads - 3
+        first, second, third = weights[head], weights[head + 1], weights[head + 2]
+        one = variances[head * space.own]
+        two = variances[(head + 1) * space.own]
+        three = variances[(head + 2) * space.own]
+        norm, s_one, s_two, s_three, q_one, q_two, q_three = zero, zero, zero, zero, zero, zero, zero
+        for feature in range(width):
+            value = x[feature]
+            square = value * value
+            norm += square
+            s_one += first[feature] * value
+            s_two += second[feature] * value
+            s_three += third[feature] * value
+            q_one += one[feature] * square
+            q_two += two[feature] * square
+            q_three += three[feature] * square
+        if space.bias == 1:
+            s_one += first[width]
+            s_two += second[width]
+            s_three += third[width]
+            q_one += one[width]
+            q_two += two[width]
+            q_three += three[width]
+        scores[head], scores[head + 1], scores[head + 2] = scale * s_one, scale * s_two, scale * s_three
+        scores[heads + head], scores[heads + head + 1], scores[heads + head + 2] = q_one, q_two, q_three
+        flaw += 0.0 * (s_one + s_two + s_three + q_one + q_two + q_three)
+    for head in range(0 if heads >= 3 else heads):
+        vector, spread = weights[head], variances[head * space.own]
+        norm, total, squares = zero, zero, zero
+        for feature in range(width):
+            square = x[feature] * x[feature]
+            norm += square
+            total += vector[feature] * x[feature]
+            squares += spread[feature] * square
+        if space.bias == 1:
+            total += vector[width]
+            squares += spread[width]
+        scores[head], scores[heads + head] = scale * total, squares
+        flaw += 0.0 * (total + squares)
+    return float(norm) + space.bias + flaw
+
+
+def absorb(space: DiagonalDense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:
+    """Move the weights and variances of the heads that have something to learn."""
+    heads = space.weights.shape[0]
+    for head in range(heads):
+        step, amount = coefficients[head], coefficients[heads + head * space.own]
+        if step != 0.0 or amount != 0.0:
+            if space.sums == 0 and space.root == 0:
+                _follow_residual(space, rows.values[row], head, step, amount)
+            else:
+                _follow(space, rows.values[row], head, step, amount)
+    if space.radius < np.inf:
+        space.scale[0] = ball_factor(space.scale[1], space.radius)
+
+
+def _follow_residual(space: DiagonalDense, x: NDArray[Any], head: int, step: float, amount: float) -> None:
+    """The step of most rules, in the arithmetic of the weights, so that it is done several features at a time."""
+    kind = x.dtype.type
+    vector, spread, width = space.weights[head], space.variances[head], x.shape[0]
+    exact_step, exact_amount, one = kind(step), kind(amount), kind(1)
+    for feature in range(width):
+        along = spread[feature] * x[feature]
+        vector[feature] += exact_step * along
+        spread[feature] /= one + exact_amount * along * x[feature]
+    if space.bias == 1:
+        vector[width] += exact_step * spread[width]
+        spread[width] /= one + exact_amount * spread[width]
+
+
+def _follow(space: DiagonalDense, x: NDArray[Any], head: int, step: float, amount: float) -> None:
+    """The step of the sums or of the root; weights whose feature is 0 stay."""
+    vector, spread, width = space.weights[head], space.variances[head * space.own], x.shape[0]
+    settles = space.own == 1 or head == space.weights.shape[0] - 1  # shared variances move once, after the last head
+    for feature in range(width + space.bias):
+        value = float(x[feature]) if feature < width else 1.0
+        if value != 0.0:
+            before, variance = float(vector[feature]), float(spread[feature])
+            new = shrunk(variance, amount, value)
+            after = stepped(before, variance, new, step * value, space.sums, space.root)
+            vector[feature] = after
+            space.scale[1] += after * after - before * before
+            if settles:
+                spread[feature] = new

@@ -1,0 +1,139 @@
+"""The diagonal second-order space for sparse rows: the weights and variances of one feature lie side by side, for all heads.
+
+A row costs its non-zeros alone. As in the sparse space a bias is one more feature, the first, and sums are in float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.order import Order
+from onebit.contract.rule import Vector
+from onebit.spaces.scaled import full, moved, refreshed_norm
+from onebit.spaces.sparse import Sparse, SparseRows
+from onebit.spaces.variances import ball_factor, shrunk, stepped
+
+__all__ = ["DiagonalSparse", "absorb", "full", "moved", "refreshed_norm", "score"]
+
+
+class DiagonalSparse(NamedTuple):
+    """Cells of shape (bias + features, heads + variances): the weights of a feature, then its variances, one for each head or one."""
+
+    weights: NDArray[Any]
+    scale: Vector  # the factor of the ball, and the squared length of the weights before it
+    heads: int
+    bias: int
+    own: int  # 1 where each head has its own variances
+    sums: int
+    root: int
+    start: float
+    radius: float
+
+    @classmethod
+    def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> DiagonalSparse:
+        """All weights 0, all variances as they start."""
+        cells = np.zeros((bias + features, heads + (1 if order.shared else heads)), dtype=dtype)
+        cells[:, heads:] = order.start
+        ways = (int(bias), int(not order.shared), int(order.sums), int(order.root))
+        return cls(cells, np.array([1.0, 0.0]), heads, *ways, float(order.start), float(order.radius))
+
+    def grown(self, heads: int, features: int) -> DiagonalSparse:
+        """A copy with room for more heads and features; the new ones know nothing."""
+        cells = np.zeros((self.bias + features, heads + (heads if self.own else 1)), dtype=self.weights.dtype)
+        cells[:, heads:] = self.start
+        known = len(self.weights)
+        cells[:known, : self.heads] = self.weights[:, : self.heads]
+        cells[:known, heads : heads + self.weights.shape[1] - self.heads] = self.weights[:, self.heads :]
+        return self._replace(weights=cells, scale=self.scale.copy(), heads=heads)
+
+    def kept_of(self, rows: SparseRows) -> tuple[Any, NDArray[Any], Vector]:
+        """What learning from these rows may change, for `restored`: the cells of their features."""
+        touched = np.union1d(np.arange(self.bias), rows.columns + self.bias)
+        return touched, self.weights[touched].copy(), self.scale.copy()
+
+    def restored(self, kept: tuple[Any, NDArray[Any], Vector]) -> DiagonalSparse:
+        """Undo what was learnt since."""
+        touched, self.weights[touched], self.scale[:] = kept
+        return self
+
+    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
+        """What is written into a file: the cells of the first so many features, or of all."""
+        used = None if features is None else self.bias + features
+        return {"weights": self.weights[:used].copy(), "scale": self.scale.copy()}
+
+    @staticmethod
+    def example_rows(dtype: Any) -> SparseRows:
+        """Rows as they are scored, for their types."""
+        return Sparse.example_rows(dtype)
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """How many heads and features there is room for."""
+        return self.heads, len(self.weights) - self.bias
+
+    @property
+    def width(self) -> int:
+        """How many numbers `score` gives."""
+        return 2 * self.heads
+
+    def matrix(self) -> Any:
+        """The weights themselves, heads by features, the bias last."""
+        weights = self.weights[:, : self.heads].T
+        return np.roll(weights, -self.bias, axis=1) * weights.dtype.type(self.scale[0])
+
+
+def score(space: DiagonalSparse, rows: SparseRows, row: int, scores: Vector) -> float:
+    """Write the scores, then the variances; the squared norm of the row, NaN where one of them is not finite."""
+    cells, heads = space.weights, space.heads
+    spreads = cells.shape[1] - heads
+    norm = float(space.bias)
+    for place in range(heads + spreads):
+        scores[place] = cells[0, place] if space.bias == 1 else 0.0
+    for place in range(rows.starts[row], rows.starts[row + 1]):
+        value = float(rows.values[place])
+        square = value * value
+        norm += square
+        cell = cells[rows.columns[place] + space.bias]
+        for head in range(heads):
+            scores[head] += value * cell[head]
+        for head in range(heads, heads + spreads):
+            scores[head] += square * cell[head]
+    flaw = 0.0
+    for head in range(heads):
+        scores[head] *= space.scale[0]
+        if space.own == 0:
+            scores[heads + head] = scores[heads]
+        flaw += 0.0 * (scores[head] + scores[heads + head])  # 0 times a number is 0, 0 times infinity or NaN is NaN
+    return norm + flaw
+
+
+def absorb(space: DiagonalSparse, rows: SparseRows, row: int, coefficients: Vector, scale: float) -> None:
+    """Move the cells of the row's features, for the heads that have something to learn."""
+    heads = space.heads
+    for head in range(heads):
+        step, amount = coefficients[head], coefficients[heads + head * space.own]
+        if step != 0.0 or amount != 0.0:
+            if space.bias == 1:
+                _follow(space, 0, 1.0, head, step, amount)
+            for place in range(rows.starts[row], rows.starts[row + 1]):
+                column = rows.columns[place] + space.bias
+                _follow(space, column, float(rows.values[place]), head, step, amount)
+    if space.radius < np.inf:
+        space.scale[0] = ball_factor(space.scale[1], space.radius)
+
+
+def _follow(space: DiagonalSparse, column: int, value: float, head: int, step: float, amount: float) -> None:
+    """Move one weight and its variance."""
+    if value == 0.0:
+        return
+    cell, heads = space.weights[column], space.heads
+    before, variance = float(cell[head]), float(cell[heads + head * space.own])
+    new = shrunk(variance, amount, value)
+    after = stepped(before, variance, new, step * value, space.sums, space.root)
+    cell[head] = after
+    space.scale[1] += after * after - before * before
+    if space.own == 1 or head == heads - 1:  # shared variances move once, after the last head
+        cell[heads + head * space.own] = new

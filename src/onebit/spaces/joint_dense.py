@@ -1,0 +1,295 @@
+"""The joint second-order space: one matrix over all heads and features together, (H D) x (H D), for small H D.
+
+SOBA moves the weights with P, the inverse. Newtron needs W = argmin over the ball of (W - Pb)'A(W - Pb), where A = P^-1: outside of
+the ball this is (A + l I)^-1 b with the l that puts it on the sphere, found by Newton's method on 1/|W|, each step a factorisation.
+Both are kept where there is a ball, so that weights inside of it cost no factorisation.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.order import Order
+from onebit.contract.rule import Matrix, Vector
+from onebit.spaces.dense import Dense, DenseRows
+from onebit.spaces.scaled import full, moved, refreshed_norm
+
+__all__ = ["JointDense", "absorb", "full", "moved", "refreshed_norm", "score"]
+
+STEPS = 60  # of the search for l; it is quadratic, and monotone from the left
+
+
+class JointDense(NamedTuple):
+    """Weights of shape (heads, features + bias), the inverse over all of them, and what the ball needs."""
+
+    weights: NDArray[Any]
+    inverse: Matrix
+    precision: Matrix  # (0, 0) where there is no ball
+    sums: Matrix  # b, of the shape of the weights
+    scale: Vector  # always 1: kept for what all spaces share
+    repairs: NDArray[np.int64]
+    scratch: Matrix  # rows: x, P u, P r, a solution; below them a factorisation where there is a ball
+    bias: int
+    start: float
+    radius: float
+
+    @classmethod
+    def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> JointDense:
+        """All weights 0, the matrix as it starts."""
+        size = heads * (features + bias)
+        ball = size if order.radius < math.inf else 0
+        return cls(
+            np.zeros((heads, features + bias), dtype=dtype),
+            order.start * np.eye(size),
+            np.eye(ball) / order.start,
+            np.zeros((heads, features + bias)),
+            np.ones(1),
+            np.zeros(1, dtype=np.int64),
+            np.zeros((4 + ball, size)),
+            int(bias),
+            float(order.start),
+            float(order.radius),
+        )
+
+    def grown(self, heads: int, features: int) -> JointDense:
+        """A copy with room for more heads; the new ones know nothing."""
+        order = Order(self.start, radius=self.radius)
+        made = JointDense.ordered(heads, self.room[1], bool(self.bias), self.weights.dtype, order)
+        known, size = len(self.weights), len(self.inverse)
+        made.weights[:known], made.sums[:known] = self.weights, self.sums
+        made.inverse[:size, :size] = self.inverse
+        made.precision[: len(self.precision), : len(self.precision)] = self.precision
+        made.repairs[:] = self.repairs
+        return made
+
+    def kept_of(self, rows: DenseRows) -> dict[str, NDArray[Any]]:
+        """What learning from these rows may change, for `restored`."""
+        return self.arrays(None)
+
+    def restored(self, kept: dict[str, NDArray[Any]]) -> JointDense:
+        """Undo what was learnt since."""
+        for name, array in kept.items():
+            getattr(self, name)[:] = array
+        return self
+
+    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
+        """What is written into a file."""
+        names = ("weights", "inverse", "precision", "sums", "repairs")
+        return {name: getattr(self, name).copy() for name in names}
+
+    @staticmethod
+    def example_rows(dtype: Any) -> DenseRows:
+        """Rows as they are scored, for their types."""
+        return Dense.example_rows(dtype)
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """How many heads and features there is room for."""
+        return self.weights.shape[0], self.weights.shape[1] - self.bias
+
+    @property
+    def width(self) -> int:
+        """How many numbers `score` gives."""
+        return len(self.weights) * (2 + len(self.weights))
+
+    def matrix(self) -> Any:
+        """The weights themselves, heads by features, the bias last."""
+        return self.weights.copy()
+
+
+def score(space: JointDense, rows: DenseRows, row: int, scores: Vector) -> float:
+    """Write the scores, the variances, and the H x H covariances of the scores; the squared norm of the row."""
+    weights, given, x = space.weights, rows.values[row], space.scratch[0]
+    heads, width = weights.shape
+    norm = float(space.bias)
+    for feature in range(given.shape[0]):
+        x[feature] = given[feature]
+        norm += x[feature] * x[feature]
+    if space.bias == 1:
+        x[width - 1] = 1.0
+    flaw = 0.0
+    for head in range(heads):
+        total = 0.0
+        for feature in range(width):
+            total += weights[head, feature] * x[feature]
+        scores[head] = total
+        for other in range(head + 1):
+            covariance = 0.0
+            for feature in range(width):
+                line = space.inverse[head * width + feature]
+                part = 0.0
+                for second in range(width):
+                    part += line[other * width + second] * x[second]
+                covariance += x[feature] * part
+            scores[2 * heads + head * heads + other] = covariance
+            scores[2 * heads + other * heads + head] = covariance
+            flaw += 0.0 * covariance
+        scores[heads + head] = max(0.0, scores[2 * heads + head * heads + head])
+        flaw += 0.0 * total
+    return norm + flaw
+
+
+def absorb(space: JointDense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:
+    """Move weights along P (c (x) x), or sums along c (x) x where there is a ball, and the matrix by r = rho (x) x."""
+    weights, x, along, image = space.weights, space.scratch[0], space.scratch[1], space.scratch[2]
+    heads, width = weights.shape
+    moves, learns = False, False
+    for head in range(heads):
+        moves = moves or coefficients[head] != 0.0
+        learns = learns or coefficients[heads + head] != 0.0
+    if not (moves or learns):
+        return
+    _multiply(space, coefficients, 0, x, along)
+    _multiply(space, coefficients, heads, x, image)
+    variance = _inner(space, coefficients, x, image)
+    if not variance >= 0.0:
+        _repair(space)
+        _multiply(space, coefficients, 0, x, along)
+        _multiply(space, coefficients, heads, x, image)
+        variance = _inner(space, coefficients, x, image)
+    if space.radius == np.inf:
+        for head in range(heads):
+            for feature in range(width):
+                weights[head, feature] += weights.dtype.type(along[head * width + feature])
+    factor = 1.0 / math.sqrt(1.0 + variance)
+    for place in range(image.shape[0]):
+        image[place] *= factor
+    healthy = True
+    for place in range(image.shape[0]):
+        line, value = space.inverse[place], image[place]
+        for other in range(image.shape[0]):
+            line[other] -= value * image[other]
+        healthy = healthy and line[place] > 0.0
+    if not healthy:
+        _repair(space)
+    if space.radius < np.inf:
+        _project(space, coefficients, x)
+
+
+def _multiply(space: JointDense, coefficients: Vector, begin: int, x: Vector, product: Vector) -> None:
+    """P (e (x) x), where e are the coefficients from `begin` on; blocks with e = 0 are skipped."""
+    heads, width = space.weights.shape
+    for place in range(product.shape[0]):
+        line = space.inverse[place]
+        total = 0.0
+        for head in range(heads):
+            if coefficients[begin + head] != 0.0:
+                part = 0.0
+                for feature in range(width):
+                    part += line[head * width + feature] * x[feature]
+                total += coefficients[begin + head] * part
+        product[place] = total
+
+
+def _inner(space: JointDense, coefficients: Vector, x: Vector, image: Vector) -> float:
+    """r'Pr, where image = Pr."""
+    heads, width = space.weights.shape
+    total = 0.0
+    for head in range(heads):
+        for feature in range(width):
+            total += coefficients[heads + head] * x[feature] * image[head * width + feature]
+    return total
+
+
+def _repair(space: JointDense) -> None:
+    """Keep the variances, as far as they can be true, and forget how weights go together."""
+    size = space.inverse.shape[0]
+    for place in range(size):
+        variance = space.inverse[place, place]
+        for other in range(size):
+            space.inverse[place, other] = 0.0
+        low = space.start * 1e-16
+        space.inverse[place, place] = min(space.start, variance) if variance > low else low
+    space.repairs[0] += 1
+
+
+def _project(space: JointDense, coefficients: Vector, x: Vector) -> None:
+    """Move A and b, and put the weights where the ball lets them be."""
+    weights, solution = space.weights, space.scratch[3]
+    heads, width = weights.shape
+    for head in range(heads):
+        for feature in range(width):
+            space.sums[head, feature] += coefficients[head] * x[feature]
+            line = space.precision[head * width + feature]
+            value = coefficients[heads + head] * x[feature]
+            for other in range(heads):
+                for second in range(width):
+                    line[other * width + second] += value * coefficients[heads + other] * x[second]
+    for place in range(solution.shape[0]):
+        line = space.inverse[place]
+        total = 0.0
+        for head in range(heads):
+            for feature in range(width):
+                total += line[head * width + feature] * space.sums[head, feature]
+        solution[place] = total
+    if math.sqrt(_square(solution)) > space.radius:
+        _to_sphere(space, solution)
+    for head in range(heads):
+        for feature in range(width):
+            weights[head, feature] = solution[head * width + feature]
+
+
+def _to_sphere(space: JointDense, solution: Vector) -> None:
+    """The solution of (A + l I) w = b with |w| = D, by Newton's method on 1/|w| - 1/D, which is nearly linear in l."""
+    added = 0.0
+    for _ in range(STEPS):
+        _factorise(space, added)
+        _solve(space, solution)
+        length = math.sqrt(_square(solution))
+        if abs(length - space.radius) <= 1e-12 * space.radius:
+            return
+        half = space.scratch[1]  # L^-1 w, whose square is -1/2 of the slope of |w|^2
+        _forwards(space, solution, half)
+        added += length * length / _square(half) * (length - space.radius) / space.radius
+
+
+def _square(vector: Vector) -> float:
+    total = 0.0
+    for place in range(vector.shape[0]):
+        total += vector[place] * vector[place]
+    return total
+
+
+def _factorise(space: JointDense, added: float) -> None:
+    """L of L L' = A + added I, into the scratch below its first four rows."""
+    size = space.precision.shape[0]
+    for place in range(size):
+        line = space.scratch[4 + place]
+        for other in range(place + 1):
+            above = space.scratch[4 + other]
+            total = space.precision[place, other] + (added if other == place else 0.0)
+            for inner in range(other):
+                total -= line[inner] * above[inner]
+            if other < place:
+                line[other] = total / above[other]
+            else:
+                line[place] = math.sqrt(max(total, 1e-300))
+
+
+def _forwards(space: JointDense, right: Vector, solution: Vector) -> None:
+    """L z = right."""
+    for place in range(right.shape[0]):
+        line = space.scratch[4 + place]
+        total = right[place]
+        for inner in range(place):
+            total -= line[inner] * solution[inner]
+        solution[place] = total / line[place]
+
+
+def _solve(space: JointDense, solution: Vector) -> None:
+    """L L' w = b."""
+    size, half = solution.shape[0], space.scratch[1]
+    width = space.weights.shape[1]
+    for place in range(size):
+        solution[place] = space.sums[place // width, place % width]
+    _forwards(space, solution, half)
+    for back in range(size):
+        place = size - 1 - back
+        total = half[place]
+        for inner in range(place + 1, size):
+            total -= space.scratch[4 + inner, place] * solution[inner]
+        solution[place] = total / space.scratch[4 + place, place]
