@@ -13,16 +13,17 @@ from __future__ import annotations
 import inspect
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.description import Description
 from onebit.contract.draws import key_of, word_of
 from onebit.contract.parameters import checked_flag, refuse_unknown
-from onebit.contract.rule import Rule
+from onebit.contract.rule import LEARNT, RIGHT, Rule
 from onebit.decision import Decision
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
@@ -32,14 +33,15 @@ from onebit.features import Features, Kept, refuse_what_is_no_table
 from onebit.ledger import Ledger
 from onebit.machine import USUAL, Machine
 from onebit.names import MOST_NUMBERS, ClassName, checked_classes, checked_id, checked_seed, listed
-from onebit.rules import registry, rule_named
+from onebit.rules import DEFAULT, registry, rule_named
 from onebit.spaces.kernel import Support, support_of
 
 
 class Learner(Machine):
     """Learns to classify from right and wrong.
 
-    `onebit.Banditron(classes=...)` and its sisters are this class with the rule filled in; a `Rule` of your own goes in here.
+    `onebit.Banditron(classes=...)` and its sisters are this class with the rule filled in; a `Rule` of your own goes in here. Without
+    a rule it is `auto`, which needs no tuning.
     """
 
     __slots__ = ("_index", "_ledger", "_taught", "identity", "kernel", "parameters", "seed")
@@ -55,13 +57,14 @@ class Learner(Machine):
         "kernel": "linear, polynomial:DEGREE, rational or rbf:GAMMA; none learns weights of features",
         "max_support": "with a kernel, the most rows that are stored: usual is 2000, or none (all) for rules that store few",
         "when_full": "with a kernel, what happens to a new row beyond that: merge, project, oldest or stop",
+        "exploration_floor": "with this probability any label is played, so that no propensity is below floor / classes",
         "seed": "decides all chance, together with the ids of the decisions",
     }
 
     def __init__(
         self,
-        rule: Rule | str,
-        classes: int | Iterable[ClassName],
+        rule: Rule | str = DEFAULT,
+        classes: int | Iterable[ClassName] | None = None,
         *,
         features: int | None = None,
         space: str | None = None,
@@ -72,6 +75,7 @@ class Learner(Machine):
         kernel: str | None = None,
         max_support: int | str | None = USUAL,
         when_full: str = "merge",
+        exploration_floor: float = 0.0,
         seed: int = 0,
         **parameters: Any,
     ) -> None:
@@ -79,6 +83,8 @@ class Learner(Machine):
         if not isinstance(self.rule, Rule):
             raise OnebitError(f"rule is {rule!r}, but must be a Rule, or the name of one")
         refuse_unknown(self.rule.title, parameters, {**self.rule.parameters, **self.common})
+        if classes is None:
+            raise OnebitError("classes is missing: give the names of the classes, or their number")
         self.classes: tuple[ClassName, ...] = checked_classes(classes)
         self.parameters = self.rule.plain(parameters)
         self.seed = checked_seed(seed)
@@ -91,6 +97,7 @@ class Learner(Machine):
         self._params, self._memory = self.rule.settle(len(self.classes), self.parameters)
         self._index = {name: index for index, name in enumerate(self.classes)}
         self._needs_labels = self.rule.is_told(self._params)
+        self.exploration_floor = self._checked_floor(exploration_floor)
         self._key = key_of(self.seed)
         self._ledger = Ledger()
         self._next = 0  # the next free number
@@ -297,7 +304,11 @@ class Learner(Machine):
         with self._lock:
             classes = checked_classes((*self.classes, name))
             params, _ = self.rule.settle(len(classes), self.parameters)
-            if self.rule.second_order is not None:  # a matrix that was full when it was chosen remains so
+            if self.rule.composite and self._space is not None:
+                params = params._replace(**self._space.kind)
+            elif (
+                self.rule.second_order is not None and not self.rule.composite
+            ):  # a matrix that was full when it was chosen remains so
                 params = params._replace(matrix=self._params.matrix)
             self.classes, self._params = classes, params
             self._index = {known: index for index, known in enumerate(classes)}
@@ -361,6 +372,29 @@ class Learner(Machine):
     def __repr__(self) -> str:
         given = "".join(f", {name}={value!r}" for name, value in self.parameters.items())
         return f"{self.rule.title}(classes={list(self.classes)!r}{given}, seed={self.seed}), {self.learnt} feedbacks learnt"
+
+    def describe(self) -> Description:
+        """What the learner says of itself: its error so far, and for `auto` its members and what exploring brought.
+
+        >>> import onebit
+        >>> learner = onebit.Perceptron(classes=2)
+        >>> learner.learn(learner.decide([1.0]), label=0)
+        >>> learner.describe().learnt
+        1
+        """
+        with self._lock:
+            right = self._memory[RIGHT]
+            composed: Mapping[str, Any] = {}
+            if self.rule.describe is not None and self._space is not None:
+                composed = self.rule.describe(self._params, self._memory, self._space.member_names)
+            return Description(
+                learner=self.rule.title,
+                learnt=int(self._memory[LEARNT]),
+                right=None if np.isnan(right) else int(right),
+                settings=self.settings,
+                repairs=int(getattr(self._space, "repairs", (0,))[0]),
+                **composed,
+            )
 
     def plot_boundary(
         self,

@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.auto.dense import AutoDense
+from onebit.auto.sparse import AutoSparse
 from onebit.contract.order import Covariance, Order
+from onebit.contract.parameters import Real
 from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
@@ -41,6 +44,8 @@ USUAL_SUPPORT = 2000  # rows stored by a rule that stores one in nearly every ro
 MOST_SUPPORT = 2**31
 LARGEST_MATRICES = 10**7  # numbers in the matrices of a learner that was asked for full ones
 FITTING_MATRICES = 10**6  # and of one that was asked for what fits: a round then takes at most about a millisecond
+
+FLOOR = Real("[0, 1]", "the probability of playing any label")
 
 _NO_LABELS = np.zeros(1, dtype=np.int64)
 _NO_IDS = np.zeros(0, dtype=np.uint64)
@@ -79,12 +84,15 @@ class Machine:
         "_word",
         "bias",
         "classes",
+        "exploration_floor",
         "rule",
     )
 
     rule: Rule
+    seed: int
     classes: tuple[ClassName, ...]
     bias: bool
+    exploration_floor: float
     kernel: str | None
     _support: Plan | None
     _params: Any
@@ -140,6 +148,7 @@ class Machine:
                     rows.height,
                     engine.DECIDE | engine.COUNT | self._learning,
                     self._limit,
+                    self.exploration_floor,
                 )
                 if start == stop:
                     return
@@ -275,6 +284,16 @@ class Machine:
 
     def _empty_space(self, heads: int, columns: int) -> Any:
         dtype, dense = self._features.dtype, self._features.space == "dense"
+        if self.rule.composite:
+            assert self.rule.second_order is not None
+            order = self.rule.second_order(self._params)
+            space = (
+                AutoDense.planned(heads, columns, dtype, order, self.seed)
+                if dense
+                else AutoSparse.planned(heads, columns, dtype)
+            )
+            self._params = self._params._replace(**space.kind)
+            return space
         if self.rule.second_order is not None:
             order = self.rule.second_order(self._params)
             kind = self._covariance(order, heads, columns)
@@ -336,6 +355,16 @@ class Machine:
             raise OnebitError(f"when_full is {when_full!r}; {nearest(str(when_full), WHEN_FULL)}")
         return Plan(read, budget, WHEN_FULL[when_full], self.rule.keeps_norm)
 
+    def _checked_floor(self, floor: object) -> float:
+        """The probability of playing any label; refused for rules that cannot have it."""
+        checked = FLOOR.code("exploration_floor", floor)
+        if checked > 0.0 and (self.rule.notes_the_label or self._needs_labels):
+            why = (
+                "keeps a floor of its own" if self.rule.notes_the_label else "is told every label, and does not explore"
+            )
+            raise OnebitError(f"{self.rule.title} {why}: it takes no exploration_floor")
+        return checked
+
     def _prepare_buffers(self) -> None:
         """Scratch memory, and what every call of the loop needs."""
         width = max(self._space.width, len(self.classes))
@@ -388,6 +417,7 @@ class Machine:
                 count,
                 mode,
                 self._limit,
+                self.exploration_floor,
             )
             if done == count:
                 return

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.rule import Rule
+from onebit.contract.rule import RIGHT, Rule
 from onebit.errors import OnebitError
 from onebit.learner import Learner, learner_class
 from onebit.rules import registry, rule_named
@@ -94,6 +94,7 @@ def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:
             "seed": learner.seed,
             "bias": learner.bias,
             **_kernel(learner),
+            "exploration_floor": learner.exploration_floor,
             "identity": learner.identity,
             "next": learner._next,
             "taught": learner._taught,
@@ -150,12 +151,13 @@ def unpack(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = N
         text=read["text"],
         hash_bits=read["hash_bits"],
         **manifest.get("kernel", {}),
+        exploration_floor=manifest.get("exploration_floor", 0.0),
         seed=manifest["seed"],
         **manifest["parameters"],
     )
     learner.identity = manifest["identity"]
     learner._next, learner._taught = manifest["next"], manifest["taught"]
-    learner._memory = arrays["memory"].copy()
+    learner._memory = _remembered(arrays["memory"], len(learner._memory))
     ledger = learner._ledger
     for name, value in manifest["ledger"].items():
         setattr(ledger, name, value)
@@ -181,6 +183,11 @@ def _kernel(learner: Learner) -> dict[str, Any]:
         return {}
     policy = next(name for name, code in WHEN_FULL.items() if code == plan.when_full)
     return {"kernel": {"kernel": learner.kernel, "max_support": plan.budget or None, "when_full": policy}}
+
+
+def _remembered(memory: NDArray[np.float64], places: int) -> NDArray[np.float64]:
+    """The memory as it was saved; in files from before right answers were counted, their number is not known."""
+    return memory.copy() if len(memory) == places else np.insert(memory, RIGHT, np.nan)
 
 
 def machine() -> dict[str, str]:

@@ -138,31 +138,21 @@ def test_without_a_published_number_it_is_shown(give: Give) -> None:
     assert one.measured is not None
 
 
-def test_missing_data_and_learners_that_are_not_there_yet_are_no_failures(give: Give) -> None:
+def test_missing_data_are_no_failures(give: Give) -> None:
     more = '[[item.data]]\nname = "Lost"\nsource = "nowhere/lost.npz"\n'
-    waiting = learner("Confidit", "confidit", 5.0, 'waits_for = "the kernel issue"')
-    give(HEAD + DATA + more + learner("BPA", "bpa") + waiting)
+    give(HEAD + DATA + more + learner("BPA", "bpa"))
     found = reproduce("mine2026")
     by = {(one.what, one.data): one for one in found.verdicts}
     assert by["BPA", "Lost"].verdict == "missing data"
     assert "lost.npz" in by["BPA", "Lost"].why
-    assert by["Confidit", "SynSep"].verdict == by["Confidit", "Lost"].verdict == "waiting"
-    assert by["Confidit", "SynSep"].why == "waiting for the kernel issue"
-    assert by["Confidit", "SynSep"].published == "5"
     assert by["BPA", "SynSep"].verdict == "no number published"
     assert found.failures == []
-    assert found.counts() == {"no number published": 1, "waiting": 2, "missing data": 1}
+    assert found.counts() == {"no number published": 1, "missing data": 1}
 
 
-def test_an_unknown_learner_that_nothing_waits_for_is_refused(give: Give) -> None:
+def test_an_unknown_learner_is_refused(give: Give) -> None:
     give(HEAD + DATA + learner("BPA", "bpaa"))
     assert "'bpa'" in refused(lambda: reproduce("mine2026"))
-
-
-def test_an_item_that_waits_says_for_what(give: Give) -> None:
-    give('title = "t"\n[[item]]\nname = "figure9"\ntitle = "Figure 9"\nkind = "waiting"\nwaits_for = "bounds"\n')
-    (one,) = reproduce("mine2026").verdicts
-    assert (one.verdict, one.why, one.what) == ("waiting", "waiting for bounds", "Figure 9")
 
 
 def test_a_learner_that_fails_is_a_failure(give: Give) -> None:
@@ -236,19 +226,12 @@ def test_a_claim_may_be_about_some_data(give: Give) -> None:
     assert [one.data for one in reproduce("mine2026").verdicts if one.published == "claimed"] == ["Other"]
 
 
-@pytest.mark.parametrize(
-    ("what", "expected"),
-    [
-        (learner("X", "confidit", more='waits_for = "issue 5"'), ("waiting", "waiting for issue 5")),
-        (learner("X", "gaptron", more="set = { max_norm = 0.5 }"), ("failed", "X: failed")),
-    ],
-    ids=["waiting", "failed"],
-)
-def test_a_claim_about_what_is_not_there_is_not_judged(give: Give, what: str, expected: tuple[str, str]) -> None:
-    give(HEAD + DATA + learner("BPA", "bpa") + what + claim("BPA", "X"))
+def test_a_claim_about_a_learner_that_failed_is_not_judged(give: Give) -> None:
+    failing = learner("X", "gaptron", more="set = { max_norm = 0.5 }")
+    give(HEAD + DATA + learner("BPA", "bpa") + failing + claim("BPA", "X"))
     one = reproduce("mine2026").verdicts[-1]
     assert one.measured is None
-    assert (one.verdict, one.why) == expected
+    assert (one.verdict, one.why) == ("failed", "X: failed")
 
 
 # --- grids and pictures ------------------------------------------------------------------------------------------------
@@ -306,10 +289,9 @@ def test_the_data_of_a_grid_may_be_missing(give: Give) -> None:
     assert "lost.npz" in one.why
 
 
-def test_the_learner_of_a_grid_may_be_waited_for(give: Give) -> None:
-    give(GRID + DATA + learner("Confidit", "confidit", more='waits_for = "the kernel issue"'))
-    (one,) = reproduce("mine2026").verdicts
-    assert (one.verdict, one.why) == ("waiting", "waiting for the kernel issue")
+def test_an_unknown_learner_of_a_grid_is_refused(give: Give) -> None:
+    give(GRID + DATA + learner("BPA", "bpaa"))
+    assert "'bpa'" in refused(lambda: reproduce("mine2026"))
 
 
 def test_a_scatter_is_drawn(give: Give) -> None:
@@ -386,19 +368,16 @@ def test_the_command_prints_published_measured_and_verdict(
     give: Give, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     error = measured("bpa")
-    give(
-        HEAD + DATA + learner("BPA", "bpa", round(100 * error.mean, 2)) + learner("Perceptron", "perceptron", 99.0)
-        + learner("Confidit", "confidit", 5.0, 'waits_for = "the kernel issue"')
-    )  # fmt: skip
+    give(HEAD + DATA + learner("BPA", "bpa", round(100 * error.mean, 2)) + learner("Perceptron", "perceptron", 99.0))
     code = main(["reproduce", "mine2026", "--out", str(tmp_path / "out"), "--markdown", str(tmp_path / "verdicts.md")])
     out, err = capsys.readouterr()
-    assert (code, err) == (0, ""), "neither waiting nor differing is a failure"
+    assert (code, err) == (0, ""), "to differ is not a failure"
     assert "\x1b" not in out
-    for words in ("Table 1", "published", "measured", "reproduced", "differs", "waiting for the kernel issue", "99"):
+    for words in ("Table 1", "published", "measured", "reproduced", "differs", "99"):
         assert words in out
     assert "The data are known to differ." in out
     assert f"{100 * error.mean:.2f}" in out
-    assert "1 reproduced, 1 differs, 1 waiting" in out
+    assert "1 reproduced, 1 differs" in out
     page = tmp_path / "out" / "page.html"
     assert f"page: {page}" in out
     assert "onebit reproduce mine2026" in page.read_text()
@@ -410,7 +389,6 @@ def test_the_command_prints_published_measured_and_verdict(
     assert "| SynSep | Perceptron | 99 |" in text
     assert "differs [1] |" in text
     assert "1. The data are known to differ." in text
-    assert "2. waiting for the kernel issue" in text
 
 
 def test_the_command_as_json_quick_and_with_items(

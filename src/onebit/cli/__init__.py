@@ -10,7 +10,7 @@ import pkgutil
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from onebit.errors import OnebitError
 from onebit.version import VERSION
@@ -19,7 +19,19 @@ STOPPED = 130  # what shells expect of a program that was stopped with Ctrl-C
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose complaint is one line."""
+    """A parser whose complaint is one line, and to which options may be given before, between and after what they are for."""
+
+    _mixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Read the arguments, those of a command in any order."""
+        if self._mixing or self._subparsers is not None:
+            return super().parse_known_args(args, namespace)
+        self._mixing = True  # the way that takes any order comes back here for its two halves
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {_one_line(message)} (see {self.prog} --help)", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .svmlight or .npz. Examples:
 
+    onebit run digits --order resample --rounds 20000 --explain
     onebit run bpa synsep10 --set aggressiveness=0.001 --runs 10
     onebit run conservative-ova digits --prepare scale,unit-norm --order shuffle --json
     onebit run banditron tickets.csv --label team --delay geometric:50
@@ -11,21 +12,29 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 
 from onebit.cli.options import add_run_options, download_bar, positive, progress_bar, settings, stream_settings
 from onebit.contract.parameters import refuse_unknown
 from onebit.data.streams import Stream, stream
 from onebit.experiments.run import Result, Stopped, run
 from onebit.experiments.trial import OPTIONS
-from onebit.rules import rule_named
+from onebit.rules import DEFAULT, rule_named
 
 
 def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit run`."""
-    command.add_argument("rule", metavar="RULE", help="a learner; `onebit learners` lists them")
+    command.add_argument(
+        "rule",
+        metavar="RULE",
+        nargs="?",
+        default=DEFAULT,
+        help=f"a learner; `onebit learners` lists them (default {DEFAULT})",
+    )
     command.add_argument("data", metavar="DATA", help="a data set or a file")
     command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the learner")
     command.add_argument("--runs", type=positive, default=1, help="runs, each with a seed of its own (default 1)")
+    command.add_argument("--explain", action="store_true", help="let the learner of the first run describe itself")
     add_run_options(command, "file")
 
 
@@ -40,16 +49,18 @@ def execute(chosen: argparse.Namespace) -> int:
             result = run(chosen.rule, given, runs=chosen.runs, seed=chosen.seed, progress=progress, **options)
     except Stopped as stopped:
         if stopped.result is not None:
-            show(stopped.result, given, chosen.json)
+            show(stopped.result, given, chosen.json, chosen.explain)
         raise
-    show(result, given, chosen.json)
+    show(result, given, chosen.json, chosen.explain)
     return 0
 
 
-def show(result: Result, given: Stream, as_json: bool) -> None:
-    """Print a result."""
+def show(result: Result, given: Stream, as_json: bool, explain: bool) -> None:
+    """Print a result, and what its learner says of itself."""
+    description = result.learner.describe()
     if as_json:
-        print(json.dumps(result.to_dict(), ensure_ascii=False))
+        more = {"description": description.to_dict()} if explain else {}
+        print(json.dumps({**result.to_dict(), **more}, ensure_ascii=False))
         return
     params = ", ".join(f"{name} {value}" for name, value in result.params.items() if value is not None)
     half = 100 * (result.error_interval.high - result.error)
@@ -60,3 +71,5 @@ def show(result: Result, given: Stream, as_json: bool) -> None:
     print(f"  error   {100 * result.error:6.2f} %{spread}")
     print(f"  greedy  {100 * result.greedy_error:6.2f} %")
     print(f"  speed   {result.rounds_per_second / 1e6:6.2f} million rounds a second on one core")
+    if explain:
+        print(textwrap.indent(str(description), "  "))

@@ -16,6 +16,7 @@ DECIDING = 0
 LEARNING = 1
 TEACHING = 2  # the decision that a learner would have made on a labelled row
 TAUGHT = 3  # what it learns from that
+FLOORING = 4  # the floor of exploration, which no rule knows of
 
 # The indices inside the stream of one decision that several rules share.
 PLAY = 0  # explore or not, and what

@@ -38,3 +38,21 @@ def optimistic(scores: Vector, classes: int, width: float, values: Vector) -> No
     """Write what each class may be worth at best: its score and so many deviations."""
     for label in range(classes):
         values[label] = scores[label] + width * math.sqrt(scores[classes + label])
+
+
+def regress_one_sided(scores: Vector, classes: int, label: int, right: bool, coefficients: Vector) -> float:
+    """Move the label played towards 1 or 0 unless it is beyond; if right, take from the others what they claim above 1/K.
+
+    The others keep their variances: who is only told what it is not must go on being tried, or it is never seen again. The
+    residual of the label played.
+    """
+    fill(coefficients, 2 * classes, 0.0)
+    residual = max(0.0, 1.0 - scores[label]) if right else min(0.0, -scores[label])
+    coefficients[label] = residual / (1.0 + scores[classes + label])
+    coefficients[classes + label] = 1.0
+    if right:
+        for other in range(classes):
+            claim = scores[other] - 1.0 / classes
+            if other != label and claim > 0.0:
+                coefficients[other] = -claim / (1.0 + scores[classes + other])
+    return float(residual)

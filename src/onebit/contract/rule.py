@@ -10,14 +10,15 @@ W <- scale * W + coefficients (x) x. `told` is the class where it is known and -
 `work` is scratch, float64 (2, max(H, K)), undefined on entry. The functions allocate nothing and draw nothing of their own.
 
 `memory` is a small float64 vector that is saved with the weights: memory[NORM] is ||W||^2 for rules that ask for it and
-memory[LEARNT] is the number of feedbacks learnt before this one, both kept by the engine; from memory[OWN] on it is the rule's.
+memory[LEARNT] is the number of feedbacks learnt before this one, memory[RIGHT] how many of them said "right", all kept by the
+engine; from memory[OWN] on it is the rule's.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -34,7 +35,8 @@ Matrix = NDArray[np.float64]
 
 NORM = 0
 LEARNT = 1
-OWN = 2
+RIGHT = 2
+OWN = 3
 
 
 class Choice(NamedTuple):
@@ -69,7 +71,8 @@ class Rule:
     `prepare` completes the record and gives the rule's first memory;
     `plan` adds options that only a run can know, from the options given, the rounds and the length of the longest x. `largest_norm` says how long x may be at most; `stores_rarely` that with a
     kernel few rounds add a row, so that no budget is needed. `second_order` says which covariance a rule needs beside its weights
-    (`contract.order`); its record then has a field `matrix`. `examples` are the option sets that every check and oracle runs with.
+    (`contract.order`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
+    exploration can put another in its place. `examples` are the option sets that every check and oracle runs with.
     """
 
     name: str
@@ -88,6 +91,9 @@ class Rule:
     largest_norm: Callable[[Any], float] | None = None
     stores_rarely: bool = False
     second_order: Callable[[Any], Order] | None = None
+    notes_the_label: bool = False
+    composite: bool = False
+    describe: Callable[[Any, Vector, Sequence[str]], Mapping[str, Any]] | None = None
     examples: tuple[Mapping[str, Any], ...] = ({},)
 
     def __post_init__(self) -> None:
@@ -97,7 +103,7 @@ class Rule:
         for name in fields:
             if name != "classes" and name not in self.record._field_defaults:
                 raise OnebitError(f"the field {name!r} of {self.title} needs a default")
-        if self.second_order is not None and "matrix" not in fields:
+        if self.second_order is not None and not self.composite and "matrix" not in fields:
             raise OnebitError(f"{self.title} keeps a covariance, so its record needs the field 'matrix'")
         known[self.record] = self
 

@@ -41,7 +41,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 _GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow)
 _GENERIC_SPACE = (
-    *(generic.score, generic.absorb, generic.full, generic.moved, generic.refreshed_norm),
+    *(generic.score, generic.absorb, generic.forget, generic.full, generic.moved, generic.refreshed_norm),
     *(kernel.squared_length, kernel.dots, kernel.dots_among, kernel.same, kernel.store),
 )
 _GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
@@ -57,7 +57,7 @@ _announced: set[Callable[..., Any]] = set()
 
 def loop_for(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Loop:
     """The compiled loop for a rule and a space (an instance, for its type and dtype); compiled or loaded on first use."""
-    key = (loop, rule.record, type(space), str(space.weights.dtype))
+    key = (loop, rule.record, _form(space))
     with _lock:
         if key not in _loops:
             with _collector_paused():
@@ -86,7 +86,7 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
     compiling = [code_of(function) for function in (_build, _prototype, _announce, _resolver)]
     facts = (sys.version, _versions(), compiling, OPTIONS, sorted(FAST), rule.record.__module__, dict(rule.kinds))
     name = fingerprint(functions, _GENERIC, *facts)
-    folder = root / name / f"{rule.name}-{type(space).__name__.lower()}-{space.weights.dtype}-{loop.__name__}"
+    folder = root / name / f"{rule.name}-{_form(space)}-{loop.__name__}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -170,7 +170,7 @@ def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
     if loop is lessons:
         return record, space, rows, integers, np.zeros(1), floats, words[0], words[0], 0, 0.0
     arrays = (record, space, rows, integers, integers, integers, np.zeros(1), floats, floats, tally)
-    return (*arrays, words[0], words, words[0], 0, 0, 0, 0, 0.0)
+    return (*arrays, words[0], words, words[0], 0, 0, 0, 0, 0.0, 0.0)
 
 
 def _rule_functions(rule: Rule, loop: Callable[..., int]) -> list[Callable[..., Any]]:
@@ -179,9 +179,17 @@ def _rule_functions(rule: Rule, loop: Callable[..., int]) -> list[Callable[..., 
 
 
 def _space_functions(space: type[Any]) -> list[Callable[..., Any]]:
+    """The functions of a space, and of the spaces that it is made of."""
     module = generic.SPACES[space]
     names = [function.__name__ for function in _GENERIC_SPACE]
-    return [getattr(module, name) for name in names if hasattr(module, name)]
+    found = [getattr(module, name) for name in names if hasattr(module, name)]
+    return found + [function for part in getattr(module, "PARTS", ()) for function in _space_functions(part)]
+
+
+def _form(space: Any) -> str:
+    """What tells the machine code for one space from that for another: its type, those of its parts, and its dtype."""
+    kinds = [type(part).__name__ for part in space if type(part) in generic.SPACES]
+    return "-".join([type(space).__name__, *kinds, str(space.weights.dtype)]).lower()
 
 
 def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:

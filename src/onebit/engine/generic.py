@@ -163,6 +163,11 @@ def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) 
     SPACES[type(space)].absorb(space, rows, row, coefficients, scale)
 
 
+def forget(space: Any) -> None:
+    """Make the space as it was at the beginning."""
+    SPACES[type(space)].forget(space)
+
+
 def full(space: Any, rows: Any, row: int) -> bool:
     """Whether the space must grow before it can take a step along this row."""
     return bool(SPACES[type(space)].full(space, rows, row))

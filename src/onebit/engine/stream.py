@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.draws import DECIDING, LEARNING, TEACHING, Draws
-from onebit.contract.rule import LEARNT, Choice, Matrix, Vector
+from onebit.contract.choices import explored_label
+from onebit.contract.draws import DECIDING, FLOORING, LEARNING, TEACHING, Draws
+from onebit.contract.rule import LEARNT, RIGHT, Choice, Matrix, Vector
 from onebit.engine.generic import absorb, decide, follow, full, learn, probabilities, score, teach
 
 # What the loop does with a row; any sum of these.
@@ -64,6 +65,7 @@ def stream(
     total_rows: int,
     mode: int,
     largest_norm: float,
+    floor: float,
 ) -> int:
     """Walk from step `start` to `stop`; the step that could not be walked, or `stop`.
 
@@ -71,7 +73,8 @@ def stream(
     order[t], or row t (again from the start when rows run out) where no order is given, as it must be with events. Its id is
     ids[t], or first_id + t; labels[t] is the class, or -1 for one that is not the class played; kept[t] holds its choice. A step is
     refused, before weights have moved, when its norm, scores or step are not finite numbers or too large, or when the space must
-    grow first; the norm of a row whose scores are not finite is NaN, and `largest_norm` is finite.
+    grow first; the norm of a row whose scores are not finite is NaN, and `largest_norm` is finite. With probability `floor`
+    any label is played, whatever the rule says.
     """
     scores, coefficients, chances, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[CHANCES], buffers[WORK:]
     row = start % total_rows
@@ -95,6 +98,11 @@ def stream(
 
         if what & DECIDE:
             choice = decide(params, memory, scores, norm, Draws(key, identity, DECIDING), work)
+            if floor > 0.0:
+                measure(params, memory, scores, norm, work, chances, floor)
+                any_label = Draws(key, identity, FLOORING)
+                label = explored_label(choice.label, params.classes, floor, any_label)
+                choice = Choice(label, choice.greedy, chances[label], choice.note, choice.second_note)
             if kept.shape[0] > 0:
                 place = kept[now]
                 place[LABEL] = choice.label
@@ -103,7 +111,7 @@ def stream(
                 place[NOTE] = choice.note
                 place[SECOND_NOTE] = choice.second_note
             if what & MEASURE:
-                probabilities(params, memory, scores, norm, work, chances)
+                measure(params, memory, scores, norm, work, chances, floor)
                 kept[now, PROPENSITY] = chances[choice.label]
             if what & COUNT:
                 played_wrong += labels[now] != choice.label
@@ -127,6 +135,7 @@ def stream(
                     ended = step
                     break
                 memory[LEARNT] += 1.0
+                memory[RIGHT] += told == choice.label
                 absorb(space, rows, row, coefficients, scale)
                 follow(params, space, memory, scores, norm, coefficients, scale)
         row += 1
@@ -134,6 +143,16 @@ def stream(
             row = 0
     tally.mistakes[0], tally.mistakes[1], tally.mistakes[2] = played_wrong, greedy_wrong, mark
     return ended
+
+
+def measure(
+    params: Any, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector, floor: float
+) -> None:
+    """Write the probabilities of the labels as they are played: the rule's, over the floor."""
+    probabilities(params, memory, scores, norm, work, chances)
+    if floor > 0.0:
+        for label in range(params.classes):
+            chances[label] = (1.0 - floor) * chances[label] + floor / params.classes
 
 
 def lessons(

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.parameters import refuse_unknown
-from onebit.contract.rule import Rule
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
 from onebit.experiments.statistics import Estimate, estimate
 from onebit.experiments.trial import OPTIONS, Entry, Outcome, Progress, Trial, cores, counted, entry_of, execute
 from onebit.learner import Learner
 from onebit.names import ClassName, checked_seed
+from onebit.rules import DEFAULT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,8 +109,8 @@ class Stopped(KeyboardInterrupt):
 
 
 def run(
-    learner: str | Learner | Rule | type[Learner],
-    X: Any,
+    learner: Any = DEFAULT,
+    X: Any = None,
     y: Any = None,
     *,
     runs: int = 1,
@@ -122,7 +122,8 @@ def run(
 ) -> Result:
     """Run a learner over a stream and count its mistakes.
 
-    `learner` is a name, a rule or a learner class with its `options`, or a Learner, from a copy of which every run starts. `X` is a data name, a path,
+    `learner` is a name, a rule or a learner class with its `options`, or a Learner, from a copy of which every run starts; without one
+    it is `auto`, and `onebit.run("digits")` is enough. `X` is a data name, a path,
     rows, which then need labels `y`, or a stream; the keywords of `onebit.stream` (`rounds`, `order`, `noise`, `delay`, `prepare`, ...)
     say how the data come. More `rounds` than rows go through the rows again. The learner given is not changed.
 
@@ -132,6 +133,12 @@ def run(
     (2, True)
     """
     counted("runs", runs)
+    if X is None:
+        if y is not None or learner == DEFAULT:
+            raise OnebitError(
+                "X is missing: give the name of a data set, a path, rows with their labels y, or a stream"
+            )
+        learner, X = DEFAULT, learner
     settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}
     if isinstance(learner, Learner):
         if classes is not None:

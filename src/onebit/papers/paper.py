@@ -3,10 +3,9 @@
 title, note                        the paper, which is named by its file
 [[item]]                           a table or a figure
   name, title, note                what --item takes, and what is shown
-  kind                             errors | grid | scatter | boundary | bounds | regrets | gap | waiting
+  kind                             errors | grid | scatter | boundary | bounds | regrets | gap
   runs, rounds, measure            runs of each, rounds of each (default: as the data have), played (default) or greedy
   tolerance                        points between a published and a measured error that count as reproduced
-  waits_for                        what must be there first, where that is not yet so
   [[item.data]]                    name, source, and the settings of `onebit.stream` (prepare, order, rounds, noise, ...); why
   [[item.learner]]                 name, rule, set = {...}; set_for, published and why by the name of the data
   [[item.claim]]                   text, lower, higher (names of learners), data (names; default all), why by the name of the data
@@ -24,7 +23,7 @@ from typing import Any
 
 from onebit.errors import OnebitError, nearest
 
-KINDS = ("errors", "grid", "scatter", "boundary", "bounds", "regrets", "gap", "waiting")
+KINDS = ("errors", "grid", "scatter", "boundary", "bounds", "regrets", "gap")
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,6 @@ class PaperLearner:
     options_for: Mapping[str, Mapping[str, Any]]
     published: Mapping[str, float]
     why: Mapping[str, str]
-    waits_for: str = ""
 
     def options_on(self, data: str) -> dict[str, Any]:
         """Its options on one data set."""
@@ -77,7 +75,6 @@ class Item:
     rounds: int | None = None
     measure: str = "played"
     tolerance: float = 1.0
-    waits_for: str = ""
     data: Sequence[PaperData] = ()
     learners: Sequence[PaperLearner] = ()
     claims: Sequence[Claim] = ()
@@ -173,7 +170,7 @@ def _data(where: str, table: dict[str, Any]) -> PaperData:
 
 
 def _learner(where: str, table: dict[str, Any]) -> PaperLearner:
-    _refuse_more(where, table, {"name", "rule", "set", "set_for", "published", "why", "waits_for"})
+    _refuse_more(where, table, {"name", "rule", "set", "set_for", "published", "why"})
     return PaperLearner(
         table["name"],
         table["rule"],
@@ -181,7 +178,6 @@ def _learner(where: str, table: dict[str, Any]) -> PaperLearner:
         table.get("set_for", {}),
         table.get("published", {}),
         table.get("why", {}),
-        table.get("waits_for", ""),
     )
 
 

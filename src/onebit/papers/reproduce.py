@@ -31,7 +31,6 @@ from onebit.papers.verdicts import (
     SHOWN,
     UNDECIDED,
     VACUOUS,
-    WAITING,
     ItemResult,
     Reproduction,
     Verdict,
@@ -93,29 +92,22 @@ class _ErrorsWork(_Work):
 
     def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
         super().__init__(item, streams, quick)
-        self.entries: dict[tuple[str, str], Entry | str] = {}
+        self.entries: dict[tuple[str, str], Entry] = {}
         for learner in item.learners:
             for data in item.data:
-                self.entries[learner.name, data.name] = _entry(learner, data.name)
+                self.entries[learner.name, data.name] = entry_of(learner.rule, learner.options_on(data.name))
 
     def trials(self) -> list[Trial]:
         found = []
         for name, streamed in self.streams.items():
             if isinstance(streamed, Stream):
                 entries = [self.entries[learner.name, name] for learner in self.item.learners]
-                found += [
-                    Trial(entry, streamed, seed)
-                    for seed in range(self.runs)
-                    for entry in entries
-                    if isinstance(entry, Entry)
-                ]
+                found += [Trial(entry, streamed, seed) for seed in range(self.runs) for entry in entries]
         return found
 
     def standing(self, gathered: Gathered, learner: str, data: str) -> Standing | str:
         """How a learner did, or in one of the words of a verdict why not."""
         streamed, entry = self.streams[data], self.entries[learner, data]
-        if isinstance(entry, str):
-            return WAITING
         if isinstance(streamed, OnebitError):
             return MISSING
         rows = gathered.of(Trial(entry, streamed, seed) for seed in range(self.runs))  # fewer after Ctrl-C
@@ -145,9 +137,7 @@ class _ErrorsWork(_Work):
         number = "" if published is None else f"{published:g}"
         why = learner.why.get(data.name, "") or data.why
         if isinstance(found, str):
-            told = f"waiting for {learner.waits_for}" if found == WAITING else str(self.streams[data.name])
-            if found == FAILED:
-                told = "some of its runs failed"
+            told = "some of its runs failed" if found == FAILED else str(self.streams[data.name])
             return Verdict(self.item.name, data.name, learner.name, number, None, "", found, told)
         measured = self._measure(found)
         if published is None:
@@ -163,9 +153,7 @@ class _ErrorsWork(_Work):
         lower, higher = (self.standing(gathered, name, data) for name in (claim.lower, claim.higher))
         for name, found in ((claim.lower, lower), (claim.higher, higher)):
             if isinstance(found, str):
-                entry = self.entries[name, data]
-                told = f"waiting for {entry}" if isinstance(entry, str) else f"{name}: {found}"
-                return Verdict(self.item.name, data, claim.text, "claimed", None, "", found, told)
+                return Verdict(self.item.name, data, claim.text, "claimed", None, "", found, f"{name}: {found}")
         assert isinstance(lower, Standing)
         assert isinstance(higher, Standing)
         gain = higher.difference(lower, self.item.measure)
@@ -186,8 +174,7 @@ class _GridWork(_Work):
         self.runs = 1 if quick else item.runs
         (learner,) = item.learners
         self.grids: dict[str, Grid] = {}
-        self.waits = isinstance(_entry(learner, ""), str)
-        for data in () if self.waits else item.data:
+        for data in item.data:
             axes = {name: axis_of(name, values) for name, values in item.grid.items()}
             for name, value in item.chosen.get(data.name, {}).items():
                 axes[name] = sorted({*axes[name], value})
@@ -207,10 +194,6 @@ class _GridWork(_Work):
         for data in self.item.data:
             learner, chosen = self.item.learners[0], self.item.chosen.get(data.name)
             what, published = learner.name, shown(chosen) if chosen else ""
-            if self.waits:
-                told = f"waiting for {learner.waits_for}"
-                verdicts.append(Verdict(self.item.name, data.name, what, published, None, "", WAITING, told))
-                continue
             streamed, grid = self.streams[data.name], self.grids[data.name]
             if isinstance(streamed, OnebitError):
                 verdicts.append(Verdict(self.item.name, data.name, what, published, None, "", MISSING, str(streamed)))
@@ -329,14 +312,6 @@ class _GapWork(_Work):
         return ItemResult(self.item, 0, [], [figure1(loss) for loss in ("logistic", "hinge", "smooth")])
 
 
-class _WaitingWork(_Work):
-    """An item for which something is not there yet."""
-
-    def result(self, gathered: Gathered) -> ItemResult:
-        told = f"waiting for {self.item.waits_for}"
-        return ItemResult(self.item, 0, [Verdict(self.item.name, "", self.item.title, "", None, "", WAITING, told)], [])
-
-
 _WORK: dict[str, type[_Work]] = {
     "errors": _ErrorsWork,
     "grid": _GridWork,
@@ -345,18 +320,7 @@ _WORK: dict[str, type[_Work]] = {
     "bounds": _BoundsWork,
     "regrets": _BoundsWork,
     "gap": _GapWork,
-    "waiting": _WaitingWork,
 }
-
-
-def _entry(learner: PaperLearner, data: str) -> Entry | str:
-    """The entry of a learner on a data set, or what it waits for."""
-    try:
-        return entry_of(learner.rule, learner.options_on(data))
-    except OnebitError:
-        if learner.waits_for:
-            return learner.waits_for
-        raise
 
 
 def reproduce(

@@ -13,12 +13,11 @@ from onebit.experiments.statistics import Estimate
 from onebit.papers.paper import Item, Paper
 from onebit.report.parts import Badge, Column, Number, Page, Part, Section, Table, Text
 
-REPRODUCED, DIFFERS, UNDECIDED, MISSING, WAITING, SHOWN, FAILED, VACUOUS = (
+REPRODUCED, DIFFERS, UNDECIDED, MISSING, SHOWN, FAILED, VACUOUS = (
     "reproduced",
     "differs",
     "undecided",
     "missing data",
-    "waiting",
     "no number published",
     "failed",
     "vacuous",

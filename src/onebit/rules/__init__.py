@@ -9,6 +9,8 @@ from functools import cache
 from onebit.contract.rule import Rule
 from onebit.errors import OnebitError, nearest
 
+DEFAULT = "auto"  # the rule of a learner for which none is named
+
 
 @cache
 def registry() -> dict[str, Rule]:

@@ -111,5 +111,6 @@ RULE = Rule(
     learn=learn,
     probabilities=probabilities,
     second_order=order,
+    notes_the_label=True,
     examples=({}, {"radius": 10.0, "beta": 0.1, "exploration": 0.1}, {"matrix": "full", "exploration": 0.2}),
 )

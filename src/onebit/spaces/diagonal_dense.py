@@ -17,7 +17,7 @@ from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.scaled import full, moved, refreshed_norm
 from onebit.spaces.variances import ball_factor, shrunk, stepped
 
-__all__ = ["DiagonalDense", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["DiagonalDense", "absorb", "forget", "full", "moved", "refreshed_norm", "score"]
 
 
 class DiagonalDense(NamedTuple):
@@ -133,6 +133,15 @@ def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> fl
         scores[head], scores[heads + head] = scale * total, squares
         flaw += 0.0 * (total + squares)
     return float(norm) + space.bias + flaw
+
+
+def forget(space: DiagonalDense) -> None:
+    """As it was at the beginning."""
+    for head in range(space.weights.shape[0]):
+        for feature in range(space.weights.shape[1]):
+            space.weights[head, feature] = 0.0
+            space.variances[head * space.own, feature] = space.start
+    space.scale[0], space.scale[1] = 1.0, 0.0
 
 
 def absorb(space: DiagonalDense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:

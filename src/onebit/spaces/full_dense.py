@@ -19,7 +19,7 @@ from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.scaled import full, moved, refreshed_norm
 
-__all__ = ["FullDense", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["FullDense", "absorb", "forget", "full", "moved", "refreshed_norm", "score"]
 
 
 class FullDense(NamedTuple):
@@ -157,6 +157,20 @@ def _form(triangle: Vector, x: Vector) -> float:
         start += feature + 1
         feature += 1
     return max(0.0, 2.0 * below + on)
+
+
+def forget(space: FullDense) -> None:
+    """As it was at the beginning."""
+    for head in range(space.weights.shape[0]):
+        for feature in range(space.weights.shape[1]):
+            space.weights[head, feature] = 0.0
+    for matrix in range(space.triangles.shape[0]):
+        triangle, start = space.triangles[matrix], 0
+        for feature in range(space.weights.shape[1]):
+            for other in range(feature):
+                triangle[start + other] = 0.0
+            triangle[start + feature] = space.start
+            start += feature + 1
 
 
 def absorb(space: FullDense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:

@@ -1,0 +1,69 @@
+"""An alarm for streams that have changed: more mistakes than the learner used to make, and enough of them that beginning anew pays.
+
+It sees only whether answers were right. The error that the learner is used to, `usual`, is the upper bound of its error in the last
+bucket of rounds; buckets double, so that it falls as the learner improves. Page's sum counts the mistakes in excess of a level a
+little above that (Page 1954). The alarm goes off where this sum is
+
+    so large that by chance it comes once in e^16 rounds,
+    more than a class that arrives costs (10 + 2K mistakes), and
+    more than a quarter of what learning has cost since the last beginning.
+
+By the last, beginnings anew multiply the mistakes of learning at most by five on any stream: a false alarm cannot be ruinous.
+"""
+
+from __future__ import annotations
+
+import math
+
+from onebit.contract.rule import Vector
+
+# The places in the memory, from where the alarm's part of it begins.
+ROUNDS, MISTAKES, BUCKET, BUCKET_MISTAKES, BUCKET_LENGTH, USUAL, SUM = 0, 1, 2, 3, 4, 5, 6
+PLACES = 7
+
+FIRST_BUCKET = 100.0
+SENSITIVITY = 0.125  # how far between the usual error and chance the level of Page's sum lies
+RARITY = 16.0  # the logarithm of the rounds between false alarms
+SHARE = 0.25  # of what learning cost
+
+
+def quiet(classes: int) -> tuple[float, ...]:
+    """The memory of an alarm at a beginning."""
+    return 0.0, 0.0, 0.0, 0.0, FIRST_BUCKET, 1.0 - 1.0 / classes, 0.0
+
+
+def begin_anew(memory: Vector, begin: int, classes: int) -> None:
+    """Forget everything but how to go on."""
+    for place in range(PLACES):
+        memory[begin + place] = 0.0
+    memory[begin + BUCKET_LENGTH] = FIRST_BUCKET
+    memory[begin + USUAL] = 1.0 - 1.0 / classes
+
+
+def sounds(memory: Vector, begin: int, classes: int, wrong: bool) -> bool:
+    """Hear of one more answer; whether the alarm goes off, after which it has forgotten everything."""
+    chance, mistake = 1.0 - 1.0 / classes, 1.0 if wrong else 0.0
+    memory[begin + ROUNDS] += 1.0
+    memory[begin + MISTAKES] += mistake
+    memory[begin + BUCKET] += 1.0
+    memory[begin + BUCKET_MISTAKES] += mistake
+    rounds = memory[begin + ROUNDS]
+    if memory[begin + BUCKET] >= memory[begin + BUCKET_LENGTH]:
+        length = memory[begin + BUCKET]
+        share = (memory[begin + BUCKET_MISTAKES] + 1.0) / (length + 2.0)
+        memory[begin + USUAL] = min(chance, share + 2.0 * math.sqrt(share * (1.0 - share) / length))
+        memory[begin + BUCKET_LENGTH] = max(FIRST_BUCKET, rounds)
+        memory[begin + BUCKET] = 0.0
+        memory[begin + BUCKET_MISTAKES] = 0.0
+    usual = memory[begin + USUAL]
+    if usual >= chance:
+        return False
+    level = usual + SENSITIVITY * (chance - usual)
+    excess = max(0.0, memory[begin + SUM] + mistake - level)
+    memory[begin + SUM] = excess
+    rare = RARITY / math.log(level * (1.0 - usual) / (usual * (1.0 - level)))
+    paid = memory[begin + MISTAKES] - excess - usual * rounds
+    if excess <= max(rare, 10.0 + 2.0 * classes, SHARE * paid):
+        return False
+    begin_anew(memory, begin, classes)
+    return True

@@ -1,0 +1,98 @@
+"""What a learner says of itself: how often it was right, what it is made of, how much it explores, and whether more would have paid."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+NORMAL = 1.959963984540054  # so many deviations to each side hold 95 %
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """How often another class was played than the one thought best, and what came of it."""
+
+    rounds: int  # in so many rounds
+    recent: float  # and in this share of the last few hundred
+    right: int  # it was right then
+    hoped: float  # the share in which the class thought best was expected to be right
+
+    @property
+    def paid(self) -> bool:
+        """Whether exploring was no worse than playing the class thought best, as far as can be told: more of it would have paid."""
+        return self.rounds > 0 and share(self.right, self.rounds)[2] >= self.hoped
+
+
+@dataclass(frozen=True)
+class Description:
+    """A learner in words and numbers; `print` shows the words."""
+
+    learner: str
+    learnt: int
+    right: int | None  # None where that was not counted
+    settings: dict[str, Any]
+    members: dict[str, float] = field(default_factory=dict)
+    exploration: Exploration | None = None
+    restarts: int = 0
+    repairs: int = 0
+
+    @property
+    def error(self) -> tuple[float, float, float] | None:
+        """The share of wrong answers, with the ends of its 95 % interval."""
+        if self.right is None or self.learnt == 0:
+            return None
+        return share(self.learnt - self.right, self.learnt)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, as `onebit run --explain --json` prints it."""
+        found = {**asdict(self), "error": self.error}
+        if self.exploration is not None:
+            found["exploration"]["paid"] = self.exploration.paid
+        return found
+
+    def __str__(self) -> str:
+        lines = [f"{self.learner}, {self.learnt:,} feedbacks learnt"]
+        if self.error is not None:
+            low, high = 100 * self.error[1], 100 * self.error[2]
+            lines.append(f"error so far {100 * self.error[0]:.2f} % (95 %: {low:.2f} to {high:.2f})")
+        if self.members:
+            weighed = sorted(self.members.items(), key=lambda one: -one[1])
+            lines.append("members: " + ", ".join(f"{name} {100 * weight:.1f} %" for name, weight in weighed))
+        if self.exploration is not None:
+            lines += self._explored(self.exploration)
+        if self.restarts:
+            lines.append(f"what it had learnt no longer held, so it began anew {_times(self.restarts)}")
+        if self.repairs:
+            lines.append(f"a covariance lost its positive definiteness and was repaired {_times(self.repairs)}")
+        if self.settings:
+            lines.append("settings: " + ", ".join(f"{name} {value}" for name, value in self.settings.items()))
+        return "\n".join(lines)
+
+    def _explored(self, explored: Exploration) -> list[str]:
+        lines = [
+            f"exploration: another class than the one thought best in {explored.rounds:,} of {self.learnt:,} rounds, "
+            f"lately in {100 * explored.recent:.1f} %"
+        ]
+        if explored.rounds:
+            lines.append(
+                f"it was right in {100 * explored.right / explored.rounds:.1f} % of those, where {100 * explored.hoped:.1f} % were "
+                f"expected of the class thought best: exploring more {'would' if explored.paid else 'would not'} have paid at once"
+            )
+        return lines
+
+
+def share(count: int, total: int) -> tuple[float, float, float]:
+    """A share with the ends of its 95 % interval (Wilson 1927).
+
+    >>> [round(end, 3) for end in share(2, 10)]
+    [0.2, 0.057, 0.51]
+    """
+    part, squared = count / total, NORMAL * NORMAL
+    middle = (part + squared / (2 * total)) / (1 + squared / total)
+    half = NORMAL / (1 + squared / total) * math.sqrt(part * (1 - part) / total + squared / (4 * total * total))
+    return part, max(0.0, middle - half), min(1.0, middle + half)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"

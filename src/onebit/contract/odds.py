@@ -1,0 +1,115 @@
+"""A member of `auto` that believes in a softmax of linear scores, and learns from one bit by the Laplace approximation.
+
+What was heard has the likelihood p_a if right and 1 - p_a if wrong; what was known is normal, with the variances q of the scores. The
+most likely scores are sought along one direction, s_i + tau q_i ([i = a] - p_i), by halving: a single Newton step overshoots where little
+is known. The covariance then shrinks by the curvature at the point found. A right answer lowers all other classes, and a wrong one
+raises them a little: one bit moves every class, as much as it should, and with two classes it says everything.
+"""
+
+from __future__ import annotations
+
+import math
+
+from onebit.contract.rule import Vector
+
+START = 100.0  # the variance of a weight before anything is learnt: scores of tens are possible from the beginning
+HIGHEST = 30.0  # a deviation above this is as good as infinite
+HALVINGS = 8
+LARGEST_STEP = 1000.0
+NEGLIGIBLE = 1e-5  # a class whose score and variance would change less than this is left alone
+SURE = 1e-9  # no probability is nearer to 0 or 1
+
+
+def believe(scores: Vector, begin: int, classes: int, beliefs: Vector, offset: int) -> None:
+    """Write the probabilities of the classes, softmax of the scores from `begin` on, from `offset` on."""
+    top = scores[begin]
+    for label in range(1, classes):
+        top = max(top, scores[begin + label])
+    total = 0.0
+    for label in range(classes):
+        beliefs[offset + label] = math.exp(scores[begin + label] - top)
+        total += beliefs[offset + label]
+    for label in range(classes):
+        beliefs[offset + label] /= total
+
+
+def raised(chance: float, variance: float) -> float:
+    """The probability of a class where its score is one deviation up."""
+    odds = chance * math.exp(min(HIGHEST, math.sqrt(variance)))
+    return odds / (1.0 - chance + odds)
+
+
+def within(chance: float) -> float:
+    """The chance, away from 0 and 1."""
+    return min(1.0 - SURE, max(SURE, chance))
+
+
+def step(
+    scores: Vector,
+    begin: int,
+    classes: int,
+    full: bool,
+    label: int,
+    right: bool,
+    beliefs: Vector,
+    moved: Vector,
+    coefficients: Vector,
+) -> None:
+    """Fill in the step after hearing of a label; `beliefs` are those before it, and `moved` is scratch."""
+    variances = begin + classes
+    spread = 0.0
+    for other in range(classes):
+        direction = (1.0 if other == label else 0.0) - beliefs[other]
+        coefficients[begin + other] = direction
+        spread += direction * direction * scores[variances + other]
+    chance = within(beliefs[label])
+    low, high = (0.0, 1.0) if right else (-min(LARGEST_STEP, chance / (1.0 - chance)), 0.0)
+    for _ in range(HALVINGS):
+        length = 0.5 * (low + high)
+        slope = follow(scores, begin, classes, label, length, coefficients, moved)
+        now = within(moved[label])
+        if not right:
+            slope *= -now / (1.0 - now)
+        if slope > length * spread:
+            low = length
+        else:
+            high = length
+    length = 0.5 * (low + high)
+    follow(scores, begin, classes, label, length, coefficients, moved)
+    now = within(moved[label])
+    total = 0.0
+    for other in range(classes):
+        difference = (1.0 if other == label else 0.0) - moved[other]
+        curvature = now / (1.0 - now) * difference * difference
+        coefficients[variances + other] = curvature
+        total += curvature * scores[variances + other]
+    for other in range(classes):
+        variance, curvature = scores[variances + other], coefficients[variances + other]
+        if full:  # one evidence for all classes together, of which each has its share
+            curvature /= 1.0 + total
+            curvature /= 1.0 - curvature * variance
+        change = length * coefficients[begin + other]
+        if curvature * variance < NEGLIGIBLE and abs(change) * variance < NEGLIGIBLE:
+            change, curvature = 0.0, 0.0
+        coefficients[begin + other], coefficients[variances + other] = change, curvature
+
+
+def follow(
+    scores: Vector, begin: int, classes: int, label: int, length: float, directions: Vector, moved: Vector
+) -> float:
+    """Write the probabilities after a step of this length; how fast the logarithm of the label's grows there."""
+    variances = begin + classes
+    top = -math.inf
+    for other in range(classes):
+        moved[other] = scores[begin + other] + length * scores[variances + other] * directions[begin + other]
+        top = max(top, moved[other])
+    total = 0.0
+    for other in range(classes):
+        moved[other] = math.exp(moved[other] - top)
+        total += moved[other]
+    slope = 0.0
+    for other in range(classes):
+        moved[other] /= total
+        difference = (1.0 if other == label else 0.0) - moved[other]
+        slope += difference * scores[variances + other] * directions[begin + other]
+    return slope

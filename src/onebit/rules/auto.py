@@ -1,0 +1,205 @@
+"""Auto: the learner that one gets by naming none. It has no parameters.
+
+Own work, built on LinUCB's optimism, the Laplace approximation and Bayesian averaging; measured, with what was tried and lost, on the
+page about auto. No promise of regret. Dense rows are seen by several members, each in a view of its own (`onebit.auto`):
+
+    member:  p = softmax(s),  u_i = the probability of i where its score is one deviation sqrt(q_i) up
+    play     argmax_i sum_m v_m u_mi
+    learn    every member finds the most likely scores, given what was heard and what was known (`contract.odds`)
+    weigh    v_m is proportional to the probability that m gave to all that was heard
+
+Sparse rows have one member, a regression on 1 and 0 with the benefit of the doubt, s + 2 deviation sqrt(q) (`contract.ridge`). In both, where
+the mistakes say that the stream has changed, everything is learnt anew (`contract.alarm`). Deterministic but for ties: its logs
+evaluate another learner only with an exploration floor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from onebit.contract import alarm
+from onebit.contract.choices import fill, greedy_label, share_greedy
+from onebit.contract.description import Exploration
+from onebit.contract.draws import Draws
+from onebit.contract.odds import START, believe, raised, step
+from onebit.contract.order import Order
+from onebit.contract.ridge import optimistic, regress_one_sided
+from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, Vector
+
+MOST_MEMBERS = 4
+
+# The places in the memory.
+LOSSES = OWN  # of the members: how much less likely than to the best what was heard was to them, as logarithms
+EXPLORED = LOSSES + MOST_MEMBERS  # rounds in which another class was played than the one thought best
+RECENTLY = EXPLORED + 1  # their share lately
+EXPLORED_RIGHT = EXPLORED + 2  # how many of them were right
+HOPED = EXPLORED + 3  # what was expected of the class thought best, summed over them
+RESTARTS = EXPLORED + 4
+ALARM = EXPLORED + 5
+
+LEAST_CHANCE = 0.01  # no member is ruled out by a single answer
+DEVIATIONS = 2.0  # of the regression's noise, which a class is given
+LATELY = 200.0  # rounds
+
+
+class Auto(NamedTuple):
+    """Auto has no parameters; what it is made of depends on the rows."""
+
+    classes: int
+    members: int = 1
+    full: int = 0  # whether covariances are matrices
+    regresses: int = 0  # whether there is one member, which regresses
+
+
+def prepare(params: Auto, options: Mapping[str, object]) -> tuple[Auto, tuple[float, ...]]:
+    """Room for what it remembers."""
+    return params, (*(0.0,) * (ALARM - OWN), *alarm.quiet(params.classes))
+
+
+def weight_of(params: Auto, memory: Vector, member: int) -> float:
+    """The share of a member in the mixture."""
+    total = 0.0
+    for other in range(params.members):
+        total += math.exp(min(700.0, memory[LOSSES + member] - memory[LOSSES + other]))
+    return 1.0 / total
+
+
+def weigh(params: Auto, memory: Vector, scores: Vector, work: Matrix) -> None:
+    """Write into `work` what each class may be worth at best, and what it is thought to be worth."""
+    classes = params.classes
+    if params.regresses == 1:
+        deviation = math.sqrt(scores[2 * classes])  # of the noise, which the space gives after its variances
+        optimistic(scores, classes, DEVIATIONS * deviation, work[0])
+        for label in range(classes):
+            work[1, label] = scores[label]
+        return
+    fill(work[0], classes, 0.0)
+    fill(work[1], classes, 0.0)
+    for member in range(params.members):
+        share, begin = weight_of(params, memory, member), 2 * classes * member
+        believe(scores, begin, classes, work[1], classes)
+        for label in range(classes):
+            chance = work[1, classes + label]
+            work[0, label] += share * raised(chance, scores[begin + classes + label])
+            work[1, label] += share * chance
+
+
+def decide(params: Auto, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+    """Play what may be best."""
+    weigh(params, memory, scores, work)
+    label, greedy = greedy_label(work[0], params.classes, draws), greedy_label(work[1], params.classes, draws)
+    return Choice(label, greedy, 1.0, min(1.0, max(0.0, work[1, greedy])), 0.0)
+
+
+def learn(
+    params: Auto,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    choice: Choice,
+    told: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """Every member learns; 0 says that everything learnt so far is forgotten."""
+    right = told == choice.label
+    remember(memory, choice, right)
+    if alarm.sounds(memory, ALARM, params.classes, not right):
+        memory[RESTARTS] += 1.0
+        fill(coefficients, coefficients.shape[0], 0.0)
+        for member in range(params.members):
+            memory[LOSSES + member] = 0.0
+        return 0.0
+    move(params, memory, scores, choice.label, right, work, coefficients)
+    return 1.0
+
+
+def remember(memory: Vector, choice: Choice, right: bool) -> None:
+    """Keep account of exploration, for `describe`."""
+    explores = 1.0 if choice.label != choice.greedy else 0.0
+    memory[EXPLORED] += explores
+    memory[RECENTLY] += (explores - memory[RECENTLY]) / min(LATELY, memory[LEARNT] + 1.0)
+    if explores == 1.0:
+        memory[EXPLORED_RIGHT] += 1.0 if right else 0.0
+        memory[HOPED] += choice.note
+
+
+def move(
+    params: Auto, memory: Vector, scores: Vector, label: int, right: bool, work: Matrix, coefficients: Vector
+) -> None:
+    """Fill in the steps of all members, and weigh them by what they gave to what was heard."""
+    classes = params.classes
+    if params.regresses == 1:
+        residual = regress_one_sided(scores, classes, label, right, coefficients)
+        coefficients[2 * classes] = min(1.0, residual * residual)
+        return
+    least = math.inf
+    for member in range(params.members):
+        begin = 2 * classes * member
+        believe(scores, begin, classes, work[0], 0)
+        chance = work[0, label]
+        memory[LOSSES + member] -= math.log(max(LEAST_CHANCE, chance if right else 1.0 - chance))
+        least = min(least, memory[LOSSES + member])
+        step(scores, begin, classes, params.full == 1, label, right, work[0], work[1], coefficients)
+    for member in range(params.members):
+        memory[LOSSES + member] -= least
+
+
+def probabilities(params: Auto, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+    """The tied share alike."""
+    weigh(params, memory, scores, work)
+    share_greedy(work[0], params.classes, 0.0, chances)
+
+
+def teach(
+    params: Auto,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    label: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """With the label known: as if it had been played."""
+    move(params, memory, scores, label, True, work, coefficients)
+    return 1.0
+
+
+def order(params: Auto) -> Order:
+    """The variances with which members start."""
+    return Order(start=START)
+
+
+def describe(params: Auto, memory: Vector, names: Sequence[str]) -> Mapping[str, Any]:
+    """The weights of the members, and what exploring brought."""
+    explored = int(memory[EXPLORED])
+    return {
+        "members": {name: weight_of(params, memory, member) for member, name in enumerate(names)},
+        "exploration": Exploration(
+            rounds=explored,
+            recent=float(memory[RECENTLY]),
+            right=int(memory[EXPLORED_RIGHT]),
+            hoped=float(memory[HOPED]) / max(1, explored),
+        ),
+        "restarts": int(memory[RESTARTS]),
+    }
+
+
+RULE = Rule(
+    name="auto",
+    paper="this project",
+    summary="the default, which needs no tuning: several members, weighed, and restarts",
+    record=Auto,
+    decide=decide,
+    learn=learn,
+    probabilities=probabilities,
+    teach=teach,
+    prepare=prepare,
+    second_order=order,
+    composite=True,
+    describe=describe,
+)
