@@ -57,10 +57,12 @@ def write_text(workload: Workload, path: Path) -> None:
     labels = (workload.y + 1).tolist()
     with path.open("w", encoding="ascii") as file:
         if isinstance(workload.X, Csr):
-            tokens = [f"f{column}:{workload.X.data[0]:.7g}" for column in range(workload.X.shape[1])]
-            columns = workload.X.indices.reshape(workload.rounds, -1)
-            for label, row in zip(labels, columns, strict=True):
-                file.write(f"{label} | {' '.join([tokens[column] for column in row.tolist()])}\n")
+            names = [f"f{column}:" for column in range(workload.X.shape[1])]
+            columns, values = workload.X.indices.tolist(), [f"{value:.7g}" for value in workload.X.data.tolist()]
+            cuts = workload.X.indptr.tolist()
+            for label, first, last in zip(labels, cuts[:-1], cuts[1:], strict=True):
+                row = " ".join([names[columns[place]] + values[place] for place in range(first, last)])
+                file.write(f"{label} | {row}\n")
         else:
             form = "%d | " + " ".join(f"f{column}:%.7g" for column in range(workload.X.shape[1])) + "\n"
             for label, row in zip(labels, workload.X, strict=True):

@@ -24,6 +24,7 @@ from benchmarks.experiments import many_runs, memory_of_runs, pages, sweeps
 from benchmarks.kernels import budgets, feature_maps, kernels
 from benchmarks.measuring import FULL, QUICK, circumstances, show
 from benchmarks.processes import memory, startup, steps
+from benchmarks.second_order import second_order
 from benchmarks.streams import peers, rules, sparse_rows
 
 PAGE = 132  # columns where no terminal says how many it has
@@ -32,6 +33,7 @@ SECTIONS = {
     "rules": rules,
     "peers": peers,
     "sparse": sparse_rows,
+    "second-order": second_order,
     "steps": steps,
     "startup": startup,
     "memory": memory,

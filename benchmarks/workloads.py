@@ -13,6 +13,7 @@ import numpy as np
 from benchmarks.measuring import Contender, Outcome
 from numpy.typing import NDArray
 
+from onebit.data.streams import stream
 from onebit.data.synthetic import synsep10
 from onebit.data.tables import Csr
 from onebit.engine.course import Course
@@ -61,6 +62,21 @@ def sparse(rounds: int) -> Workload:
     values = np.full(columns.size, 1.0 / np.sqrt(SPARSE_NON_ZEROS), dtype=np.float32)
     starts = np.arange(0, columns.size + 1, SPARSE_NON_ZEROS, dtype=np.int64)
     return Workload("CSR", Csr(values, columns.ravel(), starts, (rounds, SPARSE_FEATURES)), y, 4)
+
+
+@cache
+def shuffled(name: str, prepare: str | None = None, rounds: int | None = None, seed: int = SEED) -> Workload:
+    """A real data set in memory, its rows in the order in which `onebit.run(..., order="shuffle")` brings them."""
+    rows = stream(name, prepare=prepare, order="shuffle", rounds=rounds)
+    data = rows.data(seed)
+    course = rows.course(data, seed)
+    if not isinstance(data.X, Csr):
+        return Workload(name, data.X[course.order].astype(np.float32), course.labels, len(data.classes))
+    lengths = np.diff(data.X.indptr)[course.order]
+    cuts = np.concatenate([[0], np.cumsum(lengths)])
+    places = np.repeat(data.X.indptr[course.order] - cuts[:-1], lengths) + np.arange(cuts[-1])
+    X = Csr(data.X.data[places], data.X.indices[places], cuts, (len(course.order), data.X.shape[1]))
+    return Workload(name, X, course.labels, len(data.classes))
 
 
 def onebit_pass(rule: str, options: Mapping[str, Any], workload: Workload) -> Contender:

@@ -89,6 +89,8 @@ class Learner(Machine):
         self.parameters = self.rule.plain(parameters)
         self.seed = checked_seed(seed)
         self.bias = checked_flag("bias", bias)
+        if self.bias and self.rule.composite:
+            raise OnebitError(f"{self.rule.title} has a constant feature in every view, and takes no bias")
         self.identity = uuid.uuid4().hex
         self._feature_options = (features, space, dtype, checked_flag("text", text), hash_bits)
         self.kernel = kernel
@@ -330,12 +332,16 @@ class Learner(Machine):
 
     @property
     def weights(self) -> NDArray[Any]:
-        """A copy of the weights: one row for each head, one column for each feature, the bias last."""
+        """A copy of the weights: one row for each head, one column for each feature, the bias last.
+
+        Those of `auto` are in the views of its members, side by side.
+        """
         with self._lock:
             if self._space is None:
                 raise OnebitError("this learner has seen no x yet, so it has no weights")
             matrix: NDArray[Any] = self._space.matrix()
-            known = self._features.columns
+            views = self.rule.composite and self._features.space == "dense"
+            known = matrix.shape[1] if views else self._features.columns
             return np.concatenate([matrix[:, :known], matrix[:, matrix.shape[1] - self.bias :]], axis=1)
 
     @property

@@ -28,6 +28,7 @@ from onebit.spaces.scaled import filled
 from onebit.version import VERSION
 
 FORMAT = 3  # with a covariance; with a kernel it is 2, and with neither 1, as ever
+BESIDE = ("memory", "learnt_numbers", "learnt_strings", "vocabulary")  # what is no part of the weights
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -167,10 +168,9 @@ def unpack(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = N
     features.named, features.space = read["named"], read["space"]
     if "vocabulary" in arrays:
         features.vocabulary = {name: column for column, name in enumerate(_from_text(arrays["vocabulary"]))}
-    if "coefficients" in arrays or "weights" in arrays:
+    own = {name: array for name, array in arrays.items() if name not in BESIDE}
+    if own:
         empty = learner._empty_space(rule.heads(learner._params), max(1, features.columns))
-        beside = ("memory", "learnt_numbers", "learnt_strings", "vocabulary")
-        own = {name: array for name, array in arrays.items() if name not in beside}
         learner._space = from_arrays(empty, own) if "coefficients" in arrays else filled(empty, own)
         learner._prepare_buffers()
     return learner

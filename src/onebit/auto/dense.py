@@ -1,7 +1,8 @@
-"""The space of `auto` for dense rows: a second-order space for each view, and what the views know of earlier rows.
+"""The space of `auto` for dense rows: a second-order space for each view, clusters, and what they know of earlier rows.
 
-Where the matrices are small they are full, and a third member looks through random waves; elsewhere the first two are diagonal, and
-there is no third: its space has no heads. `score` gives the scores and variances of the first member, then those of the next.
+Where the matrices are small they are full, and there are members on all views; elsewhere they are diagonal, and only the direction
+and the standardised row are looked at: a member that is not there has a space without heads. `score` gives the scores and variances of
+the first member, then those of the next; the clusters come last, whose "step" is 1 for the class that was right.
 """
 
 from __future__ import annotations
@@ -13,36 +14,41 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.views import Statistics, centred, see, standardised, waved
+from onebit.auto.clusters import Clusters, forget_clusters, hear_of, part, score_clusters
+from onebit.auto.views import Statistics, centred, directed, see, standardised, waved
 from onebit.contract.order import Order
 from onebit.contract.rule import Vector
 from onebit.engine import generic
 from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.diagonal_dense import DiagonalDense
 from onebit.spaces.full_dense import FullDense
-from onebit.spaces.scaled import full, moved, refreshed_norm
+from onebit.spaces.scaled import filled, full, moved, refreshed_norm
 
 __all__ = ["PARTS", "AutoDense", "absorb", "full", "moved", "refreshed_norm", "score"]
 
 PARTS = (DiagonalDense, FullDense)  # what it is made of
 FITTING = 10**6  # numbers in the full matrices of a view
 MOST_WAVES, WAVE_NUMBERS = 400, 5 * 10**5  # at most so many waves, and numbers in the matrices on them
+MOST_WAVED_CLASSES = 50  # with more there are too few waves for each to be of use
 
-MEMBERS = ("centred", "standardised", "waved")
+LINEAR = ("directed", "centred", "standardised", "waved")  # the members that are second-order spaces
 
 
 class AutoDense(NamedTuple):
-    """Members on three views, and the rows of those views."""
+    """The members, and the row just scored as each of them sees it."""
 
     weights: NDArray[Any]  # those of the first member, for what asks for a dtype
+    directed: Any
     centred: Any
     standardised: Any
     waved: FullDense
+    clusters: Clusters
+    statistics: Statistics
+    directed_row: DenseRows
     centred_row: DenseRows
     standardised_row: DenseRows
     waved_row: DenseRows
     plain: NDArray[Any]
-    statistics: Statistics
     waves: NDArray[Any]
     phases: NDArray[Any]
 
@@ -50,31 +56,42 @@ class AutoDense(NamedTuple):
     def planned(cls, heads: int, features: int, dtype: Any, order: Order, seed: int) -> AutoDense:
         """Nothing is known."""
         whole = heads * (features + 1) ** 2 <= FITTING
+        waving = whole and heads <= MOST_WAVED_CLASSES
+        number = min(MOST_WAVES, int(math.sqrt(WAVE_NUMBERS / heads))) if waving else 0
         kind = FullDense if whole else DiagonalDense
-        number = min(MOST_WAVES, int(math.sqrt(WAVE_NUMBERS / heads))) if whole else 0
         generator = np.random.default_rng(seed)
-        first = kind.ordered(heads, features + 1, False, dtype, order)
+
+        def space(there: bool) -> Any:
+            return kind.ordered(heads if there else 0, features + 1, False, dtype, order)
+
+        def row(columns: int) -> DenseRows:
+            return DenseRows(np.zeros((1, columns + 1), dtype=dtype))
+
+        first = space(True)
         return cls(
-            first.weights,
-            first,
-            kind.ordered(heads, features + 1, False, dtype, order),
-            FullDense.ordered(heads if whole else 0, number + 1, False, dtype, order),
-            DenseRows(np.zeros((1, features + 1), dtype=dtype)),
-            DenseRows(np.zeros((1, features + 1), dtype=dtype)),
-            DenseRows(np.zeros((1, number + 1), dtype=dtype)),
-            np.zeros(features, dtype=dtype),
-            Statistics.empty(features),
-            generator.normal(size=(number, features)).astype(dtype),
-            (2.0 * math.pi * generator.random(number)).astype(dtype),
+            weights=first.weights,
+            directed=first,
+            centred=space(whole),
+            standardised=space(True),
+            waved=FullDense.ordered(heads if waving else 0, number + 1, False, dtype, order),
+            clusters=Clusters.empty(heads, features),
+            statistics=Statistics.empty(features),
+            directed_row=row(features),
+            centred_row=row(features),
+            standardised_row=row(features),
+            waved_row=row(number),
+            plain=np.zeros(features, dtype=dtype),
+            waves=generator.normal(size=(number, features)).astype(dtype),
+            phases=(2.0 * math.pi * generator.random(number)).astype(dtype),
         )
 
     def grown(self, heads: int, features: int) -> AutoDense:
         """A copy with room for more heads; the new ones know nothing."""
-        members = {name: getattr(self, name) for name in MEMBERS}
+        members = {name: getattr(self, name) for name in LINEAR}
         grown = {
             name: member.grown(heads, member.room[1]) if member.room[0] else member for name, member in members.items()
         }
-        return self._replace(**grown, weights=grown["centred"].weights)
+        return self._replace(**grown, weights=grown["directed"].weights, clusters=self.clusters.grown(heads))
 
     def kept_of(self, rows: DenseRows) -> dict[str, NDArray[Any]]:
         """What learning from these rows may change, for `restored`."""
@@ -82,18 +99,17 @@ class AutoDense(NamedTuple):
 
     def restored(self, kept: dict[str, NDArray[Any]]) -> AutoDense:
         """Undo what was learnt since."""
-        for name, array in kept.items():
-            part, _, place = name.partition(".")
-            target = getattr(getattr(self, part), place) if place else getattr(self, part)
-            target[:] = array
+        filled(self, kept)
         return self
 
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
         """What is written into a file."""
         found = {"waves": self.waves.copy(), "phases": self.phases.copy()}
-        for name in MEMBERS:
+        for name in LINEAR:
             found |= {f"{name}.{part}": array for part, array in getattr(self, name).arrays(None).items()}
-        return found | {f"statistics.{name}": array.copy() for name, array in self.statistics._asdict().items()}
+        for name in ("clusters", "statistics"):
+            found |= {f"{name}.{part}": array.copy() for part, array in getattr(self, name)._asdict().items()}
+        return found
 
     @staticmethod
     def example_rows(dtype: Any) -> DenseRows:
@@ -107,15 +123,22 @@ class AutoDense(NamedTuple):
 
     @property
     def member_names(self) -> list[str]:
-        """What they are called."""
-        return [name for name in MEMBERS if getattr(self, name).room[0] > 0]
+        """What the members are called."""
+        return [*(name for name in LINEAR if getattr(self, name).room[0] > 0), "clusters"]
+
+    @property
+    def repairs(self) -> NDArray[np.int64]:
+        """How often a covariance lost its positive definiteness."""
+        return np.array([sum(getattr(getattr(self, name), "repairs", (0,))[0] for name in LINEAR)])
 
     @property
     def kind(self) -> dict[str, int]:
         """What the rule must know of it."""
+        names = self.member_names
         return {
-            "members": len(self.member_names),
-            "full": int(isinstance(self.centred, FullDense)),
+            "members": len(names),
+            "waved": names.index("waved") if "waved" in names else -1,
+            "full": int(isinstance(self.directed, FullDense)),
             "regresses": 0,
         }
 
@@ -125,8 +148,9 @@ class AutoDense(NamedTuple):
         return 2 * len(self.weights) * len(self.member_names)
 
     def matrix(self) -> Any:
-        """The weights of all members, side by side."""
-        return np.concatenate([getattr(self, name).weights for name in self.member_names], axis=1)
+        """The weights of the members and the means of the clusters, side by side."""
+        linear = [getattr(self, name) for name in LINEAR]
+        return np.concatenate([*(one.weights for one in linear if one.room[0]), self.clusters.means], axis=1)
 
 
 generic.SPACES[AutoDense] = sys.modules[__name__]
@@ -134,30 +158,57 @@ generic.SPACES[AutoDense] = sys.modules[__name__]
 
 def score(space: AutoDense, rows: DenseRows, row: int, scores: Vector) -> float:
     """Write the scores and variances of every member; one more than the squared norm of the row, for the constant."""
-    x, heads = rows.values[row], space.weights.shape[0]
+    x, heads, begin = rows.values[row], space.weights.shape[0], 0
     squares = 0.0
     for column in range(x.shape[0]):
         squares += float(x[column]) * float(x[column])
-    centred(space.statistics, x, space.centred_row.values[0])
+    directed(x, space.directed_row.values[0])
+    flaw = generic.score(space.directed, space.directed_row, 0, scores[: 2 * heads])
+    begin += 2 * heads
+    if space.centred.weights.shape[0] > 0:
+        centred(space.statistics, x, space.centred_row.values[0])
+        flaw += generic.score(space.centred, space.centred_row, 0, scores[begin : begin + 2 * heads])
+        begin += 2 * heads
     standardised(space.statistics, x, space.plain, space.standardised_row.values[0])
-    flaw = generic.score(space.centred, space.centred_row, 0, scores[: 2 * heads])
-    flaw += generic.score(space.standardised, space.standardised_row, 0, scores[2 * heads : 4 * heads])
+    flaw += generic.score(space.standardised, space.standardised_row, 0, scores[begin : begin + 2 * heads])
+    begin += 2 * heads
     if space.waved.weights.shape[0] > 0:
         waved(space.statistics, space.plain, space.waves, space.phases, space.waved_row.values[0])
-        flaw += generic.score(space.waved, space.waved_row, 0, scores[4 * heads : 6 * heads])
+        flaw += generic.score(space.waved, space.waved_row, 0, scores[begin : begin + 2 * heads])
+        begin += 2 * heads
+    score_clusters(space.clusters, space.statistics, x, scores[begin : begin + 2 * heads])
+    for place in range(begin, begin + 2 * heads):
+        flaw += scores[place]
     return 1.0 + squares + 0.0 * flaw  # 0 times a number is 0, 0 times infinity or NaN is NaN
 
 
 def absorb(space: AutoDense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:
     """Move every member along its view of the row just scored, and count the row in."""
-    heads = space.weights.shape[0]
+    heads, begin = space.weights.shape[0], 0
     if scale == 0.0:
-        generic.forget(space.centred)
-        generic.forget(space.standardised)
-        generic.forget(space.waved)
+        forget(space)
         return
-    generic.absorb(space.centred, space.centred_row, 0, coefficients[: 2 * heads], scale)
-    generic.absorb(space.standardised, space.standardised_row, 0, coefficients[2 * heads : 4 * heads], scale)
+    generic.absorb(space.directed, space.directed_row, 0, coefficients[: 2 * heads], scale)
+    begin += 2 * heads
+    if space.centred.weights.shape[0] > 0:
+        generic.absorb(space.centred, space.centred_row, 0, coefficients[begin : begin + 2 * heads], scale)
+        begin += 2 * heads
+    generic.absorb(space.standardised, space.standardised_row, 0, coefficients[begin : begin + 2 * heads], scale)
+    begin += 2 * heads
     if space.waved.weights.shape[0] > 0:
-        generic.absorb(space.waved, space.waved_row, 0, coefficients[4 * heads : 6 * heads], scale)
+        generic.absorb(space.waved, space.waved_row, 0, coefficients[begin : begin + 2 * heads], scale)
+        begin += 2 * heads
+    for head in range(heads):
+        if coefficients[begin + head] == 1.0:
+            hear_of(space.clusters, rows.values[row], head)
     see(space.statistics, rows.values[row])
+    part(space.clusters, space.statistics)
+
+
+def forget(space: AutoDense) -> None:
+    """Begin anew; what is known of the columns is kept."""
+    generic.forget(space.directed)
+    generic.forget(space.centred)
+    generic.forget(space.standardised)
+    generic.forget(space.waved)
+    forget_clusters(space.clusters)

@@ -1,13 +1,18 @@
-"""The space of `auto` for sparse rows: a weight and its evidence for each feature and head, and what is known of each feature.
+"""The space of `auto` for sparse rows: a regression and a naive Bayes on the non-zeros of a row, whatever the scale of features and rows.
 
-The view of a row is the same for any scale of the features and of the row. Each value is compared with the usual size of its feature (a
-feature that was never seen gives 1 or -1), logarithms tame the large ones, and the row is made of length one:
+**The view.** Each value is compared with the usual size of its feature (a feature that was never seen gives 1), large ones are tamed, and
+the row is made of length one. With r the scale of the row, the mean over its known features of |x_j| over their usual size m_j:
 
-    u_j = x_j/r over the mean of |x_j|/r so far, this one included;    z = sign(u) log(1 + |u|),  z/|z|
+    u_j = |x_j|/r over the mean so far, this one included;    b_j = 1.25 u_j/(1 + u_j/4);    z_j = sign(x_j) b_j/|b|
 
-where r is the scale of the row, the mean over its known features of |x_j| over their usual size. A row costs its non-zeros alone. The
-evidence A of a weight is the sum of z^2 of the rows in which its class was played; its variance is 1/(noise + A), where `noise` is the
-mean squared residual so far, which is both the strength of the prior and what `score` gives after the variances.
+**The regression.** s_i = z.w_i, and q_i = sum z_j^2/(noise + A_ji), where the evidence A is the sum of z^2 of the rows in which the class
+was played. `noise` is the mean squared residual so far: weights of size one are likely, whatever the features are.
+
+**Naive Bayes** counts in which rows a class was right, against the background of all rows: the logarithm of how much more often feature
+j comes with class i is G_ji = log(1 + H_ji). Its opinion g = softmax(sum_j b_j G_ji - ..., over the root of the row's length) is one more
+feature of the regression, with one weight for all classes: where it is wrong, as it is with classes of unequal size, it is not believed.
+
+What is known of features and of the background stays when everything else is forgotten.
 """
 
 from __future__ import annotations
@@ -21,54 +26,68 @@ from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
 from onebit.engine import generic
-from onebit.spaces.scaled import moved, refreshed_norm
+from onebit.spaces.scaled import filled, moved, refreshed_norm
 from onebit.spaces.sparse import Sparse, SparseRows
 
 __all__ = ["AutoSparse", "absorb", "full", "moved", "refreshed_norm", "score"]
 
-SEEN, SIZE = 0, 1  # what is known of a feature: how often it was not 0, and its usual size
-RESIDUALS, ROUNDS, SCALE = (
-    0,
-    1,
-    2,
-)  # what is known of all rows: the sum of squared residuals, their number, and the scale of the last
+SEEN, SIZE = 0, 1  # what is known of a feature: in how many rows it was, and its usual size there
+# What is known of everything: the sum of squared residuals and their number; the weight of the opinion of naive Bayes, and its evidence;
+# the total length of all rows, and their number. And of the row just seen: its scale, its length, and the factor from b to z.
+RESIDUALS, ROUNDS, TRUST, TRUST_EVIDENCE, LENGTHS, ROWS, SCALE, LENGTH, FACTOR = range(9)
+BACKGROUND = 10.0  # rows that each class is taken to have had, like all others, before it had any
+FIRST = 64  # values that the view has room for at the beginning
 
 
 class AutoSparse(NamedTuple):
-    """Cells of shape (features, 2 heads): the weights of a feature, then their evidence."""
+    """Cells of shape (features, 4 heads): the weights of a feature, their evidence, and G and H of naive Bayes."""
 
     weights: NDArray[Any]
     features: NDArray[Any]
-    noise: Vector
-    seen_row: Vector
+    counts: Vector  # the total length of the rows in which each class was right
+    facts: Vector
+    opinion: Vector  # of naive Bayes on the row just seen
+    sizes: NDArray[Any]  # b, of that row
+    sums: NDArray[Any]
     heads: int
 
     @classmethod
     def planned(cls, heads: int, features: int, dtype: Any) -> AutoSparse:
         """Nothing is known."""
-        cells = np.zeros((features, 2 * heads), dtype=dtype)
-        return cls(cells, np.zeros((features, 2), dtype=dtype), np.array([1.0, 1.0, 1.0]), np.zeros(64), heads)
+        facts = np.zeros(9)
+        facts[[RESIDUALS, ROUNDS, TRUST]] = 1.0
+        return cls(
+            np.zeros((features, 4 * heads), dtype=dtype),
+            np.zeros((features, 2), dtype=dtype),
+            np.zeros(heads),
+            facts,
+            np.zeros(heads),
+            np.zeros(FIRST, dtype=dtype),
+            np.zeros(3 * heads, dtype=dtype),
+            heads,
+        )
 
     def grown(self, heads: int, features: int) -> AutoSparse:
         """A copy with room for more heads and features; the new ones know nothing."""
         made = AutoSparse.planned(heads, features, self.weights.dtype)
         known = len(self.weights)
-        made.weights[:known, : self.heads] = self.weights[:, : self.heads]
-        made.weights[:known, heads : heads + self.heads] = self.weights[:, self.heads :]
-        made.features[:known] = self.features
-        return made._replace(noise=self.noise.copy(), seen_row=self.seen_row.copy())
+        for part in range(4):
+            cells = self.weights[:, part * self.heads : (part + 1) * self.heads]
+            made.weights[:known, part * heads : part * heads + self.heads] = cells
+        rest = {"features": self.features, "counts": self.counts, "facts": self.facts}
+        return filled(made, rest)._replace(sizes=self.sizes.copy())  # type: ignore[no-any-return]
 
     def roomier(self, rows: SparseRows) -> AutoSparse:
         """A copy with room for the view of the longest of these rows."""
-        return self._replace(seen_row=np.zeros(int(np.diff(rows.starts).max())))
+        return self._replace(sizes=np.zeros(int(np.diff(rows.starts).max()), dtype=self.sizes.dtype))
 
-    def kept_of(self, rows: SparseRows) -> tuple[NDArray[Any], NDArray[Any], Vector]:
+    def kept_of(self, rows: SparseRows) -> dict[str, NDArray[Any]]:
         """What learning from these rows may change, for `restored`: all, since it may be forgotten."""
-        return self.weights.copy(), self.features.copy(), self.noise.copy()
+        return self.arrays(None)
 
-    def restored(self, kept: tuple[NDArray[Any], NDArray[Any], Vector]) -> AutoSparse:
+    def restored(self, kept: dict[str, NDArray[Any]]) -> AutoSparse:
         """Undo what was learnt since."""
-        self.weights[:], self.features[:], self.noise[:] = kept
+        filled(self, kept)
         return self
 
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
@@ -76,7 +95,8 @@ class AutoSparse(NamedTuple):
         return {
             "weights": self.weights[:features].copy(),
             "features": self.features[:features].copy(),
-            "noise": self.noise.copy(),
+            "counts": self.counts.copy(),
+            "facts": self.facts.copy(),
         }
 
     @staticmethod
@@ -97,12 +117,12 @@ class AutoSparse(NamedTuple):
     @property
     def kind(self) -> dict[str, int]:
         """What the rule must know of it."""
-        return {"members": 1, "full": 0, "regresses": 1}
+        return {"members": 1, "waved": -1, "full": 0, "regresses": 1}
 
     @property
     def width(self) -> int:
-        """How many numbers `score` gives."""
-        return 2 * self.heads + 1
+        """How many numbers `score` gives: scores, variances and the noise; `absorb` takes two more."""
+        return 2 * self.heads + 3
 
     def matrix(self) -> Any:
         """The weights, heads by features."""
@@ -114,99 +134,150 @@ generic.SPACES[AutoSparse] = sys.modules[__name__]
 
 def full(space: AutoSparse, rows: SparseRows, row: int) -> bool:
     """Whether the row has more values than the view has room for."""
-    return bool(rows.starts[row + 1] - rows.starts[row] > space.seen_row.shape[0])
+    return bool(rows.starts[row + 1] - rows.starts[row] > space.sizes.shape[0])
 
 
 def look(space: AutoSparse, rows: SparseRows, row: int) -> float:
-    """Write the view of a row, and its scale; its squared norm."""
+    """Write b, and what is known of the row; its squared norm."""
     start, count = rows.starts[row], rows.starts[row + 1] - rows.starts[row]
-    norm, plain, scale, trust = 0.0, 0.0, 0.0, 0.0
+    norm, plain, scale, trust, places = 0.0, 0.0, 0.0, 0.0, 0
     for place in range(count):
         size = abs(float(rows.values[start + place]))
-        norm += size * size
-        plain += size
-        known = space.features[rows.columns[start + place]]
-        if known[SEEN] > 0.0 and size > 0.0:
-            trusted = float(known[SEEN]) / (float(known[SEEN]) + 1.0)
-            scale += trusted * size / float(known[SIZE])
-            trust += trusted
-    if norm == 0.0:
-        return 0.0
-    scale = scale / trust if trust > 0.0 else plain / count
-    squares, sizes = 0.0, 0.0
-    for place in range(count):
-        value = float(rows.values[start + place]) / scale
-        known = space.features[rows.columns[start + place]]
-        seen = float(known[SEEN])
-        size = abs(value)
         if size > 0.0:
-            size *= (seen + 1.0) / (seen * float(known[SIZE]) + size)
-        sizes += size
-        tamed = math.log(1.0 + size)
-        squares += tamed * tamed
-        space.seen_row[place] = tamed if value > 0.0 else -tamed
-    factor = 1.0 / math.sqrt(squares)
+            places += 1
+            norm += size * size
+            plain += size
+            known = space.features[rows.columns[start + place]]
+            if known[SEEN] > 0.0:
+                trusted = float(known[SEEN]) / (float(known[SEEN]) + 1.0)
+                scale += trusted * size / float(known[SIZE])
+                trust += trusted
+    if places == 0:
+        return 0.0
+    scale = scale / trust if trust > 0.0 else plain / places
+    squares, length, total = 0.0, 0.0, 0.0
     for place in range(count):
-        space.seen_row[place] *= factor
-    space.noise[SCALE] = scale * sizes / count
+        size = abs(float(rows.values[start + place])) / scale
+        if size > 0.0:
+            known = space.features[rows.columns[start + place]]
+            seen = float(known[SEEN])
+            size *= (seen + 1.0) / (seen * float(known[SIZE]) + size)
+            total += size
+            size = 1.25 * size / (1.0 + 0.25 * size)
+            squares += size * size
+            length += size
+        space.sizes[place] = size
+    space.facts[SCALE] = scale * total / places
+    space.facts[LENGTH] = length
+    space.facts[FACTOR] = 1.0 / math.sqrt(squares)
     return norm
 
 
 def score(space: AutoSparse, rows: SparseRows, row: int, scores: Vector) -> float:
     """Write the scores, the variances, and the noise; the squared norm of the row, NaN where one of them is not finite."""
-    cells, heads, start = space.weights, space.heads, rows.starts[row]
-    noise = space.noise[RESIDUALS] / space.noise[ROUNDS]
+    cells, heads, start, facts, sums = space.weights, space.heads, rows.starts[row], space.facts, space.sums
+    kind = cells.dtype.type
+    noise = facts[RESIDUALS] / facts[ROUNDS]
     norm = look(space, rows, row)
     for head in range(2 * heads):
         scores[head] = 0.0
     scores[2 * heads] = noise
     if norm == 0.0:
         return norm
+    for place in range(3 * heads):
+        sums[place] = 0.0
+    prior, factor = kind(noise), kind(facts[FACTOR])
     for place in range(rows.starts[row + 1] - start):
-        value = space.seen_row[place]
+        size = space.sizes[place]
+        value = size * factor if rows.values[start + place] >= 0.0 else -size * factor
         square = value * value
         cell = cells[rows.columns[start + place]]
         for head in range(heads):
-            scores[head] += value * cell[head]
-        for head in range(heads, 2 * heads):
-            scores[head] += square / (noise + cell[head])
+            sums[head] += value * cell[head]
+            sums[heads + head] += square / (prior + cell[heads + head])
+            sums[2 * heads + head] += size * cell[2 * heads + head]
+    judge(space)
     flaw = 0.0
-    for head in range(2 * heads):
-        flaw += 0.0 * scores[head]  # 0 times a number is 0, 0 times infinity or NaN is NaN
+    for head in range(heads):
+        opinion = space.opinion[head]
+        scores[head] = sums[head] + facts[TRUST] * opinion
+        scores[heads + head] = sums[heads + head] + opinion * opinion / (noise + facts[TRUST_EVIDENCE])
+        flaw += 0.0 * (scores[head] + scores[heads + head])  # 0 times a number is 0, 0 times infinity or NaN is NaN
     return norm + flaw
 
 
+def judge(space: AutoSparse) -> None:
+    """Write the opinion of naive Bayes on the row just seen."""
+    heads, facts = space.heads, space.facts
+    length = facts[LENGTH]
+    background = (facts[ROWS] + 1.0) / (BACKGROUND * (facts[LENGTHS] + length))
+    root, top = 1.0 / math.sqrt(length), -math.inf
+    for head in range(heads):
+        likely = space.sums[2 * heads + head] - length * math.log(1.0 + space.counts[head] * background)
+        space.opinion[head] = likely * root
+        top = max(top, space.opinion[head])
+    total = 0.0
+    for head in range(heads):
+        space.opinion[head] = math.exp(space.opinion[head] - top)
+        total += space.opinion[head]
+    for head in range(heads):
+        space.opinion[head] /= total
+
+
 def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, scale: float) -> None:
-    """Move the weights and the evidence of the heads that have something to learn, and count the row in."""
-    cells, heads, start = space.weights, space.heads, rows.starts[row]
+    """Move what the row just scored says, and count the row in.
+
+    After the steps and amounts come the squared residual, the class played, and the class that was right, or -1.
+    """
+    cells, heads, start, facts = space.weights, space.heads, rows.starts[row], space.facts
+    kind = cells.dtype.type
     count = rows.starts[row + 1] - start
     if scale == 0.0:
         forget(space)
         return
-    noise = space.noise[RESIDUALS] / space.noise[ROUNDS]
+    noise = facts[RESIDUALS] / facts[ROUNDS]
+    prior, factor = kind(noise), kind(facts[FACTOR])
+    played, right = int(coefficients[2 * heads + 1]), int(coefficients[2 * heads + 2])
     for head in range(heads):
-        step, amount = coefficients[head], coefficients[heads + head]
+        step, amount = kind(coefficients[head]), kind(coefficients[heads + head])
         if step != 0.0 or amount != 0.0:
             for place in range(count):
-                value = space.seen_row[place]
+                size = space.sizes[place] * factor
+                value = size if rows.values[start + place] >= 0.0 else -size
                 cell = cells[rows.columns[start + place]]
-                evidence = float(cell[heads + head])
-                cell[head] += cells.dtype.type(step * value / (noise + evidence))
-                cell[heads + head] = cells.dtype.type(evidence + amount * value * value)
-    space.noise[RESIDUALS] += coefficients[2 * heads]
-    space.noise[ROUNDS] += 1.0
+                cell[head] += step * value / (prior + cell[heads + head])
+                cell[heads + head] += amount * value * value
+    trusted = space.opinion[played]
+    facts[TRUST] += coefficients[played] * trusted / (noise + facts[TRUST_EVIDENCE])
+    facts[TRUST_EVIDENCE] += trusted * trusted
+    facts[RESIDUALS] += coefficients[2 * heads]
+    facts[ROUNDS] += 1.0
+    facts[LENGTHS] += facts[LENGTH]
+    facts[ROWS] += 1.0
+    if right >= 0:
+        space.counts[right] += facts[LENGTH]
     for place in range(count):
-        size = abs(float(rows.values[start + place])) / space.noise[SCALE]
+        size = space.sizes[place]
         if size > 0.0:
-            known = space.features[rows.columns[start + place]]
-            known[SEEN] += cells.dtype.type(1)
-            known[SIZE] += cells.dtype.type((size - float(known[SIZE])) / float(known[SEEN]))
+            column = rows.columns[start + place]
+            known = space.features[column]
+            if right >= 0:
+                cell = cells[column]
+                cell[3 * heads + right] += kind(size * facts[ROWS] / (BACKGROUND * (float(known[SEEN]) + 1.0)))
+                cell[2 * heads + right] = math.log(1.0 + cell[3 * heads + right])
+            known[SEEN] += kind(1)
+            mean = float(known[SIZE])
+            known[SIZE] = mean + (abs(float(rows.values[start + place])) / facts[SCALE] - mean) / float(known[SEEN])
 
 
 def forget(space: AutoSparse) -> None:
-    """Begin anew; what is known of features is kept."""
+    """Begin anew; what is known of features and of the background is kept."""
     for feature in range(space.weights.shape[0]):
         for place in range(space.weights.shape[1]):
             space.weights[feature, place] = 0.0
-    space.noise[RESIDUALS] = 1.0
-    space.noise[ROUNDS] = 1.0
+    for head in range(space.heads):
+        space.counts[head] = 0.0
+    space.facts[RESIDUALS] = 1.0
+    space.facts[ROUNDS] = 1.0
+    space.facts[TRUST] = 1.0
+    space.facts[TRUST_EVIDENCE] = 0.0

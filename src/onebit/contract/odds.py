@@ -1,9 +1,10 @@
 """A member of `auto` that believes in a softmax of linear scores, and learns from one bit by the Laplace approximation.
 
 What was heard has the likelihood p_a if right and 1 - p_a if wrong; what was known is normal, with the variances q of the scores. The
-most likely scores are sought along one direction, s_i + tau q_i ([i = a] - p_i), by halving: a single Newton step overshoots where little
-is known. The covariance then shrinks by the curvature at the point found. A right answer lowers all other classes, and a wrong one
-raises them a little: one bit moves every class, as much as it should, and with two classes it says everything.
+most likely scores are sought along one direction, s_i + tau q_i h_i, by halving: a single Newton step overshoots where little is known.
+If right, h is the gradient; if wrong, what is taken from the label goes to the others by their probabilities, but a tenth of it to all
+alike: a class that has never been right would otherwise stay so. The covariance then shrinks by the curvature at the point found.
+With two classes one bit says everything.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from onebit.contract.rule import Vector
 
 START = 100.0  # the variance of a weight before anything is learnt: scores of tens are possible from the beginning
 HIGHEST = 30.0  # a deviation above this is as good as infinite
-HALVINGS = 8
-LARGEST_STEP = 1000.0
-NEGLIGIBLE = 1e-5  # a class whose score and variance would change less than this is left alone
+HALVINGS = 12
+EVENLY = 0.1  # the part of what a wrong answer takes from its class that goes to all others alike
+NEGLIGIBLE = 1e-4  # a class whose score and variance would change less than this is left alone
+SETTLED = 1e-7  # a right answer that was expected so surely says nothing
 SURE = 1e-9  # no probability is nearer to 0 or 1
 
 
@@ -57,13 +59,22 @@ def step(
 ) -> None:
     """Fill in the step after hearing of a label; `beliefs` are those before it, and `moved` is scratch."""
     variances = begin + classes
+    rest = 0.0
+    for other in range(classes):
+        rest += beliefs[other] if other != label else 0.0
     spread = 0.0
     for other in range(classes):
-        direction = (1.0 if other == label else 0.0) - beliefs[other]
+        direction = rest if other == label else -beliefs[other]
+        if not right:
+            share = (1.0 - EVENLY) * beliefs[other] / max(SURE, rest) + EVENLY / (classes - 1)
+            direction = 1.0 if other == label else -share
         coefficients[begin + other] = direction
         spread += direction * direction * scores[variances + other]
-    chance = within(beliefs[label])
-    low, high = (0.0, 1.0) if right else (-min(LARGEST_STEP, chance / (1.0 - chance)), 0.0)
+    if right and rest * rest * scores[variances + label] < SETTLED:  # as most rounds are in the end
+        for place in range(begin, begin + 2 * classes):
+            coefficients[place] = 0.0
+        return
+    low, high = (0.0, 1.0) if right else (-beliefs[label], 0.0)
     for _ in range(HALVINGS):
         length = 0.5 * (low + high)
         slope = follow(scores, begin, classes, label, length, coefficients, moved)

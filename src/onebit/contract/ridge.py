@@ -41,18 +41,26 @@ def optimistic(scores: Vector, classes: int, width: float, values: Vector) -> No
 
 
 def regress_one_sided(scores: Vector, classes: int, label: int, right: bool, coefficients: Vector) -> float:
-    """Move the label played towards 1 or 0 unless it is beyond; if right, take from the others what they claim above 1/K.
+    """Move the label played towards 1 or 0 unless it is beyond; with two classes the other one too. The residual of the label.
 
-    The others keep their variances: who is only told what it is not must go on being tried, or it is never seen again. The
-    residual of the label played.
+    If right, the others lose what they claim above a level. They keep their variances: who is only told what it is not must go on
+    being tried, or it is never seen again.
     """
     fill(coefficients, 2 * classes, 0.0)
+    residual = towards(scores, classes, label, right, coefficients)
+    if classes == 2:
+        towards(scores, classes, 1 - label, not right, coefficients)
+    elif right:
+        for other in range(classes):
+            claim = scores[other] - min(0.5, 2.0 / classes)
+            if other != label and claim > 0.0:
+                coefficients[other] = -claim / (1.0 + scores[classes + other])
+    return residual
+
+
+def towards(scores: Vector, classes: int, label: int, right: bool, coefficients: Vector) -> float:
+    """Fill in the step of one class towards 1 or 0, unless it is beyond; its residual."""
     residual = max(0.0, 1.0 - scores[label]) if right else min(0.0, -scores[label])
     coefficients[label] = residual / (1.0 + scores[classes + label])
     coefficients[classes + label] = 1.0
-    if right:
-        for other in range(classes):
-            claim = scores[other] - 1.0 / classes
-            if other != label and claim > 0.0:
-                coefficients[other] = -claim / (1.0 + scores[classes + other])
     return float(residual)

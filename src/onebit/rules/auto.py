@@ -3,7 +3,7 @@
 Own work, built on LinUCB's optimism, the Laplace approximation and Bayesian averaging; measured, with what was tried and lost, on the
 page about auto. No promise of regret. Dense rows are seen by several members, each in a view of its own (`onebit.auto`):
 
-    member:  p = softmax(s),  u_i = the probability of i where its score is one deviation sqrt(q_i) up
+    linear:  p = softmax(s) of scores in a view,  u_i = the probability of i where its score is one deviation sqrt(q_i) up
     play     argmax_i sum_m v_m u_mi
     learn    every member finds the most likely scores, given what was heard and what was known (`contract.odds`)
     weigh    v_m is proportional to the probability that m gave to all that was heard
@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onebit.contract import alarm
-from onebit.contract.choices import fill, greedy_label, share_greedy
+from onebit.contract.choices import fill, greedy_label, highest, share_greedy
 from onebit.contract.description import Exploration
 from onebit.contract.draws import Draws
 from onebit.contract.odds import START, believe, raised, step
@@ -28,7 +28,7 @@ from onebit.contract.order import Order
 from onebit.contract.ridge import optimistic, regress_one_sided
 from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, Vector
 
-MOST_MEMBERS = 4
+MOST_MEMBERS = 5
 
 # The places in the memory.
 LOSSES = OWN  # of the members: how much less likely than to the best what was heard was to them, as logarithms
@@ -39,6 +39,7 @@ HOPED = EXPLORED + 3  # what was expected of the class thought best, summed over
 RESTARTS = EXPLORED + 4
 ALARM = EXPLORED + 5
 
+HANDICAP = 3.0  # of the member with the random waves, in the beginning
 LEAST_CHANCE = 0.01  # no member is ruled out by a single answer
 DEVIATIONS = 2.0  # of the regression's noise, which a class is given
 LATELY = 200.0  # rounds
@@ -49,6 +50,7 @@ class Auto(NamedTuple):
 
     classes: int
     members: int = 1
+    waved: int = -1  # which of them looks through random waves
     full: int = 0  # whether covariances are matrices
     regresses: int = 0  # whether there is one member, which regresses
 
@@ -58,11 +60,16 @@ def prepare(params: Auto, options: Mapping[str, object]) -> tuple[Auto, tuple[fl
     return params, (*(0.0,) * (ALARM - OWN), *alarm.quiet(params.classes))
 
 
+def loss_of(params: Auto, memory: Vector, member: int) -> float:
+    """The loss of a member so far; the one with the most weights has to make up for more."""
+    return float(memory[LOSSES + member]) + (HANDICAP if member == params.waved else 0.0)
+
+
 def weight_of(params: Auto, memory: Vector, member: int) -> float:
     """The share of a member in the mixture."""
     total = 0.0
     for other in range(params.members):
-        total += math.exp(min(700.0, memory[LOSSES + member] - memory[LOSSES + other]))
+        total += math.exp(min(700.0, loss_of(params, memory, member) - loss_of(params, memory, other)))
     return 1.0 / total
 
 
@@ -70,10 +77,7 @@ def weigh(params: Auto, memory: Vector, scores: Vector, work: Matrix) -> None:
     """Write into `work` what each class may be worth at best, and what it is thought to be worth."""
     classes = params.classes
     if params.regresses == 1:
-        deviation = math.sqrt(scores[2 * classes])  # of the noise, which the space gives after its variances
-        optimistic(scores, classes, DEVIATIONS * deviation, work[0])
-        for label in range(classes):
-            work[1, label] = scores[label]
+        hope(scores, classes, work)
         return
     fill(work[0], classes, 0.0)
     fill(work[1], classes, 0.0)
@@ -84,6 +88,18 @@ def weigh(params: Auto, memory: Vector, scores: Vector, work: Matrix) -> None:
             chance = work[1, classes + label]
             work[0, label] += share * raised(chance, scores[begin + classes + label])
             work[1, label] += share * chance
+
+
+def hope(scores: Vector, classes: int, work: Matrix) -> None:
+    """The hopes of the regression: so many deviations up, but no more than the best leaves, with the same doubt."""
+    width = DEVIATIONS * math.sqrt(scores[2 * classes])  # the noise, which the space gives after its variances
+    optimistic(scores, classes, width, work[0])
+    best = highest(scores, classes)
+    left = 1.0 - scores[best] + 2.0 * width * math.sqrt(scores[classes + best])
+    for label in range(classes):
+        work[1, label] = scores[label]
+        if label != best:
+            work[0, label] = min(work[0, label], left)
 
 
 def decide(params: Auto, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
@@ -135,6 +151,8 @@ def move(
     if params.regresses == 1:
         residual = regress_one_sided(scores, classes, label, right, coefficients)
         coefficients[2 * classes] = min(1.0, residual * residual)
+        coefficients[2 * classes + 1] = label
+        coefficients[2 * classes + 2] = label if right else 1 - label if classes == 2 else -1
         return
     least = math.inf
     for member in range(params.members):
@@ -143,9 +161,20 @@ def move(
         chance = work[0, label]
         memory[LOSSES + member] -= math.log(max(LEAST_CHANCE, chance if right else 1.0 - chance))
         least = min(least, memory[LOSSES + member])
-        step(scores, begin, classes, params.full == 1, label, right, work[0], work[1], coefficients)
+        if member < params.members - 1:
+            step(scores, begin, classes, params.full == 1, label, right, work[0], work[1], coefficients)
+    fill_clusters(params, label, right, coefficients)
     for member in range(params.members):
         memory[LOSSES + member] -= least
+
+
+def fill_clusters(params: Auto, label: int, right: bool, coefficients: Vector) -> None:
+    """The last member hears which class was right, where that is known."""
+    begin = 2 * params.classes * (params.members - 1)
+    for place in range(begin, begin + 2 * params.classes):
+        coefficients[place] = 0.0
+    if right or params.classes == 2:
+        coefficients[begin + (label if right else 1 - label)] = 1.0
 
 
 def probabilities(params: Auto, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onebit.contract.order import Order
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import Dense, DenseRows
-from onebit.spaces.scaled import full, moved, refreshed_norm
+from onebit.spaces.scaled import filled, full, moved, refreshed_norm
 from onebit.spaces.variances import ball_factor, shrunk, stepped
 
 __all__ = ["DiagonalDense", "absorb", "forget", "full", "moved", "refreshed_norm", "score"]
@@ -55,7 +55,7 @@ class DiagonalDense(NamedTuple):
 
     def restored(self, kept: dict[str, NDArray[Any]]) -> DiagonalDense:
         """Undo what was learnt since."""
-        self.weights[:], self.variances[:], self.scale[:] = kept["weights"], kept["variances"], kept["scale"]
+        filled(self, kept)
         return self
 
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:

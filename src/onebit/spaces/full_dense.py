@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onebit.contract.order import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import Dense, DenseRows
-from onebit.spaces.scaled import full, moved, refreshed_norm
+from onebit.spaces.scaled import filled, full, moved, refreshed_norm
 
 __all__ = ["FullDense", "absorb", "forget", "full", "moved", "refreshed_norm", "score"]
 
@@ -29,7 +29,8 @@ class FullDense(NamedTuple):
     triangles: Matrix
     scale: Vector  # always 1: kept for what all spaces share
     repairs: NDArray[np.int64]
-    scratch: Matrix
+    row: Vector  # the row just scored, in float64, with its constant feature
+    images: Matrix  # and P x for each matrix
     bias: int
     own: int  # 1 where each head has its own matrix
     sums: int
@@ -41,7 +42,10 @@ class FullDense(NamedTuple):
         weights = np.zeros((heads, features + bias), dtype=dtype)
         triangles = _started(1 if order.shared else heads, features + bias, order.start)
         ways = (int(bias), int(not order.shared), int(order.sums), float(order.start))
-        return cls(weights, triangles, np.ones(1), np.zeros(1, dtype=np.int64), np.zeros((2, features + bias)), *ways)
+        images = np.zeros((len(triangles), features + bias))
+        return cls(
+            weights, triangles, np.ones(1), np.zeros(1, dtype=np.int64), np.zeros(features + bias), images, *ways
+        )
 
     def grown(self, heads: int, features: int) -> FullDense:
         """A copy with room for more heads; the new ones know nothing."""
@@ -49,7 +53,8 @@ class FullDense(NamedTuple):
         weights[: len(self.weights)] = self.weights
         triangles = _started(heads if self.own else 1, weights.shape[1], self.start)
         triangles[: len(self.triangles)] = self.triangles
-        return self._replace(weights=weights, triangles=triangles)
+        images = np.zeros((len(triangles), weights.shape[1]))
+        return self._replace(weights=weights, triangles=triangles, images=images)
 
     def kept_of(self, rows: DenseRows) -> dict[str, NDArray[Any]]:
         """What learning from these rows may change, for `restored`."""
@@ -57,7 +62,7 @@ class FullDense(NamedTuple):
 
     def restored(self, kept: dict[str, NDArray[Any]]) -> FullDense:
         """Undo what was learnt since."""
-        self.weights[:], self.triangles[:], self.repairs[:] = kept["weights"], kept["triangles"], kept["repairs"]
+        filled(self, kept)
         return self
 
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
@@ -92,38 +97,36 @@ def _started(matrices: int, size: int, start: float) -> Matrix:
 
 
 def score(space: FullDense, rows: DenseRows, row: int, scores: Vector) -> float:
-    """Write the scores, then the variances; the squared norm of the row, NaN where one of them is not finite."""
-    weights, x = space.weights, space.scratch[0]
+    """Write the scores, then the variances; the squared norm of the row, NaN where one of them is not finite.
+
+    The images P x stay in the space: `absorb` follows with the same row.
+    """
+    weights, x = space.weights, space.row
     heads = weights.shape[0]
-    norm, flaw = _widened(space, rows.values[row], x), 0.0
+    norm, flaw = float(space.bias), 0.0
+    for feature in range(rows.values.shape[1]):
+        x[feature] = rows.values[row, feature]
+        norm += x[feature] * x[feature]
+    if space.bias == 1:
+        x[rows.values.shape[1]] = 1.0
     for head in range(heads):
         vector = weights[head]
         total = 0.0
         for feature in range(x.shape[0]):
             total += vector[feature] * x[feature]
         scores[head] = total
-        matrix = head * space.own
-        scores[heads + head] = _form(space.triangles[matrix], x) if matrix == head else scores[heads]
+        if space.own == 1 or head == 0:
+            scores[heads + head] = max(0.0, _image(space, head))
+        else:
+            scores[heads + head] = scores[heads]
         flaw += 0.0 * (total + scores[heads + head])  # 0 times a number is 0, 0 times infinity or NaN is NaN
     return norm + flaw
 
 
-def _widened(space: FullDense, given: NDArray[Any], x: Vector) -> float:
-    """Write the row in float64, with its constant feature; its squared norm."""
-    norm = 0.0
-    for feature in range(given.shape[0]):
-        value = float(given[feature])
-        x[feature] = value
-        norm += value * value
-    if space.bias == 1:
-        x[given.shape[0]] = 1.0
-    return norm + space.bias
-
-
-def _form(triangle: Vector, x: Vector) -> float:
-    """X'Px from the lower triangle: twice what lies below the diagonal, once what lies on it. Four rows share a pass over x."""
+def _image(space: FullDense, matrix: int) -> float:
+    """Write P x; x'Px. Every number below the diagonal counts twice, for its row and for its column; four rows share a pass."""
+    triangle, x, image = space.triangles[matrix], space.row, space.images[matrix]
     size = x.shape[0]
-    below, on = 0.0, 0.0
     feature, start = 0, 0
     while feature + 4 <= size:
         # Slices, since an index that is a sum is tested for being negative, which keeps a loop from being done in vectors.
@@ -131,32 +134,37 @@ def _form(triangle: Vector, x: Vector) -> float:
         second = triangle[start + feature + 1 : start + 2 * feature + 3]
         third = triangle[start + 2 * feature + 3 : start + 3 * feature + 6]
         fourth = triangle[start + 3 * feature + 6 : start + 4 * feature + 10]
+        a, b, c, d = x[feature], x[feature + 1], x[feature + 2], x[feature + 3]
         one, two, three, four = 0.0, 0.0, 0.0, 0.0
         for other in range(feature):
             value = x[other]
-            one += first[other] * value
-            two += second[other] * value
-            three += third[other] * value
-            four += fourth[other] * value
-        a, b, c, d = x[feature], x[feature + 1], x[feature + 2], x[feature + 3]
-        two += second[feature] * a
-        three += third[feature] * a + third[feature + 1] * b
-        four += fourth[feature] * a + fourth[feature + 1] * b + fourth[feature + 2] * c
-        below += one * a + two * b + three * c + four * d
-        on += first[feature] * a * a + second[feature + 1] * b * b
-        on += third[feature + 2] * c * c + fourth[feature + 3] * d * d
+            p, q, r, s = first[other], second[other], third[other], fourth[other]
+            one += p * value
+            two += q * value
+            three += r * value
+            four += s * value
+            image[other] += p * a + q * b + r * c + s * d
+        e, f, g = second[feature], third[feature], third[feature + 1]
+        h, i, j = fourth[feature], fourth[feature + 1], fourth[feature + 2]
+        image[feature] = one + first[feature] * a + e * b + f * c + h * d
+        image[feature + 1] = two + e * a + second[feature + 1] * b + g * c + i * d
+        image[feature + 2] = three + f * a + g * b + third[feature + 2] * c + j * d
+        image[feature + 3] = four + h * a + i * b + j * c + fourth[feature + 3] * d
         start += 4 * feature + 10
         feature += 4
     while feature < size:
         line = triangle[start : start + feature + 1]
-        total = 0.0
+        value, total = x[feature], 0.0
         for other in range(feature):
             total += line[other] * x[other]
-        below += total * x[feature]
-        on += line[feature] * x[feature] * x[feature]
+            image[other] += line[other] * value
+        image[feature] = total + line[feature] * value
         start += feature + 1
         feature += 1
-    return max(0.0, 2.0 * below + on)
+    total = 0.0
+    for feature in range(size):
+        total += x[feature] * image[feature]
+    return total
 
 
 def forget(space: FullDense) -> None:
@@ -174,73 +182,41 @@ def forget(space: FullDense) -> None:
 
 
 def absorb(space: FullDense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:
-    """Move the weights and matrices of the heads that have something to learn."""
-    weights, x, along = space.weights, space.scratch[0], space.scratch[1]
+    """Move the weights and matrices of the heads that have something to learn from the row just scored."""
+    weights, x = space.weights, space.row
     heads = weights.shape[0]
-    _widened(space, rows.values[row], x)
-    variance, known = 0.0, False
     for head in range(heads):
         matrix = head * space.own
         step, amount = coefficients[head], coefficients[heads + matrix]
         if step == 0.0 and amount == 0.0:
             continue
-        vector = weights[head]
-        if space.own == 1 or not known:
-            variance, known = _image(space, matrix, x, along), True
+        vector, image = weights[head], space.images[matrix]
+        variance, total = 0.0, 0.0
+        for feature in range(x.shape[0]):
+            variance += image[feature] * x[feature]
+            total += vector[feature] * x[feature]
+        if not variance >= 0.0:
+            _repair(space, matrix)
+            variance = _image(space, matrix)
         if space.sums == 1:
-            total = 0.0
-            for feature in range(x.shape[0]):
-                total += vector[feature] * x[feature]
             step = (step - amount * total) / (1.0 + amount * variance)
         exact = weights.dtype.type(step)
         for feature in range(x.shape[0]):
-            vector[feature] += exact * weights.dtype.type(along[feature])
+            vector[feature] += exact * weights.dtype.type(image[feature])
         if amount != 0.0 and (space.own == 1 or head == heads - 1):  # a shared matrix moves once, after the last head
-            _downdate(space, matrix, along, amount / (1.0 + amount * variance))
+            _downdate(space, matrix, amount / (1.0 + amount * variance))
 
 
-def _image(space: FullDense, matrix: int, x: Vector, along: Vector) -> float:
-    """Write P x; x'Px. A matrix that makes it negative is repaired first."""
-    _multiply(space.triangles[matrix], x, along)
-    variance = _dot(x, along)
-    if not variance >= 0.0:
-        _repair(space, matrix)
-        _multiply(space.triangles[matrix], x, along)
-        variance = _dot(x, along)
-    return variance
-
-
-def _dot(x: Vector, y: Vector) -> float:
-    total = 0.0
-    for feature in range(x.shape[0]):
-        total += x[feature] * y[feature]
-    return total
-
-
-def _multiply(triangle: Vector, x: Vector, along: Vector) -> None:
-    """P x from the lower triangle: every number below the diagonal counts twice, for its row and for its column."""
-    start = 0
-    for feature in range(x.shape[0]):
-        line = triangle[start : start + feature + 1]
-        value = x[feature]
-        total = 0.0
-        for other in range(feature):
-            total += line[other] * x[other]
-            along[other] += line[other] * value
-        along[feature] = total + line[feature] * value
-        start += feature + 1
-
-
-def _downdate(space: FullDense, matrix: int, along: Vector, amount: float) -> None:
+def _downdate(space: FullDense, matrix: int, amount: float) -> None:
     """P <- P - amount (Px)(Px)'; a variance that is no longer above 0 has the matrix repaired."""
-    triangle = space.triangles[matrix]
+    triangle, image = space.triangles[matrix], space.images[matrix]
     healthy = True
     start = 0
-    for feature in range(along.shape[0]):
+    for feature in range(image.shape[0]):
         line = triangle[start : start + feature + 1]
-        factor = amount * along[feature]
+        factor = amount * image[feature]
         for other in range(feature + 1):
-            line[other] -= factor * along[other]
+            line[other] -= factor * image[other]
         healthy = healthy and line[feature] > 0.0
         start += feature + 1
     if not healthy:
@@ -251,7 +227,7 @@ def _repair(space: FullDense, matrix: int) -> None:
     """Keep the variances, as far as they can be true, and forget how features go together."""
     triangle = space.triangles[matrix]
     start = 0
-    for feature in range(space.scratch.shape[1]):
+    for feature in range(space.row.shape[0]):
         for other in range(feature):
             triangle[start + other] = 0.0
         variance = triangle[start + feature]

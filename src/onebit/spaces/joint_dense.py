@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onebit.contract.order import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import Dense, DenseRows
-from onebit.spaces.scaled import full, moved, refreshed_norm
+from onebit.spaces.scaled import filled, full, moved, refreshed_norm
 
 __all__ = ["JointDense", "absorb", "full", "moved", "refreshed_norm", "score"]
 
@@ -72,8 +72,7 @@ class JointDense(NamedTuple):
 
     def restored(self, kept: dict[str, NDArray[Any]]) -> JointDense:
         """Undo what was learnt since."""
-        for name, array in kept.items():
-            getattr(self, name)[:] = array
+        filled(self, kept)
         return self
 
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:

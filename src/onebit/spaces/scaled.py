@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ class Scaled(Protocol):
 def filled(space: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     """A space of the right size with the content that `arrays` gave."""
     for name, array in arrays.items():
-        getattr(space, name)[: len(array)] = array
+        attrgetter(name)(space)[: len(array)] = array  # the name may have a dot: an array of a part
     return space
 
 

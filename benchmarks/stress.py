@@ -1,0 +1,161 @@
+"""Streams that are made to go wrong: sorted, imbalanced, with two classes and with a hundred, with words as rare as in texts.
+
+The specification of these streams gives their shapes and what learners err on them, not their constants. Those were chosen so that
+reference learners err as they do there; `auto` had no part in it:
+
+    two Gaussians       the distance of the means, so that the best possible rule errs 13 %
+    hundred Gaussians   the spread of the means, so that diagonal AROW with full information errs 18.5 % (specification 18.3)
+    topics              length, share of a topic's own words and Zipf's exponent, so that diagonal LinUCB errs about 11 % (11.6),
+                        Banditron 48 % (47.0) and AROW with full information 1.1 % (0.5)
+
+Sorted and imbalanced digits, ecoli and abalone have nothing to calibrate. All are functions of (rounds, seed), as in
+`onebit.data.synthetic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.data import real
+from onebit.data.fetchers import SEXES
+from onebit.data.files import arrays_of
+from onebit.data.preparation import prepared
+from onebit.data.sources import Source
+from onebit.data.tables import Csr, Dataset
+from onebit.errors import OnebitError
+
+Drawn = tuple[Any, NDArray[np.int64]]
+
+HALF_DISTANCE = 1.126  # of two means with unit deviations: the normal distribution has 13 % beyond it
+SPREAD = 0.59  # of a hundred means in 50 dimensions
+LENGTH, OWN_SHARE, EXPONENT = (
+    120,
+    0.5,
+    0.68,
+)  # of a document: words, share from its topic's own order of words, Zipf's law
+VOCABULARY, TOPICS = 3000, 20
+IMBALANCE = 0.7  # each digit is so many times as frequent as the one before
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A stream that is drawn anew in every run."""
+
+    make: Callable[[int, int], Drawn]
+    classes: int
+    rounds: int = 20_000
+
+    def source(self, name: str, steps: tuple[str, ...] = ()) -> Source:
+        """As onebit takes it, with the steps of a preparation."""
+
+        def draw(rounds: int, seed: int) -> Dataset:
+            X, y = self.make(rounds, seed)
+            return Dataset(prepared(X, steps), y, tuple(range(self.classes)))
+
+        return Source(name, False, self.rounds, draw, dict, steps)
+
+
+def generator_of(seed: int) -> np.random.Generator:
+    """The draws of a stream."""
+    return np.random.default_rng([77, seed])
+
+
+def dense(X: NDArray[Any]) -> NDArray[np.float32]:
+    """Rows one after the other, as learners take them."""
+    return np.ascontiguousarray(X, dtype=np.float32)
+
+
+def resampled(name: str, rounds: int, generator: np.random.Generator, chances: Any = None) -> Drawn:
+    """Rows of a data set, drawn with replacement."""
+    data = real.load(name)
+    drawn = generator.choice(data.rows, rounds, p=chances)
+    return dense(data.X[drawn]), data.y[drawn]
+
+
+def sorted_digits(rounds: int, seed: int) -> Drawn:
+    """All zeros first, then all ones, and so on."""
+    X, y = resampled("digits", rounds, generator_of(seed))
+    order = np.argsort(y, kind="stable")
+    return X[order], y[order]
+
+
+def imbalanced_digits(rounds: int, seed: int) -> Drawn:
+    """Each digit is 0.7 times as frequent as the one before."""
+    y = real.load("digits").y
+    chances = IMBALANCE**y / np.bincount(y)[y]
+    return resampled("digits", rounds, generator_of(seed), chances / chances.sum())
+
+
+def two_gaussians(rounds: int, seed: int) -> Drawn:
+    """Two classes in ten dimensions, of which one tells them apart."""
+    generator = generator_of(seed)
+    y = generator.integers(0, 2, rounds)
+    X = generator.normal(size=(rounds, 10))
+    X[:, 0] += HALF_DISTANCE * (2 * y - 1)
+    return dense(X), y
+
+
+def gaussians(rounds: int, seed: int, classes: int, features: int, spread: float) -> Drawn:
+    """Gaussian classes of unit deviation, their means drawn from one of deviation `spread`."""
+    generator = generator_of(seed)
+    means = generator.normal(size=(classes, features)) * spread
+    y = generator.integers(0, classes, rounds)
+    return dense(means[y] + generator.normal(size=(rounds, features))), y
+
+
+def hundred_gaussians(rounds: int, seed: int) -> Drawn:
+    """A hundred classes in 50 dimensions."""
+    return gaussians(rounds, seed, 100, 50, SPREAD)
+
+
+def topics(rounds: int, seed: int) -> Drawn:
+    """Counts of words: half of a document's are as frequent as in all documents, half as in its topic, both by Zipf's law."""
+    generator = generator_of(seed)
+    frequencies = 1.0 / np.arange(1, VOCABULARY + 1) ** EXPONENT
+    frequencies /= frequencies.sum()
+    common = frequencies[generator.permutation(VOCABULARY)]
+    own = np.empty((TOPICS, VOCABULARY))
+    for words in own:
+        words[generator.permutation(VOCABULARY)] = frequencies
+    y = generator.integers(0, TOPICS, rounds)
+    X = np.zeros((rounds, VOCABULARY), dtype=np.float32)
+    for topic, words in enumerate(own):
+        rows = np.flatnonzero(y == topic)
+        X[rows] = generator.multinomial(LENGTH, (1.0 - OWN_SHARE) * common + OWN_SHARE * words, size=len(rows))
+    return X, y
+
+
+def sparse_topics(rounds: int, seed: int) -> Drawn:
+    """The same documents as CSR rows."""
+    X, y = topics(rounds, seed)
+    rows, columns = np.nonzero(X)
+    cuts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=rounds))])
+    return Csr(X[rows, columns], columns.astype(np.int32), cuts, X.shape), y
+
+
+def abalone_rings(rounds: int, seed: int) -> Drawn:
+    """Abalone with a class for each of the 28 numbers of rings that occur; by the name `abalone` onebit has four."""
+    path = real.fetch("abalone")
+    if path is None:
+        raise OnebitError("there is no file of abalone: put abalone.npz into the folder named by ONEBIT_DATA")
+    parts = arrays_of(path)
+    sex = parts["X"][:, :1] == np.arange(len(SEXES))
+    y = np.unique(parts["rings"], return_inverse=True)[1].astype(np.int64)
+    drawn = generator_of(seed).choice(len(y), rounds)
+    return dense(np.hstack([sex, parts["X"][:, 1:]])[drawn]), y[drawn]
+
+
+STRESS = {
+    "digits sorted": Recipe(sorted_digits, 10),
+    "digits imbalanced": Recipe(imbalanced_digits, 10),
+    "2 Gaussians": Recipe(two_gaussians, 2),
+    "100 Gaussians": Recipe(hundred_gaussians, 100),
+    "topics": Recipe(topics, TOPICS),
+    "topics, sparse": Recipe(sparse_topics, TOPICS),
+    "abalone": Recipe(abalone_rings, 28),
+}
