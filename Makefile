@@ -7,6 +7,7 @@ export ONEBIT_DATA ?= $(realpath $(DATA))
 .PHONY: run test browser reproduction bench docs clean
 
 run: .venv/ready
+	$(BIN)/onebit run digits --order resample --rounds 20_000 --explain
 	$(BIN)/onebit compare digits iris synsep9 --prepare unit-norm --rounds 20_000
 
 test: .venv/ready-test

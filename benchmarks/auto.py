@@ -85,8 +85,10 @@ TARGETS = (
     shuffled("usps", 10.3, "published 17.7, LinUCB 11.1"),
     shuffled("mnist", 10.3, "published 13.9, LinUCB 10.6"),
     resampled("satimage", 19.0, "LinUCB 27.8"),
-    shuffled("20newsgroups, counts", 32.5, "VW_COUNTS", "20newsgroups"),
-    shuffled("20newsgroups, binary", 32.5, "published 33.4, VW_BINARY", "20newsgroups", ("binary",)),
+    shuffled("20newsgroups, counts", 32.5, "VW 37.4 (on fresh orders 41.4)", "20newsgroups"),
+    shuffled(
+        "20newsgroups, binary", 32.5, "published 33.4, VW 28.7 (on fresh orders 32.2)", "20newsgroups", ("binary",)
+    ),
     Problem("digits permuted", "digits", 33.0, "Confidit 31.6", settings=HALF_WAY),
     stressed("100 Gaussians", 50.0, "policy gradient 80.9, LinUCB 64.2"),
     stressed("digits sorted", 1.9, "Confidit 2.5, LinUCB 0.9"),

@@ -355,8 +355,8 @@ def test_warmup_says_what_was_done(call: Call) -> None:
 BAD: dict[str, tuple[list[str], list[str]]] = {
     "nothing": ([], ["COMMAND"]),
     "no such command": (["lerners"], ["'lerners'"]),
-    "no rule": (["run"], ["RULE"]),
-    "no data": (["run", "bpa"], ["DATA"]),
+    "no rule and no data": (["run"], ["DATA"]),
+    "no data": (["run", "bpa"], ["DATA is missing", "'bpa' is a learner"]),
     "unknown option": (["run", "bpa", "synsep10", "--round", "5", "--foo"], ["--foo"]),
     "unknown rule": (["run", "bandtron", "synsep10"], ["'bandtron'", "'banditron'"]),
     "unknown data": (["run", "bpa", "synsep1"], ["'synsep1'", "'synsep10'"]),
@@ -491,7 +491,7 @@ def test_the_first_line_of_the_learners_is_read_through_a_pipe() -> None:
     answer = subprocess.run(
         f"{sys.executable} -c '{program}' learners | head -1", shell=True, capture_output=True, text=True, check=True
     )
-    assert answer.stdout.startswith("bandit-perceptron ")
+    assert answer.stdout.startswith("arow ")
     assert answer.stderr == ""
 
 

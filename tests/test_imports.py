@@ -18,6 +18,7 @@ LAYERS = [
     {"contract", "names"},
     {"rules", "spaces"},
     {"engine"},
+    {"auto"},
     {"features", "ledger", "data"},
     {"decision", "machine"},
     {"learner"},

@@ -378,11 +378,12 @@ BAD: list[tuple[str, list[str], Callable[[], object]]] = [
     ("threads zero", ["threads", "0"], lambda: run("bpa", X, LABELS, threads=0)),
     ("threads word", ["threads", "'two'"], lambda: run("bpa", X, LABELS, threads="two")),  # type: ignore[arg-type]
     ("rule", ["'bandtron'", "'banditron'"], lambda: run("bandtron", X, LABELS)),
-    ("rule of no kind", ["5"], lambda: run(5, X, LABELS)),  # type: ignore[arg-type]
+    ("rule of no kind", ["5"], lambda: run(5, X, LABELS)),
     ("parameter", ["'aggresiveness'", "'aggressiveness'"], lambda: run("bpa", X, LABELS, aggresiveness=1)),
     ("range", ["exploration is 2"], lambda: run("bpa", X, LABELS, exploration=2)),
     ("data", ["'synsep1'", "'synsep10'"], lambda: run("bpa", "synsep1")),
-    ("no data", ["label"], lambda: run("bpa", None)),
+    ("no data", ["X is missing"], lambda: run("bpa", None)),
+    ("nothing", ["X is missing"], run),
     ("no labels", ["label"], lambda: run("bpa", X)),
     ("labels twice", ["labels", "'synsep10'"], lambda: run("bpa", "synsep10", LABELS)),
     ("lengths", ["60 rows", "59 labels"], lambda: run("bpa", X, LABELS[:-1])),

@@ -105,6 +105,7 @@ class Learner(Machine):
         self._next = 0  # the next free number
         self._taught = 0
         self._lock = threading.RLock()
+        self._planned = 0
         self._space: Any = None
         if self._features.size is not None and self._features.space is not None:
             self._allocate()
@@ -348,7 +349,9 @@ class Learner(Machine):
     def settings(self) -> dict[str, Any]:
         """Every parameter of the rule as it is in force: given, by default, or worked out by the rule."""
         in_force = {name: note.show(getattr(self._params, name)) for name, note in self.rule.parameters.items()}
-        return {**in_force, **{name: value for name, value in self.parameters.items() if value is not None}}
+        given = {name: value for name, value in self.parameters.items() if value is not None}
+        chosen = {"matrix": in_force["matrix"]} if "matrix" in in_force else {}
+        return {**in_force, **given, **chosen}
 
     @property
     def reads_names(self) -> bool:

@@ -42,6 +42,7 @@ SLACK = 1.0 + 1e-5  # the norm of a row scaled to the limit is rounded
 USUAL = "usual"
 USUAL_SUPPORT = 2000  # rows stored by a rule that stores one in nearly every round
 MOST_SUPPORT = 2**31
+FITTING_WITH_BALL = 10**4  # which takes factorisations
 LARGEST_MATRICES = 10**7  # numbers in the matrices of a learner that was asked for full ones
 FITTING_MATRICES = 10**6  # and of one that was asked for what fits: a round then takes at most about a millisecond
 
@@ -78,6 +79,7 @@ class Machine:
         "_needs_labels",
         "_next",
         "_params",
+        "_planned",
         "_space",
         "_support",
         "_tally",
@@ -90,12 +92,14 @@ class Machine:
 
     rule: Rule
     seed: int
+    parameters: dict[str, Any]
     classes: tuple[ClassName, ...]
     bias: bool
     exploration_floor: float
     kernel: str | None
     _support: Plan | None
     _params: Any
+    _planned: int  # for how many classes the space was planned; those added later do not change its kind
     _memory: Vector
     _needs_labels: bool
     _features: Features
@@ -220,7 +224,8 @@ class Machine:
 
     def _forget_features(self, new: bool, known: int) -> None:
         if new:
-            self._features, self._space = Features(*self._feature_options), None
+            self._features, self._space, self._planned = Features(*self._feature_options), None, 0
+            self._params, _ = self.rule.settle(len(self.classes), self.parameters)
         else:
             self._features.forget_after(known)
 
@@ -284,11 +289,12 @@ class Machine:
 
     def _empty_space(self, heads: int, columns: int) -> Any:
         dtype, dense = self._features.dtype, self._features.space == "dense"
+        self._planned = self._planned or heads
         if self.rule.composite:
             assert self.rule.second_order is not None
             order = self.rule.second_order(self._params)
             space = (
-                AutoDense.planned(heads, columns, dtype, order, self.seed)
+                AutoDense.planned(heads, columns, dtype, order, self.seed, self._planned)
                 if dense
                 else AutoSparse.planned(heads, columns, dtype)
             )
@@ -296,7 +302,7 @@ class Machine:
             return space
         if self.rule.second_order is not None:
             order = self.rule.second_order(self._params)
-            kind = self._covariance(order, heads, columns)
+            kind = self._covariance(order, self._planned, columns)
             whole = kind in (FullDense, JointDense)
             self._params = self._params._replace(matrix=int(Covariance.FULL if whole else Covariance.DIAGONAL))
             return kind.ordered(heads, columns, self.bias, dtype, order)
@@ -324,7 +330,10 @@ class Machine:
             raise OnebitError(
                 f"matrix='full' would need {why}: say 'diagonal', or 'fit' for full where it is small enough"
             )
-        if wanted == Covariance.FULL or (wanted == Covariance.FIT and dense and numbers <= FITTING_MATRICES):
+        if wanted == Covariance.FULL and (order.root or (order.radius < np.inf and not order.joint)):
+            raise OnebitError(f"{self.rule.title} asks for a root or a ball, which a full matrix does not have")
+        fitting = FITTING_WITH_BALL if order.radius < np.inf else FITTING_MATRICES
+        if wanted == Covariance.FULL or (wanted == Covariance.FIT and dense and numbers <= fitting):
             return JointDense if order.joint else FullDense
         return DiagonalDense if dense else DiagonalSparse
 

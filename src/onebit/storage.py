@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from onebit.contract.rule import RIGHT, Rule
 from onebit.errors import OnebitError
+from onebit.features import Features
 from onebit.learner import Learner, learner_class
 from onebit.rules import registry, rule_named
 from onebit.spaces.kernel import WHEN_FULL, arrays_of, from_arrays
 from onebit.spaces.scaled import filled
 from onebit.version import VERSION
 
-FORMAT = 3  # with a covariance; with a kernel it is 2, and with neither 1, as ever
+FORMAT = 3  # 1 had no kernels, and 2 no covariances, floors and counts of right answers: both are read
 BESIDE = ("memory", "learnt_numbers", "learnt_strings", "vocabulary")  # what is no part of the weights
 Arrays = dict[str, NDArray[Any]]
 
@@ -86,7 +87,7 @@ def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:
     with learner._lock:
         features, ledger = learner._features, learner._ledger
         manifest: dict[str, Any] = {
-            "format": FORMAT if learner.rule.second_order else 2 if learner.kernel else 1,
+            "format": FORMAT,
             "version": VERSION,
             "machine": machine(),
             "rule": learner.rule.name,
@@ -97,6 +98,7 @@ def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:
             **_kernel(learner),
             "exploration_floor": learner.exploration_floor,
             "identity": learner.identity,
+            "planned": learner._planned,
             "next": learner._next,
             "taught": learner._taught,
             "features": {
@@ -145,8 +147,6 @@ def unpack(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = N
     counted = read["hash_bits"] is None and not read["named"]
     learner = learner_class(rule)(
         manifest["classes"],
-        features=read["size"] if counted else None,
-        space=None if read["named"] else read["space"],
         bias=manifest["bias"],
         dtype=read["dtype"],
         text=read["text"],
@@ -157,6 +157,10 @@ def unpack(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = N
         **manifest["parameters"],
     )
     learner.identity = manifest["identity"]
+    size, space = read["size"] if counted else None, None if read["named"] else read["space"]
+    learner._feature_options = (size, space, *learner._feature_options[2:])
+    learner._features = Features(*learner._feature_options)
+    learner._planned = manifest.get("planned", 0)
     learner._next, learner._taught = manifest["next"], manifest["taught"]
     learner._memory = _remembered(arrays["memory"], len(learner._memory))
     ledger = learner._ledger

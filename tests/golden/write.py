@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import onebit
+from onebit.contract.rule import Rule
 from onebit.learner import Learner
 from onebit.rules import registry
 
@@ -21,9 +22,14 @@ def rows() -> Any:
     return np.array([[(row * 7 + column * 3) % 8 - 3 for column in range(4)] for row in range(12)]) / 8.0
 
 
+def form(rule: Rule) -> dict[str, Any]:
+    """A bias, where a rule takes one; sparse rows elsewhere, of which less is kept."""
+    return {"space": "sparse"} if rule.composite else {"bias": True}
+
+
 def learners() -> dict[str, Learner]:
     """One learner a rule, and one for each way of reading x, all having learnt a little."""
-    made = {name: Learner(name, CLASSES, seed=3, bias=True, **rule.examples[0]) for name, rule in registry().items()}
+    made = {name: Learner(name, CLASSES, seed=3, **form(rule), **rule.examples[0]) for name, rule in registry().items()}
     for number, x in enumerate(rows()):
         for learner in made.values():
             learner.learn(learner.decide(x), label=CLASSES[number % 3])

@@ -44,7 +44,9 @@ def test_a_new_class_is_tried_at_once_where_all_scores_are_negative() -> None:
 
 def test_many_new_classes_are_the_classes_given_at_once() -> None:
     """A tree that grew has the shape of one made whole: after the same steps on all six classes they agree."""
-    for name in registry():
+    for name, rule in registry().items():
+        if rule.composite:  # whose members depend on the number of classes in the beginning
+            continue
         grown, whole = fresh(name, classes=["ant", "bee"]), fresh(name, classes=[*NAMES, "fox"])
         grown.decide(X[0], id="the form of x")
         for label in [*NAMES[2:], "fox"]:

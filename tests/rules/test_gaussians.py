@@ -181,33 +181,21 @@ def test_nothing_left_to_chance() -> None:
     np.testing.assert_array_equal(shares([50.0, 0.0], [0.0, 1.0]), [1.0, 0.0])
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a number without deviation that is the left end of the first cell is in none: its share is 0"
-)
 @pytest.mark.parametrize("means", [(0.0, 0.0), (1.0, 0.0), (-0.5, 0.0)])
 def test_one_without_deviation(means: tuple[float, float]) -> None:
     certain = float(ndtr(means[0]))
     np.testing.assert_allclose(shares(means, [0.0, 1.0]), [certain, 1.0 - certain], rtol=0, atol=ACCURACY)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="those without deviation get nothing (above); within a cell two of them would get the same part of it, not 1/2",
-)
 def test_tied_without_deviation_share_alike_what_the_others_leave() -> None:
     np.testing.assert_allclose(shares([0.0, 0.0, 0.0], [0.0, 0.0, 1.0]), [0.25, 0.25, 0.5], rtol=0, atol=ACCURACY)
-
-
-TOO_FINE = pytest.mark.xfail(
-    strict=True, reason="a cell narrower than the rounding of its ends is empty, and the walk over cells has no end"
-)
 
 
 @pytest.mark.parametrize(
     ("mean", "deviation"),
     [
         *((0.5, 1e-10), (0.5, 1e-13), (1e6, 1e-13), (1e6, 1e-16)),
-        *(pytest.param(*case, marks=TOO_FINE) for case in ((0.5, 1e-15), (0.5, 1e-16), (0.5, 3e-17), (1e6, 1e-10))),
+        *((0.5, 1e-15), (0.5, 1e-16), (0.5, 3e-17), (1e6, 1e-10)),
     ],
 )
 def test_deviations_below_the_rounding_of_the_mean_come_to_an_end(

@@ -17,84 +17,102 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.views import INVERSE, MEAN, SEEN, Statistics
-from onebit.contract.rule import Matrix, Vector
+from onebit.contract.rule import Vector
 
 PRIOR_ROWS = 3.0  # the variance within is at first taken to be the variance of all rows, as if seen so often
 LEAST_BETWEEN = 0.01  # the share of the variance that is between classes, at least
-WITHIN, RATIO, PRECISION, LOGARITHM = 0, 1, 2, 3  # of a column: squares within; k; 1/w; w over the total variance
+RATIO, PRECISION, SHARE = 0, 1, 2  # of a column: k; 1/w; and w over the variance of all rows
 TOGETHER = 16  # factors that are multiplied before their logarithm is taken
 
 
 class Clusters(NamedTuple):
     """The means and numbers of the rows in which each class was right, and what they say of the columns."""
 
-    means: Matrix
+    means: NDArray[Any]
     counts: Vector
-    columns: Matrix
-    freedom: Vector  # how many rows the variance within was measured on
+    logarithms: Vector  # of each class: the sum of log(V/total)
+    within: Vector  # of each column: the sum of squared differences from the means
+    columns: NDArray[Any]
+    freedom: Vector  # how many rows that was measured on
 
     @classmethod
-    def empty(cls, heads: int, features: int) -> Clusters:
+    def empty(cls, heads: int, features: int, dtype: Any) -> Clusters:
         """Nothing is known."""
-        return cls(np.zeros((heads, features)), np.zeros(heads), np.zeros((4, features)), np.zeros(1))
+        means, columns = np.zeros((heads, features), dtype=dtype), np.zeros((3, features), dtype=dtype)
+        columns[RATIO], columns[SHARE] = 1.0, 0.5
+        return cls(means, np.zeros(heads), np.zeros(heads), np.zeros(features), columns, np.zeros(1))
 
     def grown(self, heads: int) -> Clusters:
         """A copy with room for more classes."""
-        made = Clusters.empty(heads, self.means.shape[1])
+        made = Clusters.empty(heads, self.means.shape[1], self.means.dtype)
         made.means[: len(self.means)], made.counts[: len(self.counts)] = self.means, self.counts
-        made.columns[:], made.freedom[:] = self.columns, self.freedom
+        made.columns[:], made.freedom[:], made.within[:] = self.columns, self.freedom, self.within
+        for head in range(heads):
+            sum_logarithms(made, head)
         return made
 
 
 def score_clusters(clusters: Clusters, statistics: Statistics, x: NDArray[Any], scores: Vector) -> None:
     """Write how likely the row is in each class, and the variances."""
     heads, width = clusters.means.shape
-    mean = statistics.columns[MEAN]
-    ratio, precision, share = clusters.columns[RATIO], clusters.columns[PRECISION], clusters.columns[LOGARITHM]
+    kind = clusters.means.dtype.type
+    mean, ratio, precision = statistics.scales[MEAN], clusters.columns[RATIO], clusters.columns[PRECISION]
+    one, nothing = kind(1), statistics.rows[SEEN] < 2.0
     for head in range(heads):
-        scores[head], scores[heads + head] = 0.0, 0.0
-        if statistics.rows[SEEN] < 2.0:
-            continue
-        own, count = clusters.means[head], clusters.counts[head]
-        distance, doubt, logarithms = 0.0, 0.0, 0.0
-        for begin in range(0, width, TOGETHER):
-            product = 1.0
-            for column in range(begin, min(width, begin + TOGETHER)):
-                inverse = 1.0 / (count + ratio[column])
-                difference = float(x[column]) - mean[column] - count * inverse * (own[column] - mean[column])
-                square = difference * difference * precision[column]
-                doubt += square * inverse
-                distance += square / (1.0 + inverse)
-                product *= share[column] * (1.0 + inverse)
-            logarithms += math.log(product)
-        scores[head], scores[heads + head] = -0.5 * (distance + logarithms), doubt
+        own, count = clusters.means[head], kind(clusters.counts[head])
+        distance, doubt = kind(0), kind(0)
+        for column in range(0 if nothing else width):
+            strength = count + ratio[column]
+            inverse = one / strength
+            difference = x[column] - mean[column] - count * inverse * (own[column] - mean[column])
+            square = difference * difference * precision[column]
+            doubt += square * inverse
+            distance += square * strength / (strength + one)
+        scores[head], scores[heads + head] = -0.5 * (distance + clusters.logarithms[head]), doubt
+        if nothing:
+            scores[head] = 0.0
 
 
 def hear_of(clusters: Clusters, x: NDArray[Any], label: int) -> None:
     """A row of this class."""
-    mean, count, within = clusters.means[label], clusters.counts[label], clusters.columns[WITHIN]
-    kept, share = count / (count + 1.0), 1.0 / (count + 1.0)
+    mean, count, within = clusters.means[label], clusters.counts[label], clusters.within
+    kept, share = count / (count + 1.0), clusters.means.dtype.type(1.0 / (count + 1.0))
     for column in range(x.shape[0]):
-        difference = float(x[column]) - mean[column]
-        within[column] += difference * difference * kept
+        difference = x[column] - mean[column]
+        within[column] += float(difference) * float(difference) * kept
         mean[column] += difference * share
     clusters.freedom[0] += 1.0 if count > 0.0 else 0.0
     clusters.counts[label] += 1.0
+    sum_logarithms(clusters, label)
+
+
+def sum_logarithms(clusters: Clusters, label: int) -> None:
+    """Write the sum of log(V/total) of a class."""
+    ratio, share, count = clusters.columns[RATIO], clusters.columns[SHARE], clusters.counts[label]
+    width, total = ratio.shape[0], 0.0
+    for begin in range(0, width, TOGETHER):
+        product = 1.0
+        for column in range(begin, min(width, begin + TOGETHER)):
+            product *= float(share[column]) * (1.0 + 1.0 / (count + float(ratio[column])))
+        total += math.log(product)
+    clusters.logarithms[label] = total
 
 
 def part(clusters: Clusters, statistics: Statistics) -> None:
     """Part the variance of every column into what is within classes and what is between them; constant columns say nothing."""
-    columns, inverse = clusters.columns, statistics.columns[INVERSE]
+    columns, inverse = clusters.columns, statistics.scales[INVERSE]
     share = 1.0 / (clusters.freedom[0] + PRIOR_ROWS)
     for column in range(inverse.shape[0]):
         # In units of the variance of all rows.
-        within = min(1.0, (columns[WITHIN, column] * inverse[column] * inverse[column] + PRIOR_ROWS) * share)
+        precision = float(inverse[column]) * float(inverse[column])
+        within = min(1.0, (clusters.within[column] * precision + PRIOR_ROWS) * share)
         between = max(1.0 - within, LEAST_BETWEEN)
         within = 1.0 - between
-        varies = inverse[column] > 0.0
-        columns[RATIO, column] = within / between if varies else 1.0
-        columns[PRECISION, column] = inverse[column] * inverse[column] / within if varies else 0.0
-        columns[LOGARITHM, column] = within if varies else 0.5
+        columns[RATIO, column] = within / between if precision > 0.0 else 1.0
+        columns[PRECISION, column] = precision / within
+        columns[SHARE, column] = within if precision > 0.0 else 0.5  # 0.5 (1 + 1/1) is 1 before any class was right
+    for head in range(clusters.means.shape[0]):
+        sum_logarithms(clusters, head)
 
 
 def forget_clusters(clusters: Clusters) -> None:
@@ -104,5 +122,5 @@ def forget_clusters(clusters: Clusters) -> None:
         for column in range(clusters.means.shape[1]):
             clusters.means[head, column] = 0.0
     for column in range(clusters.means.shape[1]):
-        clusters.columns[WITHIN, column] = 0.0
+        clusters.within[column] = 0.0
     clusters.freedom[0] = 0.0

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.clusters import Clusters, forget_clusters, hear_of, part, score_clusters
-from onebit.auto.views import Statistics, centred, directed, see, standardised, waved
+from onebit.auto.views import Statistics, centred, directed, see, standardised, take, watch, waved
 from onebit.contract.order import Order
 from onebit.contract.rule import Vector
 from onebit.engine import generic
@@ -48,16 +48,17 @@ class AutoDense(NamedTuple):
     centred_row: DenseRows
     standardised_row: DenseRows
     waved_row: DenseRows
+    taken: NDArray[Any]
     plain: NDArray[Any]
     waves: NDArray[Any]
     phases: NDArray[Any]
 
     @classmethod
-    def planned(cls, heads: int, features: int, dtype: Any, order: Order, seed: int) -> AutoDense:
-        """Nothing is known."""
-        whole = heads * (features + 1) ** 2 <= FITTING
-        waving = whole and heads <= MOST_WAVED_CLASSES
-        number = min(MOST_WAVES, int(math.sqrt(WAVE_NUMBERS / heads))) if waving else 0
+    def planned(cls, heads: int, features: int, dtype: Any, order: Order, seed: int, classes: int) -> AutoDense:
+        """Nothing is known. What there is depends on the number of classes in the beginning, not on those added since."""
+        whole = classes * (features + 1) ** 2 <= FITTING
+        waving = whole and classes <= MOST_WAVED_CLASSES
+        number = min(MOST_WAVES, int(math.sqrt(WAVE_NUMBERS / classes))) if waving else 0
         kind = FullDense if whole else DiagonalDense
         generator = np.random.default_rng(seed)
 
@@ -74,12 +75,13 @@ class AutoDense(NamedTuple):
             centred=space(whole),
             standardised=space(True),
             waved=FullDense.ordered(heads if waving else 0, number + 1, False, dtype, order),
-            clusters=Clusters.empty(heads, features),
-            statistics=Statistics.empty(features),
+            clusters=Clusters.empty(heads, features, dtype),
+            statistics=Statistics.empty(features, dtype),
             directed_row=row(features),
             centred_row=row(features),
             standardised_row=row(features),
             waved_row=row(number),
+            taken=np.zeros(features, dtype=dtype),
             plain=np.zeros(features, dtype=dtype),
             waves=generator.normal(size=(number, features)).astype(dtype),
             phases=(2.0 * math.pi * generator.random(number)).astype(dtype),
@@ -158,11 +160,9 @@ generic.SPACES[AutoDense] = sys.modules[__name__]
 
 def score(space: AutoDense, rows: DenseRows, row: int, scores: Vector) -> float:
     """Write the scores and variances of every member; one more than the squared norm of the row, for the constant."""
-    x, heads, begin = rows.values[row], space.weights.shape[0], 0
-    squares = 0.0
-    for column in range(x.shape[0]):
-        squares += float(x[column]) * float(x[column])
-    directed(x, space.directed_row.values[0])
+    x, heads, begin = space.taken, space.weights.shape[0], 0
+    take(space.statistics, rows.values[row], x)
+    squares = directed(rows.values[row], space.directed_row.values[0])
     flaw = generic.score(space.directed, space.directed_row, 0, scores[: 2 * heads])
     begin += 2 * heads
     if space.centred.weights.shape[0] > 0:
@@ -200,9 +200,11 @@ def absorb(space: AutoDense, rows: DenseRows, row: int, coefficients: Vector, sc
         begin += 2 * heads
     for head in range(heads):
         if coefficients[begin + head] == 1.0:
-            hear_of(space.clusters, rows.values[row], head)
-    see(space.statistics, rows.values[row])
-    part(space.clusters, space.statistics)
+            hear_of(space.clusters, space.taken, head)
+    if see(space.statistics, space.taken):
+        part(space.clusters, space.statistics)
+    if watch(space.statistics, rows.values[row]):
+        forget(space)
 
 
 def forget(space: AutoDense) -> None:

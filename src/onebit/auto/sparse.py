@@ -36,35 +36,39 @@ SEEN, SIZE = 0, 1  # what is known of a feature: in how many rows it was, and it
 # the total length of all rows, and their number. And of the row just seen: its scale, its length, and the factor from b to z.
 RESIDUALS, ROUNDS, TRUST, TRUST_EVIDENCE, LENGTHS, ROWS, SCALE, LENGTH, FACTOR = range(9)
 BACKGROUND = 10.0  # rows that each class is taken to have had, like all others, before it had any
+LANES = 8  # classes are done so many at a time: loops of a length that the compiler knows
 FIRST = 64  # values that the view has room for at the beginning
 
 
 class AutoSparse(NamedTuple):
-    """Cells of shape (features, 4 heads): the weights of a feature, their evidence, and G and H of naive Bayes."""
+    """Cells of shape (features, 4 strides): the weights of a feature, their evidence, and G and H of naive Bayes."""
 
     weights: NDArray[Any]
     features: NDArray[Any]
     counts: Vector  # the total length of the rows in which each class was right
     facts: Vector
     opinion: Vector  # of naive Bayes on the row just seen
-    sizes: NDArray[Any]  # b, of that row
+    sizes: NDArray[Any]  # b, of that row; one place more than it has values, so that they come in pairs
     sums: NDArray[Any]
     heads: int
+    stride: int  # the number of heads, rounded up to lanes
 
     @classmethod
     def planned(cls, heads: int, features: int, dtype: Any) -> AutoSparse:
         """Nothing is known."""
         facts = np.zeros(9)
         facts[[RESIDUALS, ROUNDS, TRUST]] = 1.0
+        stride = -(-heads // LANES) * LANES
         return cls(
-            np.zeros((features, 4 * heads), dtype=dtype),
+            np.zeros((features, 4 * stride), dtype=dtype),
             np.zeros((features, 2), dtype=dtype),
             np.zeros(heads),
             facts,
             np.zeros(heads),
             np.zeros(FIRST, dtype=dtype),
-            np.zeros(3 * heads, dtype=dtype),
+            np.zeros(3 * stride, dtype=dtype),
             heads,
+            stride,
         )
 
     def grown(self, heads: int, features: int) -> AutoSparse:
@@ -72,14 +76,14 @@ class AutoSparse(NamedTuple):
         made = AutoSparse.planned(heads, features, self.weights.dtype)
         known = len(self.weights)
         for part in range(4):
-            cells = self.weights[:, part * self.heads : (part + 1) * self.heads]
-            made.weights[:known, part * heads : part * heads + self.heads] = cells
+            cells = self.weights[:, part * self.stride : part * self.stride + self.heads]
+            made.weights[:known, part * made.stride : part * made.stride + self.heads] = cells
         rest = {"features": self.features, "counts": self.counts, "facts": self.facts}
         return filled(made, rest)._replace(sizes=self.sizes.copy())  # type: ignore[no-any-return]
 
     def roomier(self, rows: SparseRows) -> AutoSparse:
         """A copy with room for the view of the longest of these rows."""
-        return self._replace(sizes=np.zeros(int(np.diff(rows.starts).max()), dtype=self.sizes.dtype))
+        return self._replace(sizes=np.zeros(int(np.diff(rows.starts).max()) + 1, dtype=self.sizes.dtype))
 
     def kept_of(self, rows: SparseRows) -> dict[str, NDArray[Any]]:
         """What learning from these rows may change, for `restored`: all, since it may be forgotten."""
@@ -134,7 +138,7 @@ generic.SPACES[AutoSparse] = sys.modules[__name__]
 
 def full(space: AutoSparse, rows: SparseRows, row: int) -> bool:
     """Whether the row has more values than the view has room for."""
-    return bool(rows.starts[row + 1] - rows.starts[row] > space.sizes.shape[0])
+    return bool(rows.starts[row + 1] - rows.starts[row] >= space.sizes.shape[0])
 
 
 def look(space: AutoSparse, rows: SparseRows, row: int) -> float:
@@ -175,8 +179,7 @@ def look(space: AutoSparse, rows: SparseRows, row: int) -> float:
 
 def score(space: AutoSparse, rows: SparseRows, row: int, scores: Vector) -> float:
     """Write the scores, the variances, and the noise; the squared norm of the row, NaN where one of them is not finite."""
-    cells, heads, start, facts, sums = space.weights, space.heads, rows.starts[row], space.facts, space.sums
-    kind = cells.dtype.type
+    heads, stride, start, facts = space.heads, space.stride, rows.starts[row], space.facts
     noise = facts[RESIDUALS] / facts[ROUNDS]
     norm = look(space, rows, row)
     for head in range(2 * heads):
@@ -184,26 +187,47 @@ def score(space: AutoSparse, rows: SparseRows, row: int, scores: Vector) -> floa
     scores[2 * heads] = noise
     if norm == 0.0:
         return norm
-    for place in range(3 * heads):
+    sums, count = space.sums, rows.starts[row + 1] - start
+    for place in range(3 * stride):
         sums[place] = 0.0
-    prior, factor = kind(noise), kind(facts[FACTOR])
-    for place in range(rows.starts[row + 1] - start):
-        size = space.sizes[place]
-        value = size * factor if rows.values[start + place] >= 0.0 else -size * factor
-        square = value * value
-        cell = cells[rows.columns[start + place]]
-        for head in range(heads):
-            sums[head] += value * cell[head]
-            sums[heads + head] += square / (prior + cell[heads + head])
-            sums[2 * heads + head] += size * cell[2 * heads + head]
+    for place in range(0, count - 1, 2):
+        add_two(space, rows, start, place, place + 1)
+    if count % 2 == 1:
+        space.sizes[count] = 0.0
+        add_two(space, rows, start, count - 1, count)
     judge(space)
     flaw = 0.0
     for head in range(heads):
         opinion = space.opinion[head]
         scores[head] = sums[head] + facts[TRUST] * opinion
-        scores[heads + head] = sums[heads + head] + opinion * opinion / (noise + facts[TRUST_EVIDENCE])
+        scores[heads + head] = sums[stride + head] + opinion * opinion / (noise + facts[TRUST_EVIDENCE])
         flaw += 0.0 * (scores[head] + scores[heads + head])  # 0 times a number is 0, 0 times infinity or NaN is NaN
     return norm + flaw
+
+
+def add_two(space: AutoSparse, rows: SparseRows, start: int, place: int, next_place: int) -> None:
+    """Add what two features say to the sums. Two at a time halves the divisions: a/b + c/d = (a d + c b)/(b d)."""
+    kind, stride, sums = space.weights.dtype.type, space.stride, space.sums
+    prior, factor = kind(space.facts[RESIDUALS] / space.facts[ROUNDS]), kind(space.facts[FACTOR])
+    size, other_size = space.sizes[place], space.sizes[next_place]
+    cell = space.weights[rows.columns[start + place]]
+    other_cell, other = cell, kind(0)
+    if other_size > 0.0:
+        other_cell = space.weights[rows.columns[start + next_place]]
+        other = other_size * factor if rows.values[start + next_place] >= 0.0 else -other_size * factor
+    value = size * factor if rows.values[start + place] >= 0.0 else -size * factor
+    square, other_square = value * value, other * other
+    for begin in range(0, stride, LANES):
+        for lane in range(LANES):
+            head = begin + lane
+            sums[head] += value * cell[head] + other * other_cell[head]
+        for lane in range(LANES):
+            head = stride + begin + lane
+            one, two = prior + cell[head], prior + other_cell[head]
+            sums[head] += (square * two + other_square * one) / (one * two)
+        for lane in range(LANES):
+            head = 2 * stride + begin + lane
+            sums[head] += size * cell[head] + other_size * other_cell[head]
 
 
 def judge(space: AutoSparse) -> None:
@@ -213,7 +237,7 @@ def judge(space: AutoSparse) -> None:
     background = (facts[ROWS] + 1.0) / (BACKGROUND * (facts[LENGTHS] + length))
     root, top = 1.0 / math.sqrt(length), -math.inf
     for head in range(heads):
-        likely = space.sums[2 * heads + head] - length * math.log(1.0 + space.counts[head] * background)
+        likely = space.sums[2 * space.stride + head] - length * math.log(1.0 + space.counts[head] * background)
         space.opinion[head] = likely * root
         top = max(top, space.opinion[head])
     total = 0.0
@@ -229,7 +253,7 @@ def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, 
 
     After the steps and amounts come the squared residual, the class played, and the class that was right, or -1.
     """
-    cells, heads, start, facts = space.weights, space.heads, rows.starts[row], space.facts
+    cells, heads, stride, start, facts = space.weights, space.heads, space.stride, rows.starts[row], space.facts
     kind = cells.dtype.type
     count = rows.starts[row + 1] - start
     if scale == 0.0:
@@ -237,7 +261,6 @@ def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, 
         return
     noise = facts[RESIDUALS] / facts[ROUNDS]
     prior, factor = kind(noise), kind(facts[FACTOR])
-    played, right = int(coefficients[2 * heads + 1]), int(coefficients[2 * heads + 2])
     for head in range(heads):
         step, amount = kind(coefficients[head]), kind(coefficients[heads + head])
         if step != 0.0 or amount != 0.0:
@@ -245,8 +268,9 @@ def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, 
                 size = space.sizes[place] * factor
                 value = size if rows.values[start + place] >= 0.0 else -size
                 cell = cells[rows.columns[start + place]]
-                cell[head] += step * value / (prior + cell[heads + head])
-                cell[heads + head] += amount * value * value
+                cell[head] += step * value / (prior + cell[stride + head])
+                cell[stride + head] += amount * size * size
+    played, right = int(coefficients[2 * heads + 1]), int(coefficients[2 * heads + 2])
     trusted = space.opinion[played]
     facts[TRUST] += coefficients[played] * trusted / (noise + facts[TRUST_EVIDENCE])
     facts[TRUST_EVIDENCE] += trusted * trusted
@@ -256,18 +280,20 @@ def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, 
     facts[ROWS] += 1.0
     if right >= 0:
         space.counts[right] += facts[LENGTH]
+    usual, scaling, one = kind(facts[ROWS] / BACKGROUND), kind(1.0 / facts[SCALE]), kind(1)
     for place in range(count):
         size = space.sizes[place]
         if size > 0.0:
             column = rows.columns[start + place]
             known = space.features[column]
+            known[SEEN] += one
+            share = one / known[SEEN]
+            known[SIZE] += (abs(rows.values[start + place]) * scaling - known[SIZE]) * share
             if right >= 0:
                 cell = cells[column]
-                cell[3 * heads + right] += kind(size * facts[ROWS] / (BACKGROUND * (float(known[SEEN]) + 1.0)))
-                cell[2 * heads + right] = math.log(1.0 + cell[3 * heads + right])
-            known[SEEN] += kind(1)
-            mean = float(known[SIZE])
-            known[SIZE] = mean + (abs(float(rows.values[start + place])) / facts[SCALE] - mean) / float(known[SEEN])
+                more = cell[3 * stride + right] + size * usual * share
+                cell[3 * stride + right] = more
+                cell[2 * stride + right] = math.log(one + more)
 
 
 def forget(space: AutoSparse) -> None:

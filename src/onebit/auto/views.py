@@ -1,5 +1,7 @@
 """How `auto` looks at a dense row: by its direction, centred, standardised, and through random waves.
 
+Where rows differ in scale by orders of magnitude, which the first few show, all views but the direction see them divided by it.
+
 What a view must know of earlier rows (their number, means and deviations) moves only when something is learnt, after the step. A usual
 row has length one in every view, half of it (squared) a constant, so that a row of zeros is learnt from as well.
 """
@@ -19,47 +21,97 @@ FARTHEST = 3.0  # rows that are more than so many times as long as usual are sho
 TAIL = 5.0  # and values that are more than so many deviations from their mean are cut
 SAME = 1e-12  # a column whose variance is below this share of its squared mean is constant
 
-# The rows of the columns' statistics: mean, sum of squared differences from it, and 1/deviation, which is 0 for a constant column.
-MEAN, SQUARES, INVERSE = 0, 1, 2
+MEAN, SQUARES = 0, 1  # what is known of a column: its mean, and the sum of squared differences from it
+INVERSE = 1  # and what views use, in their own precision: the mean, and 1/deviation, which is 0 for a constant column
 # What is known of all columns: the number of rows, the sum of their squared distances from the mean, and how many columns vary.
 SEEN, DISTANCES, VARYING = 0, 1, 2
+# What is known of the scales of rows: how many were watched, the sums of their logarithms and of the squares of those, and whether rows
+# are divided by them.
+WATCHED, LOGARITHMS, LOGARITHMS_SQUARED, DIVIDES = 3, 4, 5, 6
+WATCH = 32.0  # after so many rows it is settled whether rows are divided by their scale,
+UNLIKE = 2.0  # which they are if its logarithm deviates by more than this: rows of a kind differ by less than a factor of e^2 or so
+EARLY, OFTEN = 1000.0, 16.0  # deviations are taken anew in each of the first rounds, and then every so often
 
 
 class Statistics(NamedTuple):
     """What is known of earlier rows."""
 
     columns: Matrix
+    scales: NDArray[Any]
+    sizes: Vector  # of the columns: the mean of |x| over the scale of the row
     rows: Vector
 
     @classmethod
-    def empty(cls, features: int) -> Statistics:
+    def empty(cls, features: int, dtype: Any) -> Statistics:
         """Nothing is known."""
-        return cls(np.zeros((3, features)), np.zeros(3))
+        return cls(np.zeros((2, features)), np.zeros((2, features), dtype=dtype), np.zeros(features), np.zeros(7))
 
 
-def directed(x: NDArray[Any], view: NDArray[Any]) -> None:
-    """The direction of x: rows may be of any length."""
-    width, largest, squares = x.shape[0], 0.0, 0.0
+def scale_of(statistics: Statistics, x: NDArray[Any]) -> float:
+    """The scale of a row, whatever the scales of the columns: the mean of |x| over the usual sizes of the columns; 0 for x = 0."""
+    total, known, plain = 0.0, 0, 0.0
+    for column in range(x.shape[0]):
+        size = abs(float(x[column]))
+        plain += size
+        if statistics.sizes[column] > 0.0:
+            total += size / statistics.sizes[column]
+            known += 1
+    return total / known if total > 0.0 else plain / x.shape[0]
+
+
+def take(statistics: Statistics, x: NDArray[Any], taken: NDArray[Any]) -> None:
+    """Write the row as the views take it: as it is, or divided by its scale where rows differ by orders of magnitude."""
+    factor = 1.0
+    if statistics.rows[DIVIDES] == 1.0:
+        scale = scale_of(statistics, x)
+        factor = 1.0 / scale if scale > 0.0 else 1.0
+    for column in range(x.shape[0]):
+        taken[column] = float(x[column]) * factor
+
+
+def watch(statistics: Statistics, x: NDArray[Any]) -> bool:
+    """Look at the scale of a row; whether it is now settled that rows are divided by it, and what was known is forgotten."""
+    rows = statistics.rows
+    scale = scale_of(statistics, x)
+    if scale == 0.0 or (rows[WATCHED] >= WATCH and rows[DIVIDES] == 0.0):
+        return False
+    rows[WATCHED] += 1.0
+    for column in range(x.shape[0]):
+        size = abs(float(x[column])) / scale
+        statistics.sizes[column] += (size - statistics.sizes[column]) / rows[WATCHED]
+    rows[LOGARITHMS] += math.log(scale)
+    rows[LOGARITHMS_SQUARED] += math.log(scale) * math.log(scale)
+    if rows[WATCHED] != WATCH:
+        return False
+    mean = rows[LOGARITHMS] / WATCH
+    if rows[LOGARITHMS_SQUARED] / WATCH - mean * mean <= UNLIKE * UNLIKE:
+        return False
+    for column in range(x.shape[0]):
+        statistics.columns[MEAN, column] = 0.0
+        statistics.columns[SQUARES, column] = 0.0
+    rows[SEEN], rows[DISTANCES], rows[DIVIDES] = 0.0, 0.0, 1.0
+    return True
+
+
+def directed(x: NDArray[Any], view: NDArray[Any]) -> float:
+    """The direction of x: rows may be of any length. The squared norm of x."""
+    width, squares = x.shape[0], 0.0
     for column in range(width):
-        largest = max(largest, abs(float(x[column])))
-    if largest > 0.0:  # taken out first, so that no square is too large or too small for a number
-        for column in range(width):
-            value = float(x[column]) / largest
-            squares += value * value
-    factor = CONSTANT / (largest * math.sqrt(squares)) if largest > 0.0 else 0.0
+        squares += float(x[column]) * float(x[column])
+    factor = CONSTANT / math.sqrt(squares) if squares > 0.0 else 0.0
     for column in range(width):
         view[column] = float(x[column]) * factor
     view[width] = CONSTANT
+    return squares
 
 
 def centred(statistics: Statistics, x: NDArray[Any], view: NDArray[Any]) -> None:
     """X minus its mean, in units of the usual distance from it."""
     width, squares = x.shape[0], 0.0
-    mean = statistics.columns[MEAN]
+    mean = statistics.scales[MEAN]
     for column in range(width):
-        difference = float(x[column]) - mean[column]
-        squares += difference * difference
-        view[column] = difference
+        view[column] = x[column] - mean[column]
+        squares += float(view[column]) * float(view[column])
     seen, total = statistics.rows[SEEN], statistics.rows[DISTANCES]
     factor = 0.0
     if seen > 0.0:
@@ -75,10 +127,11 @@ def centred(statistics: Statistics, x: NDArray[Any], view: NDArray[Any]) -> None
 
 def standardised(statistics: Statistics, x: NDArray[Any], plain: NDArray[Any], view: NDArray[Any]) -> None:
     """Every column minus its mean, in units of its deviation (`plain`), then in units of the length of a usual row."""
-    width, squares = x.shape[0], 0.0
-    mean, inverse = statistics.columns[MEAN], statistics.columns[INVERSE]
+    width = x.shape[0]
+    mean, inverse = statistics.scales[MEAN], statistics.scales[INVERSE]
+    tail, squares = plain.dtype.type(TAIL), plain.dtype.type(0)
     for column in range(width):
-        value = min(TAIL, max(-TAIL, (float(x[column]) - mean[column]) * inverse[column]))
+        value = min(tail, max(-tail, (x[column] - mean[column]) * inverse[column]))
         squares += value * value
         plain[column] = value
     factor = CONSTANT / math.sqrt(max(1.0, statistics.rows[VARYING]))
@@ -106,20 +159,27 @@ def waved(
     view[number] = CONSTANT
 
 
-def see(statistics: Statistics, x: NDArray[Any]) -> None:
-    """Count a row in (Welford 1962)."""
-    mean, squares, inverse = statistics.columns[MEAN], statistics.columns[SQUARES], statistics.columns[INVERSE]
+def see(statistics: Statistics, x: NDArray[Any]) -> bool:
+    """Count a row in (Welford 1962); whether deviations were taken anew."""
+    mean, squares, current = statistics.columns[MEAN], statistics.columns[SQUARES], statistics.scales[MEAN]
     before = statistics.rows[SEEN]
     seen = before + 1.0
-    share, distance, varying = 1.0 / seen, 0.0, 0
+    share, distance = 1.0 / seen, 0.0
     for column in range(x.shape[0]):
-        difference = float(x[column]) - mean[column]
+        value = float(x[column])
+        difference = value - mean[column]
         distance += difference * difference
         mean[column] += difference * share
-        squares[column] += difference * (float(x[column]) - mean[column])
+        squares[column] += difference * (value - mean[column])
+        current[column] = mean[column]
+    statistics.rows[SEEN] = seen
+    statistics.rows[DISTANCES] += distance * before / seen
+    if seen > EARLY and seen % OFTEN != 0.0:
+        return False
+    varying, inverse = 0, statistics.scales[INVERSE]
+    for column in range(x.shape[0]):
         varies = squares[column] > SAME * seen * mean[column] * mean[column]
         varying += varies
         inverse[column] = math.sqrt(seen / squares[column]) if varies else 0.0
-    statistics.rows[SEEN] = seen
-    statistics.rows[DISTANCES] += distance * before / seen
     statistics.rows[VARYING] = varying
+    return True

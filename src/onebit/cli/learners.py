@@ -1,32 +1,40 @@
-"""List the learners, their parameters and what they hear."""
+"""List the learners, their parameters and what they hear; with names, what those do and where they come from.
+
+onebit learners
+onebit learners linucb auto
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 from typing import Any
 
 from onebit.contract.rule import Rule
 from onebit.experiments.trial import OPTIONS
-from onebit.rules import registry
+from onebit.rules import registry, rule_named
 
 
 def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit learners`."""
+    command.add_argument("names", metavar="NAME", nargs="*", help="learners to describe in full (default: list all)")
     command.add_argument("--json", action="store_true", help="print the list as JSON")
 
 
 def execute(chosen: argparse.Namespace) -> None:
     """Print the learners."""
-    rules = registry().values()
+    rules = [rule_named(name) for name in chosen.names] or list(registry().values())
     if chosen.json:
         print(json.dumps([described(rule) for rule in rules], indent=2, ensure_ascii=False))
         return
     for rule in rules:
         print(f"{rule.name}  (onebit.{rule.title}, hears {hears(rule)}; {rule.paper})")
-        print(f"    {rule.summary}")
+        print(textwrap.indent(rule.documentation if chosen.names else rule.summary, "    "))
         for name, parameter in rule.parameters.items():
             print(f"      {name} = {shown(rule.defaults[name])}    {parameter.range}    {parameter.meaning}")
+    if chosen.names:
+        return
     print("every learner")
     for name, meaning in OPTIONS.items():
         print(f"      {name}    {meaning}")

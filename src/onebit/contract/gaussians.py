@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-from onebit.contract.choices import fill
+from onebit.contract.choices import fill, share_greedy
 from onebit.contract.draws import Draws, uniform
 from onebit.contract.rule import Vector
 
 ROOT_HALF = math.sqrt(0.5)
 ROOT_DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 FAR = 8.0  # so many deviations from its mean a normal number is never (1e-15)
+TINY = 1e-12  # deviations below this part of the numbers are as good as none
 FINE = 5e-4  # the product of the changes of two distributions within one cell; see `share_largest`
 
 
@@ -34,29 +35,29 @@ def integral_below(value: float) -> float:
 def share_largest(means: Vector, deviations: Vector, count: int, chances: Vector, logs: Vector) -> None:
     """Write the probability that each of these independent normal numbers is the largest, to 0.002.
 
-    Cells are walked from left to right. Within one the distributions are replaced by their means, which is wrong by at most half the
-    product of the changes of two of them; so a cell is made smaller until that is small. `logs` is scratch. Equal numbers without deviation share alike.
+    Cells are walked from left to right. Within one the distributions are replaced by their means, which is wrong by at most half
+    the product of the changes of two of them; so a cell is made smaller until that is small. Where there is no deviation a tiny one
+    is put in its place, so that equal numbers share alike. `logs` is scratch.
     """
+    size, widest = 0.0, 0.0
+    for label in range(count):
+        size = max(size, abs(means[label]) + deviations[label])
+        widest = max(widest, deviations[label])
+    least = TINY * size
+    if widest <= least:  # nothing is left to chance
+        share_greedy(means, count, 0.0, chances)
+        return
     low, high, narrowest = -math.inf, -math.inf, math.inf
     for label in range(count):
+        deviations[label] = max(deviations[label], least)
         low = max(low, means[label] - FAR * deviations[label])
         high = max(high, means[label] + FAR * deviations[label])
-        if deviations[label] > 0.0:
-            narrowest = min(narrowest, deviations[label])
+        narrowest = min(narrowest, deviations[label])
     fill(chances, count, 0.0)
-    if not high > low:  # nothing is left to chance
-        ties = 0
-        for label in range(count):
-            chances[label] = 1.0 if means[label] >= low else 0.0
-            ties += means[label] >= low
-        for label in range(count):
-            chances[label] /= ties
-        return
     left, step = low, (high - low) / 16.0
-    least = 0.01 * narrowest
     while left < high:
         right = left + step
-        if step > least and not fine_enough(means, deviations, count, left, right):
+        if step > 0.01 * narrowest and not fine_enough(means, deviations, count, left, right):
             step *= 0.5
             continue
         total = 0.0
@@ -90,14 +91,10 @@ def fine_enough(means: Vector, deviations: Vector, count: int, left: float, righ
 
 def mass(mean: float, deviation: float, left: float, right: float) -> float:
     """The probability of lying in (left, right]."""
-    if deviation <= 0.0:
-        return 1.0 if left < mean <= right else 0.0
     return below((right - mean) / deviation) - below((left - mean) / deviation)
 
 
 def mean_below(mean: float, deviation: float, left: float, right: float) -> float:
     """The mean over the cell of the probability of lying below."""
-    if deviation <= 0.0:
-        return min(1.0, max(0.0, (right - mean) / (right - left)))
     width = (right - left) / deviation
     return (integral_below((right - mean) / deviation) - integral_below((left - mean) / deviation)) / width

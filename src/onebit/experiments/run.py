@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from onebit.experiments.statistics import Estimate, estimate
 from onebit.experiments.trial import OPTIONS, Entry, Outcome, Progress, Trial, cores, counted, entry_of, execute
 from onebit.learner import Learner
 from onebit.names import ClassName, checked_seed
-from onebit.rules import DEFAULT
+from onebit.rules import DEFAULT, registry
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -134,9 +135,9 @@ def run(
     """
     counted("runs", runs)
     if X is None:
-        if y is not None or learner == DEFAULT:
+        if not isinstance(learner, str | Path | Stream) or learner in registry():
             raise OnebitError(
-                "X is missing: give the name of a data set, a path, rows with their labels y, or a stream"
+                "X is missing: give the name of a data set, a path, a stream, or rows with their labels y"
             )
         learner, X = DEFAULT, learner
     settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}

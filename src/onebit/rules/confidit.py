@@ -9,7 +9,7 @@ Crammer and Gentile, "Multiclass Classification with Bandit Feedback using Adapt
     A_a += x x',   w_a = A_a^-1 (A_a,old w' + lab x)
 
 Rows of length one. The paper's width has further logarithms; practice uses eta q. With a diagonal the published form keeps the sums,
-w = b/A, which is far worse than the residual form (MNIST: 46 % against 11 %), the default here; with full matrices the two are one. The
+w = b/A, which is far worse than the residual form, the default here; with full matrices the two are one. The
 projection is the paper's, and not harmless either (SynSep10, full: 16.5 % with, 11.7 % without). Time and memory O(K d) or O(K d^2).
 """
 

@@ -25,7 +25,7 @@ from onebit.contract.ridge import regress, regress_all, ridge_order
 from onebit.contract.rule import Choice, Matrix, Rule, Vector
 from onebit.errors import OnebitError
 
-NO_HISTORY = 1e18  # the variance 1/G of a weight that has never moved
+NO_HISTORY = 1e30  # the variance 1/G of a weight that has never moved
 
 
 class Model(IntEnum):

@@ -89,7 +89,7 @@ def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> fl
     """
     weights, variances, x = space.weights, space.variances, rows.values[row]
     heads, width, scale = weights.shape[0], x.shape[0], space.scale[0]
-    zero = x.dtype.type(0)
+    zero, counts = x.dtype.type(0), x.dtype.type(1 - space.root)  # the root of a variance is no variance
     norm = zero
     flaw = 0.0
     for begin in range(0, heads if heads >= 3 else 0, 3):
@@ -103,6 +103,7 @@ def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> fl
             value = x[feature]
             square = value * value
             norm += square
+            square *= counts
             s_one += first[feature] * value
             s_two += second[feature] * value
             s_three += third[feature] * value
@@ -113,9 +114,9 @@ def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> fl
             s_one += first[width]
             s_two += second[width]
             s_three += third[width]
-            q_one += one[width]
-            q_two += two[width]
-            q_three += three[width]
+            q_one += counts * one[width]
+            q_two += counts * two[width]
+            q_three += counts * three[width]
         scores[head], scores[head + 1], scores[head + 2] = scale * s_one, scale * s_two, scale * s_three
         scores[heads + head], scores[heads + head + 1], scores[heads + head + 2] = q_one, q_two, q_three
         flaw += 0.0 * (s_one + s_two + s_three + q_one + q_two + q_three)
@@ -126,10 +127,10 @@ def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> fl
             square = x[feature] * x[feature]
             norm += square
             total += vector[feature] * x[feature]
-            squares += spread[feature] * square
+            squares += spread[feature] * (square * counts)
         if space.bias == 1:
             total += vector[width]
-            squares += spread[width]
+            squares += counts * spread[width]
         scores[head], scores[heads + head] = scale * total, squares
         flaw += 0.0 * (total + squares)
     return float(norm) + space.bias + flaw
@@ -150,7 +151,7 @@ def absorb(space: DiagonalDense, rows: DenseRows, row: int, coefficients: Vector
     for head in range(heads):
         step, amount = coefficients[head], coefficients[heads + head * space.own]
         if step != 0.0 or amount != 0.0:
-            if space.sums == 0 and space.root == 0:
+            if space.sums == 0 and space.root == 0 and space.own == 1 and space.radius == np.inf:
                 _follow_residual(space, rows.values[row], head, step, amount)
             else:
                 _follow(space, rows.values[row], head, step, amount)

@@ -88,14 +88,17 @@ class DiagonalSparse(NamedTuple):
 def score(space: DiagonalSparse, rows: SparseRows, row: int, scores: Vector) -> float:
     """Write the scores, then the variances; the squared norm of the row, NaN where one of them is not finite."""
     cells, heads = space.weights, space.heads
-    spreads = cells.shape[1] - heads
+    spreads, counts = cells.shape[1] - heads, 1.0 - space.root  # the root of a variance is no variance
     norm = float(space.bias)
-    for place in range(heads + spreads):
+    for place in range(heads):
         scores[place] = cells[0, place] if space.bias == 1 else 0.0
+    for place in range(heads, heads + spreads):
+        scores[place] = counts * cells[0, place] if space.bias == 1 else 0.0
     for place in range(rows.starts[row], rows.starts[row + 1]):
         value = float(rows.values[place])
         square = value * value
         norm += square
+        square *= counts
         cell = cells[rows.columns[place] + space.bias]
         for head in range(heads):
             scores[head] += value * cell[head]

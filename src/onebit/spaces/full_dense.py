@@ -195,9 +195,11 @@ def absorb(space: FullDense, rows: DenseRows, row: int, coefficients: Vector, sc
         for feature in range(x.shape[0]):
             variance += image[feature] * x[feature]
             total += vector[feature] * x[feature]
-        if not variance >= 0.0:
+        if not variance >= 0.0:  # and the step was made for another matrix than the repaired one
             _repair(space, matrix)
-            variance = _image(space, matrix)
+            if space.own == 0:
+                return
+            continue
         if space.sums == 1:
             step = (step - amount * total) / (1.0 + amount * variance)
         exact = weights.dtype.type(step)

@@ -124,9 +124,11 @@ def score(space: JointDense, rows: DenseRows, row: int, scores: Vector) -> float
                 for second in range(width):
                     part += line[other * width + second] * x[second]
                 covariance += x[feature] * part
+            if np.isnan(covariance):  # which `absorb` repairs
+                covariance = 0.0
+            flaw += 0.0 * covariance
             scores[2 * heads + head * heads + other] = covariance
             scores[2 * heads + other * heads + head] = covariance
-            flaw += 0.0 * covariance
         scores[heads + head] = max(0.0, scores[2 * heads + head * heads + head])
         flaw += 0.0 * total
     return norm + flaw
@@ -145,11 +147,9 @@ def absorb(space: JointDense, rows: DenseRows, row: int, coefficients: Vector, s
     _multiply(space, coefficients, 0, x, along)
     _multiply(space, coefficients, heads, x, image)
     variance = _inner(space, coefficients, x, image)
-    if not variance >= 0.0:
+    if not variance >= 0.0:  # and the step was made for another matrix than the repaired one
         _repair(space)
-        _multiply(space, coefficients, 0, x, along)
-        _multiply(space, coefficients, heads, x, image)
-        variance = _inner(space, coefficients, x, image)
+        return
     if space.radius == np.inf:
         for head in range(heads):
             for feature in range(width):
@@ -239,6 +239,8 @@ def _to_sphere(space: JointDense, solution: Vector) -> None:
         _factorise(space, added)
         _solve(space, solution)
         length = math.sqrt(_square(solution))
+        if added == 0.0 and length <= space.radius:  # P b, which was outside, is less exact than this
+            return
         if abs(length - space.radius) <= 1e-12 * space.radius:
             return
         half = space.scratch[1]  # L^-1 w, whose square is -1/2 of the slope of |w|^2
@@ -266,7 +268,8 @@ def _factorise(space: JointDense, added: float) -> None:
             if other < place:
                 line[other] = total / above[other]
             else:
-                line[place] = math.sqrt(max(total, 1e-300))
+                # Where rounding has eaten a pivot it is as small as it can be told from 0.
+                line[place] = math.sqrt(max(total, 1e-15 * (space.precision[place, place] + added)))
 
 
 def _forwards(space: JointDense, right: Vector, solution: Vector) -> None:

@@ -1,0 +1,1 @@
+"""Tests of `auto`, the learner that one gets by naming none."""

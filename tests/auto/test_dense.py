@@ -1,0 +1,41 @@
+"""Auto on dense rows against its slow twin, where `tests/test_against_oracles.py` does not go: restarts, diagonals, no waves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onebit.learner import Learner
+from tests.auto.streams import gaussians, permuted, walk_both
+from tests.oracles.auto import Oracle
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="a restart leaves what the clusters made of the columns (ratio, share and logarithms) as it was: `forget` must part anew",
+)
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+@pytest.mark.parametrize(("classes", "rounds"), [(2, 1600), (4, 1300)])
+def test_dense_auto_equals_its_twin_through_a_restart(classes: int, rounds: int, late: bool) -> None:
+    X, y = gaussians(rounds, classes, 6, spread=1.0, seed=1)
+    X, y = X.astype(np.float64), permuted(y, classes, seed=1)
+    learner = Learner("auto", classes, features=6, space="dense", dtype="float64", seed=5)
+    oracle = Oracle(classes, 6, seed=5)
+    walk_both(learner, oracle, X, X, y, late, near=1e-6)
+    assert oracle.change.restarts >= 1, "the stream is there to force one"
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+@pytest.mark.parametrize(("classes", "features"), [(5, 450), (60, 20)], ids=["diagonal", "full, without waves"])
+def test_dense_auto_equals_its_twin_with_other_members(classes: int, features: int, late: bool) -> None:
+    X, y = gaussians(300, classes, features, spread=0.4, seed=2)
+    X = X.astype(np.float64)
+    X[:, 0], X[::31] = 5.0, 0.0  # a constant column where a row is not zero, and rows of zeros
+    learner = Learner("auto", classes, features=features, space="dense", dtype="float64", seed=5)
+    oracle = Oracle(classes, features, seed=5)
+    walk_both(learner, oracle, X, X, y, late, near=1e-6)
+    names = {"diagonal": ["directed", "standardised"], "full": ["directed", "centred", "standardised"]}
+    assert list(learner.describe().members) == [*names["diagonal" if features == 450 else "full"], "clusters"]
+    assert learner.describe().members == pytest.approx(
+        dict(zip(learner.describe().members, oracle.weights, strict=True)), abs=1e-6
+    )

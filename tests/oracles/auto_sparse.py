@@ -1,0 +1,119 @@
+"""Auto on sparse rows: a regression on the non-zeros of a row whatever their scale, with naive Bayes as one more feature.
+
+Specification: the text about `auto` for sparse rows, with its letters; everything is kept as tables of features by classes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .base import Array, Decided, Draw, greedy_distribution, greedy_label, softmax
+from .change import Change
+
+
+class Oracle:
+    """A regression of right and wrong; x is a dense row whose zeros are absent."""
+
+    def __init__(self, classes: int, features: int) -> None:
+        self.K = classes
+        self.shape = (features, classes)
+        self.n, self.m = np.zeros(features), np.zeros(features)
+        self.B = self.R = 0.0
+        self.change = Change(classes)
+        self.start()
+
+    def start(self) -> None:
+        """What is forgotten where the stream has changed."""
+        self.weight, self.A, self.G, self.H = (np.zeros(self.shape) for _ in range(4))
+        self.E = self.t = self.c = 1.0
+        self.Ac = 0.0
+        self.N = np.zeros(self.K)
+
+    @property
+    def W(self) -> Array:
+        return np.asarray(self.weight.T)
+
+    def view(self, x: Array) -> tuple[Array, Array, Array, float]:
+        """The places of the non-zeros, b, z, and the scale r of the row."""
+        J = np.flatnonzero(x)
+        size, n, m = np.abs(x[J]), self.n[J], self.m[J]
+        known = n > 0
+        if known.any():
+            trust = n[known] / (n[known] + 1.0)
+            r1 = float((trust * size[known] / m[known]).sum() / trust.sum())
+        else:
+            r1 = float(size.mean())
+        v = size / r1
+        u = v * (n + 1.0) / (n * m + v)
+        b = 1.25 * u / (1.0 + u / 4.0)
+        return J, b, np.sign(x[J]) * b / np.linalg.norm(b), r1 * float(u.mean())
+
+    def judged(self, x: Array) -> tuple[Array, Array, Array]:
+        """s, q, and the opinion g of naive Bayes."""
+        if not x.any():
+            return np.zeros(self.K), np.zeros(self.K), np.zeros(self.K)
+        J, b, z, _ = self.view(x)
+        lam, L = self.E / self.t, float(b.sum())
+        likely = b @ self.G[J] - L * np.log(1.0 + self.N * (self.R + 1.0) / (10.0 * (self.B + L)))
+        g = softmax(likely / math.sqrt(L))
+        s = z @ self.weight[J] + self.c * g
+        q = (z**2) @ (1.0 / (lam + self.A[J])) + g**2 / (lam + self.Ac)
+        return s, q, g
+
+    def index(self, x: Array) -> tuple[Array, Array]:
+        """What is hoped of each class, and its score."""
+        s, q, _ = self.judged(x)
+        beta = 2.0 * np.sqrt(self.E / self.t * q)
+        h = int(np.argmax(s))
+        hoped = np.minimum(s + beta, 1.0 - s[h] + 2.0 * beta[h])
+        hoped[h] = s[h] + beta[h]
+        return hoped, s
+
+    def decide(self, x: Array, draw: Draw) -> Decided:
+        hoped, s = self.index(x)
+        greedy = greedy_label(s, draw)
+        return Decided(label=greedy_label(hoped, draw), greedy=greedy, note=min(1.0, max(0.0, float(s[greedy]))))
+
+    def probabilities(self, x: Array) -> Array:
+        return greedy_distribution(self.index(x)[0])
+
+    def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
+        if not x.any():
+            return
+        a, right = decided.label, told == decided.label
+        if self.change.heard(right):
+            self.start()
+            return
+        J, b, z, r = self.view(x)
+        s, q, g = self.judged(x)
+        lam, L = self.E / self.t, float(b.sum())
+        steps, evidence = np.zeros(self.K), np.zeros(self.K)
+        targets = {a: right, 1 - a: not right} if self.K == 2 else {a: right}
+        for i, target in targets.items():
+            e = float(target) - s[i]
+            e = 0.0 if (target and e < 0.0) or (not target and e > 0.0) else e
+            steps[i], evidence[i] = e / (1.0 + q[i]), 1.0
+            if i == a:
+                residual = e
+        if right and self.K > 2:
+            tau = min(0.5, 2.0 / self.K)
+            for i in range(self.K):
+                if i != a and s[i] > tau:
+                    steps[i] = -(s[i] - tau) / (1.0 + q[i])
+        self.weight[J] += steps * z[:, None] / (lam + self.A[J])
+        self.A[J] += evidence * (z**2)[:, None]
+        self.c += steps[a] * g[a] / (lam + self.Ac)
+        self.Ac += g[a] ** 2
+        self.E += min(1.0, residual**2)
+        self.t += 1.0
+        self.B += L
+        self.R += 1.0
+        known = a if right else 1 - a if self.K == 2 else -1
+        if known >= 0:
+            self.N[known] += L
+            self.H[J, known] += b * self.R / (10.0 * (self.n[J] + 1.0))
+            self.G[J, known] = np.log(1.0 + self.H[J, known])
+        self.n[J] += 1.0
+        self.m[J] += (np.abs(x[J]) / r - self.m[J]) / self.n[J]
