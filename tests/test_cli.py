@@ -405,7 +405,7 @@ BAD: dict[str, tuple[list[str], list[str]]] = {
     "compare runs": (["compare", "synsep10", "--runs", "0"], ["--runs"]),
     "warmup unknown": (["warmup", "bandtron"], ["'bandtron'", "'banditron'"]),
     "warmup dtype": (["warmup", "--dtype", "float16"], ["'float16'"]),
-    "learners more": (["learners", "banditron"], ["banditron"]),
+    "no such learner": (["learners", "bandtron"], ["'bandtron'", "'banditron'"]),
     "two lines": (["learners", "one\ntwo"], ["one"]),
 }
 

@@ -170,7 +170,7 @@ class Learner(Machine):
             return self._decide(x, self._next if id is None else checked_id(id)).greedy
 
     def scores(self, x: Any) -> NDArray[np.float64]:
-        """The score of every head for x: one for each class, node or pair, as the rule has it."""
+        """The score of every head for x: one for each class, node or pair, as the rule has it; of `auto` those of its first member."""
         with self._lock:
             self._decide(x, 0)
             return self._buffers[engine.SCORES, : self.rule.heads(self._params)].copy()
@@ -182,8 +182,9 @@ class Learner(Machine):
         >>> onebit.LinUCB(classes=2, ridge=0.5).variances([1.0, 1.0])
         array([4., 4.])
         """
-        if self.rule.second_order is None:
-            raise OnebitError(f"{self.rule.title} keeps no covariance, so its scores have no variance")
+        if self.rule.second_order is None or self.rule.composite:
+            what = "has several members" if self.rule.composite else "keeps no covariance"
+            raise OnebitError(f"{self.rule.title} {what}, so its scores have no variance")
         with self._lock:
             self._decide(x, 0)
             heads = self.rule.heads(self._params)

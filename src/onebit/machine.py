@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -80,9 +81,11 @@ class Machine:
         "_next",
         "_params",
         "_planned",
+        "_repairable",
         "_space",
         "_support",
         "_tally",
+        "_warned",
         "_word",
         "bias",
         "classes",
@@ -108,6 +111,7 @@ class Machine:
     _key: np.uint64
     _next: int
     _lock: threading.RLock
+    _warned: bool  # that a covariance was repaired
 
     # --- whole streams, for onebit.run -----------------------------------------------------------------------------
 
@@ -155,10 +159,22 @@ class Machine:
                     self.exploration_floor,
                 )
                 if start == stop:
+                    self._report_repairs()
                     return
                 row = course.row(start, rows.height)
                 if not self._made_room(rows, row):
                     raise OnebitError(f"row {row}: {self._explain(rows, row)}")
+
+    def _report_repairs(self) -> None:
+        """Warn where a covariance has been repaired, the first time; `describe` has their number."""
+        repaired = int(getattr(self._space, "repairs", (0,))[0])
+        if repaired and not self._warned:
+            warnings.warn(
+                f"{self.rule.title}: a covariance lost its positive definiteness and was repaired; rows of wildly different lengths "
+                "do this (prepare=unit-norm helps)",
+                stacklevel=4,
+            )
+            self._warned = True
 
     def _made_room(self, rows: Rows, row: int) -> bool:
         """Whether the loop stopped for want of room, which there is now."""
@@ -391,6 +407,8 @@ class Machine:
         self._limit = self._largest_norm + (self.bias if plain else 0)
         self._learning = engine.LEARN | (engine.REVEALED if self._needs_labels else 0)
         self._loop = loop_for(self.rule, self._space)
+        self._repairable = isinstance(self._space, FullDense | JointDense)
+        self._warned = False
 
     def _walk(
         self,
@@ -429,6 +447,8 @@ class Machine:
                 self.exploration_floor,
             )
             if done == count:
+                if mode & engine.LEARN and self._repairable:
+                    self._report_repairs()
                 return
             if not self._made_room(rows, done):
                 where = f"row {done}: " if count > 1 else ""

@@ -39,3 +39,16 @@ def test_dense_auto_equals_its_twin_with_other_members(classes: int, features: i
     assert learner.describe().members == pytest.approx(
         dict(zip(learner.describe().members, oracle.weights, strict=True)), abs=1e-6
     )
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+@pytest.mark.parametrize("classes", [2, 5])
+def test_dense_auto_equals_its_twin_on_rows_of_any_scale(classes: int, late: bool) -> None:
+    X, y = gaussians(300, classes, 6, spread=1.5, seed=3)
+    generator = np.random.default_rng(3)
+    X = X.astype(np.float64) * 10.0 ** generator.uniform(-3, 3, (len(X), 1)) * 10.0 ** generator.uniform(-3, 3, 6)
+    X[::31] = 0.0
+    learner = Learner("auto", classes, features=6, space="dense", dtype="float64", seed=5)
+    oracle = Oracle(classes, 6, seed=5)
+    walk_both(learner, oracle, X, X, y, late, near=1e-6)
+    assert oracle.scales.divides

@@ -1,7 +1,7 @@
 """Columns and rows of any scale, and columns that are shifted: what `auto` loses by them on dense rows.
 
-The margins are about twice the largest loss measured with three other seeds: columns and shifts 0.8 points, rows 3.5 (the
-standardised view is of no use then, and no other one knows the columns). Sparse rows lose nothing: `test_sparse.py`.
+The margins are not quite twice the largest loss measured with three other seeds: columns and shifts 0.8 points, rows 3.9, both at once 4.3
+(the lengths of rows are lost where they are of use). Sparse rows lose nothing: `test_sparse.py`.
 """
 
 from __future__ import annotations
@@ -35,25 +35,11 @@ def changed(X: Array, what: str) -> Array:
     return made[what].astype(np.float32)
 
 
-both = pytest.param(
-    "both",
-    marks=pytest.mark.xfail(
-        strict=True, reason="no view undoes scales of columns and of rows at once: 25 % on digits, against 5 %"
-    ),
-)
-
-
-@pytest.mark.parametrize("what", ["columns", "rows", "shifts", both])
+@pytest.mark.parametrize("what", ["columns", "rows", "shifts", "both"])
 @pytest.mark.parametrize("name", ["digits", "gaussians"])
 def test_scales_cost_little(name: str, what: str) -> None:
     X, y = stream_of(name)
     assert error_of(changed(X, what), y) < plain_error(name) + MARGIN[what]
-
-
-@pytest.mark.parametrize(("name", "chance"), [("digits", 90.0), ("gaussians", 80.0)])
-def test_with_columns_and_rows_scaled_at_once_it_is_far_from_chance(name: str, chance: float) -> None:
-    X, y = stream_of(name)
-    assert error_of(changed(X, "both"), y) < 0.65 * chance
 
 
 @pytest.mark.parametrize("factor", [2.0**-40, 2.0**40])

@@ -1,9 +1,10 @@
 """Auto on dense rows: softmax members on views of x and one of clusters, weighed by what they gave to what was heard.
 
-Specification: the text about `auto` for dense rows, with its letters. Four things are as they were built, not as first written: a class
+Specification: the text about `auto` for dense rows, with its letters. Five things are as they were built, not as first written: a class
 is left alone below 1e-4 (not 1e-5), by its evidence given that of the others where matrices are full; a right answer with
-rest^2 q_a < 1e-7 leaves a member alone; with two classes a wrong answer tells G that the other was right; and after 1,000 rows the
-variances of columns, and what G makes of them, are taken anew only every 16 rows.
+rest^2 q_a < 1e-7 leaves a member alone; with two classes a wrong answer tells G that the other was right; after 1,000 rows the
+variances of columns, and what G makes of them, are taken anew only every 16 rows; and rows whose scales differ by orders of magnitude
+are divided by them (`Scales`), but for A.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ class Columns:
     """What is known of the columns: n, mu, M2 and the squared distances from the mean."""
 
     def __init__(self, features: int) -> None:
+        self.features = features
+        self.begin()
+
+    def begin(self) -> None:
         self.n, self.rs = 0, 0.0
-        self.mu, self.M2, self.tv = np.zeros(features), np.zeros(features), np.zeros(features)
-        self.alive = np.zeros(features, dtype=bool)
+        self.mu, self.M2, self.tv = np.zeros(self.features), np.zeros(self.features), np.zeros(self.features)
+        self.alive = np.zeros(self.features, dtype=bool)
 
     @property
     def anew(self) -> bool:
@@ -47,6 +52,37 @@ class Columns:
         alive = np.flatnonzero(self.alive)
         u[alive] = np.clip((x[alive] - self.mu[alive]) / np.sqrt(self.tv[alive]), -5.0, 5.0)
         return u, max(1, len(alive))
+
+
+class Scales:
+    """The scales of rows: the mean of |x_j| over the usual sizes of columns. If the logarithms of the first 32 deviate by more than 2,
+    rows are divided by them from then on, and everything begins anew.
+    """
+
+    def __init__(self, features: int) -> None:
+        self.sizes, self.seen = np.zeros(features), 0
+        self.logarithms: list[float] = []
+        self.divides = False
+
+    def scale(self, x: Array) -> float:
+        known = self.sizes > 0.0
+        if not x[known].any():
+            return float(np.abs(x).mean())
+        return float((np.abs(x[known]) / self.sizes[known]).mean())
+
+    def taken(self, x: Array) -> Array:
+        return x / self.scale(x) if self.divides and x.any() else x
+
+    def watch(self, x: Array) -> bool:
+        """Look at a row; whether it has just been settled that rows are divided."""
+        if not x.any() or (self.seen >= 32 and not self.divides):
+            return False
+        self.seen += 1
+        self.logarithms.append(math.log(self.scale(x)))
+        self.sizes = self.sizes + (np.abs(x) / self.scale(x) - self.sizes) / self.seen
+        settled = self.seen == 32 and float(np.std(self.logarithms)) > 2.0
+        self.divides |= settled
+        return settled
 
 
 class Softmax:
@@ -176,7 +212,7 @@ class Oracle:
             self.members.append(Softmax(classes, self.D + 1, True))
             self.loss = [0.0, 0.0, 0.0, 3.0, 0.0]
         self.first_loss = list(self.loss)
-        self.columns = Columns(features)
+        self.columns, self.scales = Columns(features), Scales(features)
         self.clusters = Clusters(classes, self.columns)
         self.change = Change(classes)
 
@@ -187,6 +223,8 @@ class Oracle:
     def seen(self, view: str, x: Array) -> Array:
         """The row z of a view, its constant last."""
         columns, z = self.columns, np.zeros(len(x))
+        if view != "A":
+            x = self.scales.taken(x)
         if view == "A" and x.any():
             z = x / np.linalg.norm(x) * HALF
         elif view == "B" and columns.n > 0:
@@ -205,7 +243,7 @@ class Oracle:
     def judged(self, x: Array) -> list[tuple[Array, Array]]:
         """The scores and variances of every member."""
         linear = [member.judge(self.seen(view, x)) for view, member in zip(self.views, self.members, strict=True)]
-        return [*linear, self.clusters.judge(x)]
+        return [*linear, self.clusters.judge(self.scales.taken(x))]
 
     @property
     def weights(self) -> Array:
@@ -232,8 +270,7 @@ class Oracle:
         a, right = decided.label, told == decided.label
         if self.change.heard(right):
             self.loss = list(self.first_loss)
-            for one in (*self.members, self.clusters):
-                one.forget()
+            self.forget()
             return
         for place, (s, _) in enumerate(self.judged(x)):
             p = float(softmax(s)[a])
@@ -241,7 +278,14 @@ class Oracle:
         for view, member in zip(self.views, self.members, strict=True):
             member.learn(self.seen(view, x), a, right)
         if right or self.classes == 2:
-            self.clusters.hear(x, a if right else 1 - a)
-        self.columns.see(x)
+            self.clusters.hear(self.scales.taken(x), a if right else 1 - a)
+        self.columns.see(self.scales.taken(x))
         if self.columns.anew:
             self.clusters.part()
+        if self.scales.watch(x):
+            self.columns.begin()
+            self.forget()
+
+    def forget(self) -> None:
+        for one in (*self.members, self.clusters):
+            one.forget()

@@ -19,7 +19,7 @@ HALVINGS = 12
 EVENLY = 0.1  # the part of what a wrong answer takes from its class that goes to all others alike
 NEGLIGIBLE = 1e-4  # a class whose score and variance would change less than this is left alone
 SETTLED = 1e-7  # a right answer that was expected so surely says nothing
-SURE = 1e-9  # no probability is nearer to 0 or 1
+LEAST = 1e-30  # the smallest probability that is not 0
 
 
 def believe(scores: Vector, begin: int, classes: int, beliefs: Vector, offset: int) -> None:
@@ -41,11 +41,6 @@ def raised(chance: float, variance: float) -> float:
     return odds / (1.0 - chance + odds)
 
 
-def within(chance: float) -> float:
-    """The chance, away from 0 and 1."""
-    return min(1.0 - SURE, max(SURE, chance))
-
-
 def step(
     scores: Vector,
     begin: int,
@@ -59,14 +54,12 @@ def step(
 ) -> None:
     """Fill in the step after hearing of a label; `beliefs` are those before it, and `moved` is scratch."""
     variances = begin + classes
-    rest = 0.0
-    for other in range(classes):
-        rest += beliefs[other] if other != label else 0.0
+    rest = others(beliefs, classes, label)
     spread = 0.0
     for other in range(classes):
         direction = rest if other == label else -beliefs[other]
         if not right:
-            share = (1.0 - EVENLY) * beliefs[other] / max(SURE, rest) + EVENLY / (classes - 1)
+            share = (1.0 - EVENLY) * beliefs[other] / rest + EVENLY / (classes - 1)
             direction = 1.0 if other == label else -share
         coefficients[begin + other] = direction
         spread += direction * direction * scores[variances + other]
@@ -78,20 +71,18 @@ def step(
     for _ in range(HALVINGS):
         length = 0.5 * (low + high)
         slope = follow(scores, begin, classes, label, length, coefficients, moved)
-        now = within(moved[label])
         if not right:
-            slope *= -now / (1.0 - now)
+            slope *= -moved[label] / others(moved, classes, label)
         if slope > length * spread:
             low = length
         else:
             high = length
-    length = 0.5 * (low + high)
     follow(scores, begin, classes, label, length, coefficients, moved)
-    now = within(moved[label])
+    rest = others(moved, classes, label)
     total = 0.0
     for other in range(classes):
-        difference = (1.0 if other == label else 0.0) - moved[other]
-        curvature = now / (1.0 - now) * difference * difference
+        difference = rest if other == label else moved[other]
+        curvature = moved[label] / rest * difference * difference
         coefficients[variances + other] = curvature
         total += curvature * scores[variances + other]
     for other in range(classes):
@@ -103,6 +94,15 @@ def step(
         if curvature * variance < NEGLIGIBLE and abs(change) * variance < NEGLIGIBLE:
             change, curvature = 0.0, 0.0
         coefficients[begin + other], coefficients[variances + other] = change, curvature
+
+
+def others(chances: Vector, classes: int, label: int) -> float:
+    """The probability of all other classes, as their sum: one minus the label's would be 0 long before it is."""
+    total = LEAST
+    for other in range(classes):
+        if other != label:
+            total += chances[other]
+    return total
 
 
 def follow(
@@ -118,9 +118,10 @@ def follow(
     for other in range(classes):
         moved[other] = math.exp(moved[other] - top)
         total += moved[other]
-    slope = 0.0
     for other in range(classes):
         moved[other] /= total
-        difference = (1.0 if other == label else 0.0) - moved[other]
-        slope += difference * scores[variances + other] * directions[begin + other]
+    slope = others(moved, classes, label) * scores[variances + label] * directions[begin + label]
+    for other in range(classes):
+        if other != label:
+            slope -= moved[other] * scores[variances + other] * directions[begin + other]
     return slope

@@ -72,7 +72,8 @@ class Rule:
     `plan` adds options that only a run can know, from the options given, the rounds and the length of the longest x. `largest_norm` says how long x may be at most; `stores_rarely` that with a
     kernel few rounds add a row, so that no budget is needed. `second_order` says which covariance a rule needs beside its weights
     (`contract.order`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
-    exploration can put another in its place. `examples` are the option sets that every check and oracle runs with.
+    exploration can put another in its place. `composite` says that the space has several members, of `onebit.auto`, and `describe` what there is to
+    say of them. `examples` are the option sets that every check and oracle runs with.
     """
 
     name: str

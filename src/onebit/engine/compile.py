@@ -57,7 +57,7 @@ _announced: set[Callable[..., Any]] = set()
 
 def loop_for(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Loop:
     """The compiled loop for a rule and a space (an instance, for its type and dtype); compiled or loaded on first use."""
-    key = (loop, rule.record, _form(space))
+    key = (loop, rule.record, form_of(space), str(space.weights.dtype))
     with _lock:
         if key not in _loops:
             with _collector_paused():
@@ -86,7 +86,7 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
     compiling = [code_of(function) for function in (_build, _prototype, _announce, _resolver)]
     facts = (sys.version, _versions(), compiling, OPTIONS, sorted(FAST), rule.record.__module__, dict(rule.kinds))
     name = fingerprint(functions, _GENERIC, *facts)
-    folder = root / name / f"{rule.name}-{_form(space)}-{loop.__name__}"
+    folder = root / name / f"{rule.name}-{form_of(space).replace(' ', '-')}-{space.weights.dtype}-{loop.__name__}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -119,8 +119,7 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
         return loop
     folder = cache_folder(rule, space, loop)
     if not _holds_code(folder):
-        form = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(space).__name__)
-        what = f"{rule.title},{form} {space.weights.dtype}"
+        what = f"{rule.title}, {form_of(space)} {space.weights.dtype}"
         what += ", for teaching" if loop is lessons else ""
         print(f"onebit: compiling {what}, once", file=sys.stderr)
     _announce(rule, type(space), loop)
@@ -186,10 +185,13 @@ def _space_functions(space: type[Any]) -> list[Callable[..., Any]]:
     return found + [function for part in getattr(module, "PARTS", ()) for function in _space_functions(part)]
 
 
-def _form(space: Any) -> str:
-    """What tells the machine code for one space from that for another: its type, those of its parts, and its dtype."""
-    kinds = [type(part).__name__ for part in space if type(part) in generic.SPACES]
-    return "-".join([type(space).__name__, *kinds, str(space.weights.dtype)]).lower()
+def form_of(space: Any) -> str:
+    """The kind of a space in words, which tells the machine code for one from that for another: `diagonal dense`."""
+    name = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(space).__name__).strip()
+    parts = {type(part) for part in space if type(part) in generic.SPACES}
+    if not parts:
+        return name
+    return f"{name} {'diagonal' if any('Diagonal' in part.__name__ for part in parts) else 'full'}"
 
 
 def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
