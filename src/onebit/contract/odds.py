@@ -77,6 +77,7 @@ def step(
             low = length
         else:
             high = length
+    length = 0.5 * (low + high)
     follow(scores, begin, classes, label, length, coefficients, moved)
     rest = others(moved, classes, label)
     total = 0.0
@@ -124,4 +125,4 @@ def follow(
     for other in range(classes):
         if other != label:
             slope -= moved[other] * scores[variances + other] * directions[begin + other]
-    return slope
+    return float(slope)
