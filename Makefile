@@ -14,7 +14,7 @@ test: .venv/ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist loadfile
 
 # The test that opens a page needs a browser, here from Debian's packages, as root; without one it is skipped.
 browser:

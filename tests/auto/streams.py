@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-import onebit
-from onebit.experiments.run import Result
+from onebit.experiments.run import Result, run
 from onebit.learner import Learner
 from tests.oracles.base import Decided
 from tests.oracles.draws import draws
@@ -72,7 +71,7 @@ def permuted(y: Array, classes: int, seed: int) -> Array:
 
 def run_auto(X: Any, y: Array, classes: int | None = None, seed: int = 0, **options: Any) -> Result:
     """A run of `auto` over rows and their labels."""
-    return onebit.run("auto", X, y, classes=range(classes or int(y.max()) + 1), seed=seed, **options)
+    return run("auto", X, y, classes=range(classes or int(y.max()) + 1), seed=seed, **options)
 
 
 def error_of(X: Any, y: Array, classes: int | None = None, seed: int = 0, **options: Any) -> float:

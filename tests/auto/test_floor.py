@@ -57,7 +57,9 @@ def test_frequencies_are_the_propensities(name: str) -> None:
     """Three rows, 4,000 ids each, by the chi-square test: fails by chance with probability 3e-6 (the ids are fixed)."""
     learner, X = trained(name)
     for x in X[:3]:
-        counts = np.bincount([learner.decide(x, id=number).label for number in range(10_000, 14_000)], minlength=CLASSES)
+        counts = np.bincount(
+            [learner.decide(x, id=number).label for number in range(10_000, 14_000)], minlength=CLASSES
+        )
         expected = 4000 * np.array(list(learner.probabilities(x).values()))
         assert stats.chisquare(counts, expected).pvalue > 1e-6
 
@@ -82,7 +84,9 @@ def test_the_step_of_banditron_remains_unbiased() -> None:
         for truth in range(CLASSES):
             mean = np.zeros_like(before)
             for label, chance in chances.items():
-                identity = next(number for number in range(10**6, 10**6 + 5000) if learner.decide(x, number).label == label)
+                identity = next(
+                    number for number in range(10**6, 10**6 + 5000) if learner.decide(x, number).label == label
+                )
                 copy = learner.clone()
                 copy.learn(copy.decide(x, id=identity), right=bool(label == truth))
                 mean += chance * (copy.weights - before)

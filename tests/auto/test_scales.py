@@ -32,7 +32,7 @@ def changed(X: Array, what: str) -> Array:
     columns, rows = 10.0 ** generator.uniform(-3, 3, X.shape[1]), 10.0 ** generator.uniform(-3, 3, (len(X), 1))
     shifts = 10.0 * X.std(axis=0) * generator.normal(size=X.shape[1])
     made = {"columns": X * columns, "rows": X * rows, "both": X * columns * rows, "shifts": X + shifts}
-    return made[what].astype(np.float32)
+    return np.asarray(made[what], dtype=np.float32)
 
 
 @pytest.mark.parametrize("what", ["columns", "rows", "shifts", "both"])

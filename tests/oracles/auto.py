@@ -287,5 +287,6 @@ class Oracle:
             self.forget()
 
     def forget(self) -> None:
-        for one in (*self.members, self.clusters):
-            one.forget()
+        for member in self.members:
+            member.forget()
+        self.clusters.forget()

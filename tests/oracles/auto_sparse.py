@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from .base import Array, Decided, Draw, greedy_distribution, greedy_label, softmax
 from .change import Change
@@ -35,7 +36,7 @@ class Oracle:
     def W(self) -> Array:
         return np.asarray(self.weight.T)
 
-    def view(self, x: Array) -> tuple[Array, Array, Array, float]:
+    def view(self, x: Array) -> tuple[npt.NDArray[np.intp], Array, Array, float]:
         """The places of the non-zeros, b, z, and the scale r of the row."""
         J = np.flatnonzero(x)
         size, n, m = np.abs(x[J]), self.n[J], self.m[J]
