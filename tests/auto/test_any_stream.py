@@ -101,10 +101,6 @@ def test_ugly_rows(kind: str, dtype: str) -> None:
     assert 1.0 - right_of(run_auto(X, y, 10, dtype=dtype)) < 0.25
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="classes that were never right are tried in vain: 71 % as played, 33 % as thought best, LinUCB 62 %",
-)
 def test_exploring_many_classes_costs_no_more_than_it_must() -> None:
     """60 classes in 6 dimensions. To find each by trying the others costs 60 x 59/2 mistakes, 9 % of the rounds."""
     X, y = gaussians(20_000, 60, 6, spread=3.0, seed=1)
@@ -112,20 +108,7 @@ def test_exploring_many_classes_costs_no_more_than_it_must() -> None:
     assert result.error < result.greedy_error + 0.18
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    [
-        pytest.param(
-            "float32",
-            marks=pytest.mark.xfail(
-                strict=True,
-                raises=onebit.OnebitError,
-                reason="the inverse variance of a column is infinite in float32, and the sentence blames weights that have grown",
-            ),
-        ),
-        "float64",
-    ],
-)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_column_of_tiny_numbers(dtype: str) -> None:
     """Masses of molecules in kilograms, say, among other columns."""
     X, y = gaussians(1000, 4, 5, spread=2.0, seed=11)

@@ -56,7 +56,7 @@ def test_what_is_heard_of_is_the_mean_and_the_variance_of_the_batch(seed: int) -
         np.testing.assert_allclose(clusters.means[label], own.mean(axis=0) if len(own) else np.zeros(FEATURES))
     within, between = variances(X, y, heard)
     np.testing.assert_allclose(clusters.columns[0], within / between, rtol=1e-9)
-    np.testing.assert_allclose(clusters.columns[1], 1.0 / within, rtol=1e-9)
+    np.testing.assert_allclose(clusters.columns[1], within / X.var(axis=0), rtol=1e-9)
     assert clusters.freedom[0] == heard.sum() - (CLASSES - 1)
     np.testing.assert_allclose(statistics.columns[views.MEAN], X.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(statistics.scales[views.INVERSE], 1.0 / X.std(axis=0), rtol=1e-9)
@@ -78,7 +78,7 @@ def test_scores_are_the_logarithms_of_the_predictive_density(seed: int) -> None:
             sure = len(own) / within + 1.0 / between
             mean = (own.sum(axis=0) / within + X.mean(axis=0) / between) / sure
             expected[label] = stats.norm.logpdf(x, mean, np.sqrt(within + 1.0 / sure)).sum()
-            doubts[label] = ((x - mean) ** 2 / (within**2 * sure)).sum()
+            doubts[label] = ((x - mean) ** 2 / ((within + 1.0 / sure) * within * sure)).sum()
         np.testing.assert_allclose(np.diff(scores[:CLASSES]), np.diff(expected), rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(scores[CLASSES:], doubts, rtol=1e-8)
 

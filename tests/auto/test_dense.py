@@ -10,10 +10,6 @@ from tests.auto.streams import gaussians, permuted, walk_both
 from tests.oracles.auto import Oracle
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a restart leaves what the clusters made of the columns (ratio, share and logarithms) as it was: `forget` must part anew",
-)
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
 @pytest.mark.parametrize(("classes", "rounds"), [(2, 1600), (4, 1300)])
 def test_dense_auto_equals_its_twin_through_a_restart(classes: int, rounds: int, late: bool) -> None:
@@ -41,10 +37,6 @@ def test_dense_auto_equals_its_twin_with_other_members(classes: int, features: i
     )
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="where rows are found to differ in scale, the means and deviations that views use are those of before for one more row",
-)
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
 @pytest.mark.parametrize("classes", [2, 5])
 def test_dense_auto_equals_its_twin_on_rows_of_any_scale(classes: int, late: bool) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onebit.cli import main
-from onebit.contract.description import Exploration, share
+from onebit.contract.description import VERDICTS, Exploration, share
 from onebit.learner import Learner
 from tests.auto.streams import drawn_digits, gaussians, permuted, run_auto, topics
 
@@ -71,10 +71,11 @@ def test_the_error_with_its_interval_is_that_of_the_run() -> None:
     assert found[2] - found[1] == pytest.approx(2 * 1.96 * np.sqrt(result.error * (1 - result.error) / 2000), rel=0.02)
 
 
-def test_exploration_that_was_as_good_as_the_best_would_have_paid() -> None:
-    assert Exploration(rounds=100, recent=0.1, right=60, hoped=0.6).paid
-    assert not Exploration(rounds=100, recent=0.1, right=10, hoped=0.6).paid
-    assert not Exploration(rounds=0, recent=0.0, right=0, hoped=0.0).paid
+def test_exploration_paid_where_it_was_better_than_the_best_would_have_been() -> None:
+    assert Exploration(rounds=100, recent=0.1, right=80, hoped=0.6).paid is True
+    assert Exploration(rounds=100, recent=0.1, right=10, hoped=0.6).paid is False
+    assert Exploration(rounds=100, recent=0.1, right=60, hoped=0.6).paid is None
+    assert Exploration(rounds=0, recent=0.0, right=0, hoped=0.0).paid is None
 
 
 def test_words_say_what_the_numbers_say() -> None:
@@ -88,7 +89,7 @@ def test_words_say_what_the_numbers_say() -> None:
     assert "began anew once" in text
     assert f"in {described.exploration.rounds:,} of 4,000 rounds" in text
     assert all(name in text for name in described.members)
-    assert ("would not have paid" in text) != described.exploration.paid
+    assert VERDICTS[described.exploration.paid] in text
     plain = json.loads(json.dumps(described.to_dict()))
     assert plain["exploration"]["paid"] == described.exploration.paid
     assert plain["members"] == described.members

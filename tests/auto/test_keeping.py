@@ -16,12 +16,6 @@ from tests.auto.streams import Array, drawn_digits, gaussians, heard, permuted, 
 kinds = pytest.mark.parametrize("kind", ["dense", "diagonal", "sparse"])
 both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
 CLASSES = 4
-impure = pytest.mark.xfail(
-    strict=True, reason="scale, length and factor of the row just seen are saved among the facts of sparse rows"
-)
-kinds_of_which_one_is_impure = pytest.mark.parametrize(
-    "kind", ["dense", "diagonal", pytest.param("sparse", marks=impure)]
-)
 
 
 def stream_of(kind: str, rounds: int = 240, classes: int = CLASSES) -> tuple[Any, Array]:
@@ -62,7 +56,7 @@ def test_saved_and_loaded_it_goes_on_bit_for_bit(kind: str, dtype: str, tmp_path
     assert same(loaded, cloned)
 
 
-@kinds_of_which_one_is_impure
+@kinds
 def test_decisions_change_nothing(kind: str) -> None:
     X, y = stream_of(kind)
     learner = auto(kind)
@@ -110,7 +104,7 @@ def test_late_answers_are_learnt_with_the_scores_of_today(kind: str) -> None:
     assert early.describe() == late.describe()
 
 
-@kinds_of_which_one_is_impure
+@kinds
 def test_a_refused_batch_is_undone(kind: str) -> None:
     """The last of the decisions has a row that is too large for a number, squared, which is found on the way."""
     X, y = stream_of(kind)

@@ -182,7 +182,7 @@ class Clusters:
             away = x - (n * self.m[i, alive] + k * mu) / (n + k)
             V = within * (1.0 + 1.0 / (n + k))
             s[i] = -0.5 * float((away**2 / V + np.log(V / tv)).sum())
-            q[i] = float((away**2 / (within * (n + k))).sum())
+            q[i] = float((away**2 / (V * (n + k))).sum())
         return s, q
 
     def hear(self, x: Array, label: int) -> None:

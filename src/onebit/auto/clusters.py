@@ -5,7 +5,7 @@ means are normal around the mean of all rows, with what is left of the variance.
 any row: it is played where a row looks like none of the known classes. With w = within, k = within/between, n_i rows of mean m_i:
 
     d = x - (n_i m_i + k mean)/(n_i + k),   V = w (1 + 1/(n_i + k))
-    s_i = -1/2 sum_j [d^2/V + log(V/total)],   q_i = sum_j d^2/(w (n_i + k))
+    s_i = -1/2 sum_j [d^2/V + log(V/total)],   q_i = sum_j d^2/(V (n_i + k))
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onebit.contract.rule import Vector
 
 PRIOR_ROWS = 3.0  # the variance within is at first taken to be the variance of all rows, as if seen so often
 LEAST_BETWEEN = 0.01  # the share of the variance that is between classes, at least
-RATIO, PRECISION, SHARE = 0, 1, 2  # of a column: k; 1/w; and w over the variance of all rows
+RATIO, SHARE = 0, 1  # of a column: k; and w over the variance of all rows
 TOGETHER = 16  # factors that are multiplied before their logarithm is taken
 
 
@@ -38,7 +38,7 @@ class Clusters(NamedTuple):
     @classmethod
     def empty(cls, heads: int, features: int, dtype: Any) -> Clusters:
         """Nothing is known."""
-        means, columns = np.zeros((heads, features), dtype=dtype), np.zeros((3, features), dtype=dtype)
+        means, columns = np.zeros((heads, features), dtype=dtype), np.zeros((2, features), dtype=dtype)
         columns[RATIO], columns[SHARE] = 1.0, 0.5
         return cls(means, np.zeros(heads), np.zeros(heads), np.zeros(features), columns, np.zeros(1))
 
@@ -56,7 +56,8 @@ def score_clusters(clusters: Clusters, statistics: Statistics, x: NDArray[Any], 
     """Write how likely the row is in each class, and the variances."""
     heads, width = clusters.means.shape
     kind = clusters.means.dtype.type
-    mean, ratio, precision = statistics.scales[MEAN], clusters.columns[RATIO], clusters.columns[PRECISION]
+    mean, unit = statistics.scales[MEAN], statistics.scales[INVERSE]
+    ratio, share = clusters.columns[RATIO], clusters.columns[SHARE]
     one, nothing = kind(1), statistics.rows[SEEN] < 2.0
     for head in range(heads):
         own, count = clusters.means[head], kind(clusters.counts[head])
@@ -65,9 +66,12 @@ def score_clusters(clusters: Clusters, statistics: Statistics, x: NDArray[Any], 
             strength = count + ratio[column]
             inverse = one / strength
             difference = x[column] - mean[column] - count * inverse * (own[column] - mean[column])
-            square = difference * difference * precision[column]
+            difference *= unit[
+                column
+            ]  # deviations of all rows: a square of tiny values would be 0, and of large ones infinite
+            square = difference * difference / share[column] * strength / (strength + one)
+            distance += square
             doubt += square * inverse
-            distance += square * strength / (strength + one)
         scores[head], scores[heads + head] = -0.5 * (distance + clusters.logarithms[head]), doubt
         if nothing:
             scores[head] = 0.0
@@ -109,7 +113,6 @@ def part(clusters: Clusters, statistics: Statistics) -> None:
         between = max(1.0 - within, LEAST_BETWEEN)
         within = 1.0 - between
         columns[RATIO, column] = within / between if precision > 0.0 else 1.0
-        columns[PRECISION, column] = precision / within
         columns[SHARE, column] = within if precision > 0.0 else 0.5  # 0.5 (1 + 1/1) is 1 before any class was right
     for head in range(clusters.means.shape[0]):
         sum_logarithms(clusters, head)

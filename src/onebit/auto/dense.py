@@ -214,3 +214,4 @@ def forget(space: AutoDense) -> None:
     generic.forget(space.standardised)
     generic.forget(space.waved)
     forget_clusters(space.clusters)
+    part(space.clusters, space.statistics)

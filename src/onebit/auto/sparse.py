@@ -33,8 +33,11 @@ __all__ = ["AutoSparse", "absorb", "full", "moved", "refreshed_norm", "score"]
 
 SEEN, SIZE = 0, 1  # what is known of a feature: in how many rows it was, and its usual size there
 # What is known of everything: the sum of squared residuals and their number; the weight of the opinion of naive Bayes, and its evidence;
-# the total length of all rows, and their number. And of the row just seen: its scale, its length, and the factor from b to z.
-RESIDUALS, ROUNDS, TRUST, TRUST_EVIDENCE, LENGTHS, ROWS, SCALE, LENGTH, FACTOR = range(9)
+# the total length of all rows, and their number.
+RESIDUALS, ROUNDS, TRUST, TRUST_EVIDENCE, LENGTHS, ROWS = range(6)
+SCALE, LENGTH, FACTOR = range(
+    3
+)  # what is known of the row just seen: its scale, its length, and the factor from b to z
 BACKGROUND = 10.0  # rows that each class is taken to have had, like all others, before it had any
 LANES = 8  # classes are done so many at a time: loops of a length that the compiler knows
 FIRST = 64  # values that the view has room for at the beginning
@@ -47,6 +50,7 @@ class AutoSparse(NamedTuple):
     features: NDArray[Any]
     counts: Vector  # the total length of the rows in which each class was right
     facts: Vector
+    row: Vector
     opinion: Vector  # of naive Bayes on the row just seen
     sizes: NDArray[Any]  # b, of that row; one place more than it has values, so that they come in pairs
     sums: NDArray[Any]
@@ -56,7 +60,7 @@ class AutoSparse(NamedTuple):
     @classmethod
     def planned(cls, heads: int, features: int, dtype: Any) -> AutoSparse:
         """Nothing is known."""
-        facts = np.zeros(9)
+        facts = np.zeros(6)
         facts[[RESIDUALS, ROUNDS, TRUST]] = 1.0
         stride = -(-heads // LANES) * LANES
         return cls(
@@ -64,6 +68,7 @@ class AutoSparse(NamedTuple):
             np.zeros((features, 2), dtype=dtype),
             np.zeros(heads),
             facts,
+            np.zeros(3),
             np.zeros(heads),
             np.zeros(FIRST, dtype=dtype),
             np.zeros(3 * stride, dtype=dtype),
@@ -171,9 +176,9 @@ def look(space: AutoSparse, rows: SparseRows, row: int) -> float:
             squares += size * size
             length += size
         space.sizes[place] = size
-    space.facts[SCALE] = scale * total / places
-    space.facts[LENGTH] = length
-    space.facts[FACTOR] = 1.0 / math.sqrt(squares)
+    space.row[SCALE] = scale * total / places
+    space.row[LENGTH] = length
+    space.row[FACTOR] = 1.0 / math.sqrt(squares)
     return norm
 
 
@@ -208,7 +213,7 @@ def score(space: AutoSparse, rows: SparseRows, row: int, scores: Vector) -> floa
 def add_two(space: AutoSparse, rows: SparseRows, start: int, place: int, next_place: int) -> None:
     """Add what two features say to the sums. Two at a time halves the divisions: a/b + c/d = (a d + c b)/(b d)."""
     kind, stride, sums = space.weights.dtype.type, space.stride, space.sums
-    prior, factor = kind(space.facts[RESIDUALS] / space.facts[ROUNDS]), kind(space.facts[FACTOR])
+    prior, factor = kind(space.facts[RESIDUALS] / space.facts[ROUNDS]), kind(space.row[FACTOR])
     size, other_size = space.sizes[place], space.sizes[next_place]
     cell = space.weights[rows.columns[start + place]]
     other_cell, other = cell, kind(0)
@@ -233,7 +238,7 @@ def add_two(space: AutoSparse, rows: SparseRows, start: int, place: int, next_pl
 def judge(space: AutoSparse) -> None:
     """Write the opinion of naive Bayes on the row just seen."""
     heads, facts = space.heads, space.facts
-    length = facts[LENGTH]
+    length = space.row[LENGTH]
     background = (facts[ROWS] + 1.0) / (BACKGROUND * (facts[LENGTHS] + length))
     root, top = 1.0 / math.sqrt(length), -math.inf
     for head in range(heads):
@@ -260,7 +265,7 @@ def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, 
         forget(space)
         return
     noise = facts[RESIDUALS] / facts[ROUNDS]
-    prior, factor = kind(noise), kind(facts[FACTOR])
+    prior, factor = kind(noise), kind(space.row[FACTOR])
     for head in range(heads):
         step, amount = kind(coefficients[head]), kind(coefficients[heads + head])
         if step != 0.0 or amount != 0.0:
@@ -276,11 +281,11 @@ def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, 
     facts[TRUST_EVIDENCE] += trusted * trusted
     facts[RESIDUALS] += coefficients[2 * heads]
     facts[ROUNDS] += 1.0
-    facts[LENGTHS] += facts[LENGTH]
+    facts[LENGTHS] += space.row[LENGTH]
     facts[ROWS] += 1.0
     if right >= 0:
-        space.counts[right] += facts[LENGTH]
-    usual, scaling, one = kind(facts[ROWS] / BACKGROUND), kind(1.0 / facts[SCALE]), kind(1)
+        space.counts[right] += space.row[LENGTH]
+    usual, scaling, one = kind(facts[ROWS] / BACKGROUND), kind(1.0 / space.row[SCALE]), kind(1)
     for place in range(count):
         size = space.sizes[place]
         if size > 0.0:

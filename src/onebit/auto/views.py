@@ -89,7 +89,9 @@ def watch(statistics: Statistics, x: NDArray[Any]) -> bool:
     for column in range(x.shape[0]):
         statistics.columns[MEAN, column] = 0.0
         statistics.columns[SQUARES, column] = 0.0
-    rows[SEEN], rows[DISTANCES], rows[DIVIDES] = 0.0, 0.0, 1.0
+        statistics.scales[MEAN, column] = 0.0
+        statistics.scales[INVERSE, column] = 0.0
+    rows[SEEN], rows[DISTANCES], rows[VARYING], rows[DIVIDES] = 0.0, 0.0, 0.0, 1.0
     return True
 
 

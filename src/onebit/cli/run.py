@@ -75,6 +75,8 @@ def show(result: Result, given: Stream, as_json: bool, explain: bool) -> None:
         print(f"  data    {given.about}")
     print(f"  error   {100 * result.error:6.2f} %{spread}")
     print(f"  greedy  {100 * result.greedy_error:6.2f} %")
-    print(f"  speed   {result.rounds_per_second / 1e6:6.2f} million rounds a second on one core")
+    speed = result.rounds_per_second
+    shown = f"{speed / 1e6:6.2f} million" if speed >= 1e6 else f"{speed:6,.0f}"
+    print(f"  speed   {shown} rounds a second on one core")
     if explain:
         print(textwrap.indent(str(description), "  "))

@@ -8,7 +8,7 @@ little above that (Page 1954). The alarm goes off where this sum is
     more than a class that arrives costs (10 + 2K mistakes), and
     more than a quarter of what learning has cost since the last beginning.
 
-By the last, beginnings anew multiply the mistakes of learning at most by five on any stream: a false alarm cannot be ruinous.
+The last is a ski rental's: what a beginning anew costs is about what learning cost, so a false alarm cannot be ruinous.
 """
 
 from __future__ import annotations

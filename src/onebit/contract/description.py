@@ -6,6 +6,11 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+VERDICTS = {
+    True: "exploring more would have paid at once",
+    False: "exploring more would not have paid at once",
+    None: "whether exploring more would have paid cannot be told",
+}
 NORMAL = 1.959963984540054  # so many deviations to each side hold 95 %
 
 
@@ -19,9 +24,12 @@ class Exploration:
     hoped: float  # the share in which the class thought best was expected to be right
 
     @property
-    def paid(self) -> bool:
-        """Whether exploring was no worse than playing the class thought best, as far as can be told: more of it would have paid."""
-        return self.rounds > 0 and share(self.right, self.rounds)[2] >= self.hoped
+    def paid(self) -> bool | None:
+        """Whether exploring was better than playing the class thought best would have been; None where that cannot be told."""
+        if self.rounds == 0:
+            return None
+        _, low, high = share(self.right, self.rounds)
+        return None if low <= self.hoped <= high else low > self.hoped
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ class Description:
         if explored.rounds:
             lines.append(
                 f"it was right in {100 * explored.right / explored.rounds:.1f} % of those, where {100 * explored.hoped:.1f} % were "
-                f"expected of the class thought best: exploring more {'would' if explored.paid else 'would not'} have paid at once"
+                f"expected of the class thought best: {VERDICTS[explored.paid]}"
             )
         return lines
 
