@@ -12,6 +12,9 @@ import pytest
 from onebit.learner import Learner
 from tests.spaces.test_second_order_diagonal import finite, hear
 
+# A repair is reported, which is tested once, below.
+pytestmark = pytest.mark.filterwarnings("ignore:.*positive definiteness")
+
 Array = np.ndarray[Any, Any]
 WIDTH, RIDGE = 8, 0.1
 slow = pytest.mark.skipif(not os.environ.get("ONEBIT_SLOW"), reason="takes minutes; ONEBIT_SLOW=1 runs it")
@@ -288,3 +291,15 @@ def test_matrix_of_soba_is_a_fresh_factorisation(classes: int) -> None:
     assert steps > 20
     np.testing.assert_allclose(learner._space.inverse, np.linalg.inv(A), rtol=1e-7, atol=1e-9)
     np.testing.assert_array_equal(learner._space.inverse, learner._space.inverse.T)
+
+
+@pytest.mark.filterwarnings("error")
+def test_repair_is_reported_once() -> None:
+    learner = Learner("linucb", 2, matrix="full", features=2, space="dense")
+    learner._space.triangles[:] = -1.0
+    with pytest.warns(UserWarning, match="LinUCB: a covariance lost its positive definiteness and was repaired"):
+        hear(learner, learner.decide([1.0, 2.0]), 0)
+    for number in range(4):  # no word more
+        hear(learner, learner.decide([1.0, float(number)]), number % 2)
+    assert learner.describe().repairs >= 1
+    assert "repaired" in str(learner.describe())
