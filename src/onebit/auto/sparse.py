@@ -39,7 +39,7 @@ SCALE, LENGTH, FACTOR = range(
     3
 )  # what is known of the row just seen: its scale, its length, and the factor from b to z
 BACKGROUND = 10.0  # rows that each class is taken to have had, like all others, before it had any
-LANES = 8  # classes are done so many at a time: loops of a length that the compiler knows
+LANES = 8  # classes are done so many at a time
 FIRST = 64  # values that the view has room for at the beginning
 
 
@@ -195,11 +195,12 @@ def score(space: AutoSparse, rows: SparseRows, row: int, scores: Vector) -> floa
     sums, count = space.sums, rows.starts[row + 1] - start
     for place in range(3 * stride):
         sums[place] = 0.0
+    factor = space.weights.dtype.type(space.row[FACTOR])
     for place in range(0, count - 1, 2):
-        add_two(space, rows, start, place, place + 1)
+        add_two(space, rows, start, place, place + 1, noise, factor)
     if count % 2 == 1:
         space.sizes[count] = 0.0
-        add_two(space, rows, start, count - 1, count)
+        add_two(space, rows, start, count - 1, count, noise, factor)
     judge(space)
     flaw = 0.0
     for head in range(heads):
@@ -210,10 +211,12 @@ def score(space: AutoSparse, rows: SparseRows, row: int, scores: Vector) -> floa
     return norm + flaw
 
 
-def add_two(space: AutoSparse, rows: SparseRows, start: int, place: int, next_place: int) -> None:
+def add_two(
+    space: AutoSparse, rows: SparseRows, start: int, place: int, next_place: int, noise: float, factor: Any
+) -> None:
     """Add what two features say to the sums. Two at a time halves the divisions: a/b + c/d = (a d + c b)/(b d)."""
     kind, stride, sums = space.weights.dtype.type, space.stride, space.sums
-    prior, factor = kind(space.facts[RESIDUALS] / space.facts[ROUNDS]), kind(space.row[FACTOR])
+    prior = kind(noise)
     size, other_size = space.sizes[place], space.sizes[next_place]
     cell = space.weights[rows.columns[start + place]]
     other_cell, other = cell, kind(0)
@@ -222,17 +225,20 @@ def add_two(space: AutoSparse, rows: SparseRows, start: int, place: int, next_pl
         other = other_size * factor if rows.values[start + next_place] >= 0.0 else -other_size * factor
     value = size * factor if rows.values[start + place] >= 0.0 else -size * factor
     square, other_square = value * value, other * other
-    for begin in range(0, stride, LANES):
-        for lane in range(LANES):
-            head = begin + lane
-            sums[head] += value * cell[head] + other * other_cell[head]
-        for lane in range(LANES):
-            head = stride + begin + lane
-            one, two = prior + cell[head], prior + other_cell[head]
-            sums[head] += (square * two + other_square * one) / (one * two)
-        for lane in range(LANES):
-            head = 2 * stride + begin + lane
-            sums[head] += size * cell[head] + other_size * other_cell[head]
+    # Slices, since an index that is a sum is tested for being negative, which keeps a loop from being done in vectors.
+    likely, evidence, other_evidence = (
+        sums[stride : 2 * stride],
+        cell[stride : 2 * stride],
+        other_cell[stride : 2 * stride],
+    )
+    bayes, known, other_known = sums[2 * stride :], cell[2 * stride : 3 * stride], other_cell[2 * stride : 3 * stride]
+    for head in range(stride):
+        sums[head] += value * cell[head] + other * other_cell[head]
+    for head in range(stride):
+        one, two = prior + evidence[head], prior + other_evidence[head]
+        likely[head] += (square * two + other_square * one) / (one * two)
+    for head in range(stride):
+        bayes[head] += size * known[head] + other_size * other_known[head]
 
 
 def judge(space: AutoSparse) -> None:

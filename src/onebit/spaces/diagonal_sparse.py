@@ -94,16 +94,19 @@ def score(space: DiagonalSparse, rows: SparseRows, row: int, scores: Vector) -> 
         scores[place] = cells[0, place] if space.bias == 1 else 0.0
     for place in range(heads, heads + spreads):
         scores[place] = counts * cells[0, place] if space.bias == 1 else 0.0
+    # A slice, since an index that is a sum is tested for being negative, which keeps a loop from being done in vectors.
+    sums = scores[heads : heads + spreads]
     for place in range(rows.starts[row], rows.starts[row + 1]):
         value = float(rows.values[place])
         square = value * value
         norm += square
         square *= counts
         cell = cells[rows.columns[place] + space.bias]
+        spread = cell[heads:]
         for head in range(heads):
             scores[head] += value * cell[head]
-        for head in range(heads, heads + spreads):
-            scores[head] += square * cell[head]
+        for head in range(spreads):
+            sums[head] += square * spread[head]
     flaw = 0.0
     for head in range(heads):
         scores[head] *= space.scale[0]
