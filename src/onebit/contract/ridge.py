@@ -8,15 +8,17 @@ shrinks by x also where there is nothing left to correct: otherwise labels that 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from onebit.contract.choices import fill
+from onebit.contract.draws import Draws
 from onebit.contract.order import Order
-from onebit.contract.rule import Vector
+from onebit.contract.rule import Choice, Matrix, Vector
 
 
-def ridge_order(ridge: float) -> Order:
-    """The space of a ridge regression with this penalty."""
-    return Order(start=1.0 / ridge)
+def ridge_order(params: Any) -> Order:
+    """The space of a ridge regression for each class."""
+    return Order(start=1.0 / params.ridge)
 
 
 def regress(scores: Vector, classes: int, label: int, target: float, coefficients: Vector) -> None:
@@ -32,6 +34,37 @@ def regress_all(scores: Vector, classes: int, label: int, coefficients: Vector) 
         target = 1.0 if other == label else 0.0
         coefficients[other] = (target - scores[other]) / (1.0 + scores[classes + other])
         coefficients[classes + other] = 1.0
+
+
+def regress_played(
+    params: Any,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    choice: Choice,
+    told: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """`learn` of the rules that are told apart by what they play: regress the label played."""
+    regress(scores, params.classes, choice.label, 1.0 if told == choice.label else 0.0, coefficients)
+    return 1.0
+
+
+def regress_taught(
+    params: Any,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    label: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """`teach` of those rules: with the label known, regress every class."""
+    regress_all(scores, params.classes, label, coefficients)
+    return 1.0
 
 
 def optimistic(scores: Vector, classes: int, width: float, values: Vector) -> None:

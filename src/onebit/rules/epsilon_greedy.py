@@ -116,7 +116,7 @@ def teach(
 
 def order(params: EpsilonGreedy) -> Order:
     """A ridge for each class, or AdaGrad."""
-    return ridge_order(params.ridge) if params.model == Model.RIDGE else Order(start=NO_HISTORY, root=True)
+    return ridge_order(params) if params.model == Model.RIDGE else Order(start=NO_HISTORY, root=True)
 
 
 RULE = Rule(

@@ -19,9 +19,9 @@ from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import greedy_label, share_greedy
 from onebit.contract.draws import Draws
-from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.order import Covariance, Matrices
 from onebit.contract.parameters import Real
-from onebit.contract.ridge import optimistic, regress, regress_all, ridge_order
+from onebit.contract.ridge import optimistic, regress_played, regress_taught, ridge_order
 from onebit.contract.rule import Choice, Matrix, Rule, Vector
 
 
@@ -41,46 +41,10 @@ def decide(params: LinUCB, memory: Vector, scores: Vector, norm: float, draws: D
     return Choice(label, greedy_label(scores, params.classes, draws), 1.0, 0.0, 0.0)
 
 
-def learn(
-    params: LinUCB,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
-    """Regress the label played."""
-    regress(scores, params.classes, choice.label, 1.0 if told == choice.label else 0.0, coefficients)
-    return 1.0
-
-
 def probabilities(params: LinUCB, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
     """The tied share alike."""
     optimistic(scores, params.classes, params.width, work[0])
     share_greedy(work[0], params.classes, 0.0, chances)
-
-
-def teach(
-    params: LinUCB,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
-    """With the label known: regress every class."""
-    regress_all(scores, params.classes, label, coefficients)
-    return 1.0
-
-
-def order(params: LinUCB) -> Order:
-    """A ridge for each class."""
-    return ridge_order(params.ridge)
 
 
 RULE = Rule(
@@ -89,9 +53,9 @@ RULE = Rule(
     summary="ridge regression and the benefit of the doubt",
     record=LinUCB,
     decide=decide,
-    learn=learn,
+    learn=regress_played,
     probabilities=probabilities,
-    teach=teach,
-    second_order=order,
+    teach=regress_taught,
+    second_order=ridge_order,
     examples=({}, {"width": 1.0, "matrix": "full"}),
 )

@@ -16,9 +16,9 @@ from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import greedy_label, sampled_label, softmax
 from onebit.contract.draws import Draws
-from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.order import Covariance, Matrices
 from onebit.contract.parameters import Real
-from onebit.contract.ridge import regress, regress_all, ridge_order
+from onebit.contract.ridge import regress_played, regress_taught, ridge_order
 from onebit.contract.rule import Choice, Matrix, Rule, Vector
 
 
@@ -38,47 +38,11 @@ def decide(params: Softmax, memory: Vector, scores: Vector, norm: float, draws: 
     return Choice(label, greedy_label(scores, params.classes, draws), work[1, label], 0.0, 0.0)
 
 
-def learn(
-    params: Softmax,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
-    """Regress the label played."""
-    regress(scores, params.classes, choice.label, 1.0 if told == choice.label else 0.0, coefficients)
-    return 1.0
-
-
 def probabilities(params: Softmax, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
     """The softmax."""
     for label in range(params.classes):
         work[0, label] = params.sharpness * scores[label]
     softmax(work[0], params.classes, chances)
-
-
-def teach(
-    params: Softmax,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
-    """With the label known: regress every class."""
-    regress_all(scores, params.classes, label, coefficients)
-    return 1.0
-
-
-def order(params: Softmax) -> Order:
-    """A ridge for each class."""
-    return ridge_order(params.ridge)
 
 
 RULE = Rule(
@@ -87,9 +51,9 @@ RULE = Rule(
     summary="ridge regression, and labels drawn by their scores",
     record=Softmax,
     decide=decide,
-    learn=learn,
+    learn=regress_played,
     probabilities=probabilities,
-    teach=teach,
-    second_order=order,
+    teach=regress_taught,
+    second_order=ridge_order,
     examples=({}, {"sharpness": 5.0, "matrix": "full"}),
 )

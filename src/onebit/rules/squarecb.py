@@ -16,9 +16,9 @@ from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, greedy_label, highest, members, sampled_label, tied_with
 from onebit.contract.draws import Draws
-from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.order import Covariance, Matrices
 from onebit.contract.parameters import Real
-from onebit.contract.ridge import regress, regress_all, ridge_order
+from onebit.contract.ridge import regress_played, regress_taught, ridge_order
 from onebit.contract.rule import LEARNT, Choice, Matrix, Rule, Vector
 
 
@@ -51,22 +51,6 @@ def decide(params: SquareCB, memory: Vector, scores: Vector, norm: float, draws:
     return Choice(label, best, work[0, label], 0.0, 0.0)
 
 
-def learn(
-    params: SquareCB,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
-    """Regress the label played."""
-    regress(scores, params.classes, choice.label, 1.0 if told == choice.label else 0.0, coefficients)
-    return 1.0
-
-
 def probabilities(params: SquareCB, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
     """The mean over the labels that are tied for the best."""
     least = tied_with(scores[highest(scores, params.classes)])
@@ -79,35 +63,15 @@ def probabilities(params: SquareCB, memory: Vector, scores: Vector, norm: float,
                 chances[label] += work[0, label] / tied
 
 
-def teach(
-    params: SquareCB,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
-    """With the label known: regress every class."""
-    regress_all(scores, params.classes, label, coefficients)
-    return 1.0
-
-
-def order(params: SquareCB) -> Order:
-    """A ridge for each class."""
-    return ridge_order(params.ridge)
-
-
 RULE = Rule(
     name="squarecb",
     paper="Abe, Long 1999; Foster, Rakhlin 2020",
     summary="ridge regression, exploring in inverse proportion to the gap",
     record=SquareCB,
     decide=decide,
-    learn=learn,
+    learn=regress_played,
     probabilities=probabilities,
-    teach=teach,
-    second_order=order,
+    teach=regress_taught,
+    second_order=ridge_order,
     examples=({}, {"gamma_scale": 2.0, "matrix": "full"}),
 )

@@ -18,9 +18,9 @@ from typing import Annotated, NamedTuple
 from onebit.contract.choices import greedy_label
 from onebit.contract.draws import OWN, Draws
 from onebit.contract.gaussians import normal, share_largest
-from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.order import Covariance, Matrices
 from onebit.contract.parameters import Real
-from onebit.contract.ridge import regress, regress_all, ridge_order
+from onebit.contract.ridge import regress_played, regress_taught, ridge_order
 from onebit.contract.rule import Choice, Matrix, Rule, Vector
 
 
@@ -42,47 +42,11 @@ def decide(params: Thompson, memory: Vector, scores: Vector, norm: float, draws:
     return Choice(label, greedy_label(scores, params.classes, draws), 1.0, 0.0, 0.0)
 
 
-def learn(
-    params: Thompson,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
-    """Regress the label played."""
-    regress(scores, params.classes, choice.label, 1.0 if told == choice.label else 0.0, coefficients)
-    return 1.0
-
-
 def probabilities(params: Thompson, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
     """The probability that a draw is the largest."""
     for label in range(params.classes):
         work[0, label] = params.width * math.sqrt(scores[params.classes + label])
     share_largest(scores, work[0], params.classes, chances, work[1])
-
-
-def teach(
-    params: Thompson,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
-    """With the label known: regress every class."""
-    regress_all(scores, params.classes, label, coefficients)
-    return 1.0
-
-
-def order(params: Thompson) -> Order:
-    """A ridge for each class."""
-    return ridge_order(params.ridge)
 
 
 RULE = Rule(
@@ -91,9 +55,9 @@ RULE = Rule(
     summary="ridge regression, and the best of a random draw",
     record=Thompson,
     decide=decide,
-    learn=learn,
+    learn=regress_played,
     probabilities=probabilities,
-    teach=teach,
-    second_order=order,
+    teach=regress_taught,
+    second_order=ridge_order,
     examples=({}, {"width": 1.0, "matrix": "full"}),
 )
