@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from onebit.auto.dense import AutoDense
 from onebit.auto.sparse import AutoSparse
-from onebit.contract.order import Covariance, Order
+from onebit.contract.order import FITTING_MATRICES, Covariance, Order
 from onebit.contract.parameters import Real
 from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
@@ -45,7 +45,6 @@ USUAL_SUPPORT = 2000  # rows stored by a rule that stores one in nearly every ro
 MOST_SUPPORT = 2**31
 FITTING_WITH_BALL = 10**4  # which takes factorisations
 LARGEST_MATRICES = 10**7  # numbers in the matrices of a learner that was asked for full ones
-FITTING_MATRICES = 10**6  # and of one that was asked for what fits: a round then takes at most about a millisecond
 
 FLOOR = Real("[0, 1]", "the probability of playing any label")
 

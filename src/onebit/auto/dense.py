@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from onebit.auto.clusters import Clusters, forget_clusters, hear_of, part, score_clusters
 from onebit.auto.views import Statistics, centred, directed, see, standardised, take, watch, waved
-from onebit.contract.order import Order
+from onebit.contract.order import FITTING_MATRICES, Order
 from onebit.contract.rule import Vector
 from onebit.engine import generic
 from onebit.spaces.dense import Dense, DenseRows
@@ -27,7 +27,6 @@ from onebit.spaces.scaled import filled, full, moved, refreshed_norm
 __all__ = ["PARTS", "AutoDense", "absorb", "full", "moved", "refreshed_norm", "score"]
 
 PARTS = (DiagonalDense, FullDense)  # what it is made of
-FITTING = 10**6  # numbers in the full matrices of a view
 MOST_WAVES, WAVE_NUMBERS = 400, 5 * 10**5  # at most so many waves, and numbers in the matrices on them
 MOST_WAVED_CLASSES = 50  # with more there are too few waves for each to be of use
 
@@ -56,7 +55,7 @@ class AutoDense(NamedTuple):
     @classmethod
     def planned(cls, heads: int, features: int, dtype: Any, order: Order, seed: int, classes: int) -> AutoDense:
         """Nothing is known. What there is depends on the number of classes in the beginning, not on those added since."""
-        whole = classes * (features + 1) ** 2 <= FITTING
+        whole = classes * (features + 1) ** 2 <= FITTING_MATRICES
         waving = whole and classes <= MOST_WAVED_CLASSES
         number = min(MOST_WAVES, int(math.sqrt(WAVE_NUMBERS / classes))) if waving else 0
         kind = FullDense if whole else DiagonalDense

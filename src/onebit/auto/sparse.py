@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.choices import softmax
 from onebit.contract.rule import Vector
 from onebit.engine import generic
 from onebit.spaces.scaled import filled, moved, refreshed_norm
@@ -246,17 +247,11 @@ def judge(space: AutoSparse) -> None:
     heads, facts = space.heads, space.facts
     length = space.row[LENGTH]
     background = (facts[ROWS] + 1.0) / (BACKGROUND * (facts[LENGTHS] + length))
-    root, top = 1.0 / math.sqrt(length), -math.inf
+    root = 1.0 / math.sqrt(length)
     for head in range(heads):
         likely = space.sums[2 * space.stride + head] - length * math.log(1.0 + space.counts[head] * background)
         space.opinion[head] = likely * root
-        top = max(top, space.opinion[head])
-    total = 0.0
-    for head in range(heads):
-        space.opinion[head] = math.exp(space.opinion[head] - top)
-        total += space.opinion[head]
-    for head in range(heads):
-        space.opinion[head] /= total
+    softmax(space.opinion, heads, space.opinion)
 
 
 def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, scale: float) -> None:

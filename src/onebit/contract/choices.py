@@ -103,7 +103,7 @@ def explored_weight(label: int, greedy: int, count: int, exploration: float) -> 
 
 
 def softmax(scores: Vector, count: int, probabilities: Vector) -> None:
-    """Write exp(score) over its sum, the maximum taken out first."""
+    """Write exp(score) over its sum, the maximum taken out first; the scores may be overwritten."""
     top = scores[highest(scores, count)]
     total = 0.0
     for label in range(count):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 
+from onebit.contract.choices import softmax
 from onebit.contract.rule import Vector
 
 START = 100.0  # the variance of a weight before anything is learnt: scores of tens are possible from the beginning
@@ -24,15 +25,7 @@ LEAST = 1e-30  # the smallest probability that is not 0
 
 def believe(scores: Vector, begin: int, classes: int, beliefs: Vector, offset: int) -> None:
     """Write the probabilities of the classes, softmax of the scores from `begin` on, from `offset` on."""
-    top = scores[begin]
-    for label in range(1, classes):
-        top = max(top, scores[begin + label])
-    total = 0.0
-    for label in range(classes):
-        beliefs[offset + label] = math.exp(scores[begin + label] - top)
-        total += beliefs[offset + label]
-    for label in range(classes):
-        beliefs[offset + label] /= total
+    softmax(scores[begin : begin + classes], classes, beliefs[offset : offset + classes])
 
 
 def raised(chance: float, variance: float) -> float:
@@ -111,16 +104,9 @@ def follow(
 ) -> float:
     """Write the probabilities after a step of this length; how fast the logarithm of the label's grows there."""
     variances = begin + classes
-    top = -math.inf
     for other in range(classes):
         moved[other] = scores[begin + other] + length * scores[variances + other] * directions[begin + other]
-        top = max(top, moved[other])
-    total = 0.0
-    for other in range(classes):
-        moved[other] = math.exp(moved[other] - top)
-        total += moved[other]
-    for other in range(classes):
-        moved[other] /= total
+    softmax(moved, classes, moved)
     slope = others(moved, classes, label) * scores[variances + label] * directions[begin + label]
     for other in range(classes):
         if other != label:

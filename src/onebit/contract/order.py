@@ -31,6 +31,10 @@ class Covariance(IntEnum):
     FIT = 2  # full where it fits into the budget, and diagonal elsewhere
 
 
+FITTING_MATRICES = (
+    10**6
+)  # numbers in the matrices of a learner that has full ones where they fit: a round then takes about a millisecond
+
 MATRIX = OneOf(Covariance, "the covariance that is kept; fit is full for dense rows where it is small enough")
 Matrices = Annotated[int, MATRIX]
 
