@@ -15,13 +15,13 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.description import Description
-from onebit.contract.draws import key_of, word_of
+from onebit.contract.draws import key_of, word_of, words_of
 from onebit.contract.parameters import checked_flag, refuse_unknown
 from onebit.contract.rule import LEARNT, RIGHT, Rule
 from onebit.decision import Decision
@@ -29,12 +29,22 @@ from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
 from onebit.engine.course import Course
 from onebit.errors import OnebitError
-from onebit.features import Features, Kept, refuse_what_is_no_table
-from onebit.ledger import Ledger
+from onebit.features import Features, Kept, Rows, refuse_what_is_no_table
+from onebit.ledger import Ledger, Trusting
 from onebit.machine import USUAL, Machine
 from onebit.names import MOST_NUMBERS, ClassName, checked_classes, checked_id, checked_seed, listed
 from onebit.rules import DEFAULT, registry, rule_named
 from onebit.spaces.kernel import Support, support_of
+
+
+class Lesson(NamedTuple):
+    """Choices to learn from, with their rows and what was told of them."""
+
+    rows: Rows
+    ids: Sequence[int | str]
+    choices: NDArray[np.float64]
+    told: NDArray[np.int64]
+    words: NDArray[np.uint64]
 
 
 class Learner(Machine):
@@ -145,12 +155,59 @@ class Learner(Machine):
                     raise OnebitError(f"there are {len(ids)} ids for {len(kept)} rows")
             if not kept:
                 return []
-            rows = self._rows(kept)
-            choices = np.empty((len(kept), engine.CHOICE_COLUMNS))
-            words = np.array([word_of(one) for one in ids], dtype=np.uint64)
-            self._walk(rows, choices, engine.DECIDE | engine.MEASURE, words=words)
+            choices = self._choices(self._rows(kept), ids, engine.CHOICE_COLUMNS)
             self._next += consumed
             return [self._decision(ids[row], choices[row], kept[row]) for row in range(len(kept))]
+
+    def decide_rows(self, X: Any, ids: Sequence[int | str]) -> NDArray[np.float64]:
+        """Decide on a class for each row of X, in numbers: one row of choices for each, which `learn_rows` takes back.
+
+        Its columns are the places of the label and of the greedy class in `classes`, the weight, two notes, the propensity, and the
+        probability of every class. For those who keep decisions in tables of their own, as the service does.
+
+        >>> import onebit
+        >>> learner = onebit.Banditron(classes=["no", "yes"], exploration=0.1)
+        >>> choices = learner.decide_rows([[1.0, 2.0], [2.0, 1.0]], ["a", "b"])
+        >>> choices.shape, choices[:, 6:].sum(axis=1).tolist()
+        ((2, 8), [1.0, 1.0])
+        """
+        with self._lock, self._unchanged_if_refused():
+            return self._choices(self._read_rows(X), ids, engine.CHOICE_COLUMNS + len(self.classes))
+
+    def _choices(self, rows: Rows, ids: Sequence[int | str], columns: int) -> NDArray[np.float64]:
+        if rows.height != len(ids):
+            raise OnebitError(f"there are {len(ids)} ids for {rows.height} rows")
+        choices = np.empty((rows.height, columns))
+        self._walk(rows, choices, engine.DECIDE | engine.MEASURE, words=words_of(ids))
+        return choices
+
+    def decided_elsewhere(
+        self,
+        x: Any,
+        label: ClassName,
+        propensity: float,
+        id: int | str | None = None,  # noqa: A002
+    ) -> Decision:
+        """The decision of somebody else, who played this label with this probability, for `learn` to take.
+
+        That is how a learner is trained from the log of another one, or beside the system that it will replace.
+
+        >>> import onebit
+        >>> learner = onebit.BPA(classes=["left", "right"])
+        >>> learner.learn(learner.decided_elsewhere([0.5, -1.0], "right", propensity=0.9), right=True)
+        >>> learner.best([0.5, -1.0])
+        'right'
+        """
+        self._class_index(label)
+        if isinstance(propensity, bool) or not isinstance(propensity, int | float) or not 0.0 < propensity <= 1.0:
+            raise OnebitError(f"propensity is {propensity!r}, but must be a number in (0, 1]")
+        decision = self.decide(x, id)
+        if self.rule.notes_the_label and label != decision.label:
+            raise OnebitError(
+                f"{self.rule.title} learns only from labels that it would have played itself: it plays {decision.label!r} here, "
+                f"and {label!r} was played"
+            )
+        return decision._replace(label=label, propensity=propensity, weight=float(propensity))
 
     def probabilities(self, x: Any) -> dict[ClassName, float]:
         """The probability with which each class would be played for x, over all ids. Changes nothing.
@@ -247,12 +304,60 @@ class Learner(Machine):
                 seen.add(decision.id)
                 kept.append(self._kept_of(decision))
                 self._fill_choice(choices[place], decision)
-            words = np.array([word_of(decision.id) for decision in decisions], dtype=np.uint64)
-            rows = self._rows(kept, grow=True)
-            with self._weights_unchanged_if_refused(rows):
-                self._walk(rows, choices, self._learning, labels=told, words=words)
-            for decision in decisions:
-                self._note(decision.id)
+            ids = [decision.id for decision in decisions]
+            self.study(Lesson(self._rows(kept, grow=True), ids, choices, told, words_of(ids)))
+
+    def learn_rows(
+        self, X: Any, ids: Sequence[int | str], choices: NDArray[np.float64], right: Sequence[bool] | NDArray[np.bool_]
+    ) -> None:
+        """Learn from choices that `decide_rows` made, in this order. If one cannot be learnt, none is.
+
+        >>> import onebit
+        >>> learner = onebit.Banditron(classes=["no", "yes"])
+        >>> rows, ids = [[1.0, 2.0], [2.0, 1.0]], ["a", "b"]
+        >>> learner.learn_rows(rows, ids, learner.decide_rows(rows, ids), [True, False])
+        >>> learner.learnt
+        2
+        """
+        with self._lock, self._unchanged_if_refused():
+            self.study(self.lesson(X, ids, choices, right))
+
+    def lesson(
+        self, X: Any, ids: Sequence[int | str], choices: NDArray[np.float64], right: Sequence[bool] | NDArray[np.bool_]
+    ) -> Lesson:
+        """What `learn_rows` learns, read once: `study` takes it, also of copies of this learner."""
+        with self._lock:
+            if self._needs_labels:
+                raise OnebitError(f"{self.rule.title} learns from labels, not from right and wrong")
+            rows = self._read_rows(X, grow=True)
+            if not rows.height == len(ids) == len(choices) == len(right):
+                raise OnebitError(
+                    f"there are {rows.height} rows, {len(ids)} ids, {len(choices)} choices and {len(right)} answers"
+                )
+            labels = choices[:, engine.LABEL : engine.GREEDY + 1]
+            if not ((labels >= 0) & (labels < len(self.classes))).all():
+                raise OnebitError(f"a choice names a class beyond the {len(self.classes)} that there are")
+            told = np.where(np.asarray(right), choices[:, engine.LABEL], -1).astype(np.int64)
+            return Lesson(rows, ids, choices, told, words_of(ids))
+
+    def study(self, lesson: Lesson) -> None:
+        """Learn a lesson, all of it or, where something in it cannot be learnt, nothing."""
+        with self._lock:
+            for one in lesson.ids:
+                self._ledger.refuse_learnt(one, self._ledger.moment)
+            if len(lesson.ids) == 0:
+                return
+            with self._weights_unchanged_if_refused(lesson.rows):
+                self._walk(lesson.rows, lesson.choices, self._learning, labels=lesson.told, words=lesson.words)
+            self._ledger.record_all(lesson.ids)
+            numbers = [one for one in lesson.ids if isinstance(one, int)]
+            if numbers and self._next <= max(numbers) < MOST_NUMBERS - 1:
+                self._next = max(numbers) + 1
+
+    def trust(self) -> None:
+        """Keep no account of what was learnt: the caller sees to it that nothing is learnt twice, however late it comes."""
+        with self._lock:
+            self._ledger = Trusting(self._ledger.moment)
 
     def teach(self, X: Any, y: Iterable[ClassName]) -> None:
         """Learn from labelled rows: the full-information step of the rule's family, or what it would learn by playing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from onebit.errors import OnebitError
 
@@ -64,6 +64,11 @@ class Ledger:
         self.above.add(identity)
         self._settle()
 
+    def record_all(self, identities: Sequence[int | str]) -> None:
+        """Note that these decisions have been learnt."""
+        for identity in identities:
+            self.record(identity)
+
     def record_run(self, first: int, count: int) -> None:
         """Note that `count` decisions from `first` on have been learnt, in order."""
         self.moment += count
@@ -94,3 +99,22 @@ class Ledger:
             self.watermark = sorted(self.above)[-LIMIT // 2]
             self.above = {kept for kept in self.above if kept >= self.watermark}
             self._settle()
+
+
+class Trusting(Ledger):
+    """A ledger that only counts, for a caller who sees to it that nothing is learnt twice."""
+
+    def __init__(self, moment: int) -> None:
+        super().__init__()
+        self.moment = moment
+
+    def refuse_learnt(self, identity: int | str, moment: int) -> None:
+        """Nothing is refused."""
+
+    def record(self, identity: int | str) -> None:
+        """Count."""
+        self.moment += 1
+
+    def record_all(self, identities: Sequence[int | str]) -> None:
+        """Count them all."""
+        self.moment += len(identities)

@@ -260,6 +260,12 @@ class Machine:
             SparseRow(rows.columns[a:b].copy(), rows.values[a:b].copy(), features.columns) for a, b in pairwise(cuts)
         ]
 
+    def _read_rows(self, X: Any, grow: bool = False) -> Rows:
+        """Rows as they are given, for those who keep them elsewhere."""
+        if isinstance(X, np.ndarray) and self._space is not None and not self._features.named:
+            return self._features.table(X)
+        return self._rows(self._read_many(X), grow)
+
     def _row(self, kept: Kept, grow: bool = False) -> Rows:
         if self._space is not None and isinstance(kept, np.ndarray):
             return DenseRows(kept[None])  # the shortest way for what most users have

@@ -35,16 +35,25 @@ Arrays = dict[str, NDArray[Any]]
 
 def save(learner: Learner, path: Any) -> None:
     """Write a learner to a file."""
+    write(*pack(learner), path)
+
+
+def write(manifest: dict[str, Any], arrays: Arrays, path: Any) -> None:
+    """Write what `pack` gave to a file; what the manifest has beside it is kept with it."""
     import safetensors.numpy
 
-    manifest, arrays = pack(learner)
-    manifest["checksum"] = _checksum(manifest, arrays)
-    content = safetensors.numpy.save(arrays, metadata={"onebit": json.dumps(manifest)})
+    whole = {**manifest, "checksum": _checksum(manifest, arrays)}
+    content = safetensors.numpy.save(arrays, metadata={"onebit": json.dumps(whole)})
     write_atomically(Path(path), content)
 
 
 def load(path: Any, rule: Rule | str | None = None) -> Learner:
     """The learner that was saved in a file; `rule` is needed where it learnt by a rule of your own."""
+    return unpack(*read(path), rule)
+
+
+def read(path: Any) -> tuple[dict[str, Any], Arrays]:
+    """The manifest and the arrays of a file, checked."""
     import safetensors
     import safetensors.numpy
 
@@ -77,9 +86,9 @@ def load(path: Any, rule: Rule | str | None = None) -> Learner:
     if differs:
         warnings.warn(
             f"{path} was saved on another machine ({'; '.join(differs)}): going on is equal to rounding, not bit for bit",
-            stacklevel=2,
+            stacklevel=3,
         )
-    return unpack(manifest, arrays, rule)
+    return manifest, arrays
 
 
 def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:

@@ -7,9 +7,11 @@ The generator is splitmix64 applied to splitmix64, so that neighbouring ids and 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 # The streams that the engine hands out. A rule sees only the one it was given.
 DECIDING = 0
@@ -73,3 +75,8 @@ def word_of(identity: int | str) -> int:
     if isinstance(identity, str):
         return int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=8).digest(), "little")
     return identity
+
+
+def words_of(identities: Sequence[int | str]) -> NDArray[np.uint64]:
+    """The words of many ids."""
+    return np.array([word_of(one) for one in identities], dtype=np.uint64)

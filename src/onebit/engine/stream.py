@@ -29,7 +29,7 @@ EVENT = 4
 
 LONGEST_STEP_32, LONGEST_STEP_64 = 1e60, 1e300  # squared, for weights of that many bits
 
-# The columns in which a choice is kept.
+# The columns in which a choice is kept; where there are more, the probability of every label stands behind them.
 LABEL, GREEDY, WEIGHT, NOTE, SECOND_NOTE, PROPENSITY = range(6)
 CHOICE_COLUMNS = 6
 
@@ -113,6 +113,8 @@ def stream(
             if what & MEASURE:
                 measure(params, memory, scores, norm, work, chances, floor)
                 kept[now, PROPENSITY] = chances[choice.label]
+                for label in range(kept.shape[1] - CHOICE_COLUMNS):
+                    kept[now, CHOICE_COLUMNS + label] = chances[label]
             if what & COUNT:
                 played_wrong += labels[now] != choice.label
                 greedy_wrong += labels[now] != choice.greedy
