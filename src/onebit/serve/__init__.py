@@ -1,0 +1,1 @@
+"""The service: decide over HTTP, hear right or wrong, learn, and lose nothing."""

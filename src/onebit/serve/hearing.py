@@ -1,0 +1,173 @@
+"""Hearing: right or wrong for decisions, once each; and what silence means when the deadline has passed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from onebit.names import listed
+from onebit.serve.clock import Clock
+from onebit.serve.log.reading import Reader
+from onebit.serve.log.writing import Writer
+from onebit.serve.recent import Entry, Recent, settled
+from onebit.serve.refusals import Conflict, Invalid, NotFound
+from onebit.serve.running import Running
+from onebit.serve.shapes import Hint
+
+SWEPT = 1000  # decisions that are looked at in one go
+
+
+class Hearing:
+    """Hears for all tasks, on one event loop."""
+
+    def __init__(self, writer: Writer, reader: Reader, recent: Recent, clock: Clock) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._recent = recent
+        self._clock = clock
+
+    async def hear(self, running: Running, hints: Sequence[Hint], single: bool) -> list[dict[str, Any]]:
+        """Hear whether decisions were right. A single hint that is unknown or contradicts an earlier one is refused."""
+        shown = [self._shown_label(running, hint, "" if single else f"[{place}].") for place, hint in enumerate(hints)]
+        entries = [self._entry(running.info.number, hint.id) for hint in hints]
+        while any(entry is not None and (entry.writing or entry.hearing) for entry in entries):
+            await settled(entry for entry in entries if entry is not None)
+            entries = [self._entry(running.info.number, hint.id) for hint in hints]
+        # From here to the writer nothing is awaited, so that nobody comes in between.
+        for place, (hint, entry) in enumerate(zip(hints, entries, strict=True)):
+            if entry is not None:
+                _refuse_shown(entry.mode, hint, "" if single else f"[{place}].")
+        now, learn = self._clock.now(), running.info.mode != "log-only"
+        rows: list[tuple[Any, ...]] = []
+        touched: list[tuple[Entry, bool]] = []
+        answers = []
+        for hint, entry, label in zip(hints, entries, shown, strict=True):
+            status, message = self._judged(running, hint, entry, now)
+            if single and status == "unknown":
+                raise NotFound(message, "id")
+            if single and status == "conflict":
+                raise Conflict(message, "right")
+            answers.append({"id": hint.id, "status": status} | ({"message": message} if message else {}))
+            if status in ("accepted", "late"):
+                assert entry is not None
+                late = status == "late"
+                touched.append((entry, late))
+                if late:
+                    entry.late_right = hint.right
+                else:
+                    entry.right = hint.right
+                propensity = None if label is None else hint.shown_propensity or 1.0
+                rows.append(
+                    (
+                        *(running.info.number, entry.seq, now, "caller", int(hint.right), int(late)),
+                        *(int(learn and not late), label, propensity),
+                    )
+                )
+        if rows:
+            await self._write_feedback(running, rows, touched)
+        return answers
+
+    async def _write_feedback(
+        self, running: Running, rows: list[tuple[Any, ...]], touched: list[tuple[Entry, bool]]
+    ) -> None:
+        """Write feedback that is noted in its entries already; if it cannot be written, it is not noted any more."""
+        written = self._writer.submit("feedback", rows)
+        for entry, _ in touched:
+            entry.hearing = written
+        try:
+            await asyncio.shield(written)
+        except BaseException:
+            if written.done():
+                for entry, late in touched:
+                    if late:
+                        entry.late_right = None
+                    else:
+                        entry.right, entry.by_silence = None, False
+            raise
+        finally:
+            for entry, _ in touched:
+                entry.hearing = None
+        running.written += len(rows)
+
+    def _judged(self, running: Running, hint: Hint, entry: Entry | None, now: float) -> tuple[str, str]:
+        """What becomes of a feedback, and a sentence where it is refused."""
+        if entry is None:
+            return "unknown", f"there is no decision {hint.id!r} in task {running.info.name!r}"
+        deadline = running.info.deadline_s
+        past = deadline is not None and now > entry.time + deadline
+        if entry.right is None and not past:
+            return "accepted", ""
+        before = entry.late_right if entry.by_silence or entry.right is None else entry.right
+        if before is None:
+            return "late", ""
+        if before == hint.right:
+            return "duplicate", ""
+        was = "right" if before else "wrong"
+        return "conflict", f"decision {hint.id!r} was said to be {was} before, and the first answer counts"
+
+    def _shown_label(self, running: Running, hint: Hint, where: str) -> int | None:
+        if hint.shown is None:
+            return None
+        if hint.shown not in running.index:
+            raise Invalid(
+                f"{where}shown is {hint.shown!r}, but the classes are {listed(running.info.classes)}", f"{where}shown"
+            )
+        return running.index[hint.shown]
+
+    def _entry(self, task: int, identity: str) -> Entry | None:
+        """What is known of a decision, from memory or from the log."""
+        entry = self._recent.get(task, identity)
+        if entry is None:
+            found = self._reader.found(task, identity)
+            if found is None:
+                return None
+            entry = Entry(*found)
+            for right, late, source in self._reader.heard(entry.seq):
+                if late:
+                    entry.late_right = bool(right)
+                else:
+                    entry.right, entry.by_silence = bool(right), source == "silence"
+            self._recent.add(task, identity, entry)
+        return entry
+
+    async def sweep(self, running: Running) -> bool:
+        """Answer for those who were silent until the deadline; whether there may be more."""
+        info = running.info
+        if info.deadline_s is None or info.silence == "nothing" or info.deleted is not None:
+            return False
+        now = self._clock.now()
+        due = self._reader.due(info.number, running.swept, now - info.deadline_s, SWEPT)
+        if not due:
+            return False
+        right, learn = info.silence == "right", info.mode != "log-only"
+        rows: list[tuple[Any, ...]] = []
+        touched: list[tuple[Entry, bool]] = []
+        swept = running.swept
+        for seq, identity, mode in due:
+            entry = self._entry(info.number, identity)
+            assert entry is not None
+            if entry.hearing is not None:
+                break  # somebody is answering at this moment; look again
+            swept = seq
+            if entry.right is None and mode != "shadow":  # what was shown in its place nobody knows
+                entry.right, entry.by_silence = right, True
+                touched.append((entry, False))
+                rows.append((info.number, seq, now, "silence", int(right), 0, int(learn), None, None))
+        if rows:
+            await self._write_feedback(running, rows, touched)
+        running.swept = swept
+        return len(due) == SWEPT
+
+
+def _refuse_shown(mode: str, hint: Hint, where: str) -> None:
+    """What was shown is said of decisions made in shadow mode, and of no others."""
+    if mode == "shadow" and hint.shown is None:
+        raise Invalid(
+            f"{where}shown is missing: the decision was made in shadow mode, so say what was shown", f"{where}shown"
+        )
+    if mode != "shadow" and (hint.shown is not None or hint.shown_propensity is not None):
+        raise Invalid(
+            f"{where}shown is for decisions made in shadow mode, and decision {hint.id!r} was made in mode {mode}",
+            f"{where}shown",
+        )

@@ -1,0 +1,84 @@
+"""x on its way: JSON from outside, bytes in the log, rows for a learner."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import orjson
+
+from onebit.names import is_text
+from onebit.serve.refusals import Invalid
+
+Kind = Literal["numbers", "dict", "text"]
+X = list[float] | dict[str, float] | str
+_STORED = np.dtype("<f8")
+_WANTED = {"dict": "an object of feature name and number", "text": "a text"}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """How the x of a task look: numbers (so many), dicts, or texts (hashed into 2^bits columns)."""
+
+    kind: Kind
+    size: int | None = None
+    hash_bits: int | None = None
+
+    @cached_property
+    def _numbers(self) -> struct.Struct:
+        return struct.Struct(f"<{self.size}d")
+
+    @classmethod
+    def of(cls, features: dict[str, Any]) -> Inputs:
+        """As a task says it."""
+        return cls(features["kind"], features.get("size"), features.get("hash_bits"))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a learner is told of its features."""
+        if self.kind == "numbers":
+            return {"features": self.size, "space": "dense"}
+        return {"text": self.kind == "text", "hash_bits": self.hash_bits}
+
+    def stored(self, x: X, field: str = "x") -> bytes:
+        """What the log keeps of x: the same bytes for the same x, in whatever order its names come."""
+        if self.kind == "numbers":
+            if not isinstance(x, list):
+                raise Invalid(f"{field} is {_named(x)}, but must be a list of {self.size} numbers", field)
+            if len(x) != self.size:
+                raise Invalid(f"{field} has {len(x)} numbers, but must have {self.size}", field)
+            return self._numbers.pack(*x)
+        if self.kind == "text":
+            if not isinstance(x, str):
+                raise Invalid(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
+            if not is_text(x):
+                raise Invalid(f"{field} has half a character in it, but must be a text of Unicode characters", field)
+            return x.encode()
+        if not isinstance(x, dict):
+            raise Invalid(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
+        try:
+            return orjson.dumps(x, option=orjson.OPT_SORT_KEYS)
+        except orjson.JSONEncodeError as error:
+            raise Invalid(f"{field} cannot be kept: {error}", field) from None
+
+    def rows(self, stored: Sequence[bytes]) -> Any:
+        """Rows for a learner."""
+        if self.kind == "numbers":
+            return np.frombuffer(b"".join(stored), dtype=_STORED).reshape(len(stored), -1)
+        if self.kind == "text":
+            return [bytes(one).decode() for one in stored]
+        return [orjson.loads(one) for one in stored]
+
+    def shown(self, stored: bytes) -> X:
+        """X as it came."""
+        if self.kind == "numbers":
+            return list(np.frombuffer(stored, dtype=_STORED).tolist())
+        return bytes(stored).decode() if self.kind == "text" else dict(orjson.loads(stored))
+
+
+def _named(x: object) -> str:
+    return "a list" if isinstance(x, list) else "a text" if isinstance(x, str) else "an object"

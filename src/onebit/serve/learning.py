@@ -1,0 +1,317 @@
+"""The learner thread: it follows the log, and is the only one that teaches.
+
+What it does with a row depends on the rows before it alone, not on when it was woken or how many came at once. So a service that
+was killed and follows its log again from a snapshot comes to the same weights, bit for bit, as one that was never killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from onebit.errors import OnebitError
+from onebit.learner import Learner
+from onebit.names import ClassName
+from onebit.serve.inputs import Inputs
+from onebit.serve.log.reading import Event, Reader
+from onebit.serve.replicas import Replicas
+from onebit.serve.snapshots import Packed, Snapshot, Snapshots, packed
+from onebit.serve.statistics import Statistics
+from onebit.serve.tasks import TaskInfo, learner_of
+
+CHUNK = 1000  # rows that are read and learnt at a time
+NEAR = 1000  # rows behind the end of the log at which a trained learner takes over
+RETRY_S = 0.5
+WRITING_SHARE = 0.1  # of the time, at most, goes into writing snapshots
+LOG = logging.getLogger("onebit.serve")
+Row = TypeVar("Row", bound=tuple[Any, ...])
+
+
+class Trainee:
+    """A learner that is trained from the log of other learners, one feedback after the other."""
+
+    def __init__(self, learner: Learner, task: int, inputs: Inputs) -> None:
+        self.learner = learner
+        self.position = 0
+        self.done = 0
+        self._task = task
+        self._inputs = inputs
+
+    def advance(self, reader: Reader, upto: int) -> bool:
+        """Learn the next chunk, up to a position; whether that is reached."""
+        events = reader.events(self._task, self.position, upto, CHUNK)
+        for event in events:
+            if not event.late:
+                learn_elsewhere(self.learner, self._inputs, event)
+        self.done += len(events)
+        if len(events) < CHUNK:
+            self.position = upto
+            return True
+        self.position = events[-1].seq
+        return False
+
+
+class Course:
+    """One task on its way through the log: its learner in two copies, its statistics, and the position that they stand for."""
+
+    def __init__(
+        self,
+        task: int,
+        inputs: Inputs,
+        replicas: Replicas,
+        statistics: Statistics,
+        position: int,
+        snapshots: Snapshots,
+    ) -> None:
+        self.task = task
+        self.inputs = inputs
+        self.replicas = replicas
+        self.statistics = statistics
+        self.position = position
+        self.snapshots = snapshots
+        self.rows = 0  # that were followed in this process
+        self.rows_at_snapshot = 0
+        self.snapshot_time = time.monotonic()
+        self.snapshot_position = 0
+        self.writing = False
+        self.writing_s = 0.0
+        self.switched = False  # since the last snapshot
+        self.trainees: dict[int, Trainee] = {}  # those that will take over, by generation
+
+    @classmethod
+    def begun(cls, info: TaskInfo, reader: Reader, last: int, data: Path, keep: int) -> Course:
+        """From the newest good snapshot, or from the beginning."""
+        snapshots = Snapshots(data, info.number, keep)
+        for found in snapshots.good(last):
+            statistics = Statistics.from_dict(found.statistics)
+            replicas = Replicas(found.learner, found.generation)
+            made = cls(info.number, info.inputs, replicas, statistics, found.position, snapshots)
+            made.snapshot_position = found.position
+            return made
+        seq, _, detail = reader.changes(info.number, 0, last)[0]
+        learner = learner_of(detail, detail["classes"], info.inputs)
+        return cls(info.number, info.inputs, Replicas(learner, 1), Statistics(len(learner.classes)), seq, snapshots)
+
+    def follow(self, reader: Reader, end: int) -> None:
+        """Take everything up to a position of the log. If it cannot be read (sqlite3.Error), nothing of it is taken."""
+        while self.position < end:
+            upto = end
+            played = reader.played(self.task, self.position, upto, CHUNK)
+            if len(played) == CHUNK:
+                upto = played[-1][0]
+            events = reader.events(self.task, self.position, upto, CHUNK)
+            if len(events) == CHUNK:
+                upto = events[-1].seq
+                played = [row for row in played if row[0] <= upto]
+            changes = reader.changes(self.task, self.position, upto)
+            # A decision may name a class that was added just before it.
+            cuts = [*(seq for seq, _, _ in changes), upto]
+            for place, cut in enumerate(cuts):
+                self._take(self._within(played, cut), self._within(events, cut))
+                if place < len(changes):
+                    self._change(*changes[place], reader)
+                self.position = cut
+            self.rows += len(played) + len(events) + len(changes)
+
+    def _within(self, rows: list[Row], cut: int) -> list[Row]:
+        """Those of the rows, which begin with their seq, that come next."""
+        if not rows or (rows[0][0] > self.position and rows[-1][0] <= cut):
+            return rows
+        return [row for row in rows if self.position < row[0] <= cut]
+
+    def _take(self, played: Sequence[tuple[int, float, int, int]], events: list[Event]) -> None:
+        if played:
+            _, times, labels, greedy = zip(*played, strict=True)
+            self.statistics.decided(times, labels, greedy)
+        if not events:
+            return
+        self.statistics.heard(events)
+        taught = [event for event in events if event.learn and not event.late]
+        generation = self.replicas.generation
+        start = 0
+        while start < len(taught):
+            own = taught[start].generation == generation
+            others = (place for place in range(start + 1, len(taught)) if taught[place].generation != generation)
+            stop = next(others, len(taught)) if own else start + 1
+            self.statistics.refused(self.replicas.teach(self._lesson(taught[start:stop], own)))
+            start = stop
+
+    def _lesson(self, events: list[Event], own: bool) -> Callable[[Learner], int]:
+        """What teaches these events; it gives the number of those that were refused."""
+        if not own:
+            return lambda learner: sum(not learn_elsewhere(learner, self.inputs, event) for event in events)
+        rows = self.inputs.rows([event.x for event in events])
+        ids = [event.id for event in events]
+        choices = np.array([_choice(event) for event in events])
+        right = np.array([event.right for event in events], dtype=bool)
+        lesson = self.replicas.resting.lesson(rows, ids, choices, right)
+
+        def teach(learner: Learner) -> int:
+            try:
+                learner.study(lesson)
+            except OnebitError:
+                if len(events) == 1:
+                    return 1
+                # One of them cannot be learnt, and so none was: one by one, all others can.
+                return sum(self._lesson([event], own)(learner) for event in events)
+            return 0
+
+        return teach
+
+    def _change(self, seq: int, kind: str, detail: dict[str, Any], reader: Reader) -> None:
+        if kind == "changed":
+            for name in detail.get("add_classes", []):
+                self.statistics.add_class()
+                self.replicas.teach(lambda learner, name=name: learner.add_class(name) or 0)  # type: ignore[misc]
+        elif kind == "learner":
+            generation = detail["generation"]
+            trainee = self.trainees.pop(generation, None) or Trainee(
+                learner_of(detail, list(self.classes), self.inputs), self.task, self.inputs
+            )
+            try:
+                while not trainee.advance(reader, seq):
+                    pass
+            except sqlite3.Error as error:
+                raise RuntimeError(f"the log could not be read while a learner was trained: {error}") from error
+            for name in self.classes[len(trainee.learner.classes) :]:  # added while it was trained
+                trainee.learner.add_class(name)
+            self.replicas = Replicas(trainee.learner, generation)
+            self.switched = True
+
+    @property
+    def classes(self) -> tuple[ClassName, ...]:
+        """The classes at this position."""
+        return self.replicas.resting.classes
+
+    def snapshot(self) -> Packed:
+        """Everything as it is now. Called by the thread that follows."""
+        return packed(
+            Snapshot(self.replicas.resting, self.replicas.generation, self.position, self.statistics.to_dict())
+        )
+
+
+def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
+    """Learn from a decision of another learner; whether this one could."""
+    label = event.label if event.shown is None else event.shown
+    propensity = event.propensity if event.shown_propensity is None else event.shown_propensity
+    try:
+        x = inputs.rows([event.x])[0]
+        decision = learner.decided_elsewhere(x, learner.classes[label], min(propensity, 1.0), event.id)
+        learner.learn(decision, right=bool(event.right))
+    except OnebitError:
+        return False
+    return True
+
+
+def _choice(event: Event) -> tuple[float, ...]:
+    """A choice as `learn_rows` takes it. What was shown instead of the label was played with a probability of its own."""
+    if event.shown is None:
+        return event.label, event.greedy, event.weight, event.note, event.second_note, event.propensity
+    shown_with = 1.0 if event.shown_propensity is None else event.shown_propensity
+    return event.shown, event.greedy, shown_with, event.note, event.second_note, shown_with
+
+
+class Learning:
+    """The thread that follows the log for all tasks, and the one that writes their snapshots."""
+
+    def __init__(self, log: Path, snapshot_every: int, followed: Callable[[], None]) -> None:
+        self._log = log
+        self._snapshot_every = snapshot_every
+        self._followed = followed  # called on the learner thread when something new has been learnt
+        self.courses: dict[int, Course] = {}
+        self.failing: str | None = None  # why a task does not learn any more
+        self._news: queue.SimpleQueue[tuple[int, frozenset[int]] | None] = queue.SimpleQueue()
+        self._packed: queue.SimpleQueue[tuple[Course, Packed] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="onebit-learner", daemon=True)
+        self._writer = threading.Thread(target=self._write, name="onebit-snapshots", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._thread.start()
+        self._writer.start()
+
+    def tell(self, last: int, tasks: frozenset[int]) -> None:
+        """There are new rows of these tasks, up to a position."""
+        self._news.put((last, tasks))
+
+    def stop(self) -> None:
+        """Follow to the end of what was told, write a last snapshot of every task, and end."""
+        if self._thread.is_alive():
+            self._news.put(None)
+            self._thread.join()
+            self._packed.put(None)
+            self._writer.join()
+
+    def _run(self) -> None:
+        reader = Reader(self._log)
+        ending = False
+        last = 0
+        behind: set[int] = set()
+        while not ending:
+            try:
+                news = self._news.get(timeout=RETRY_S if behind else None)
+                while news is not None:
+                    last = max(last, news[0])
+                    behind |= news[1]
+                    news = self._news.get_nowait()
+                ending = True
+            except queue.Empty:
+                pass
+            behind = {task for task in behind if not self._follow(task, reader, last)}
+            self._followed()
+        for course in list(self.courses.values()):
+            if course.position > course.snapshot_position:
+                self._packed.put((course, course.snapshot()))
+        reader.close()
+
+    def _follow(self, task: int, reader: Reader, last: int) -> bool:
+        """Whether a task is where the log is, or will never be."""
+        course = self.courses.get(task)
+        if course is None:
+            return True
+        try:
+            course.follow(reader, last)
+            if self._due(course):
+                course.writing, course.switched = True, False
+                course.rows_at_snapshot = course.rows
+                self._packed.put((course, course.snapshot()))
+        except sqlite3.Error as error:
+            LOG.warning(f"the log cannot be read now: {error}", extra={"event": "log-unreadable"})
+            return False
+        except Exception as error:
+            # Deciding goes on with what was learnt; the log has everything, and a new start learns it.
+            self.failing = f"task {task} does not learn any more: {error}"
+            LOG.exception(self.failing, extra={"event": "learning-failed"})
+            self.courses.pop(task, None)
+        return True
+
+    def _due(self, course: Course) -> bool:
+        if course.writing:
+            return False
+        if course.switched:
+            return True
+        if course.rows - course.rows_at_snapshot < self._snapshot_every:
+            return False
+        return time.monotonic() - course.snapshot_time >= course.writing_s / WRITING_SHARE
+
+    def _write(self) -> None:
+        while (one := self._packed.get()) is not None:
+            course, content = one
+            began = time.monotonic()
+            try:
+                path = course.snapshots.write(content)
+                course.snapshot_position = content.position
+                LOG.info("snapshot", extra={"event": "snapshot", "path": str(path), "position": content.position})
+            except OnebitError as error:
+                LOG.warning(f"a snapshot could not be written: {error}", extra={"event": "snapshot-failed"})
+            course.snapshot_time = time.monotonic()
+            course.writing_s = course.snapshot_time - began
+            course.writing = False

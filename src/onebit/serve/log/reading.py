@@ -1,0 +1,261 @@
+"""Reading the log: one decision, the newest, what is new since a position, or all of a task from the command line."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit.errors import OnebitError, nearest
+from onebit.names import ClassName
+from onebit.serve.log.schema import FILE, opened
+from onebit.serve.tasks import TaskInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A decision as the log has it, with its feedback: the one that counts, or where there is none a late one."""
+
+    seq: int
+    id: str
+    time: float
+    mode: str
+    version: str
+    label: ClassName
+    greedy: ClassName
+    weight: float
+    notes: tuple[float, float]
+    propensity: float
+    probabilities: tuple[float, ...]
+    x: list[float] | dict[str, float] | str
+    right: bool | None
+    feedback_time: float | None
+    late: bool
+    source: str | None
+    shown: ClassName | None
+    shown_propensity: float | None
+
+
+class Event(NamedTuple):
+    """A feedback and its decision, as the learner thread needs them."""
+
+    seq: int
+    time: float
+    source: str
+    right: int
+    late: int
+    learn: int
+    shown: int | None
+    shown_propensity: float | None
+    id: str
+    decided: float
+    generation: int
+    label: int
+    greedy: int
+    weight: float
+    note: float
+    second_note: float
+    propensity: float
+    x: bytes
+
+
+EVENTS = """
+SELECT f.seq, f.time, f.source, f.right, f.late, f.learn, f.shown, f.shown_propensity,
+       d.id, d.time, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity, d.x
+FROM feedback f JOIN decisions d ON d.seq = f.decision
+WHERE f.task = ? AND f.seq > ? AND f.seq <= ? ORDER BY f.seq LIMIT ?
+"""
+DECISIONS = """
+SELECT d.seq, d.id, d.time, d.mode, d.generation, d.learnt, d.label, d.greedy, d.weight, d.note, d.second_note,
+       d.propensity, d.probabilities, d.x, f.right, f.time, f.late, f.source, f.shown, f.shown_propensity
+FROM decisions d LEFT JOIN feedback f ON f.seq =
+     (SELECT seq FROM feedback WHERE decision = d.seq ORDER BY late LIMIT 1)
+"""
+
+
+class Reader:
+    """A connection that reads. Used by one thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = opened(path)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def tasks(self) -> list[TaskInfo]:
+        """All tasks, deleted ones too, in the order in which they were created, as the changes have left them."""
+        found: dict[int, TaskInfo] = {}
+        for seq, task, when, kind, detail in self._connection.execute("SELECT * FROM changes ORDER BY seq"):
+            if kind == "created":
+                found[task] = TaskInfo.created(task, when, json.loads(detail))
+            else:
+                found[task].apply(seq, when, kind, json.loads(detail))
+        return list(found.values())
+
+    def changes(self, task: int, after: int, upto: int) -> list[tuple[int, str, dict[str, Any]]]:
+        """What was changed of a task: (seq, kind, detail)."""
+        rows = self._connection.execute(
+            "SELECT seq, kind, detail FROM changes WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq",
+            (task, after, upto),
+        )
+        return [(seq, kind, json.loads(detail)) for seq, kind, detail in rows]
+
+    def played(self, task: int, after: int, upto: int, most: int) -> list[tuple[int, float, int, int]]:
+        """(seq, time, label, greedy) of a task's decisions."""
+        return self._connection.execute(
+            "SELECT seq, time, label, greedy FROM decisions WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+            (task, after, upto, most),
+        ).fetchall()
+
+    def events(self, task: int, after: int, upto: int, most: int) -> list[Event]:
+        """A task's feedbacks with their decisions."""
+        return list(map(Event._make, self._connection.execute(EVENTS, (task, after, upto, most))))
+
+    def count_feedback(self, task: int) -> int:
+        """How many feedbacks a task has."""
+        return int(self._connection.execute("SELECT count(*) FROM feedback WHERE task = ?", (task,)).fetchone()[0])
+
+    def found(self, task: int, identity: str) -> tuple[int, float, str] | None:
+        """The seq, time and mode of a decision."""
+        row: tuple[int, float, str] | None = self._connection.execute(
+            "SELECT seq, time, mode FROM decisions WHERE task = ? AND id = ?", (task, identity)
+        ).fetchone()
+        return row
+
+    def heard(self, decision: int) -> list[tuple[int, int, str]]:
+        """(right, late, source) of the feedbacks to a decision."""
+        return self._connection.execute(
+            "SELECT right, late, source FROM feedback WHERE decision = ?", (decision,)
+        ).fetchall()
+
+    def known(self, task: int, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that have been decided."""
+        rows = self._connection.execute(
+            "SELECT id FROM decisions WHERE task = ? AND id IN (SELECT value FROM json_each(?))",
+            (task, json.dumps(ids)),
+        )
+        return {row[0] for row in rows}
+
+    def due(self, task: int, after: int, decided_before: float, most: int) -> list[tuple[int, str, str]]:
+        """(seq, id, mode) of the decisions after a seq that were made before a time."""
+        return self._connection.execute(
+            "SELECT seq, id, mode FROM decisions WHERE task = ? AND seq > ? AND time <= ? ORDER BY seq LIMIT ?",
+            (task, after, decided_before, most),
+        ).fetchall()
+
+    def last_silence(self, task: int) -> int:
+        """The last decision that was answered by silence."""
+        row = self._connection.execute(
+            "SELECT decision FROM feedback WHERE task = ? AND source = 'silence' ORDER BY seq DESC LIMIT 1", (task,)
+        ).fetchone()
+        return int(row[0]) if row else 0
+
+    def decision(self, info: TaskInfo, identity: str) -> Logged | None:
+        """One decision by its id."""
+        rows = self._connection.execute(f"{DECISIONS} WHERE d.task = ? AND d.id = ?", (info.number, identity))
+        return next((_logged(info, row) for row in rows), None)
+
+    def stored_x(self, task: int, identity: str) -> bytes:
+        """The x of a decision as it is stored."""
+        row = self._connection.execute("SELECT x FROM decisions WHERE task = ? AND id = ?", (task, identity)).fetchone()
+        return bytes(row[0])
+
+    def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[Logged]:
+        """The newest decisions of a task, or those before a seq."""
+        rows = self._connection.execute(
+            f"{DECISIONS} WHERE d.task = ? AND d.seq < ? ORDER BY d.seq DESC LIMIT ?",
+            (info.number, 2**62 if before is None else before, limit),
+        )
+        return [_logged(info, row) for row in rows]
+
+    def every(self, info: TaskInfo) -> Iterator[Logged]:
+        """All decisions of a task, in their order, as they were at one moment."""
+        self._connection.execute("BEGIN")
+        try:
+            rows = self._connection.execute(f"{DECISIONS} WHERE d.task = ? ORDER BY d.seq", (info.number,))
+            for row in rows:
+                yield _logged(info, row)
+        finally:
+            self._connection.execute("ROLLBACK")
+
+
+def _logged(info: TaskInfo, row: tuple[Any, ...]) -> Logged:
+    seq, identity, when, mode, generation, learnt, label, greedy, weight, note, second_note, propensity = row[:12]
+    probabilities, x, right, feedback_time, late, source, shown, shown_propensity = row[12:]
+    return Logged(
+        seq=seq,
+        id=identity,
+        time=when,
+        mode=mode,
+        version=f"{generation}.{learnt}",
+        label=info.classes[label],
+        greedy=info.classes[greedy],
+        weight=weight,
+        notes=(note, second_note),
+        propensity=propensity,
+        probabilities=tuple(np.frombuffer(probabilities, dtype="<f8").tolist()),
+        x=info.inputs.shown(x),
+        right=None if right is None else bool(right),
+        feedback_time=feedback_time,
+        late=bool(late),
+        source=source,
+        shown=None if shown is None else info.classes[shown],
+        shown_propensity=shown_propensity,
+    )
+
+
+class LogReader:
+    """The log of a data folder, for commands: the service may be running or not."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self._reader = Reader(Path(folder) / FILE)
+
+    def __enter__(self) -> LogReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._reader.close()
+
+    def tasks(self) -> list[TaskInfo]:
+        """All tasks, deleted ones too, in the order in which they were created."""
+        return self._reader.tasks()
+
+    def task(self, name: str) -> TaskInfo:
+        """The task of a name; of several the one that is not deleted, or the newest."""
+        tasks = self.tasks()
+        named = [one for one in tasks if one.name == name]
+        if not named:
+            raise OnebitError(f"there is no task {name!r}; {nearest(name, {one.name for one in tasks})}")
+        return max(named, key=lambda one: (one.deleted is None, one.number))
+
+    def count(self, info: TaskInfo) -> int:
+        """How many decisions a task has."""
+        row = self._reader._connection.execute("SELECT count(*) FROM decisions WHERE task = ?", (info.number,))
+        return int(row.fetchone()[0])
+
+    def logged(self, info: TaskInfo) -> Iterator[Logged]:
+        """All decisions of a task, in their order."""
+        try:
+            yield from self._reader.every(info)
+        except sqlite3.Error as error:
+            raise OnebitError(f"the log cannot be read: {error}") from None
+
+    def events(self, info: TaskInfo) -> Iterator[Event]:
+        """All feedbacks of a task with their decisions, in the order in which they came."""
+        after = 0
+        while True:
+            found = self._reader.events(info.number, after, 2**62, 1000)
+            if not found:
+                return
+            yield from found
+            after = found[-1].seq

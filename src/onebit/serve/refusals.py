@@ -1,0 +1,71 @@
+"""Why the service refuses a request: one sentence, with the HTTP status that says it to a machine."""
+
+from __future__ import annotations
+
+from onebit.errors import OnebitError
+
+
+class Refusal(OnebitError):  # noqa: N818 - what it is
+    """A request that is not done. `field` names the part of the body that is wrong, where there is one."""
+
+    status = 400
+    code = "bad_request"
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+
+
+class Unauthorized(Refusal):
+    """Nobody knows who asks."""
+
+    status, code = 401, "unauthorized"
+
+
+class Forbidden(Refusal):
+    """Who asks may not."""
+
+    status, code = 403, "forbidden"
+
+
+class NotFound(Refusal):
+    """There is no such thing."""
+
+    status, code = 404, "not_found"
+
+
+class MethodNotAllowed(Refusal):
+    """The path is there, but not for this method."""
+
+    status, code = 405, "method_not_allowed"
+
+
+class TimedOut(Refusal):
+    """The request did not arrive in time."""
+
+    status, code = 408, "timeout"
+
+
+class Conflict(Refusal):
+    """It contradicts what is there already."""
+
+    status, code = 409, "conflict"
+
+
+class TooLarge(Refusal):
+    """More than one request may hold."""
+
+    status, code = 413, "too_large"
+
+
+class Invalid(Refusal):
+    """The body is JSON, but does not mean anything here."""
+
+    status, code = 422, "invalid"
+
+
+class Unavailable(Refusal):
+    """Not now: nothing was done, and the same request may be sent again."""
+
+    status, code = 503, "unavailable"

@@ -1,0 +1,77 @@
+"""Two copies of one learner, so that deciding never waits for learning.
+
+Both learn everything, in the same order, and so are the same bit for bit. While one learns, the other decides; then they change
+places. Whoever decides takes the one in front, which nobody is teaching.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.learner import Learner
+from onebit.names import ClassName
+
+
+class Seat(NamedTuple):
+    """A copy, and the lock of whoever is at it."""
+
+    learner: Learner
+    lock: threading.Lock
+
+
+class Choices(NamedTuple):
+    """What was decided: numbers as `Learner.decide_rows` gives them, by which learner, and how much it had learnt."""
+
+    numbers: NDArray[np.float64]
+    classes: tuple[ClassName, ...]
+    generation: int
+    learnt: int
+
+
+class Replicas:
+    """One learner for one thread that teaches and one that asks."""
+
+    def __init__(self, learner: Learner, generation: int) -> None:
+        second = learner.clone()
+        second.trust()
+        self.generation = generation
+        self._front = Seat(learner, threading.Lock())
+        self._back = Seat(second, threading.Lock())
+
+    def decide(self, rows: Any, ids: Sequence[str]) -> Choices:
+        """Decide on rows."""
+        while True:
+            seat = self._front
+            if seat.lock.acquire(blocking=False):  # else they have just changed places
+                break
+        try:
+            learner = seat.learner
+            return Choices(learner.decide_rows(rows, ids), learner.classes, self.generation, learner.learnt)
+        finally:
+            seat.lock.release()
+
+    def teach(self, lesson: Callable[[Learner], int]) -> int:
+        """Give both the same lesson, one after the other; what it returned. Called by one thread."""
+        answers = []
+        for _ in range(2):
+            back = self._back
+            with back.lock:
+                answers.append(lesson(back.learner))
+            self._front, self._back = back, self._front
+        assert answers[0] == answers[1], "two copies of a learner went different ways"
+        return answers[0]
+
+    @property
+    def resting(self) -> Learner:
+        """The copy that is not deciding, for the thread that teaches."""
+        return self._back.learner
+
+    @property
+    def learnt(self) -> int:
+        """How many feedbacks have been learnt."""
+        return self._front.learner.learnt

@@ -1,0 +1,30 @@
+"""What `onebit serve` was told, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+TOKENS = "tokens.json"  # the file of the tokens in the data folder, where none is named
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a service runs. Every field is an option of `onebit serve`, and a setting in the environment."""
+
+    data: Path
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token_file: Path | None = None
+    max_body: int = 16 * 2**20  # bytes of one request
+    max_batch: int = 10_000  # decisions or feedbacks in one request
+    snapshot_every: int = 10_000  # events of a task
+    keep_snapshots: int = 3  # of each task
+    request_timeout_s: float = 30.0  # for a request to arrive whole
+    drain_s: float = 10.0  # for requests under way when the service is told to end
+    log_format: str = "json"
+
+    @property
+    def tokens(self) -> Path:
+        """Where the tokens are."""
+        return self.token_file or self.data / TOKENS

@@ -1,0 +1,344 @@
+"""The bodies of requests and replies: the contract of the HTTP interface, and what its OpenAPI page is made from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from onebit.rules import DEFAULT
+
+ClassName = Annotated[str, Field(min_length=1, max_length=200)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Probability = Annotated[float, Field(gt=0.0, le=1.0)]
+Identity = Annotated[str, Field(min_length=1, max_length=200)]
+TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
+Mode = Literal["learn", "shadow", "log-only"]
+Silence = Literal["nothing", "wrong", "right"]
+Seed = Annotated[int, Field(ge=0, lt=2**53)]
+MOST_CLASSES = 10_000
+MOST_FEATURES = 1_000_000
+
+
+class Strict(BaseModel):
+    """Neither unknown fields nor texts that look like numbers."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NumbersFeatures(Strict):
+    """x is a list of so many numbers."""
+
+    kind: Literal["numbers"]
+    size: Annotated[int, Field(ge=1, le=MOST_FEATURES)]
+
+
+class DictFeatures(Strict):
+    """x is an object of name and number; names are hashed into 2^hash_bits columns."""
+
+    kind: Literal["dict"]
+    hash_bits: Annotated[int, Field(ge=1, le=26)] = 18
+
+
+class TextFeatures(Strict):
+    """x is a text, read as the set of its words, which are hashed into 2^hash_bits columns."""
+
+    kind: Literal["text"]
+    hash_bits: Annotated[int, Field(ge=1, le=26)] = 18
+
+
+FeaturesOf = Annotated[NumbersFeatures | DictFeatures | TextFeatures, Field(discriminator="kind")]
+
+
+class Image(Strict):
+    """x is a picture, row after row; `lowest` is white and `highest` black."""
+
+    kind: Literal["image"]
+    width: Annotated[int, Field(ge=1, le=1000)]
+    height: Annotated[int, Field(ge=1, le=1000)]
+    lowest: Number = 0.0
+    highest: Number = 1.0
+
+
+class NewLearner(Strict):
+    """Which learner, with which parameters; an exploration floor and a seed of null are the usual ones."""
+
+    learner: Annotated[str, Field(max_length=100)] = DEFAULT
+    parameters: dict[str, Any] = {}
+    exploration_floor: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    seed: Seed | None = None
+
+
+class NewTask(NewLearner):
+    """A task to be created: what is decided on, and how it is learnt."""
+
+    name: TaskName
+    classes: (
+        Annotated[list[ClassName], Field(min_length=2, max_length=MOST_CLASSES)]
+        | Annotated[int, Field(ge=2, le=MOST_CLASSES)]
+    )
+    features: FeaturesOf
+    mode: Mode = "learn"
+    deadline_s: Annotated[float, Field(gt=0.0, le=1e9)] | None = None
+    silence: Silence = "nothing"
+    display: Image | None = None
+    items: Annotated[str, Field(max_length=100)] | None = None
+
+
+class Change(Strict):
+    """What of a task is to be changed; what is not named stays."""
+
+    add_classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES)] = []
+    mode: Mode | None = None
+    deadline_s: Annotated[float, Field(gt=0.0, le=1e9)] | None = None
+    silence: Silence | None = None
+
+
+class Training(BaseModel):
+    """A learner that is being trained from the log, to take over."""
+
+    learner: str
+    done: int
+    of: int
+    error: str | None = None
+
+
+class Task(BaseModel):
+    """A task as it is now."""
+
+    name: str
+    classes: list[str | int]
+    learner: str
+    parameters: dict[str, Any]
+    exploration_floor: float
+    features: FeaturesOf
+    mode: Mode
+    deadline_s: float | None
+    silence: Silence
+    display: Image | None
+    items: str | None
+    created: float
+    deleted: float | None
+    generation: int
+    learnt: int
+    position: int
+    training: Training | None
+
+
+class Tasks(BaseModel):
+    """All tasks that the token may see."""
+
+    tasks: list[Task]
+
+
+class Ask(Strict):
+    """One x to decide on. The same id again gives the same answer; without an id, one is made."""
+
+    id: Identity | None = None
+    x: list[Number] | dict[str, Number] | str
+
+
+class Hint(Strict):
+    """Whether a decision was right. In shadow mode: whether what was shown instead was right."""
+
+    id: Identity
+    right: bool
+    shown: ClassName | None = None
+    shown_propensity: Probability | None = None
+
+
+class Decided(BaseModel):
+    """A decision. `version` is the generation of the learner, and how many feedbacks it had learnt."""
+
+    id: str
+    label: str | int
+    greedy: str | int
+    propensity: float
+    probabilities: dict[str, float]
+    version: str
+
+
+class Heard(BaseModel):
+    """What became of one feedback."""
+
+    id: str
+    status: Literal["accepted", "duplicate", "late", "unknown", "conflict"]
+    message: str | None = None
+
+
+class LoggedDecision(Decided):
+    """A decision as the log has it, with its feedback where that has come."""
+
+    seq: int
+    time: float
+    weight: float
+    notes: tuple[float, float]
+    mode: Mode
+    x: list[float] | dict[str, float] | str
+    right: bool | None
+    feedback_time: float | None
+    late: bool
+    source: Literal["caller", "silence"] | None
+    shown: str | int | None
+    shown_propensity: float | None
+
+
+class LoggedDecisions(BaseModel):
+    """Decisions, the newest first."""
+
+    decisions: list[LoggedDecision]
+
+
+class Item(BaseModel):
+    """An item of the data of a task, to play with."""
+
+    number: int
+    of: int
+    x: list[float] | dict[str, float] | str
+    truth: str | int
+
+
+class Window(BaseModel):
+    """The error of the last feedbacks, with the ends of its 95 % interval."""
+
+    size: int
+    feedback: int
+    wrong: int
+    error: float | None
+    low: float | None
+    high: float | None
+
+
+class Rates(BaseModel):
+    """How much comes in: a second, over the last minute; and each of the last 120 seconds, oldest first."""
+
+    decisions_per_s: float
+    feedback_per_s: float
+    decisions: list[int]
+    feedback: list[int]
+
+
+class Delays(BaseModel):
+    """How many feedbacks came within each bound; the last count is beyond the last bound."""
+
+    bounds_s: list[float]
+    counts: list[int]
+
+
+class ClassStats(BaseModel):
+    """How often a class was played, heard of, and right, with the ends of the 95 % interval of its right rate."""
+
+    name: str | int
+    played: int
+    heard: int
+    right: int
+    right_rate: float | None
+    low: float | None
+    high: float | None
+
+
+class Exploration(BaseModel):
+    """The share of the last decisions whose label was not the one thought best."""
+
+    window: int
+    rate: float | None
+
+
+class Curve(BaseModel):
+    """The error after so many feedbacks: over all, and since the point before."""
+
+    feedback: list[int]
+    error: list[float]
+    recent: list[float]
+
+
+class Stats(BaseModel):
+    """What there is to see of a task."""
+
+    task: str
+    mode: Mode
+    learner: str
+    generation: int
+    learnt: int
+    position: int
+    queue: int
+    decisions: int
+    feedback: int
+    right: int
+    late: int
+    silences: int
+    refused: int
+    window: Window
+    rates: Rates
+    delays: Delays
+    classes: list[ClassStats]
+    exploration: Exploration
+    curve: Curve
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+class Readiness(BaseModel):
+    """Whether decisions and feedback are taken, and why not."""
+
+    ready: bool
+    reason: str | None
+
+
+class Version(BaseModel):
+    """What the service runs on."""
+
+    version: str
+    python: str
+    numba: str
+    numpy: str
+    cpu: str
+
+
+class Session(BaseModel):
+    """What a token may do; with tasks of null, for all of them. `open`: the service has no tokens."""
+
+    scopes: list[Literal["decide", "feedback", "read", "admin"]]
+    tasks: list[str] | None
+    open: bool
+
+
+class LearnerParameter(BaseModel):
+    """What can be set of a learner."""
+
+    name: str
+    default: Any
+    range: str
+    meaning: str
+
+
+class LearnerKind(BaseModel):
+    """A learner that a task can have."""
+
+    name: str
+    summary: str
+    parameters: list[LearnerParameter]
+
+
+class Learners(BaseModel):
+    """All learners that learn from one bit."""
+
+    learners: list[LearnerKind]
+
+
+class Problem(BaseModel):
+    """What is wrong: a code for machines, a sentence for people, and the field."""
+
+    code: str
+    message: str
+    field: str | None = None
+
+
+class ErrorReply(BaseModel):
+    """The one shape of all errors."""
+
+    error: Problem

@@ -1,0 +1,91 @@
+"""Learners on disk, each with the position of the log up to which it has learnt: what a start begins with."""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from onebit.errors import OnebitError
+from onebit.learner import Learner
+from onebit.storage import pack, read, unpack, write
+
+FOLDER = "snapshots"
+LOG = logging.getLogger("onebit.serve")
+_NAME = re.compile(r"(\d+)-(\d+)\.onebit")
+
+
+class Snapshot(NamedTuple):
+    """A learner as it was at a position of the log, and the statistics of its task."""
+
+    learner: Learner
+    generation: int
+    position: int
+    statistics: dict[str, Any]
+
+
+class Packed(NamedTuple):
+    """A snapshot, ready to be written."""
+
+    generation: int
+    position: int
+    manifest: dict[str, Any]
+    arrays: Any
+
+
+def packed(snapshot: Snapshot) -> Packed:
+    """A copy of everything, which goes on being true while the learner learns."""
+    manifest, arrays = pack(snapshot.learner)
+    beside = {"position": snapshot.position, "generation": snapshot.generation, "statistics": snapshot.statistics}
+    return Packed(snapshot.generation, snapshot.position, {**manifest, "service": beside}, arrays)
+
+
+class Snapshots:
+    """The snapshots of one task."""
+
+    def __init__(self, data: Path, task: int, keep: int) -> None:
+        self.folder = data / FOLDER / str(task)
+        self._keep = keep
+
+    def write(self, one: Packed) -> Path:
+        """Write a snapshot atomically, and remove all but the last few."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OnebitError(f"{self.folder} cannot be made: {error.strerror or error}") from None
+        path = self.folder / f"{one.generation:04d}-{one.position:015d}.onebit"
+        write(one.manifest, one.arrays, path)
+        for old in self._paths()[self._keep :]:
+            old.unlink(missing_ok=True)
+        for left in self.folder.glob(".*.part"):  # of a process that was killed while it wrote
+            left.unlink(missing_ok=True)
+        return path
+
+    def good(self, last: int) -> Iterator[Snapshot]:
+        """The snapshots that can be read, newest first. One that knows more than the log, up to `last`, is not good."""
+        for path in self._paths():
+            try:
+                with warnings.catch_warnings(record=True) as heard:
+                    warnings.simplefilter("always")
+                    manifest, arrays = read(path)
+                    beside = manifest.pop("service")
+                    position = int(beside["position"])
+                    if position > last:
+                        raise OnebitError(f"{path} has learnt up to position {position}, and the log ends at {last}")
+                    learner = unpack(manifest, arrays)
+            except (OnebitError, KeyError, TypeError, ValueError) as error:
+                LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": str(path)})
+                continue
+            for warning in heard:
+                LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": str(path)})
+            learner.trust()
+            yield Snapshot(learner, int(beside["generation"]), position, beside["statistics"])
+
+    def _paths(self) -> list[Path]:
+        """Newest first."""
+        found = [(path, _NAME.fullmatch(path.name)) for path in self.folder.glob("*.onebit")]
+        named = [(int(match[1]), int(match[2]), path) for path, match in found if match]
+        return [path for _, _, path in sorted(named, reverse=True)]

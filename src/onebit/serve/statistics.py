@@ -1,0 +1,244 @@
+"""What there is to see of a task: counts, rates, intervals. A function of the log, kept while it is followed."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onebit.names import ClassName
+from onebit.serve.log.reading import Event
+
+WINDOW = 10_000  # the last feedbacks and decisions that are remembered one by one
+SECONDS = 120
+MOST_POINTS = 400  # of the curve
+BOUNDS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 1800, 7200, 43_200, 86_400, 604_800)
+COUNTS = ("decisions", "feedback", "right", "late", "silences", "refused")
+Z95 = 1.959963984540054
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float] | tuple[None, None]:
+    """Wilson's 95 % interval of a share.
+
+    >>> [round(end, 3) for end in wilson(3, 10)]
+    [0.108, 0.603]
+    >>> wilson(0, 0)
+    (None, None)
+    """
+    if trials == 0:
+        return None, None
+    share, z2 = successes / trials, Z95 * Z95
+    middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
+    half = Z95 / (1 + z2 / trials) * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials * trials))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+class Ring:
+    """The last yes and no of many."""
+
+    def __init__(self, size: int = WINDOW) -> None:
+        self._flags = np.zeros(size, dtype=bool)
+        self.count = 0  # of all that came
+
+    def add(self, flags: np.ndarray[Any, Any]) -> None:
+        """Remember these too."""
+        size = len(self._flags)
+        last = flags[-size:]
+        start = self.count + len(flags) - len(last)
+        self._flags[(start + np.arange(len(last))) % size] = last
+        self.count += len(flags)
+
+    def last(self, count: int) -> np.ndarray[Any, Any]:
+        """The last so many, or as many as are remembered, oldest first."""
+        count = min(count, self.count, len(self._flags))
+        return self._flags[(self.count - count + np.arange(count)) % len(self._flags)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a snapshot."""
+        return {"count": self.count, "last": np.packbits(self.last(len(self._flags))).tobytes().hex()}
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any]) -> Ring:
+        """From a snapshot."""
+        ring = cls()
+        known = min(kept["count"], len(ring._flags))
+        flags = np.unpackbits(np.frombuffer(bytes.fromhex(kept["last"]), dtype=np.uint8), count=known).astype(bool)
+        ring.count = kept["count"] - known
+        ring.add(flags)
+        return ring
+
+
+class Statistics:
+    """The counts of one task. One thread adds; any may look."""
+
+    def __init__(self, classes: int) -> None:
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys(COUNTS, 0)
+        self._classes = np.zeros((3, classes), dtype=np.int64)  # played, heard, right
+        self._wrong = Ring()
+        self._explored = Ring()
+        self._delays = np.zeros(len(BOUNDS_S) + 1, dtype=np.int64)
+        self._seconds: dict[int, list[int]] = {}  # decisions and feedbacks of the last seconds
+        self._block = 1  # feedbacks in a point of the curve
+        self._curve: list[int] = []  # wrong ones in each whole block
+        self._open = [0, 0]  # feedbacks and wrong ones in the block that is not whole yet
+
+    def add_class(self) -> None:
+        """One class more."""
+        with self._lock:
+            self._classes = np.concatenate([self._classes, np.zeros((3, 1), dtype=np.int64)], axis=1)
+
+    def decided(self, times: Sequence[float], labels: Sequence[int], greedy: Sequence[int]) -> None:
+        """Decisions were made."""
+        played = np.array(labels, dtype=np.int64)
+        with self._lock:
+            self._counts["decisions"] += len(played)
+            np.add.at(self._classes[0], played, 1)
+            self._explored.add(played != np.array(greedy, dtype=np.int64))
+            self._count_seconds(times, 0)
+
+    def heard(self, events: Sequence[Event]) -> None:
+        """Feedback came."""
+        delays = [event.time - event.decided for event in events if event.source == "caller"]
+        counted = [event for event in events if not event.late]
+        right = np.array([event.right for event in counted], dtype=bool)
+        labels = np.array([event.label if event.shown is None else event.shown for event in counted], dtype=np.int64)
+        with self._lock:
+            np.add.at(self._delays, np.searchsorted(BOUNDS_S, delays), 1)
+            self._counts["late"] += len(events) - len(counted)
+            self._counts["silences"] += sum(event.source == "silence" for event in counted)
+            self._counts["feedback"] += len(counted)
+            self._counts["right"] += int(right.sum())
+            np.add.at(self._classes[1], labels, 1)
+            np.add.at(self._classes[2], labels[right], 1)
+            self._wrong.add(~right)
+            self._count_seconds([event.time for event in counted], 1)
+            for one in right.tolist():
+                self._extend(not one)
+
+    def refused(self, count: int) -> None:
+        """A learner could not learn from so many."""
+        with self._lock:
+            self._counts["refused"] += count
+
+    def _count_seconds(self, times: Sequence[float], place: int) -> None:
+        for when in times:
+            self._seconds.setdefault(int(when), [0, 0])[place] += 1
+        if len(self._seconds) > 2 * SECONDS:
+            self._seconds = dict(self._last_seconds())
+
+    def _last_seconds(self) -> list[tuple[int, list[int]]]:
+        newest = max(self._seconds, default=0)
+        return [(second, counts) for second, counts in sorted(self._seconds.items()) if second > newest - SECONDS]
+
+    def _extend(self, wrong: bool) -> None:
+        self._open[0] += 1
+        self._open[1] += wrong
+        if self._open[0] == self._block:
+            self._curve.append(self._open[1])
+            self._open = [0, 0]
+            if len(self._curve) == MOST_POINTS:
+                self._curve = [
+                    first + second for first, second in zip(self._curve[::2], self._curve[1::2], strict=True)
+                ]
+                self._block *= 2
+
+    def count(self, name: str) -> int:
+        """One of the counts."""
+        return self._counts[name]
+
+    def shown(self, classes: Sequence[ClassName], window: int, now: float) -> dict[str, Any]:
+        """Everything, as `shapes.Stats` has it."""
+        with self._lock:
+            last = self._wrong.last(window)
+            wrong = int(last.sum())
+            low, high = wilson(wrong, len(last))
+            explored = self._explored.last(window)
+            seconds = [self._seconds.get(second, (0, 0)) for second in range(int(now) - SECONDS, int(now))]
+            minute = seconds[-60:]
+            played, heard, right = self._classes.tolist()
+            points = len(self._curve)
+            feedback = [self._block * (place + 1) for place in range(points)]
+            total = np.cumsum(self._curve).tolist()
+            blocks = [self._block] * points
+            wrongs = list(self._curve)
+            if self._open[0]:
+                feedback.append(self._block * points + self._open[0])
+                total.append((total[-1] if total else 0) + self._open[1])
+                blocks.append(self._open[0])
+                wrongs.append(self._open[1])
+            return {
+                **self._counts,
+                "window": {
+                    "size": window,
+                    "feedback": len(last),
+                    "wrong": wrong,
+                    "error": wrong / len(last) if len(last) else None,
+                    "low": low,
+                    "high": high,
+                },
+                "rates": {
+                    "decisions_per_s": sum(one[0] for one in minute) / 60,
+                    "feedback_per_s": sum(one[1] for one in minute) / 60,
+                    "decisions": [one[0] for one in seconds],
+                    "feedback": [one[1] for one in seconds],
+                },
+                "delays": {"bounds_s": list(BOUNDS_S), "counts": self._delays.tolist()},
+                "classes": [
+                    _of_class(name, *counts) for name, *counts in zip(classes, played, heard, right, strict=False)
+                ],
+                "exploration": {
+                    "window": len(explored),
+                    "rate": float(explored.mean()) if len(explored) else None,
+                },
+                "curve": {
+                    "feedback": feedback,
+                    "error": [one / count for one, count in zip(total, feedback, strict=True)],
+                    "recent": [one / size for one, size in zip(wrongs, blocks, strict=True)],
+                },
+            }
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a snapshot."""
+        with self._lock:
+            return {
+                "counts": self._counts.copy(),
+                "classes": self._classes.tolist(),
+                "wrong": self._wrong.to_dict(),
+                "explored": self._explored.to_dict(),
+                "delays": self._delays.tolist(),
+                "seconds": [[second, *counts] for second, counts in self._last_seconds()],
+                "block": self._block,
+                "curve": list(self._curve),
+                "open": list(self._open),
+            }
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any]) -> Statistics:
+        """From a snapshot."""
+        made = cls(0)
+        made._counts = {name: kept["counts"].get(name, 0) for name in COUNTS}
+        made._classes = np.array(kept["classes"], dtype=np.int64).reshape(3, -1)
+        made._wrong = Ring.from_dict(kept["wrong"])
+        made._explored = Ring.from_dict(kept["explored"])
+        made._delays = np.array(kept["delays"], dtype=np.int64)
+        made._seconds = {second: counts for second, *counts in kept["seconds"]}
+        made._block, made._curve, made._open = kept["block"], kept["curve"], kept["open"]
+        return made
+
+
+def _of_class(name: ClassName, played: int, heard: int, right: int) -> dict[str, Any]:
+    low, high = wilson(right, heard)
+    rate = right / heard if heard else None
+    return {
+        "name": name,
+        "played": played,
+        "heard": heard,
+        "right": right,
+        "right_rate": rate,
+        "low": low,
+        "high": high,
+    }

@@ -1,0 +1,131 @@
+"""A task as the changes in the log have left it, and the learner that it asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from onebit.contract.parameters import refuse_unknown
+from onebit.errors import OnebitError
+from onebit.learner import Learner
+from onebit.names import ClassName, checked_classes
+from onebit.rules import rule_named
+from onebit.serve.inputs import Inputs
+from onebit.serve.refusals import Invalid
+
+USUAL_FLOOR = 0.05  # what a log needs to be evaluated, and what exploring costs
+MOST_WEIGHTS = 2**28  # classes times columns
+OPTIONS = ("bias", "dtype", "kernel", "max_support", "when_full")  # of a learner, beside the parameters of its rule
+
+
+@dataclass
+class TaskInfo:
+    """What is decided on, and how: the fold of a task's changes."""
+
+    number: int
+    name: str
+    created_at: float
+    classes: list[ClassName]
+    learner: str
+    parameters: dict[str, Any]
+    exploration_floor: float
+    seed: int
+    features: dict[str, Any]
+    mode: str
+    deadline_s: float | None
+    silence: str
+    display: dict[str, Any] | None
+    items: str | None
+    deleted: float | None = None
+    generation: int = 1
+    silence_since: int = 0  # the seq from which the deadline and its meaning hold
+    inputs: Inputs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.inputs = Inputs.of(self.features)
+
+    @classmethod
+    def created(cls, number: int, when: float, detail: dict[str, Any]) -> TaskInfo:
+        """From the change that created it."""
+        return cls(number=number, created_at=when, **detail)
+
+    def apply(self, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
+        """Take a later change."""
+        if kind == "deleted":
+            self.deleted = when
+        elif kind == "learner":
+            for name, value in detail.items():
+                setattr(self, name, value)
+        else:
+            self.classes = [*self.classes, *detail.get("add_classes", [])]
+            self.mode = detail.get("mode", self.mode)
+            if "deadline_s" in detail or "silence" in detail:
+                self.deadline_s = detail.get("deadline_s", self.deadline_s)
+                self.silence = detail.get("silence", self.silence)
+                self.silence_since = seq
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What the change that creates it says."""
+        names = (
+            *("name", "classes", "learner", "parameters", "exploration_floor", "seed", "features"),
+            *("mode", "deadline_s", "silence", "display", "items"),
+        )
+        return {name: getattr(self, name) for name in names}
+
+
+def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
+    """A new learner, as a task or a switch asks for it, the same each time.
+
+    It keeps no account of what it was taught: the log sees to it that nothing is taught twice.
+    """
+    rule = rule_named(detail["learner"])
+    refuse_unknown(rule.title, detail["parameters"], {**rule.parameters, **dict.fromkeys(OPTIONS)})
+    columns = inputs.size or 1 << (inputs.hash_bits or 0)
+    if columns * len(classes) > MOST_WEIGHTS:
+        raise OnebitError(
+            f"{len(classes)} classes of {columns:,} features are {columns * len(classes):,} weights, and {MOST_WEIGHTS:,} are the most: "
+            "give fewer hash_bits or features"
+        )
+    learner = Learner(
+        rule,
+        classes,
+        exploration_floor=detail["exploration_floor"],
+        seed=detail["seed"],
+        **inputs.options,
+        **detail["parameters"],
+    )
+    if learner.needs_labels:
+        raise OnebitError(
+            f"{rule.title} learns from labels, and the service hears only right and wrong: `onebit learners` lists others"
+        )
+    learner.identity = "a task of the service"
+    learner.trust()
+    return learner
+
+
+def floor_of(rule_name: str, wanted: float | None) -> float:
+    """The exploration floor: as given, or the usual one where the rule can have it."""
+    if wanted is not None:
+        return wanted
+    return 0.0 if rule_named(rule_name).notes_the_label else USUAL_FLOOR
+
+
+def texts_of(classes: list[ClassName]) -> list[str]:
+    """The names of the classes as keys of a JSON object, which must differ too."""
+    texts = [str(name) for name in checked_classes(classes)]
+    for place, text in enumerate(texts):
+        if text in texts[:place]:
+            raise Invalid(
+                f"two classes are written {text!r} in JSON: a number and a text; name one differently", "classes"
+            )
+    return texts
+
+
+def warm(learner: Learner, inputs: Inputs) -> None:
+    """Compile what deciding and learning will need, on a copy."""
+    copy = learner.clone()
+    copy.trust()
+    row = {"numbers": b"\0" * 8 * (inputs.size or 0), "dict": b'{"a":1.0}', "text": b"a"}[inputs.kind]
+    rows = inputs.rows([row])
+    copy.learn_rows(rows, ["warm"], copy.decide_rows(rows, ["warm"]), [True])
