@@ -23,6 +23,8 @@ LAYERS = [
     {"decision", "machine"},
     {"learner"},
     {"storage"},
+    {"offpolicy", "client"},
+    {"serve"},
     {"experiments"},
     {"theory"},
     {"papers"},

@@ -36,6 +36,7 @@ _PLACES = {
     "checks": "onebit.checks",
     "data": "onebit.data",
     "theory": "onebit.theory",
+    "offpolicy": "onebit.offpolicy",
     "rules": "onebit.rules",
 }
 

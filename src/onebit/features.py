@@ -171,7 +171,7 @@ class Features:
         if isinstance(kept, SparseRow):
             return kept.columns, kept.values
         if isinstance(kept, str):
-            tokens = sorted(set(_TOKEN.findall(kept.lower())))
+            tokens = words_in(kept)
             named = dict.fromkeys(tokens, 1.0 / math.sqrt(len(tokens))) if tokens else {}
         else:
             assert isinstance(kept, dict)
@@ -254,6 +254,15 @@ class Features:
             f"x is too long for {self.dtype} weights: its squared length is {norm:g}, and that, its scores or the step it asks "
             "for leave their range; scale the features, or use dtype='float64'"
         )
+
+
+def words_in(text: str) -> list[str]:
+    """The different words of a text, in order.
+
+    >>> words_in("To be, or not to be")
+    ['be', 'not', 'or', 'to']
+    """
+    return sorted(set(_TOKEN.findall(text.lower())))
 
 
 def hashed(name: str, columns: int) -> int:

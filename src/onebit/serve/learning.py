@@ -11,7 +11,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from onebit.learner import Learner
 from onebit.names import ClassName
 from onebit.serve.inputs import Inputs
 from onebit.serve.log.reading import Event, Reader
+from onebit.serve.log.schema import NAMES
 from onebit.serve.replicas import Replicas
 from onebit.serve.snapshots import Packed, Snapshot, Snapshots, packed
 from onebit.serve.statistics import Statistics
@@ -30,6 +31,7 @@ from onebit.serve.tasks import TaskInfo, learner_of
 CHUNK = 1000  # rows that are read and learnt at a time
 NEAR = 1000  # rows behind the end of the log at which a trained learner takes over
 RETRY_S = 0.5
+COUNTED_S = 0.1  # how long decisions without feedback may wait to be counted
 WRITING_SHARE = 0.1  # of the time, at most, goes into writing snapshots
 LOG = logging.getLogger("onebit.serve")
 Row = TypeVar("Row", bound=tuple[Any, ...])
@@ -100,18 +102,21 @@ class Course:
         learner = learner_of(detail, detail["classes"], info.inputs)
         return cls(info.number, info.inputs, Replicas(learner, 1), Statistics(len(learner.classes)), seq, snapshots)
 
-    def follow(self, reader: Reader, end: int) -> None:
-        """Take everything up to a position of the log. If it cannot be read (sqlite3.Error), nothing of it is taken."""
+    def follow(self, reader: Reader, end: int, tables: Collection[str] = NAMES) -> None:
+        """Take everything up to a position of the log, where these tables have new rows of the task.
+
+        If it cannot be read (sqlite3.Error), nothing of it is taken.
+        """
         while self.position < end:
             upto = end
-            played = reader.played(self.task, self.position, upto, CHUNK)
+            played = reader.played(self.task, self.position, upto, CHUNK) if "decisions" in tables else []
             if len(played) == CHUNK:
                 upto = played[-1][0]
-            events = reader.events(self.task, self.position, upto, CHUNK)
+            events = reader.events(self.task, self.position, upto, CHUNK) if "feedback" in tables else []
             if len(events) == CHUNK:
                 upto = events[-1].seq
                 played = [row for row in played if row[0] <= upto]
-            changes = reader.changes(self.task, self.position, upto)
+            changes = reader.changes(self.task, self.position, upto) if "changes" in tables else []
             # A decision may name a class that was added just before it.
             cuts = [*(seq for seq, _, _ in changes), upto]
             for place, cut in enumerate(cuts):
@@ -228,7 +233,7 @@ class Learning:
         self._followed = followed  # called on the learner thread when something new has been learnt
         self.courses: dict[int, Course] = {}
         self.failing: str | None = None  # why a task does not learn any more
-        self._news: queue.SimpleQueue[tuple[int, frozenset[int]] | None] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[tuple[int, set[tuple[int, str]]] | None] = queue.SimpleQueue()
         self._packed: queue.SimpleQueue[tuple[Course, Packed] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="onebit-learner", daemon=True)
         self._writer = threading.Thread(target=self._write, name="onebit-snapshots", daemon=True)
@@ -238,9 +243,9 @@ class Learning:
         self._thread.start()
         self._writer.start()
 
-    def tell(self, last: int, tasks: frozenset[int]) -> None:
-        """There are new rows of these tasks, up to a position."""
-        self._news.put((last, tasks))
+    def tell(self, last: int, tables: set[tuple[int, str]]) -> None:
+        """There are new rows up to a position, in these tables of these tasks."""
+        self._news.put((last, tables))
 
     def stop(self) -> None:
         """Follow to the end of what was told, write a last snapshot of every task, and end."""
@@ -252,33 +257,35 @@ class Learning:
 
     def _run(self) -> None:
         reader = Reader(self._log)
-        ending = False
-        last = 0
-        behind: set[int] = set()
+        last, ending = 0, False
+        behind: dict[int, set[str]] = {}  # the tasks, and the tables in which they have new rows
         while not ending:
             try:
                 news = self._news.get(timeout=RETRY_S if behind else None)
                 while news is not None:
                     last = max(last, news[0])
-                    behind |= news[1]
-                    news = self._news.get_nowait()
+                    for task, table in news[1]:
+                        behind.setdefault(task, set()).add(table)
+                    # Decisions alone are only counted, which has time.
+                    patience = all(tables == {"decisions"} for tables in behind.values())
+                    news = self._news.get(timeout=COUNTED_S) if patience else self._news.get_nowait()
                 ending = True
             except queue.Empty:
                 pass
-            behind = {task for task in behind if not self._follow(task, reader, last)}
+            behind = {task: tables for task, tables in behind.items() if not self._follow(task, reader, last, tables)}
             self._followed()
         for course in list(self.courses.values()):
             if course.position > course.snapshot_position:
                 self._packed.put((course, course.snapshot()))
         reader.close()
 
-    def _follow(self, task: int, reader: Reader, last: int) -> bool:
+    def _follow(self, task: int, reader: Reader, last: int, tables: set[str]) -> bool:
         """Whether a task is where the log is, or will never be."""
         course = self.courses.get(task)
         if course is None:
             return True
         try:
-            course.follow(reader, last)
+            course.follow(reader, last, tables)
             if self._due(course):
                 course.writing, course.switched = True, False
                 course.rows_at_snapshot = course.rows

@@ -14,18 +14,18 @@ import sqlite3
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from onebit.errors import OnebitError, nearest
 from onebit.names import ClassName
 from onebit.serve.clock import Clock
 from onebit.serve.deciding import Deciding
+from onebit.serve.export import as_object
 from onebit.serve.folder import FolderLock
 from onebit.serve.hearing import Hearing
 from onebit.serve.items import Items
 from onebit.serve.learning import NEAR, Course, Learning, Trainee
-from onebit.serve.log.reading import Logged, Reader
+from onebit.serve.log.reading import NO_END, Reader
 from onebit.serve.log.schema import FILE, created, last_seq, last_time
 from onebit.serve.log.writing import Writer
 from onebit.serve.recent import Recent
@@ -52,6 +52,7 @@ class Service:
         self._items = Items()
         self._stopping = False
         self._progress = asyncio.Event()
+        self._waiting = 0  # for progress
         self._sweeper: asyncio.Task[None] | None = None
         self._trainers: set[asyncio.Task[None]] = set()
 
@@ -242,7 +243,7 @@ class Service:
             learner = learner_of(detail, list(info.classes), info.inputs)
         except OnebitError as error:
             raise Invalid(str(error)) from None
-        running.training = Training(learner=new.learner, done=0, of=self._reader.count_feedback(info.number))
+        running.training = Training(learner=new.learner, done=0, of=self._reader.count("feedback", info.number, NO_END))
         trainee = Trainee(learner, info.number, info.inputs)
         training = asyncio.create_task(self._train(running, trainee, detail))
         self._trainers.add(training)
@@ -320,7 +321,7 @@ class Service:
 
     def _followed(self) -> None:
         """Something new was learnt: on the learner thread."""
-        if not self._stopping:
+        if self._waiting and not self._stopping:
             self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
@@ -328,8 +329,12 @@ class Service:
         self._progress = asyncio.Event()
 
     async def _until_followed(self, running: Running, seq: int) -> None:
-        while running.course.position < seq and self._learning.failing is None:
-            await self._progress.wait()
+        self._waiting += 1
+        try:
+            while running.course.position < seq and self._learning.failing is None:
+                await self._progress.wait()
+        finally:
+            self._waiting -= 1
 
     # --- deciding and hearing ------------------------------------------------------------------------------------------
 
@@ -379,7 +384,7 @@ class Service:
     def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """The newest decisions of a task, or those before a seq, as `shapes.LoggedDecision` has them."""
         running = self._find(name)
-        return [_logged(running, one) for one in self._reader.newest(running.info, limit, before)]
+        return [as_object(one, running.texts) for one in self._reader.newest(running.info, limit, before)]
 
     def decision(self, name: str, identity: str) -> dict[str, Any]:
         """One decision."""
@@ -387,7 +392,7 @@ class Service:
         logged = self._reader.decision(running.info, identity)
         if logged is None:
             raise NotFound(f"there is no decision {identity!r} in task {name!r}")
-        return _logged(running, logged)
+        return as_object(logged, running.texts)
 
     def item(self, name: str, number: int) -> dict[str, Any]:
         """An item to play with."""
@@ -414,7 +419,3 @@ class Service:
                 for name, running in self._running.items()
             },
         }
-
-
-def _logged(running: Running, logged: Logged) -> dict[str, Any]:
-    return {**asdict(logged), "probabilities": dict(zip(running.texts, logged.probabilities, strict=False))}

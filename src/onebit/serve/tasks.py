@@ -81,6 +81,11 @@ def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs)
     """
     rule = rule_named(detail["learner"])
     refuse_unknown(rule.title, detail["parameters"], {**rule.parameters, **dict.fromkeys(OPTIONS)})
+    own = {name: value for name, value in detail["parameters"].items() if name in rule.parameters}
+    if rule.is_told(rule.settle(len(classes), rule.plain(own))[0]):
+        raise OnebitError(
+            f"{rule.title} learns from labels, and the service hears only right and wrong: `onebit learners` lists others"
+        )
     columns = inputs.size or 1 << (inputs.hash_bits or 0)
     if columns * len(classes) > MOST_WEIGHTS:
         raise OnebitError(
@@ -95,10 +100,6 @@ def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs)
         **inputs.options,
         **detail["parameters"],
     )
-    if learner.needs_labels:
-        raise OnebitError(
-            f"{rule.title} learns from labels, and the service hears only right and wrong: `onebit learners` lists others"
-        )
     learner.identity = "a task of the service"
     learner.trust()
     return learner

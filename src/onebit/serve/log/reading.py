@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,11 @@ import numpy as np
 
 from onebit.errors import OnebitError, nearest
 from onebit.names import ClassName
-from onebit.serve.log.schema import FILE, opened
+from onebit.serve.log.schema import FILE, last_seq, opened
 from onebit.serve.tasks import TaskInfo
+
+NO_END = 2**62  # a seq that no row has
+PAGE = 1000  # rows that are read at a time, so that a slow reader holds nothing up
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +63,24 @@ class Event(NamedTuple):
     note: float
     second_note: float
     propensity: float
+    probabilities: bytes
     x: bytes
 
 
 EVENTS = """
 SELECT f.seq, f.time, f.source, f.right, f.late, f.learn, f.shown, f.shown_propensity,
-       d.id, d.time, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity, d.x
+       d.id, d.time, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity,
+       d.probabilities, d.x
 FROM feedback f JOIN decisions d ON d.seq = f.decision
 WHERE f.task = ? AND f.seq > ? AND f.seq <= ? ORDER BY f.seq LIMIT ?
 """
-DECISIONS = """
+_DECISIONS = """
 SELECT d.seq, d.id, d.time, d.mode, d.generation, d.learnt, d.label, d.greedy, d.weight, d.note, d.second_note,
        d.propensity, d.probabilities, d.x, f.right, f.time, f.late, f.source, f.shown, f.shown_propensity
 FROM decisions d LEFT JOIN feedback f ON f.seq =
-     (SELECT seq FROM feedback WHERE decision = d.seq ORDER BY late LIMIT 1)
+     (SELECT seq FROM feedback WHERE decision = d.seq {upto} ORDER BY late LIMIT 1)
 """
+DECISIONS = _DECISIONS.format(upto="")
 
 
 class Reader:
@@ -88,10 +93,11 @@ class Reader:
         """Let go of the file."""
         self._connection.close()
 
-    def tasks(self) -> list[TaskInfo]:
+    def tasks(self, upto: int = NO_END) -> list[TaskInfo]:
         """All tasks, deleted ones too, in the order in which they were created, as the changes have left them."""
         found: dict[int, TaskInfo] = {}
-        for seq, task, when, kind, detail in self._connection.execute("SELECT * FROM changes ORDER BY seq"):
+        rows = self._connection.execute("SELECT * FROM changes WHERE seq <= ? ORDER BY seq", (upto,))
+        for seq, task, when, kind, detail in rows:
             if kind == "created":
                 found[task] = TaskInfo.created(task, when, json.loads(detail))
             else:
@@ -116,10 +122,6 @@ class Reader:
     def events(self, task: int, after: int, upto: int, most: int) -> list[Event]:
         """A task's feedbacks with their decisions."""
         return list(map(Event._make, self._connection.execute(EVENTS, (task, after, upto, most))))
-
-    def count_feedback(self, task: int) -> int:
-        """How many feedbacks a task has."""
-        return int(self._connection.execute("SELECT count(*) FROM feedback WHERE task = ?", (task,)).fetchone()[0])
 
     def found(self, task: int, identity: str) -> tuple[int, float, str] | None:
         """The seq, time and mode of a decision."""
@@ -170,19 +172,29 @@ class Reader:
         """The newest decisions of a task, or those before a seq."""
         rows = self._connection.execute(
             f"{DECISIONS} WHERE d.task = ? AND d.seq < ? ORDER BY d.seq DESC LIMIT ?",
-            (info.number, 2**62 if before is None else before, limit),
+            (info.number, NO_END if before is None else before, limit),
         )
         return [_logged(info, row) for row in rows]
 
-    def every(self, info: TaskInfo) -> Iterator[Logged]:
-        """All decisions of a task, in their order, as they were at one moment."""
-        self._connection.execute("BEGIN")
-        try:
-            rows = self._connection.execute(f"{DECISIONS} WHERE d.task = ? ORDER BY d.seq", (info.number,))
-            for row in rows:
-                yield _logged(info, row)
-        finally:
-            self._connection.execute("ROLLBACK")
+    def following(self, info: TaskInfo, after: int, upto: int, most: int) -> list[Logged]:
+        """The decisions of a task after a seq, as they were when the log ended at another."""
+        rows = self._connection.execute(
+            f"{_DECISIONS.format(upto='AND seq <= :upto')} WHERE d.task = :task AND d.seq > :after AND d.seq <= :upto "
+            "ORDER BY d.seq LIMIT :most",
+            {"task": info.number, "after": after, "upto": upto, "most": most},
+        )
+        return [_logged(info, row) for row in rows]
+
+    def last(self) -> int:
+        """Where the log ends."""
+        return last_seq(self._connection)
+
+    def count(self, table: str, task: int, upto: int, which: str = "") -> int:
+        """How many rows of a task a table has."""
+        rows = self._connection.execute(
+            f"SELECT count(*) FROM {table} WHERE task = ? AND seq <= ? {which}", (task, upto)
+        )
+        return int(rows.fetchone()[0])
 
 
 def _logged(info: TaskInfo, row: tuple[Any, ...]) -> Logged:
@@ -211,10 +223,14 @@ def _logged(info: TaskInfo, row: tuple[Any, ...]) -> Logged:
 
 
 class LogReader:
-    """The log of a data folder, for commands: the service may be running or not."""
+    """The log of a data folder, for commands, as it was when it was opened: the service may be running or not.
+
+    Rows are only added, so that moment is a position: what is after it is left out.
+    """
 
     def __init__(self, folder: Path | str) -> None:
         self._reader = Reader(Path(folder) / FILE)
+        self._end = self._reader.last()
 
     def __enter__(self) -> LogReader:
         return self
@@ -228,7 +244,7 @@ class LogReader:
 
     def tasks(self) -> list[TaskInfo]:
         """All tasks, deleted ones too, in the order in which they were created."""
-        return self._reader.tasks()
+        return self._reader.tasks(self._end)
 
     def task(self, name: str) -> TaskInfo:
         """The task of a name; of several the one that is not deleted, or the newest."""
@@ -240,22 +256,22 @@ class LogReader:
 
     def count(self, info: TaskInfo) -> int:
         """How many decisions a task has."""
-        row = self._reader._connection.execute("SELECT count(*) FROM decisions WHERE task = ?", (info.number,))
-        return int(row.fetchone()[0])
+        return self._reader.count("decisions", info.number, self._end)
+
+    def count_heard(self, info: TaskInfo) -> int:
+        """How many feedbacks of a task count."""
+        return self._reader.count("feedback", info.number, self._end, "AND late = 0")
 
     def logged(self, info: TaskInfo) -> Iterator[Logged]:
         """All decisions of a task, in their order."""
-        try:
-            yield from self._reader.every(info)
-        except sqlite3.Error as error:
-            raise OnebitError(f"the log cannot be read: {error}") from None
+        after = 0
+        while page := self._reader.following(info, after, self._end, PAGE):
+            yield from page
+            after = page[-1].seq
 
     def events(self, info: TaskInfo) -> Iterator[Event]:
         """All feedbacks of a task with their decisions, in the order in which they came."""
         after = 0
-        while True:
-            found = self._reader.events(info.number, after, 2**62, 1000)
-            if not found:
-                return
-            yield from found
-            after = found[-1].seq
+        while page := self._reader.events(info.number, after, self._end, PAGE):
+            yield from page
+            after = page[-1].seq

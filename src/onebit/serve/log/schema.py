@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -86,7 +87,10 @@ def opened(path: Path) -> sqlite3.Connection:
     """A connection that only reads; the file must be there."""
     if not path.is_file():
         raise OnebitError(f"{path.parent} is not a folder of `onebit serve`: there is no {path.name} in it")
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_S, isolation_level=None)
+    # A folder that cannot be written to has no place for what readers of a file in use share; then it must not be in use.
+    alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+    options = "mode=ro&immutable=1" if alone else "mode=ro"
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True, timeout=BUSY_S, isolation_level=None)
     try:
         if _version(connection, path) == 0:
             raise OnebitError(f"{path} is not a log of `onebit serve`")

@@ -38,9 +38,9 @@ class Batch(NamedTuple):
 class Writer:
     """Writes batches of rows. `submit` is called on the event loop, and its future is the seq of the first row."""
 
-    def __init__(self, path: Path, committed: Callable[[int, frozenset[int]], None]) -> None:
+    def __init__(self, path: Path, committed: Callable[[int, set[tuple[int, str]]], None]) -> None:
         self._path = path
-        self._committed = committed  # told the seq of the last row and the tasks, on the writer's thread
+        self._committed = committed  # told the seq of the last row and the tasks and tables, on this thread
         self._connection = created(path)
         self._next = last_seq(self._connection) + 1
         self._waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
@@ -128,7 +128,7 @@ class Writer:
         self._next = seq
         self.seconds += time.perf_counter() - began
         if group:
-            self._committed(seq - 1, frozenset(batch.rows[0][0] for batch in group))
+            self._committed(seq - 1, {(batch.rows[0][0], batch.table) for batch in group})
             self._tell(_fulfil, [(batch.written, first) for batch, first in zip(group, firsts, strict=True)])
 
     def _give_up(self, error: sqlite3.Error, group: list[Batch]) -> None:

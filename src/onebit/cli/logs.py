@@ -1,0 +1,94 @@
+"""What the commands on the log of a service share: which log and task, which learner, and how far they have come."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from onebit.cli.options import settings, whole
+from onebit.errors import OnebitError
+from onebit.experiments.trial import Progress
+from onebit.rules import DEFAULT
+
+if TYPE_CHECKING:
+    from onebit.learner import Learner
+    from onebit.serve.log.reading import LogReader
+    from onebit.serve.tasks import TaskInfo
+
+Row = TypeVar("Row")
+REPORTED = 1000  # rows between two reports of progress
+
+
+def add_log_options(command: argparse.ArgumentParser) -> None:
+    """Which log, and which task."""
+    command.add_argument("folder", metavar="DIR", help="the data folder of `onebit serve`, which may be running")
+    command.add_argument("task", metavar="TASK", help="the name of a task")
+    command.add_argument("--json", action="store_true", help="print the result as JSON")
+    command.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def add_learner_options(command: argparse.ArgumentParser) -> None:
+    """Which learner."""
+    command.add_argument(
+        "--learner",
+        metavar="NAME",
+        default=DEFAULT,
+        help=f"a learner; `onebit learners` lists them (default {DEFAULT})",
+    )
+    command.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter, or exploration_floor"
+    )
+    command.add_argument("--seed", type=whole, default=0, help="seed of the learner (default 0)")
+
+
+@contextmanager
+def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
+    """The log that was named, and the task."""
+    import sqlite3
+
+    try:
+        from onebit.serve.log.reading import LogReader
+    except ImportError as error:
+        raise OnebitError(
+            f'`onebit {chosen.command}` needs {error.name}, as the service does: pip install "onebit[serve]"'
+        ) from None
+    try:
+        with LogReader(chosen.folder) as log:
+            yield log, log.task(chosen.task)
+    except sqlite3.Error as error:
+        raise OnebitError(f"the log in {chosen.folder} cannot be read: {error}") from None
+
+
+def learner_for(chosen: argparse.Namespace, task: TaskInfo) -> Learner:
+    """A new learner as the service would make it for the task: with its classes and its features, and the usual floor."""
+    from onebit.serve.tasks import floor_of, learner_of
+
+    parameters = settings(chosen.set)
+    detail: dict[str, Any] = {
+        "learner": chosen.learner,
+        "exploration_floor": floor_of(chosen.learner, parameters.pop("exploration_floor", None)),
+        "parameters": parameters,
+        "seed": chosen.seed,
+    }
+    return learner_of(detail, task.classes, task.inputs)
+
+
+def count_of(log: LogReader, task: TaskInfo) -> int:
+    """How many rounds the log of a task has; none is refused."""
+    found = log.count_heard(task)
+    if found == 0:
+        raise OnebitError(f"task {task.name!r} has heard of no decision yet whether it was right: its log says nothing")
+    return found
+
+
+def counted(rows: Iterable[Row], progress: Progress) -> Generator[Row, None, None]:
+    """The rows, of which so many are reported at a time."""
+    since = 0
+    for row in rows:
+        yield row
+        since += 1
+        if since == REPORTED:
+            progress(since)
+            since = 0

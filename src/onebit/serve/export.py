@@ -1,0 +1,202 @@
+"""The log of a task as a file for others: JSON lines, Parquet, or the contextual-bandit lines of Vowpal Wabbit.
+
+Rows come from an iterator and are never held all at once. JSON lines and Parquet have every decision and every field; Vowpal Wabbit
+has no place for most of them: its lines are the decisions that were answered in time, as `action:cost:probability 'id | features`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from onebit.errors import OnebitError
+from onebit.features import words_in
+from onebit.names import ClassName
+from onebit.serve.log.reading import Logged
+from onebit.serve.tasks import TaskInfo
+from onebit.version import VERSION
+
+FIELDS = tuple(Logged.__dataclass_fields__)
+HEARD = {"right", "feedback_time", "source", "shown", "shown_propensity"}  # what a decision without feedback has not
+GROUP_ROWS = 1 << 14  # of a Parquet file, or fewer when they are long
+GROUP_NUMBERS = 1 << 20
+MEANT = frozenset(":|%")  # something to Vowpal Wabbit or to the escape, as are spaces and what cannot be printed
+
+
+def write(file: BinaryIO, form: str, rows: Iterable[Logged], task: TaskInfo) -> int:
+    """Write the decisions of a task in a form: ndjson, vw or parquet; how many were written."""
+    if form == "parquet":
+        return write_parquet(file, rows, task)
+    count = 0
+    for line in (ndjson if form == "ndjson" else vw)(rows, task.classes):
+        file.write(line)
+        count += 1
+    return count
+
+
+# --- JSON lines --------------------------------------------------------------------------------------------------------
+
+
+def ndjson(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[bytes]:
+    """Every decision as the service shows it, one line each."""
+    names = [str(name) for name in classes]
+    for row in rows:
+        yield orjson.dumps(as_object(row, names), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def as_object(row: Logged, names: Sequence[str]) -> dict[str, Any]:
+    """A decision as the JSON object of the service; a class that came later has no probability in it."""
+    plain = {name: getattr(row, name) for name in FIELDS}
+    return {**plain, "probabilities": dict(zip(names, row.probabilities, strict=False))}
+
+
+# --- Vowpal Wabbit -----------------------------------------------------------------------------------------------------
+
+
+def vw(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[bytes]:
+    """The decisions that were answered in time, one line each; action 1 is the first class, and cost 1 is wrong."""
+    actions = {name: number for number, name in enumerate(classes, start=1)}
+    for row in rows:
+        if row.right is None or row.late:
+            continue
+        label, propensity = played(row)
+        features = " ".join(f"{escaped(name)}:{value!r}" for name, value in named(row.x) if value)
+        line = f"{actions[label]}:{int(not row.right)}:{min(propensity, 1.0)!r} '{escaped(row.id)} | {features}\n"
+        yield line.encode()
+
+
+def played(row: Logged) -> tuple[ClassName, float]:
+    """What the world answered to, and with which probability it was played: the label, or what the caller showed instead."""
+    if row.shown is None:
+        return row.label, row.propensity
+    return row.shown, 1.0 if row.shown_propensity is None else row.shown_propensity
+
+
+def named(x: Any) -> Iterator[tuple[str, float]]:
+    """The features of an x with their names: those of a list are its places, and those of a text its words, as a learner reads it."""
+    if isinstance(x, str):
+        words = words_in(x)
+        return ((word, len(words) ** -0.5) for word in words)
+    return iter(x.items()) if isinstance(x, dict) else ((str(place), value) for place, value in enumerate(x))
+
+
+def escaped(name: str) -> str:
+    """A name with nothing in it that Vowpal Wabbit would read, percent-encoded as in an address; % alone is the empty name.
+
+    >>> escaped("a b:c"), escaped("café"), escaped("")
+    ('a%20b%3Ac', 'café', '%')
+    """
+    if not name:
+        return "%"
+    if name.isprintable() and " " not in name and MEANT.isdisjoint(name):
+        return name
+    return "".join(
+        one
+        if one.isprintable() and one != " " and one not in MEANT
+        else "".join(f"%{byte:02X}" for byte in one.encode())
+        for one in name
+    )
+
+
+# --- Parquet -----------------------------------------------------------------------------------------------------------
+
+
+def write_parquet(file: BinaryIO, rows: Iterable[Logged], task: TaskInfo) -> int:
+    """Every decision as a row of typed columns, a group of rows at a time; the metadata say what the task is."""
+    try:
+        from pyarrow import RecordBatch, parquet
+    except ImportError:
+        raise OnebitError('Parquet needs pyarrow: pip install "onebit[experiments]"') from None
+    schema, count = _schema(task), 0
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        for group in _groups(rows):
+            columns = {name: [getattr(row, name) for row in group] for name in schema.names}
+            columns["x"] = [list(x.items()) if isinstance(x, dict) else x for x in columns["x"]]
+            if schema.field("label").type != "int64":
+                for name in ("label", "greedy", "shown"):
+                    columns[name] = [None if one is None else str(one) for one in columns[name]]
+            writer.write_batch(RecordBatch.from_pydict(columns, schema=schema))
+            count += len(group)
+    return count
+
+
+def _schema(task: TaskInfo) -> Any:
+    import pyarrow as arrow
+
+    text, number, numbers = arrow.string(), arrow.float64(), arrow.list_(arrow.float64())
+    name = arrow.int64() if all(isinstance(one, int) for one in task.classes) else text
+    x = {"numbers": numbers, "dict": arrow.map_(text, number), "text": text}[task.inputs.kind]
+    columns = {
+        "seq": arrow.int64(),
+        "id": text,
+        "time": number,
+        "label": name,
+        "greedy": name,
+        "propensity": number,
+        "weight": number,
+        "notes": numbers,
+        "probabilities": numbers,
+        "version": text,
+        "mode": text,
+        "x": x,
+        "right": arrow.bool_(),
+        "feedback_time": number,
+        "late": arrow.bool_(),
+        "source": text,
+        "shown": name,
+        "shown_propensity": number,
+    }
+    about = {"version": VERSION, "task": task.name, "classes": task.classes, "features": task.features}
+    return arrow.schema(
+        [arrow.field(one, kind, nullable=one in HEARD) for one, kind in columns.items()],
+        metadata={"onebit": json.dumps(about)},
+    )
+
+
+def _groups(rows: Iterable[Logged]) -> Iterator[list[Logged]]:
+    """Rows in lists that fit in memory, however long a row is."""
+    group: list[Logged] = []
+    numbers = 0
+    for row in rows:
+        group.append(row)
+        numbers += len(row.x) + len(row.probabilities)
+        if len(group) == GROUP_ROWS or numbers >= GROUP_NUMBERS:
+            yield group
+            group, numbers = [], 0
+    if group:
+        yield group
+
+
+# --- files -------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write into that takes its place when it is whole; where that fails, the old one stays. A pipe is written as it is."""
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            with path.open("wb") as file:
+                yield file
+            return
+        path = path.resolve()  # a link stays, and what it leads to is replaced
+        temporary = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}.part")
+        try:
+            if path.is_dir():
+                raise IsADirectoryError(None, "it is a folder")
+            with temporary.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise OnebitError(f"{path} cannot be written: {error.strerror or error}") from None

@@ -1,0 +1,36 @@
+"""The rounds of a task for `onebit.offpolicy`: what its log has to teach, and to tell of other learners.
+
+A round is a decision with the feedback that counts, in the order in which feedback came, as the task's own learner heard it. Feedback
+that was late does not count; silence that means right or wrong does. In shadow mode the round has what was shown, with the
+probability that the caller gave for it. What a task in log-only mode heard, and did not learn, counts too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from onebit.offpolicy import Round
+from onebit.serve.log.reading import LogReader
+from onebit.serve.tasks import TaskInfo
+
+
+def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
+    """The rounds of a task, whether the service runs or not."""
+    for event in log.events(task):
+        if event.late:
+            continue
+        probabilities = None
+        if event.shown is None:
+            probabilities = np.zeros(len(task.classes))  # a class that came later could not be shown
+            known = np.frombuffer(event.probabilities, dtype="<f8")
+            probabilities[: len(known)] = known
+        yield Round(
+            id=event.id,
+            x=task.inputs.rows([event.x])[0],
+            label=task.classes[event.label if event.shown is None else event.shown],
+            right=bool(event.right),
+            propensity=event.propensity if event.shown is None else event.shown_propensity,
+            probabilities=probabilities,
+        )
