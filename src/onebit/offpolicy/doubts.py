@@ -1,0 +1,148 @@
+"""Why not to trust an estimate, in plain sentences: when the log cannot tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from onebit.names import ClassName
+from onebit.offpolicy.estimates import Estimate, Scores
+from onebit.offpolicy.replaying import RARE
+
+FEW = 100  # rounds, effective rounds or matches below this are few
+NOTABLE = 0.01  # the share of the learner's probability on labels that could not be shown
+DOMINANT = 0.05  # the share of all weight that one round may carry
+ENOUGH = 0.4  # the share of the rounds that replay keeps; all labels of two classes are kept every other time
+UNLIKELY = 4.0  # deviations
+
+WEIGHED = ("ips", "snips", "doubly_robust")
+MATCHED = ("replay",)
+ALL = ("log", *WEIGHED, *MATCHED)
+
+
+class Doubt(NamedTuple):
+    """A sentence, and the estimates that it is about."""
+
+    about: tuple[str, ...]
+    sentence: str
+
+
+def on_rounds(rounds: int) -> Iterator[Doubt]:
+    """Too few to say much."""
+    if rounds < FEW:
+        yield Doubt(ALL, f"There are only {counted_rounds(rounds)}: nothing can be said with any precision.")
+
+
+def on_weights(scores: Scores, certain_log: bool) -> Iterator[Doubt]:
+    """What the weights say of the estimates that use them."""
+    rounds, missing = len(scores.weight), float(scores.missing.mean())
+    if certain_log:
+        yield Doubt(
+            (*WEIGHED, *MATCHED),
+            "The log showed every label with probability 1 and never tried another: it says nothing of "
+            f"{percent(missing)} of what this learner would have shown.",
+        )
+    elif missing > NOTABLE:
+        yield Doubt(
+            WEIGHED,
+            f"{percent(missing)} of this learner's probability is on labels that the log could never have shown: they may be all "
+            "right or all wrong, and the intervals allow for both.",
+        )
+    if scores.effective < FEW:
+        yield Doubt(
+            WEIGHED,
+            f"This learner and the log differ so much that {counted_rounds(rounds)} say as much as {scores.effective:.0f} of the "
+            f"learner's own; below {FEW}, intervals are rough.",
+        )
+    total, largest = float(scores.weight.sum()), float(scores.weight.max())
+    if total > 0.0 and largest > DOMINANT * total and scores.effective > 0.0:
+        yield Doubt(
+            WEIGHED,
+            f"One round alone carries {percent(largest / total)} of all weight: this learner would have shown its label "
+            f"{largest:,.0f} times as often as the log.",
+        )
+    yield from _on_mean_weight(scores, 1.0 - missing)
+
+
+def _on_mean_weight(scores: Scores, wanted: float) -> Iterator[Doubt]:
+    """Where propensities are what they say, weights average what the log could show, give or take."""
+    mean = float(scores.weight.mean())
+    variance = (
+        max(float(scores.squares.sum()), float(np.square(scores.weight).sum())) - len(scores.weight) * wanted * wanted
+    )
+    deviation = math.sqrt(max(0.0, variance)) / len(scores.weight)
+    if abs(mean - wanted) > UNLIKELY * deviation + 1e-6:
+        yield Doubt(
+            WEIGHED,
+            f"The weights average {mean:.3g}, where {wanted:.3g} is expected: the propensities are not those with which the labels "
+            "were drawn, or there are labels that the log could not show.",
+        )
+
+
+def on_values(estimates: Sequence[Estimate]) -> Iterator[Doubt]:
+    """Right rates that there cannot be."""
+    for estimate in estimates:
+        if estimate.value < 0.0 or estimate.value > 1.0:
+            yield Doubt(
+                (estimate.name,),
+                f"A right rate of {percent(estimate.value)} cannot be: this estimate is not bound to be from 0 to 1, and too few "
+                "rounds carry it.",
+            )
+
+
+def on_replay(matches: int, rounds: int, missing: float, certain_log: bool, learning: bool) -> Iterator[Doubt]:
+    """What matching says of replay."""
+    if missing > NOTABLE and not certain_log:
+        yield Doubt(
+            MATCHED,
+            f"In {percent(missing)} of the rounds this learner drew a label that the log could not show (or did with less than "
+            f"{RARE:.0%} of an equal share), which replay passes over.",
+        )
+    if matches < FEW or (learning and matches < ENOUGH * rounds):
+        more = ", and over all of them this learner would have learnt more" if learning else ""
+        yield Doubt(
+            MATCHED,
+            f"Replay is a run of {counted_rounds(matches)}: no more of the {rounds:,} could be kept as decisions of this learner's "
+            f"own{more}.",
+        )
+
+
+def on_unknown(shown: Sequence[int], classes: Sequence[ClassName]) -> Iterator[Doubt]:
+    """Where nobody knows the propensities."""
+    counts = np.asarray(shown)
+    rounds, equal = int(counts.sum()), 1.0 / len(counts)
+    most = int(counts.argmax())
+    sentence = (
+        "Nobody knows with which probability labels were shown, so there is only replay, and it assumes that each was shown with "
+        "the same probability, whatever x was."
+    )
+    if counts[most] - rounds * equal > UNLIKELY * math.sqrt(rounds * equal * (1.0 - equal)):
+        sentence += f" That was not so: {classes[most]!r} was shown in {percent(counts[most] / rounds)} of the rounds."
+    yield Doubt(MATCHED, sentence)
+
+
+def on_learning(title: str, learnt: int, rounds: int) -> Iterator[Doubt]:
+    """Rules that cannot learn from every label."""
+    if learnt < rounds:
+        yield Doubt(
+            WEIGHED,
+            f"{title} could learn from {learnt:,} of {counted_rounds(rounds)} only, those whose label it drew itself: by itself "
+            "it would learn from all.",
+        )
+
+
+def counted_rounds(count: int) -> str:
+    """A number of rounds in words."""
+    return "1 round" if count == 1 else f"{count:,} rounds"
+
+
+def percent(share: float) -> str:
+    """A share in words.
+
+    >>> percent(0.25), percent(0.001), percent(1.0)
+    ('25 %', '0.1 %', '100 %')
+    """
+    return f"{100.0 * share:.3g} %"

@@ -1,0 +1,256 @@
+"""What another learner would have scored on a log: one walk through it, four estimates, and what speaks against them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit.contract.draws import word_of
+from onebit.errors import OnebitError
+from onebit.learner import Learner
+from onebit.names import checked_seed
+from onebit.offpolicy import doubts
+from onebit.offpolicy.doubts import Doubt
+from onebit.offpolicy.estimates import Estimate, Scores, counted, doubly_robust, effective_rounds, ips, snips
+from onebit.offpolicy.model import Trust, model_for
+from onebit.offpolicy.replaying import Replay
+from onebit.offpolicy.rounds import Checked, Round, checked_rounds, located, refuse_learner
+from onebit.offpolicy.scoring import Block, joined, scored
+from onebit.offpolicy.training import REPORT, Progress, learn_shown
+
+LARGEST_BLOCK = 10**6  # probabilities that are held at once
+
+TITLES = {
+    "log": "the log itself",
+    "ips": "IPS",
+    "snips": "self-normalised IPS",
+    "doubly_robust": "doubly robust",
+    "replay": "replay",
+}
+
+
+class Weights(NamedTuple):
+    """How the learner's probabilities compare to the log's."""
+
+    effective: float  # (sum w)^2 / sum w^2
+    largest: float
+    largest_share: float  # of the sum of all
+    mean: float  # about 1 - missing, if propensities are what they say
+    missing: float  # the share of the learner's probability on labels that the log could not show, as far as known
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a learner would have scored on a log; `print` shows it as a table, with the warnings below.
+
+    `ips`, `snips`, `doubly_robust` and `weights` are None where the log has no propensities. `log` is what the log itself scored.
+    """
+
+    learner: str
+    parameters: dict[str, Any]
+    exploration_floor: float
+    rounds: int
+    learning: bool
+    learnt: int  # rounds of the log that the learner could learn from
+    log: Estimate
+    ips: Estimate | None
+    snips: Estimate | None
+    doubly_robust: Estimate | None
+    replay: Estimate
+    weights: Weights | None
+    warnings: tuple[str, ...]
+
+    @property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """Those that there are, the log's own first."""
+        found = (self.log, self.ips, self.snips, self.doubly_robust, self.replay)
+        return tuple(one for one in found if one is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, ready for JSON."""
+        return {
+            "learner": self.learner,
+            "parameters": self.parameters,
+            "exploration_floor": self.exploration_floor,
+            "rounds": self.rounds,
+            "learning": self.learning,
+            "learnt": self.learnt,
+            "estimates": {one.name: one.to_dict() for one in self.estimates},
+            "weights": None if self.weights is None else self.weights._asdict(),
+            "warnings": list(self.warnings),
+        }
+
+    def __str__(self) -> str:
+        settings = "".join(f", {name}={value}" for name, value in self.parameters.items())
+        how = "learning from it round by round" if self.learning else "as it is, not learning"
+        lines = [f"{self.learner}{settings} on a log of {doubts.counted_rounds(self.rounds)}, {how}"]
+        lines.append(f"{'':<20} {'right %':>8}  {'95 % interval':^16} {'error %':>8} {'says as much as':>18}")
+        for one in self.estimates:
+            marks = "".join(f" [{self.warnings.index(sentence) + 1}]" for sentence in one.warnings)
+            lines.append(_line(one) + marks)
+        lines += [f"[{number}] {sentence}" for number, sentence in enumerate(self.warnings, start=1)]
+        return "\n".join(lines)
+
+
+def _line(one: Estimate) -> str:
+    interval = f"{100 * one.low:.2f} to {100 * one.high:.2f}"
+    known = one.value == one.value
+    right, error = (f"{100 * one.value:.2f}", f"{100 * one.error:.2f}") if known else ("unknown", "unknown")
+    return f"{TITLES[one.name]:<20} {right:>8}  {interval:^16} {error:>8} {one.effective:>11,.0f} rounds"
+
+
+def evaluate(
+    learner: Learner,
+    rounds: Iterable[Round],
+    *,
+    seed: int = 0,
+    learning: bool = True,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """What this learner would have scored on a log; the learner itself stays as it is.
+
+    A copy goes through the log: in each round it is first asked for its probabilities, which are scored, and then learns from what was
+    shown (with `learning=False` it stays as it was given). Another copy, for replay, draws decisions of its own and learns from those
+    that match. `seed` decides these draws. Give a learner that has not learnt from these rounds before.
+
+    >>> import onebit
+    >>> log = [Round(n, [1.0, n % 2], "no" if n % 4 < 2 else "yes", n % 4 in (0, 3), 0.5, [0.5, 0.5]) for n in range(400)]
+    >>> found = evaluate(onebit.LinUCB(classes=["no", "yes"]), log)
+    >>> found.log.value, found.snips.value > 0.95, found.warnings
+    (0.5, True, ())
+    """
+    refuse_learner(learner)
+    walk = _Walk(learner, checked_seed(seed), learning)
+    for found in checked_rounds(learner, rounds):
+        try:
+            done = walk.meet(found)
+        except OnebitError as error:
+            raise located(found.number, found.round, error) from None
+        if done and progress is not None:
+            progress(done)
+    done = walk.close_block()
+    if done and progress is not None:
+        progress(done)
+    return walk.evaluation(learner)
+
+
+class _Walk:
+    """The copies of a learner on their way through a log, and what they said."""
+
+    def __init__(self, learner: Learner, seed: int, learning: bool) -> None:
+        # The log may come from a learner with the same seed and ids, and the copies must not draw what it drew.
+        own_seed = word_of(f"offpolicy {seed}") >> 1
+        self._follower, self._model, copy = learner.clone(own_seed), model_for(learner), learner.clone(own_seed)
+        for one in (self._follower, self._model, copy):
+            one.trust()  # rounds are counted here, and the learner may have learnt such numbers before
+        self._replay = Replay(copy, learning, own_seed)
+        self._learning = learning
+        self._classes = len(learner.classes)
+        self._unknown = np.full(self._classes, np.nan)
+        self._room = max(1, min(REPORT, LARGEST_BLOCK // self._classes))
+        self._open: list[tuple[Any, ...]] = []
+        self._parts: list[Scores] = []
+        self._trust = Trust()
+        self._known: bool | None = None  # whether the log has propensities
+        self._shown = [0] * self._classes
+        self._rounds = self._right = self._learnt = self._certain = 0
+
+    def meet(self, found: Checked) -> int:
+        """Score and learn one more round; where it fills a block, how many rounds that had."""
+        one, propensity = found.round, found.propensity
+        if self._known is None:
+            self._known = propensity is not None
+        if self._known != (propensity is not None):
+            has, had = ("a", "no") if propensity is not None else ("no", "a")
+            raise OnebitError(
+                f"it has {has} propensity, and the rounds before it had {had}: give it in all, or in none"
+            )
+        self._replay.follow(found)
+        if propensity is not None:
+            target = list(self._follower.probabilities(one.x).values())
+            predicted = list(self._model.probabilities(one.x).values())
+            logged = self._unknown if found.logged is None else found.logged
+            self._open.append((target, predicted, logged, found.place, one.right, propensity))
+            learn_shown(self._model, one, propensity, found.number)
+            if self._learning:
+                self._learnt += learn_shown(self._follower, one, propensity, found.number)
+            self._certain += propensity >= 1.0
+        else:
+            self._open.append(())
+        self._shown[found.place] += 1
+        self._rounds += 1
+        self._right += one.right
+        return self.close_block() if len(self._open) == self._room else 0
+
+    def close_block(self) -> int:
+        """Score the rounds that wait for it; how many they were."""
+        count = len(self._open)
+        if count and self._known:
+            target, model, logged, places, right, propensity = zip(*self._open, strict=True)
+            block = Block(
+                np.array(target),
+                np.array(model),
+                np.array(logged),
+                np.array(places, dtype=np.int64),
+                np.array(right, dtype=np.float64),
+                np.array(propensity),
+            )
+            self._parts.append(scored(block, self._trust))
+        self._open.clear()
+        return count
+
+    def evaluation(self, learner: Learner) -> Evaluation:
+        """What came of it."""
+        if self._rounds == 0:
+            raise OnebitError("the log has no rounds, so it says nothing")
+        replay = self._replay
+        weighed: list[Estimate] = []
+        found = list(doubts.on_rounds(self._rounds))
+        weights = None
+        if self._known:
+            scores = joined(self._parts)
+            weights = _weights(scores)
+            weighed = [ips(scores), snips(scores), doubly_robust(scores)]
+            found += doubts.on_weights(scores, self._certain == self._rounds)
+            found += doubts.on_values(weighed)
+            if self._learning:
+                found += doubts.on_learning(learner.rule.title, self._learnt, self._rounds)
+        else:
+            found += doubts.on_unknown(self._shown, learner.classes)
+        certain = self._certain == self._rounds
+        found += doubts.on_replay(replay.matches, self._rounds, replay.missing, certain, self._learning)
+        log = counted("log", self._right, self._rounds)
+        named = {one.name: _doubted(one, found) for one in (log, *weighed, replay.estimate())}
+        return Evaluation(
+            learner.rule.name,
+            learner.parameters,
+            learner.exploration_floor,
+            self._rounds,
+            self._learning,
+            self._learnt,
+            named["log"],
+            named.get("ips"),
+            named.get("snips"),
+            named.get("doubly_robust"),
+            named["replay"],
+            weights,
+            tuple(doubt.sentence for doubt in found),
+        )
+
+
+def _doubted(one: Estimate, found: Sequence[Doubt]) -> Estimate:
+    return one._replace(warnings=tuple(doubt.sentence for doubt in found if one.name in doubt.about))
+
+
+def _weights(scores: Scores) -> Weights:
+    total, largest = float(scores.weight.sum()), float(scores.weight.max())
+    return Weights(
+        effective_rounds(scores.weight),
+        largest,
+        largest / total if total > 0.0 else 0.0,
+        float(scores.weight.mean()),
+        float(scores.missing.mean()),
+    )

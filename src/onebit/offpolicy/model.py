@@ -1,0 +1,136 @@
+"""The model of the doubly robust estimate: how likely each label is right for x, whoever shows it.
+
+One softmax over linear scores, p = softmax(W x), and the likelihood of the one bit that was heard about the label a:
+
+    right:  log p_a          gradient  e_a - p
+    wrong:  log(1 - p_a)     gradient  -p_a/(1 - p_a) (e_a - p)
+
+in AdaGrad steps (Duchi, Hazan, Singer 2011), divided by the usual length of x so that features of any scale will do. It predicts a
+round before it learns it. Any model leaves the estimate unbiased; a good one makes it precise. Softmax knows that where one label is
+surely right the others are wrong, which regressions of each label by itself do not: their errors sit where weights are largest, on
+labels that the log rarely showed.
+
+Even so a model that sees mostly one learner's choices can be worse than none. Its predictions are therefore multiplied by a `Trust`,
+the regression of what was heard on what was predicted in the rounds before, each weighed as it weighs in the estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.choices import greedy_label, sampled_label, softmax
+from onebit.contract.draws import Draws
+from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, Vector
+from onebit.learner import Learner
+
+LENGTHS = OWN  # of the rule's memory: the sum of |x|^2
+NO_HISTORY = 1e30  # the variance 1/G of a weight that has never moved
+TINY = 1e-30
+
+
+class Rightness(NamedTuple):
+    """The model has nothing to set."""
+
+    classes: int
+    matrix: Matrices = Covariance.DIAGONAL
+
+
+def prepare(params: Rightness, options: Mapping[str, object]) -> tuple[Rightness, tuple[float, ...]]:
+    """Room for the length of x."""
+    return params, (0.0,)
+
+
+def probabilities(
+    params: Rightness, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
+) -> None:
+    """How likely each label is right."""
+    softmax(scores, params.classes, chances)
+
+
+def decide(params: Rightness, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+    """It plays each label as often as that is right, though nobody asks it to play."""
+    softmax(scores, params.classes, work[1])
+    label = sampled_label(work[1], params.classes, draws)
+    return Choice(label, greedy_label(scores, params.classes, draws), work[1, label], 0.0, 0.0)
+
+
+def learn(
+    params: Rightness,
+    memory: Vector,
+    scores: Vector,
+    norm: float,
+    choice: Choice,
+    told: int,
+    draws: Draws,
+    work: Matrix,
+    coefficients: Vector,
+) -> float:
+    """One AdaGrad step along the gradient of the likelihood."""
+    classes, played = params.classes, choice.label
+    softmax(scores, classes, work[1])
+    others = TINY  # as a sum, since 1 - p_a is 0 long before they are
+    for label in range(classes):
+        if label != played:
+            others += work[1, label]
+    memory[LENGTHS] += norm
+    rate = 1.0 / math.sqrt(memory[LENGTHS] / (memory[LEARNT] + 1.0))
+    factor = 1.0 if told == played else -work[1, played] / others
+    for label in range(classes):
+        gradient = factor * (others if label == played else -work[1, label])
+        coefficients[label], coefficients[classes + label] = rate * gradient, gradient * gradient
+    return 1.0
+
+
+def order(params: Rightness) -> Order:
+    """AdaGrad."""
+    return Order(start=NO_HISTORY, root=True)
+
+
+RULE = Rule(
+    name="rightness",
+    paper="this project; Duchi, Hazan, Singer 2011 (AdaGrad)",
+    summary="how likely each label is right, by the likelihood of one bit",
+    record=Rightness,
+    decide=decide,
+    learn=learn,
+    probabilities=probabilities,
+    prepare=prepare,
+    second_order=order,
+)
+
+
+def model_for(learner: Learner) -> Learner:
+    """A model that reads x as this learner does."""
+    features, space, dtype, text, hash_bits = learner.feature_options
+    options: dict[str, Any] = {"features": features, "space": space, "dtype": dtype, "text": text}
+    return Learner(RULE, learner.classes, hash_bits=hash_bits, **options)
+
+
+class Trust:
+    """How far predictions are trusted, by how they did so far: sum w^2 r q / sum w^2 q^2, from 0 to 1, and 1 at first.
+
+    So much of q makes the sum of w^2 (r - q)^2 least, which is what most of the variance comes from. The trust of a round knows
+    only the rounds before it, so the estimate stays unbiased.
+    """
+
+    def __init__(self) -> None:
+        self._heard = self._predicted = 1.0
+
+    def follow(
+        self, weights: NDArray[np.float64], right: NDArray[np.float64], predicted: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The trust in each of these further rounds."""
+        squares = weights * weights * predicted
+        heard = self._heard + np.cumsum(squares * right)
+        expected = self._predicted + np.cumsum(squares * predicted)
+        trust: NDArray[np.float64] = np.clip(
+            np.r_[self._heard, heard[:-1]] / np.r_[self._predicted, expected[:-1]], 0.0, 1.0
+        )
+        self._heard, self._predicted = float(heard[-1]), float(expected[-1])
+        return trust

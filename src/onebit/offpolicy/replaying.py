@@ -1,0 +1,70 @@
+"""Replay: the rounds in which a learner would have shown the same label, taken for a run of its own.
+
+Li, Chu, Langford and Wang, "Unbiased offline evaluation of contextual-bandit-based news article recommendation algorithms" (WSDM 2011):
+where the log showed every label with the same probability, the rounds in which a copy of the learner draws the label that was
+shown are what it would have met by itself, and it may learn from them.
+
+A log that prefers some labels shows these too often among the matches. With known propensities a match is therefore kept with the
+probability level / propensity only, where `level` is the smallest probability seen so far: then every label of the learner's is
+kept equally often, whatever the log preferred, at the price of matches. A uniform log keeps them all. Labels below a hundredth of
+an equal share would cost nearly all matches; they count as labels that could not be shown.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onebit.learner import Learner
+from onebit.offpolicy.estimates import Estimate, counted
+from onebit.offpolicy.rounds import Checked
+
+RARE = 0.01  # of an equal share
+
+
+class Replay:
+    """A copy of a learner on its way through a log."""
+
+    def __init__(self, learner: Learner, learning: bool, seed: int) -> None:
+        self._learner, self._learning = learner, learning
+        self._places = {name: place for place, name in enumerate(learner.classes)}
+        self._least = RARE / len(learner.classes)
+        self._level = 1.0
+        self._chance = np.random.default_rng(seed)
+        self.rounds = self.matches = self.right = self.impossible = 0
+
+    def follow(self, found: Checked) -> None:
+        """Meet one more round."""
+        decision = self._learner.decide(found.round.x, found.number)
+        self.rounds += 1
+        self._lower_level(found)
+        if not self._could_show(found, self._places[decision.label]):
+            self.impossible += 1
+        elif decision.label == found.round.label and self._keeps(found.propensity):
+            self.matches += 1
+            self.right += found.round.right
+            if self._learning:
+                self._learner.learn(decision, found.round.right)
+
+    @property
+    def missing(self) -> float:
+        """The share of the rounds in which the copy drew a label that the log could not show."""
+        return self.impossible / max(1, self.rounds)
+
+    def estimate(self) -> Estimate:
+        """The right rate of the matches."""
+        return counted("replay", self.right, self.matches, self.missing)
+
+    def _lower_level(self, found: Checked) -> None:
+        """Before the label is looked at, wherever the whole distribution is known: what is kept must not depend on it."""
+        if found.logged is not None:
+            self._level = min(self._level, float(found.logged[found.logged >= self._least].min()))
+        elif found.propensity is not None:
+            self._level = min(self._level, max(self._least, found.propensity))
+
+    def _could_show(self, found: Checked, place: int) -> bool:
+        if found.logged is not None:
+            return bool(found.logged[place] >= self._least)
+        return found.propensity is None or found.propensity < 1.0 or place == found.place
+
+    def _keeps(self, propensity: float | None) -> bool:
+        return propensity is None or self._chance.random() * propensity < self._level

@@ -1,0 +1,59 @@
+"""Training a learner from the log of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from onebit.errors import OnebitError
+from onebit.learner import Learner
+from onebit.offpolicy.rounds import Round, checked_rounds, located, refuse_learner
+
+REPORT = 1000  # progress is told after so many rounds
+
+Progress = Callable[[int], None]  # told how many rounds have been done since the last call
+
+
+def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None = None) -> int:
+    """Let a learner learn every round of a log, in this order; how many it learnt.
+
+    That is all of them, but for rules that can learn only from labels that they would have played themselves (Newtron): these pass
+    over the others. A round that cannot be learnt raises an OnebitError with its number, and what came before it stays learnt: a log
+    was checked when it was written, so such a round means that the learner does not fit the log, which a count would hide.
+
+    >>> import onebit
+    >>> learner = onebit.BPA(classes=["no", "yes"])
+    >>> train(learner, [Round("a", [1.0, 0.0], "no", True, 0.5), Round("b", [0.0, 1.0], "no", False, 0.5)])
+    2
+    >>> train(learner, [Round("c", [1.0, 0.0], "maybe", True, 0.5)])
+    Traceback (most recent call last):
+        ...
+    onebit.errors.OnebitError: round 1 of the log (id 'c'): there is no class 'maybe'; the classes are 'no', 'yes'
+    """
+    refuse_learner(learner)
+    learnt = pending = 0
+    for found in checked_rounds(learner, rounds):
+        one = found.round
+        try:
+            if found.propensity is None:
+                raise OnebitError(
+                    "nobody knows with which probability its label was shown, and learners need that to learn"
+                )
+            learnt += learn_shown(learner, one, found.propensity, one.id)
+        except OnebitError as error:
+            raise located(found.number, one, error) from None
+        pending += 1
+        if progress is not None and pending == REPORT:
+            progress(pending)
+            pending = 0
+    if progress is not None and pending:
+        progress(pending)
+    return learnt
+
+
+def learn_shown(learner: Learner, one: Round, propensity: float, identity: int | str) -> bool:
+    """Learn from a label that somebody else showed; whether this learner could."""
+    # What such a rule keeps for learning belongs to its own label.
+    if learner.rule.notes_the_label and learner.decide(one.x, identity).label != one.label:
+        return False
+    learner.learn(learner.decided_elsewhere(one.x, one.label, propensity, identity), one.right)
+    return True

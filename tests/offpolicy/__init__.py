@@ -1,0 +1,1 @@
+"""Tests of `onebit.offpolicy`: what another learner would have scored on a log."""
