@@ -1,0 +1,36 @@
+"""A small client of `onebit serve`: decide, say right or wrong, and look; blocking (`Client`) or not (`AsyncClient`).
+
+    with onebit.client.Client("http://127.0.0.1:8000", token) as client:
+        tickets = client.task("tickets")
+        decided = tickets.decide("the printer is on fire")
+        tickets.feedback(decided, right=True)
+
+Every decision gets an id before it is sent, so that a request that is sent again is the same decision.
+"""
+
+from onebit.errors import OnebitError
+
+try:
+    import httpx as _httpx  # noqa: F401 - what everything here needs
+except ImportError:
+    raise OnebitError('the client of the service needs HTTPX: pip install "onebit[client]"') from None
+
+from onebit.client.asynchronous import AsyncClient, AsyncTaskHandle
+from onebit.client.blocking import Client, TaskHandle
+from onebit.client.failures import ServiceError
+from onebit.client.values import Decided, Heard, LoggedDecision, Readiness, Stats, Task, Version
+
+__all__ = [
+    "AsyncClient",
+    "AsyncTaskHandle",
+    "Client",
+    "Decided",
+    "Heard",
+    "LoggedDecision",
+    "Readiness",
+    "ServiceError",
+    "Stats",
+    "Task",
+    "TaskHandle",
+    "Version",
+]

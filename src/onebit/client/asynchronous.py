@@ -1,0 +1,239 @@
+"""The client that does not block: as the other one, with an `await` before each call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self, TypeVar
+
+import httpx
+
+from onebit.client.calls import KEEP, Calls, changes_of, learner_of, path_of, task_of
+from onebit.client.connection import Address, from_environment, reply_of
+from onebit.client.plan import Lost, Reply, Send, Steps
+from onebit.client.values import (
+    ClassName,
+    Decided,
+    Heard,
+    LoggedDecision,
+    Mode,
+    Readiness,
+    Silence,
+    Stats,
+    Task,
+    Version,
+)
+
+T = TypeVar("T")
+
+
+class _Run(Protocol):
+    """Takes the steps of a call, one after the other."""
+
+    def __call__(self, steps: Steps[T]) -> Awaitable[T]: ...
+
+
+class AsyncTaskHandle:
+    """One task of the service, as `TaskHandle` with an `await`."""
+
+    def __init__(self, name: str, calls: Calls, run: _Run) -> None:
+        path_of(name)  # refuses what cannot be a name
+        self.name = name
+        self._calls = calls
+        self._run = run
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    async def info(self) -> Task:
+        """How the task is now."""
+        return await self._run(self._calls.info(self.name))
+
+    async def decide(self, x: Any, id: str | None = None) -> Decided:  # noqa: A002 - what it is called everywhere
+        """Decide on one x: a row of numbers, a dict of names and numbers, or a text.
+
+        The same id again gives the same answer. Without one, one is made here, before the request is sent.
+        """
+        return await self._run(self._calls.decide(self.name, x, id))
+
+    async def decide_many(self, X: Any, ids: Iterable[str] | None = None) -> list[Decided]:
+        """Decide on each row of a matrix, or each dict or text of a list. Many rows take several requests."""
+        return await self._run(self._calls.decide_many(self.name, X, ids))
+
+    async def feedback(
+        self,
+        id: str | Decided,  # noqa: A002
+        right: bool,
+        shown: ClassName | None = None,
+        shown_propensity: float | None = None,
+    ) -> Heard:
+        """Say whether a decision, given by its id or as such, was right.
+
+        In shadow mode `shown` is the class that was really shown, and `right` speaks of that;
+        `shown_propensity` is the probability with which it was chosen.
+        """
+        return await self._run(self._calls.feedback(self.name, id, right, shown, shown_propensity))
+
+    async def feedback_many(
+        self,
+        ids: Iterable[str | Decided],
+        right: Iterable[bool],
+        shown: Iterable[ClassName | None] | None = None,
+        shown_propensity: Iterable[float | None] | None = None,
+    ) -> list[Heard]:
+        """Say of each decision whether it was right. Here an unknown id and a conflict are answers, and not errors."""
+        return await self._run(self._calls.feedback_many(self.name, ids, right, shown, shown_propensity))
+
+    async def stats(self, window: int = 1000) -> Stats:
+        """Errors, rates, delays and classes; `window` is how many of the last feedbacks the error is of."""
+        return await self._run(self._calls.stats(self.name, window))
+
+    async def decisions(self, limit: int = 50, before: int | None = None) -> list[LoggedDecision]:
+        """The newest decisions of the log, or the newest before a `seq`."""
+        return await self._run(self._calls.decisions(self.name, limit, before))
+
+    async def decision(self, id: str | Decided) -> LoggedDecision:  # noqa: A002
+        """One decision of the log, with its feedback where that has come."""
+        return await self._run(self._calls.decision(self.name, id))
+
+    async def change(
+        self,
+        *,
+        add_classes: Iterable[ClassName] = (),
+        mode: Mode | None = None,
+        deadline_s: float | Literal["keep"] | None = KEEP,
+        silence: Silence | None = None,
+    ) -> Task:
+        """Change what is named; the rest stays. A deadline of None takes the deadline away."""
+        return await self._run(self._calls.change(self.name, changes_of(add_classes, mode, deadline_s, silence)))
+
+    async def switch(
+        self,
+        learner: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        exploration_floor: float | None = None,
+        seed: int | None = None,
+    ) -> Task:
+        """Have another learner trained from the log. It takes over by itself; `info().training` says how far it is."""
+        wanted = learner_of(learner, parameters=parameters, exploration_floor=exploration_floor, seed=seed)
+        return await self._run(self._calls.switch(self.name, wanted))
+
+    async def delete(self) -> Task:
+        """Delete the task. Its rows stay in the log, and its name is free again."""
+        return await self._run(self._calls.delete(self.name))
+
+
+class AsyncClient:
+    """A connection to `onebit serve`, as `Client` with an `await`; safe to use from many tasks of one event loop.
+
+    An attempt waits `timeout_s` for a connection, and for each next part of the reply. What fails in passing is tried
+    `attempts` times in all, with pauses that grow and are drawn at random. `transport` is HTTPX's, for a Unix socket
+    or for tests.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout_s: float = 10.0,
+        attempts: int = 4,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._calls = Calls(attempts)
+        self._address = Address.checked(url, timeout_s)
+        self._http = httpx.AsyncClient(transport=transport, **self._address.options(token))
+
+    @classmethod
+    def from_env(cls, *, timeout_s: float = 10.0, attempts: int = 4) -> Self:
+        """A client for ONEBIT_URL, with ONEBIT_TOKEN where that is set."""
+        url, token = from_environment()
+        return cls(url, token, timeout_s=timeout_s, attempts=attempts)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._address.url!r})"
+
+    def task(self, name: str) -> AsyncTaskHandle:
+        """A task by name; nothing is sent yet."""
+        return AsyncTaskHandle(name, self._calls, self._run)
+
+    async def create_task(
+        self,
+        name: str,
+        classes: Iterable[ClassName] | int,
+        features: int | str | Mapping[str, Any],
+        *,
+        learner: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        exploration_floor: float | None = None,
+        seed: int | None = None,
+        mode: Mode | None = None,
+        deadline_s: float | None = None,
+        silence: Silence | None = None,
+        display: Mapping[str, Any] | None = None,
+        items: str | None = None,
+        exist_ok: bool = False,
+    ) -> AsyncTaskHandle:
+        """Create a task. What is not given is as the service has it.
+
+        `features` is how many numbers x has, "dict", "text", or all of it: {"kind": "text", "hash_bits": 20}.
+        With `exist_ok` it is fine if the task is there already, as long as it is as given here.
+        """
+        wanted = task_of(
+            name,
+            classes,
+            features,
+            learner=learner,
+            parameters=parameters,
+            exploration_floor=exploration_floor,
+            seed=seed,
+            mode=mode,
+            deadline_s=deadline_s,
+            silence=silence,
+            display=display,
+            items=items,
+        )
+        await self._run(self._calls.create(wanted, exist_ok=exist_ok))
+        return self.task(name)
+
+    async def tasks(self) -> list[Task]:
+        """All tasks that the token may see."""
+        return await self._run(self._calls.tasks())
+
+    async def version(self) -> Version:
+        """What the service runs on."""
+        return await self._run(self._calls.version())
+
+    async def ready(self) -> Readiness:
+        """Whether the service takes requests, asked once: true or false, with a reason."""
+        return await self._run(self._calls.ready())
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _run(self, steps: Steps[T]) -> T:
+        try:
+            send = next(steps)
+            while True:
+                await asyncio.sleep(send.wait_s)
+                send = steps.send(await self._sent(send))
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+    async def _sent(self, send: Send) -> Reply | Lost:
+        try:
+            return reply_of(await self._http.request(send.method, send.path, content=send.body))
+        except httpx.RequestError as error:
+            return self._address.lost(error)

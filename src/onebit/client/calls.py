@@ -1,0 +1,298 @@
+"""What can be asked of the service: which request it is, how its reply is read, and whether it may be sent twice.
+
+- Looking changes nothing. A decision and a feedback carry an id, and the service does each id once. So these are sent
+  again whatever happened to the first.
+- Creating and changing a task may have been done although no reply came. The second attempt is then refused; that is
+  fine where the task is by then as it was asked to be.
+- Deleting a task and switching its learner are sent again only where they have certainly not been done: by the time of
+  a second one, the name could be another task's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, Literal, TypeVar
+from urllib.parse import quote
+
+from onebit.client.failures import ServiceError
+from onebit.client.plan import Reply, Send, Steps, attempted, refusal
+from onebit.client.rows import batches, each, encoded, new_id, number, plain, truth
+from onebit.client.values import ClassName, Decided, Heard, LoggedDecision, Readiness, Stats, Task, Version
+from onebit.errors import OnebitError
+
+TASK = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+
+KEEP: Literal["keep"] = "keep"  # where None has a meaning of its own
+
+T = TypeVar("T")
+
+
+class Calls:
+    """The calls of one client."""
+
+    def __init__(self, attempts: int) -> None:
+        if not isinstance(attempts, int) or attempts < 1:
+            raise OnebitError(f"attempts is {attempts!r}, but must be a whole number of at least 1")
+        self.attempts = attempts
+
+    def version(self) -> Steps[Version]:
+        """Ask what the service runs on."""
+        return (yield from self._read("/version", Version.read))
+
+    def ready(self) -> Steps[Readiness]:
+        """Ask once whether the service takes requests: that it does not is an answer."""
+        outcome = yield Send("GET", "/readyz")
+        if isinstance(outcome, Reply) and outcome.status in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
+            try:
+                return Readiness.read(outcome.json)
+            except (ValueError, TypeError, KeyError):
+                pass  # a proxy's 503, say
+        raise refusal(outcome)
+
+    def tasks(self) -> Steps[list[Task]]:
+        """Ask for all tasks that the token may see."""
+        return (yield from self._read("/v1/tasks", lambda body: [Task.read(one) for one in body["tasks"]]))
+
+    def create(self, wanted: dict[str, Any], *, exist_ok: bool) -> Steps[Task]:
+        """Create a task; it is fine if it is there already, and as wanted, where the first attempt may have made it."""
+        path = path_of(wanted["name"])
+        reply, doubt = yield from attempted(Send("POST", "/v1/tasks", encoded(wanted)), self.attempts)
+        if reply.status == HTTPStatus.CONFLICT and (doubt or exist_ok):
+            there = yield from self._read(path, Task.read)
+            if is_as_wanted(there, wanted):
+                return there
+        return _value(reply, Task.read)
+
+    def info(self, task: str) -> Steps[Task]:
+        """Ask how a task is now."""
+        return (yield from self._read(path_of(task), Task.read))
+
+    def change(self, task: str, wanted: dict[str, Any]) -> Steps[Task]:
+        """Change a task; a refusal is fine where the attempt before may have done it, and the task is as wanted."""
+        path = path_of(task)
+        reply, doubt = yield from attempted(Send("PATCH", path, encoded(wanted)), self.attempts)
+        if doubt and not reply.good:
+            there = yield from self._read(path, Task.read)
+            named = {name: value for name, value in wanted.items() if name != "add_classes"}
+            if set(wanted.get("add_classes", ())) <= set(there.classes) and is_as_wanted(there, named):
+                return there
+        return _value(reply, Task.read)
+
+    def delete(self, task: str) -> Steps[Task]:
+        """Delete a task."""
+        reply, _ = yield from attempted(Send("DELETE", path_of(task)), self.attempts, repeatable=False)
+        return _value(reply, Task.read)
+
+    def switch(self, task: str, wanted: dict[str, Any]) -> Steps[Task]:
+        """Have another learner trained from the log, to take over."""
+        send = Send("POST", f"{path_of(task)}/learner", encoded(wanted))
+        reply, _ = yield from attempted(send, self.attempts, repeatable=False)
+        return _value(reply, Task.read)
+
+    def decide(self, task: str, x: Any, id: str | None) -> Steps[Decided]:  # noqa: A002 - what it is called everywhere
+        """Decide on one x."""
+        body = encoded({"id": new_id() if id is None else identity(id), "x": plain(x)})
+        reply, _ = yield from attempted(Send("POST", f"{path_of(task)}/decide", body), self.attempts)
+        return _value(reply, Decided.read)
+
+    def decide_many(self, task: str, X: Any, ids: Iterable[str] | None) -> Steps[list[Decided]]:
+        """Decide on each row, in as many requests as it takes."""
+        path = f"{path_of(task)}/decide"
+        return (yield from self._in_batches(path, _asks(X, ids), Decided.read, rows_of="X"))
+
+    def feedback(
+        self,
+        task: str,
+        id: str | Decided,  # noqa: A002
+        right: bool,
+        shown: ClassName | None,
+        shown_propensity: float | None,
+    ) -> Steps[Heard]:
+        """Say whether one decision was right."""
+        body = encoded(_hint(id, truth(right), shown, shown_propensity))
+        reply, _ = yield from attempted(Send("POST", f"{path_of(task)}/feedback", body), self.attempts)
+        return _value(reply, Heard.read)
+
+    def feedback_many(
+        self,
+        task: str,
+        ids: Iterable[str | Decided],
+        right: Iterable[bool],
+        shown: Iterable[ClassName | None] | None,
+        shown_propensity: Iterable[float | None] | None,
+    ) -> Steps[list[Heard]]:
+        """Say of each decision whether it was right, in as many requests as it takes."""
+        path = f"{path_of(task)}/feedback"
+        hints = _hints(ids, right, shown, shown_propensity)
+        return (yield from self._in_batches(path, hints, Heard.read, rows_of="ids"))
+
+    def stats(self, task: str, window: int) -> Steps[Stats]:
+        """Ask for what there is to see of a task."""
+        return (yield from self._read(f"{path_of(task)}/stats?window={window:d}", Stats.read))
+
+    def decisions(self, task: str, limit: int, before: int | None) -> Steps[list[LoggedDecision]]:
+        """Ask for decisions of the log, newest first."""
+        older = "" if before is None else f"&before={before:d}"
+        path = f"{path_of(task)}/decisions?limit={limit:d}{older}"
+        return (yield from self._read(path, lambda body: [LoggedDecision.read(one) for one in body["decisions"]]))
+
+    def decision(self, task: str, id: str | Decided) -> Steps[LoggedDecision]:  # noqa: A002
+        """Ask for one decision of the log."""
+        name = quote(identity(id), safe="").replace(".", "%2E")  # an id of two dots is no way out of this folder
+        return (yield from self._read(f"{path_of(task)}/decisions/{name}", LoggedDecision.read))
+
+    def _read(self, path: str, read: Callable[[Any], T]) -> Steps[T]:
+        reply, _ = yield from attempted(Send("GET", path), self.attempts)
+        return _value(reply, read)
+
+    def _in_batches(
+        self, path: str, items: Iterable[bytes], read: Callable[[Any], T], *, rows_of: str
+    ) -> Steps[list[T]]:
+        done: list[T] = []
+        for batch in batches(items):
+            done += yield from self._batch(path, batch, read, rows_of, len(done))
+        return done
+
+    def _batch(
+        self, path: str, batch: list[bytes], read: Callable[[Any], T], rows_of: str, before: int
+    ) -> Steps[list[T]]:
+        """One request, or two halves where the service, or a proxy before it, finds it too large."""
+        reply, _ = yield from attempted(Send("POST", path, b"[" + b",".join(batch) + b"]"), self.attempts)
+        if reply.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and len(batch) > 1:
+            half = len(batch) // 2
+            first = yield from self._batch(path, batch[:half], read, rows_of, before)
+            return first + (yield from self._batch(path, batch[half:], read, rows_of, before + half))
+        try:
+            return _value(reply, lambda body: [read(one) for _, one in zip(batch, body, strict=True)])
+        except ServiceError as error:
+            if not before:
+                raise
+            message = f"of {rows_of}, counted from {before} on: {error}"  # the service counts from the batch's first
+            raise ServiceError(message, status=error.status, code=error.code, field=error.field) from None
+
+
+def path_of(task: str) -> str:
+    """The path of a task, whose name must be one."""
+    if not isinstance(task, str) or not TASK.fullmatch(task):
+        raise OnebitError(
+            f"{task!r} cannot be the name of a task: these are 1 to 100 letters, digits, '.', '_' and '-'"
+        )
+    return f"/v1/tasks/{task}"
+
+
+def identity(id: str | Decided) -> str:  # noqa: A002
+    """The id of a decision, or an id given as such."""
+    if isinstance(id, Decided):
+        return id.id
+    if not isinstance(id, str) or not id:
+        raise OnebitError(f"id is {id!r}, but must be a text that is not empty, or a decision")
+    return id
+
+
+def task_of(
+    name: str, classes: Iterable[ClassName] | int, features: int | str | Mapping[str, Any], **rest: Any
+) -> dict[str, Any]:
+    """A new task, as the service takes it; what is None is left to the service."""
+    path_of(name)
+    named = classes if isinstance(classes, int) else list(each(classes, "classes"))
+    return {"name": name, "classes": named, "features": features_of(features), **_given(rest)}
+
+
+def changes_of(
+    add_classes: Iterable[ClassName],
+    mode: str | None,
+    deadline_s: float | Literal["keep"] | None,
+    silence: str | None,
+) -> dict[str, Any]:
+    """What is to change in a task; a deadline of None takes it away."""
+    added = list(each(add_classes, "add_classes"))
+    changes = _given({"add_classes": added or None, "mode": mode, "silence": silence})
+    return changes if deadline_s == KEEP else {**changes, "deadline_s": deadline_s}
+
+
+def learner_of(learner: str, **rest: Any) -> dict[str, Any]:
+    """Which learner takes over."""
+    return {"learner": learner, **_given(rest)}
+
+
+def features_of(features: int | str | Mapping[str, Any]) -> dict[str, Any]:
+    """What x is: a number of numbers, "dict", "text", or all of it as the service takes it."""
+    if isinstance(features, int):
+        return {"kind": "numbers", "size": features}
+    return {"kind": features} if isinstance(features, str) else dict(features)
+
+
+def is_as_wanted(there: Task, wanted: Mapping[str, Any]) -> bool:
+    """Whether a task is as it was asked to be. The seed is never shown, and so cannot be compared."""
+    for name, value in wanted.items():
+        if name == "seed":
+            continue
+        found = getattr(there, name)
+        asked = list(range(value)) if name == "classes" and isinstance(value, int) else value
+        if isinstance(asked, dict):  # what was not said is there with its usual value
+            found = {key: one for key, one in (found or {}).items() if key in asked}
+        if found != asked:
+            return False
+    return True
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: dict(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def _value(reply: Reply, read: Callable[[Any], T]) -> T:
+    if not reply.good:
+        raise refusal(reply)
+    try:
+        return read(reply.json)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ServiceError(
+            "the reply is not what this client knows: is the service of another version, or is it something else?",
+            status=reply.status,
+            code="unexpected",
+        ) from None
+
+
+def _hint(
+    id: str | Decided,  # noqa: A002
+    right: bool,
+    shown: ClassName | None,
+    shown_propensity: float | None,
+) -> dict[str, Any]:
+    hint: dict[str, Any] = {"id": identity(id), "right": right}
+    if shown is not None:
+        hint["shown"] = shown
+    if shown_propensity is not None:
+        hint["shown_propensity"] = number(shown_propensity, "shown_propensity")
+    return hint
+
+
+def _asks(X: Any, ids: Any) -> Iterator[bytes]:
+    rows = list(each(X, "X"))
+    names = [new_id() for _ in rows] if ids is None else list(each(ids, "ids"))
+    _same_length(X=rows, ids=names)
+    for row, (x, name) in enumerate(zip(rows, names, strict=True)):
+        yield encoded({"id": identity(name), "x": plain(x, f"X[{row}]")})
+
+
+def _hints(ids: Any, right: Any, shown: Any, shown_propensity: Any) -> Iterator[bytes]:
+    names, answers = list(each(ids, "ids")), list(each(right, "right"))
+    none = [None] * len(names)
+    labels = none if shown is None else list(each(shown, "shown"))
+    chances = none if shown_propensity is None else list(each(shown_propensity, "shown_propensity"))
+    _same_length(ids=names, right=answers, shown=labels, shown_propensity=chances)
+    for row, (name, answer, label, chance) in enumerate(zip(names, answers, labels, chances, strict=True)):
+        yield encoded(_hint(name, truth(answer, f"right[{row}]"), label, chance))
+
+
+def _same_length(**columns: list[Any]) -> None:
+    (first, one), *others = columns.items()
+    for name, other in others:
+        if len(other) != len(one):
+            raise OnebitError(f"{first} has {len(one)} items, but {name} has {len(other)}")

@@ -1,0 +1,90 @@
+"""What a client needs of HTTPX, whether it blocks or not: the address, the token, and what its errors mean."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self
+
+import httpx
+
+from onebit.client.plan import Lost, Reply
+from onebit.errors import OnebitError
+from onebit.version import VERSION
+
+CONNECTIONS = 100  # at once; more requests than that wait for their turn, as long as it takes
+
+NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the service is, and how long to wait for it."""
+
+    url: str
+    timeout_s: float
+
+    @classmethod
+    def checked(cls, url: str, timeout_s: float) -> Self:
+        """What the user gave, or a sentence on what is wrong with it."""
+        try:
+            parsed = httpx.URL(url)
+        except (httpx.InvalidURL, TypeError):
+            parsed = httpx.URL("")
+        if parsed.userinfo:  # not shown: it holds a password
+            raise OnebitError("url has a user name or a password in it; a token is given as token=...")
+        if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
+            raise OnebitError(
+                f"url is {url!r}, but must be like 'http://127.0.0.1:8000' or 'https://onebit.example.org'"
+            )
+        if not timeout_s > 0:
+            raise OnebitError(f"timeout_s is {timeout_s!r}, but must be above 0")
+        return cls(str(parsed).rstrip("/"), timeout_s)
+
+    def options(self, token: str | None) -> dict[str, Any]:
+        """How HTTPX is to be set up. The token is kept there alone."""
+        headers = {"User-Agent": f"onebit/{VERSION}", "Content-Type": "application/json"}
+        if token is not None:
+            if not isinstance(token, str) or not re.fullmatch(r"[!-~]+", token):  # or HTTPX would show it in its error
+                raise OnebitError("the token has characters that no token has: is there a space or a line's end in it?")
+            headers["Authorization"] = f"Bearer {token}"
+        return {
+            "base_url": self.url,
+            "headers": headers,
+            "verify": _certificates(),
+            "timeout": httpx.Timeout(self.timeout_s, pool=None),
+            "limits": httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
+        }
+
+    def lost(self, error: httpx.RequestError) -> Lost:
+        """What it means that HTTPX could not send a request, or got no reply."""
+        if isinstance(error, httpx.TimeoutException):
+            reason = f"no reply from {self.url} within {self.timeout_s:g} s"
+        elif isinstance(error, NOT_SENT):
+            reason = f"{self.url} cannot be reached: {str(error) or type(error).__name__}"
+        else:
+            reason = f"the connection to {self.url} broke: {str(error) or type(error).__name__}"
+        return Lost(reason, doubtful=not isinstance(error, NOT_SENT))
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Whom to believe. Reading it takes as long as hundreds of requests, so that all clients share one."""
+    return httpx.create_ssl_context()
+
+
+def reply_of(response: httpx.Response) -> Reply:
+    """What came back, without HTTPX."""
+    headers = response.headers
+    return Reply(response.status_code, response.content, headers.get("Retry-After"), headers.get("Location"))
+
+
+def from_environment() -> tuple[str, str | None]:
+    """The address and the token that the environment has."""
+    url = os.environ.get("ONEBIT_URL")
+    if not url:
+        raise OnebitError("ONEBIT_URL is not set; it is the address of the service, like 'http://127.0.0.1:8000'")
+    return url, os.environ.get("ONEBIT_TOKEN") or None

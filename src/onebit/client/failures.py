@@ -1,0 +1,20 @@
+"""What went wrong between here and the service."""
+
+from __future__ import annotations
+
+from onebit.errors import OnebitError
+
+
+class ServiceError(OnebitError):
+    """The service refused, or did not answer.
+
+    `status` is the HTTP status, or None where no reply came. `code` is the service's word for it ("conflict",
+    "not_found", ...), "unreachable" where no reply came, and "unexpected" where the reply was not the service's.
+    `field` names the part of the request that is wrong, where there is one.
+    """
+
+    def __init__(self, message: str, *, status: int | None, code: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.field = field

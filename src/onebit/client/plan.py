@@ -1,0 +1,139 @@
+"""When a request is sent again, and after how long.
+
+Nothing is sent here. A call is a generator that yields what is to be sent and is given what came back, so that a
+client that blocks and one that does not go through the same steps.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import random
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from onebit.client.failures import ServiceError
+
+FIRST_WAIT_S = 0.5  # up to so long after the first failure; then twice as long each time
+LONGEST_WAIT_S = 10.0
+MOST_PATIENCE_S = 60.0  # a service that says to come back later than this is not waited for
+
+UNDONE = frozenset({408, 429, 503})  # the service says that it has not done it
+DOUBTFUL = frozenset({502, 504})  # something between here and the service has given up on it
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Send:
+    """What is to be sent, after a pause."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    wait_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back."""
+
+    status: int
+    content: bytes
+    retry_after: str | None = None
+    location: str | None = None
+
+    @property
+    def good(self) -> bool:
+        """Whether it was done."""
+        return self.status < HTTPStatus.MULTIPLE_CHOICES
+
+    @cached_property
+    def json(self) -> Any:
+        """The content; ValueError where it is not JSON."""
+        return json.loads(self.content)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """No reply came, or half of one. `doubtful`: the service may have done it all the same."""
+
+    reason: str
+    doubtful: bool
+
+
+Steps = Generator[Send, Reply | Lost, T]
+
+
+def attempted(send: Send, attempts: int, *, repeatable: bool = True) -> Steps[tuple[Reply, bool]]:
+    """Send until there is an answer: that, and whether an attempt before the last may have been done.
+
+    What is not `repeatable` is sent again only where it has certainly not been done.
+    """
+    doubt = False
+    for attempt in range(1, attempts + 1):
+        outcome = _whole((yield send))
+        if isinstance(outcome, Reply) and outcome.status not in UNDONE | DOUBTFUL:
+            return outcome, doubt
+        doubtful = outcome.doubtful if isinstance(outcome, Lost) else outcome.status in DOUBTFUL
+        wait_s = pause(attempt, outcome)
+        if attempt == attempts or (doubtful and not repeatable) or wait_s > MOST_PATIENCE_S:
+            ending = f" (tried {attempt} times)" if attempt > 1 else ""
+            ending += "; whether it was done is not known" if doubtful and not repeatable else ""
+            raise refusal(outcome, ending)
+        doubt = doubt or doubtful
+        send = replace(send, wait_s=wait_s)
+    raise AssertionError("there is at least one attempt")
+
+
+def pause(attempt: int, outcome: Reply | Lost) -> float:
+    """Seconds until the next attempt: drawn evenly up to a bound that doubles, and not before the service says."""
+    drawn = random.uniform(0.0, min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (attempt - 1)))
+    return max(drawn, _seconds(outcome.retry_after)) if isinstance(outcome, Reply) and outcome.retry_after else drawn
+
+
+def refusal(outcome: Reply | Lost, ending: str = "") -> ServiceError:
+    """The error that says why a request was not done, in the service's own words where it has said any."""
+    if isinstance(outcome, Lost):
+        return ServiceError(f"{outcome.reason}{ending}", status=None, code="unreachable")
+    try:
+        error = outcome.json["error"]
+        message, code, field = error["message"], error["code"], error["field"]
+    except (ValueError, TypeError, KeyError):
+        elsewhere = f", to {outcome.location}" if outcome.location else ""
+        message = f"the answer was {_words(outcome.status)}{elsewhere}, and not from the service itself"
+        code, field = "unexpected", None
+    return ServiceError(f"{message}{ending}", status=outcome.status, code=code, field=field)
+
+
+def _whole(outcome: Reply | Lost) -> Reply | Lost:
+    """A good reply must be JSON to its end."""
+    if isinstance(outcome, Reply) and outcome.good:
+        try:
+            _ = outcome.json
+        except ValueError:
+            return Lost("the reply was cut short, or does not come from the service", doubtful=True)
+    return outcome
+
+
+def _seconds(retry_after: str) -> float:
+    """What a service says of when to come back: seconds from now, or a date."""
+    try:
+        return float(retry_after)
+    except ValueError:
+        pass
+    try:
+        return email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time()
+    except ValueError:
+        return 0.0
+
+
+def _words(status: int) -> str:
+    try:
+        return f"{status} ({HTTPStatus(status).phrase})"
+    except ValueError:
+        return str(status)

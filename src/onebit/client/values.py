@@ -1,0 +1,223 @@
+"""What the service answers, as values. A field that a newer service adds is passed over; one that is missing is an error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+ClassName = str | int
+Mode = Literal["learn", "shadow", "log-only"]
+Silence = Literal["nothing", "wrong", "right"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """Something that is read from a JSON object."""
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Self:
+        """From an object with at least these fields; KeyError and TypeError where it is something else."""
+        return cls(**{name: body[name] for name in cls.__dataclass_fields__})
+
+
+@dataclass(frozen=True)
+class Decided(Value):
+    """A decision. `version` is the generation of the learner, a dot, and how many feedbacks it had learnt."""
+
+    id: str
+    label: ClassName
+    greedy: ClassName
+    propensity: float
+    probabilities: dict[str, float]
+    version: str
+
+
+@dataclass(frozen=True)
+class Heard(Value):
+    """What became of one feedback: accepted, duplicate or late; in a batch also unknown or conflict, with a message."""
+
+    id: str
+    status: Literal["accepted", "duplicate", "late", "unknown", "conflict"]
+    message: str | None = None
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Self:
+        """The message is left out where there is none."""
+        return cls(body["id"], body["status"], body.get("message"))
+
+
+@dataclass(frozen=True)
+class LoggedDecision(Decided):
+    """A decision as the log has it, with its feedback where that has come. `seq` is its place in the log."""
+
+    seq: int
+    time: float
+    weight: float
+    notes: list[float]
+    mode: Mode
+    x: list[float] | dict[str, float] | str
+    right: bool | None
+    feedback_time: float | None
+    late: bool
+    source: Literal["caller", "silence"] | None
+    shown: ClassName | None
+    shown_propensity: float | None
+
+
+@dataclass(frozen=True)
+class Training(Value):
+    """A learner that is being trained from the log, to take over."""
+
+    learner: str
+    done: int
+    of: int
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Task(Value):
+    """A task as it is now."""
+
+    name: str
+    classes: list[ClassName]
+    learner: str
+    parameters: dict[str, Any]
+    exploration_floor: float
+    features: dict[str, Any]
+    mode: Mode
+    deadline_s: float | None
+    silence: Silence
+    display: dict[str, Any] | None
+    items: str | None
+    created: float
+    deleted: float | None
+    generation: int
+    learnt: int
+    position: int
+    training: Training | None
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Self:
+        """With its training, where there is one."""
+        training = body["training"]
+        return super().read({**body, "training": None if training is None else Training.read(training)})
+
+
+@dataclass(frozen=True)
+class Window(Value):
+    """The error of the last feedbacks, with the ends of its 95 % interval."""
+
+    size: int
+    feedback: int
+    wrong: int
+    error: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Rates(Value):
+    """What comes in: a second, over the last minute; and in each of the last 120 seconds, oldest first."""
+
+    decisions_per_s: float
+    feedback_per_s: float
+    decisions: list[int]
+    feedback: list[int]
+
+
+@dataclass(frozen=True)
+class Delays(Value):
+    """How many feedbacks came within each bound; the last count is beyond the last bound."""
+
+    bounds_s: list[float]
+    counts: list[int]
+
+
+@dataclass(frozen=True)
+class ClassStats(Value):
+    """How often a class was played, heard of, and right, with the ends of the 95 % interval of its right rate."""
+
+    name: ClassName
+    played: int
+    heard: int
+    right: int
+    right_rate: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Exploration(Value):
+    """The share of the last decisions whose label was not the one thought best."""
+
+    window: int
+    rate: float | None
+
+
+@dataclass(frozen=True)
+class Curve(Value):
+    """The error after so many feedbacks: over all, and since the point before."""
+
+    feedback: list[int]
+    error: list[float]
+    recent: list[float]
+
+
+@dataclass(frozen=True)
+class Stats(Value):
+    """What there is to see of a task."""
+
+    task: str
+    mode: Mode
+    learner: str
+    generation: int
+    learnt: int
+    position: int
+    queue: int
+    decisions: int
+    feedback: int
+    right: int
+    late: int
+    silences: int
+    refused: int
+    window: Window
+    rates: Rates
+    delays: Delays
+    classes: list[ClassStats]
+    exploration: Exploration
+    curve: Curve
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Self:
+        """With all its parts."""
+        parts = {
+            "window": Window.read(body["window"]),
+            "rates": Rates.read(body["rates"]),
+            "delays": Delays.read(body["delays"]),
+            "classes": [ClassStats.read(one) for one in body["classes"]],
+            "exploration": Exploration.read(body["exploration"]),
+            "curve": Curve.read(body["curve"]),
+        }
+        return super().read({**body, **parts})
+
+
+@dataclass(frozen=True)
+class Version(Value):
+    """What the service runs on. States are the same bit for bit where all of these are the same."""
+
+    version: str
+    python: str
+    numba: str
+    numpy: str
+    cpu: str
+
+
+@dataclass(frozen=True)
+class Readiness(Value):
+    """Whether the service takes requests, and if not, why; true or false like `ready` itself."""
+
+    ready: bool
+    reason: str | None
+
+    def __bool__(self) -> bool:
+        return self.ready

@@ -1,0 +1,523 @@
+"""What is sent, how replies are read, and when a request is sent again: both clients, a scripted service, no sockets."""
+
+from __future__ import annotations
+
+import email.utils
+import inspect
+import random
+import subprocess
+import sys
+import time
+import traceback
+from functools import partial
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from onebit.client import (
+    AsyncClient,
+    AsyncTaskHandle,
+    Client,
+    Decided,
+    LoggedDecision,
+    ServiceError,
+    Task,
+    TaskHandle,
+    plan,
+    rows,
+    values,
+)
+from onebit.errors import OnebitError
+from tests.client.scripted import DECIDED, KINDS, TASK, TOKEN, URL, Answer, answer, follow, refused
+
+DROPPED = httpx.ReadError("connection reset by peer")
+NO_CONNECTION = httpx.ConnectError("connection refused")
+both = pytest.mark.parametrize("kind", KINDS)
+
+# Every call, with a reply to it, and whether it may be sent again although the first may have been done.
+LOGGED = {
+    **DECIDED,
+    "seq": 1,
+    "time": 1.0,
+    "weight": 1.0,
+    "notes": [0.0, 0.0],
+    "mode": "learn",
+    "x": "goal",
+    "right": None,
+    "feedback_time": None,
+    "late": False,
+    "source": None,
+    "shown": None,
+    "shown_propensity": None,
+}
+STATS = {
+    **dict.fromkeys(("generation", "learnt", "position", "queue", "decisions", "feedback", "right", "late"), 0),
+    "silences": 0,
+    "refused": 0,
+    "task": "news",
+    "mode": "learn",
+    "learner": "auto",
+    "window": {"size": 1000, "feedback": 0, "wrong": 0, "error": None, "low": None, "high": None},
+    "rates": {"decisions_per_s": 0.0, "feedback_per_s": 0.0, "decisions": [0], "feedback": [0]},
+    "delays": {"bounds_s": [1.0], "counts": [0, 0]},
+    "classes": [{"name": "sport", "played": 1, "heard": 0, "right": 0, "right_rate": None, "low": None, "high": None}],
+    "exploration": {"window": 0, "rate": None},
+    "curve": {"feedback": [], "error": [], "recent": []},
+}
+VERSION = {"version": "1", "python": "3", "numba": "0", "numpy": "2", "cpu": "x"}
+CALLS: dict[str, tuple[Any, Any, bool]] = {
+    "decide": (lambda c: c.task("news").decide("goal"), DECIDED, True),
+    "decide_many": (lambda c: c.task("news").decide_many(["goal"]), [DECIDED], True),
+    "feedback": (lambda c: c.task("news").feedback("a", True), {"id": "a", "status": "accepted"}, True),
+    "feedback_many": (lambda c: c.task("news").feedback_many(["a"], [True]), [{"id": "a", "status": "late"}], True),
+    "stats": (lambda c: c.task("news").stats(), STATS, True),
+    "decisions": (lambda c: c.task("news").decisions(), {"decisions": [LOGGED]}, True),
+    "decision": (lambda c: c.task("news").decision("a"), LOGGED, True),
+    "info": (lambda c: c.task("news").info(), TASK, True),
+    "change": (lambda c: c.task("news").change(mode="shadow"), {**TASK, "mode": "shadow"}, True),
+    "switch": (lambda c: c.task("news").switch("bpa"), TASK, False),
+    "delete": (lambda c: c.task("news").delete(), {**TASK, "deleted": 2.0}, False),
+    "create_task": (lambda c: c.create_task("news", ["sport", "tech"], "text"), TASK, True),
+    "tasks": (lambda c: c.tasks(), {"tasks": [TASK]}, True),
+    "version": (lambda c: c.version(), VERSION, True),
+}
+UNSENT = {"task", "ready", "close", "aclose", "from_env"}  # ready is asked once
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in vars(kind) if not name.startswith("_")}
+
+
+def test_the_list_of_calls_is_whole() -> None:
+    assert set(CALLS) == (public(Client) | public(TaskHandle)) - UNSENT
+
+
+@pytest.mark.parametrize(("one", "other"), [(Client, AsyncClient), (TaskHandle, AsyncTaskHandle)])
+def test_both_clients_have_the_same_calls(one: type, other: type) -> None:
+    assert public(one) - {"close"} == public(other) - {"aclose"}
+    for name in public(one) - {"close"}:
+        mine, theirs = inspect.signature(getattr(one, name)), inspect.signature(getattr(other, name))
+        assert str(mine).replace("-> 'T", "-> 'AsyncT") == str(theirs).replace("-> 'T", "-> 'AsyncT")
+        assert inspect.getdoc(getattr(one, name)) == inspect.getdoc(getattr(other, name))
+
+
+@both
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_is_sent_again_after_every_passing_failure(
+    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, body, _ = CALLS[name]
+    passing_ones: list[Answer] = [
+        NO_CONNECTION,
+        *(refused(status, "unavailable", "not now") for status in (408, 429, 503)),
+    ]
+    for passing in passing_ones:
+        found, script = follow(kind, monkeypatch, [passing, answer(200, body)], call)
+        assert not isinstance(found, Exception), found
+        assert len({request.content for request in script.requests}) == 1  # the same, id and all
+        assert len(script.requests) == 2
+
+
+@both
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    "lost",
+    [DROPPED, httpx.ReadTimeout("slow"), answer(502, None), answer(504, None), httpx.Response(200, text='{"id": "a')],
+)
+def test_what_may_have_been_done_is_sent_again_only_where_that_is_safe(
+    name: str, kind: str, lost: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, body, safe = CALLS[name]
+    found, script = follow(kind, monkeypatch, [lost, *([answer(200, body)] if safe else [])], call)
+    if safe:
+        assert not isinstance(found, Exception), found
+        assert len({request.content for request in script.requests}) == 1
+    else:
+        assert isinstance(found, ServiceError)
+        assert str(found).endswith("whether it was done is not known")
+
+
+@both
+@pytest.mark.parametrize(("status", "code"), [(400, "bad_request"), (401, "unauthorized"), (404, "not_found")])
+@pytest.mark.parametrize("name", CALLS)
+def test_a_refusal_is_the_services_sentence_and_is_not_tried_again(
+    name: str, status: int, code: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, _ = follow(kind, monkeypatch, [refused(status, code, "It is so.", "x[3]")], CALLS[name][0])
+    assert isinstance(found, ServiceError)
+    assert isinstance(found, OnebitError)
+    assert (str(found), found.status, found.code, found.field) == ("It is so.", status, code, "x[3]")
+
+
+@both
+def test_it_gives_up_after_the_attempts(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = CALLS["decide"][0]
+    found, script = follow(kind, monkeypatch, [refused(503, "unavailable", "The disk is full.")] * 3, call, attempts=3)
+    assert (str(found), found.status) == ("The disk is full. (tried 3 times)", 503)
+    assert len(script.slept) == 3
+    found, _ = follow(kind, monkeypatch, [NO_CONNECTION], call, attempts=1)
+    assert str(found) == f"{URL} cannot be reached: connection refused"
+    assert (found.status, found.code) == (None, "unreachable")
+    found, _ = follow(kind, monkeypatch, [httpx.ReadTimeout("")] * 2, call, attempts=2, timeout_s=0.25)
+    assert str(found) == f"no reply from {URL} within 0.25 s (tried 2 times)"
+
+
+@both
+def test_it_waits_as_long_as_the_service_says(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "uniform", lambda low, high: high)
+    date = email.utils.formatdate(time.time() + 30, usegmt=True)
+    busy = [refused(503, "unavailable", "no", retry_after=told) for told in ("7", date, "soon", "0")]
+    _, script = follow(kind, monkeypatch, [*busy, answer(200, DECIDED)], CALLS["decide"][0], attempts=5)
+    assert script.slept[:2] == [0.0, 7.0]
+    assert 25.0 < script.slept[2] <= 30.0
+    assert script.slept[3:] == [2.0, 4.0]  # what was said means nothing, or less than the plan
+
+
+@both
+def test_it_does_not_wait_for_hours(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = CALLS["decide"][0]
+    found, script = follow(kind, monkeypatch, [refused(429, "busy", "Later.", retry_after="3600")], call)
+    assert (str(found), script.slept) == ("Later.", [0.0])
+
+
+def test_pauses_are_drawn_up_to_a_bound_that_doubles() -> None:
+    lost = plan.Lost("", doubtful=True)
+    for attempt, bound in ((1, 0.5), (2, 1.0), (3, 2.0), (9, 10.0), (50, 10.0)):
+        drawn = [plan.pause(attempt, lost) for _ in range(200)]
+        assert 0.0 <= min(drawn) < 0.2 * bound  # each fails by chance with probability 0.8 ** 200 < 1e-19
+        assert 0.8 * bound < max(drawn) <= bound
+
+
+@both
+def test_create_is_fine_where_the_first_attempt_made_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = refused(409, "conflict", "The name is taken.")
+
+    def create(client: Any, **more: Any) -> Any:
+        return client.create_task("news", ["sport", "tech"], "text", seed=7, **more)
+
+    found, script = follow(kind, monkeypatch, [DROPPED, taken, answer(200, TASK)], create)
+    assert found.name == "news"
+    assert script.asked == ["POST /v1/tasks", "POST /v1/tasks", "GET /v1/tasks/news"]
+    other = answer(200, {**TASK, "classes": ["sport", "tech", "art"]})
+    found, _ = follow(kind, monkeypatch, [DROPPED, taken, other], create)
+    assert (str(found), found.status) == ("The name is taken.", 409)
+    for certain in (NO_CONNECTION, refused(503, "unavailable", "no")):  # then somebody else has made it
+        found, _ = follow(kind, monkeypatch, [certain, taken], create)
+        assert found.status == 409
+    found, _ = follow(kind, monkeypatch, [taken], create)
+    assert found.status == 409
+    found, _ = follow(kind, monkeypatch, [taken, answer(200, TASK)], lambda client: create(client, exist_ok=True))
+    assert found.name == "news"
+    found, _ = follow(kind, monkeypatch, [taken, other], lambda client: create(client, exist_ok=True))
+    assert found.status == 409
+
+
+@both
+def test_a_class_that_the_first_attempt_added_is_fine(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = refused(409, "conflict", "The class is there.")
+
+    def change(client: Any) -> Any:
+        return client.task("news").change(add_classes=["art"], mode="shadow")
+
+    added = {**TASK, "classes": ["sport", "tech", "art"], "mode": "shadow"}
+    found, _ = follow(kind, monkeypatch, [DROPPED, there, answer(200, added)], change)
+    assert isinstance(found, Task)
+    for other in ({**added, "mode": "learn"}, TASK):
+        found, _ = follow(kind, monkeypatch, [DROPPED, there, answer(200, other)], change)
+        assert found.status == 409
+    found, _ = follow(kind, monkeypatch, [there], change)
+    assert found.status == 409
+
+
+@pytest.mark.parametrize(
+    ("wanted", "same"),
+    [
+        ({"classes": ["sport", "tech"], "features": {"kind": "text"}}, True),
+        ({"classes": 2}, False),
+        ({"features": {"kind": "text", "hash_bits": 20}}, False),
+        ({"parameters": {"rate": 0.1}}, False),
+        ({"display": {"kind": "image"}}, False),
+        ({"learner": "bpa"}, False),
+        ({"seed": 5, "mode": "learn", "silence": "nothing"}, True),
+    ],
+)
+def test_a_task_is_as_wanted(wanted: dict[str, Any], same: bool) -> None:
+    from onebit.client.calls import is_as_wanted
+
+    assert is_as_wanted(Task.read(TASK), wanted) is same
+    assert is_as_wanted(Task.read({**TASK, "classes": [0, 1, 2]}), {"classes": 3})
+
+
+@both
+def test_what_is_sent(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def create(client: Any) -> Any:
+        return client.create_task(
+            "t", np.array(["a", "b"]), 3, parameters={"rate": np.int64(1)}, deadline_s=5, silence="wrong"
+        )
+
+    _, script = follow(kind, monkeypatch, [answer(201, TASK)], create)
+    assert script.bodies == [
+        {
+            "name": "t",
+            "classes": ["a", "b"],
+            "features": {"kind": "numbers", "size": 3},
+            "parameters": {"rate": 1},
+            "deadline_s": 5,
+            "silence": "wrong",
+        }
+    ]
+    assert script.requests[0].headers["Authorization"] == f"Bearer {TOKEN}"
+    assert script.requests[0].headers["Content-Type"] == "application/json"
+    for changes, body in (
+        ({}, {}),
+        ({"deadline_s": None}, {"deadline_s": None}),
+        ({"deadline_s": 3.0, "silence": "right"}, {"deadline_s": 3.0, "silence": "right"}),
+    ):
+        call = partial(lambda named, client: client.task("t").change(**named), changes)
+        _, script = follow(kind, monkeypatch, [answer(200, TASK)], call)
+        assert script.bodies == [body]
+    _, script = follow(
+        kind, monkeypatch, [answer(200, [{"id": "a", "status": "accepted"}] * 2)],
+        lambda c: c.task("t").feedback_many(
+            ["a", Decided.read({**DECIDED, "id": "b"})], np.array([True, False]), np.array([3, 4]), [0.5, None]
+        ),
+    )  # fmt: skip
+    assert script.bodies == [
+        [
+            {"id": "a", "right": True, "shown": 3, "shown_propensity": 0.5},
+            {"id": "b", "right": False, "shown": 4},
+        ]
+    ]
+    _, script = follow(
+        kind, monkeypatch, [answer(200, {"decisions": []})], lambda c: c.task("t").decisions(limit=5, before=9)
+    )
+    assert str(script.requests[0].url) == f"{URL}/v1/tasks/t/decisions?limit=5&before=9"
+
+
+@both
+@pytest.mark.parametrize("name", ["a/b", "..", "ä ?#%2F", "x" * 200])
+def test_any_id_can_be_asked_for(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, script = follow(kind, monkeypatch, [answer(200, LOGGED)], lambda c: c.task("t").decision(name))
+    target = script.requests[0].url
+    assert target.path == f"/v1/tasks/t/decisions/{name}"
+    assert target.raw_path.count(b"/") == 5
+
+
+@both
+def test_rows_of_every_form_are_sent(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = pytest.importorskip("pandas")
+    for X, sent in (
+        (np.arange(4, dtype=np.float32).reshape(2, 2), [[0.0, 1.0], [2.0, 3.0]]),
+        (pandas.DataFrame({"a": [0, 2], "b": [1, 3]}), [[0.0, 1.0], [2.0, 3.0]]),
+        ([{"rain": np.float64(0.5)}, {}], [{"rain": 0.5}, {}]),
+        (pandas.Series(["late goal", "ä"]), ["late goal", "ä"]),
+        (([1, True], (2, 3)), [[1.0, 1.0], [2.0, 3.0]]),
+    ):
+        call = partial(lambda rows, client: client.task("t").decide_many(rows), X)
+        _, script = follow(kind, monkeypatch, [answer(200, [DECIDED] * 2)], call)
+        assert [one["x"] for one in script.bodies[0]] == sent
+        assert len({one["id"] for one in script.bodies[0]}) == 2
+
+
+WRONG: dict[str, Any] = {
+    r"X\[1\]\[0\] is nan, but must be a finite number": lambda t: t.decide_many([[1.0], [float("nan")]]),
+    r"x\[1\] is inf": lambda t: t.decide(np.array([1.0, np.inf])),
+    r"x\['rain'\] is 'much', but must be a finite": lambda t: t.decide({"rain": "much"}),
+    r"x has the name 3, but names must be texts": lambda t: t.decide({3: 1.0}),
+    r"x is 3, but must be a row of numbers": lambda t: t.decide(3),
+    r"x is \['a', 'b'\], but must be a row": lambda t: t.decide(["a", "b"]),
+    r"x is \[\[1\.0\]\], but must be a row": lambda t: t.decide([[1.0]]),
+    r"X is 'one text', but must hold several": lambda t: t.decide_many("one text"),
+    r"X is \{'rain': 1\}, but must hold several": lambda t: t.decide_many({"rain": 1}),
+    r"X is 3.0, but must hold several": lambda t: t.decide_many(np.array(3.0)),
+    r"X has 2 items, but ids has 1": lambda t: t.decide_many([[1.0], [2.0]], ids=["a"]),
+    r"ids has 2 items, but right has 1": lambda t: t.feedback_many(["a", "b"], [True]),
+    r"right is 1, but must be True or False": lambda t: t.feedback("a", 1),
+    r"right\[1\] is 0, but must be": lambda t: t.feedback_many(["a", "b"], [True, 0]),
+    r"shown_propensity is 'half', but must be a finite number": lambda t: t.feedback("a", True, "b", "half"),
+    r"cannot be written as JSON: \{1\} is nothing that": lambda t: t.switch("bpa", parameters={"rate": {1}}),
+    r"cannot be written as JSON: Out of range": lambda t: t.change(deadline_s=float("inf")),
+    r"id is '', but must be a text": lambda t: t.feedback("", True),
+    r"id is 7, but must be a text": lambda t: t.decide([1.0], id=7),
+}
+
+
+@both
+@pytest.mark.parametrize("message", WRONG)
+def test_what_cannot_be_sent_is_not(message: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = follow(kind, monkeypatch, [], lambda client: WRONG[message](client.task("t")))
+    with pytest.raises(OnebitError, match=message):
+        raise found
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "ü", "x" * 101, ".hidden", "a b", None])
+def test_a_name_that_no_task_has_is_refused(name: Any) -> None:
+    with Client(URL) as client, pytest.raises(OnebitError, match="cannot be the name of a task"):
+        client.task(name)
+
+
+@both
+def test_many_rows_take_several_requests(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MOST_ROWS", 4)
+    monkeypatch.setattr(rows, "MOST_BYTES", 300)
+    ids = [f"{number}" for number in range(10)]
+    answers = [
+        answer(200, [{**DECIDED, "id": one} for one in group]) for group in (ids[:4], ids[4:8], ids[8:9], ids[9:])
+    ]
+    X = [*["short"] * 8, "l" + "o" * 280 + "ng", "short"]
+    found, script = follow(kind, monkeypatch, answers, lambda c: c.task("t").decide_many(X, ids=ids))
+    assert [one.id for one in found] == ids
+    assert [one["x"] for body in script.bodies for one in body] == X
+    found, script = follow(kind, monkeypatch, [], lambda c: c.task("t").decide_many([]))
+    assert found == []
+
+
+@both
+def test_a_request_that_is_too_large_is_halved(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = httpx.Response(413, text="<html>a proxy's page")
+    ids = ["a", "b", "c"]
+    answers = [large, *(answer(200, [{**DECIDED, "id": one} for one in group]) for group in (ids[:1], ids[1:]))]
+    found, script = follow(kind, monkeypatch, answers, lambda c: c.task("t").decide_many(["x"] * 3, ids=ids))
+    assert [one.id for one in found] == ids
+    assert [len(body) for body in script.bodies] == [3, 1, 2]
+    found, _ = follow(kind, monkeypatch, [large], lambda c: c.task("t").decide_many(["x"]))
+    assert found.status == 413
+
+
+@both
+def test_a_refusal_of_a_later_request_says_where_it_is(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MOST_ROWS", 2)
+    answers = [answer(200, [DECIDED] * 2), refused(422, "invalid", "x of item 1 is too short.", "[1].x")]
+    found, _ = follow(kind, monkeypatch, answers, lambda c: c.task("t").decide_many(["x"] * 4))
+    assert str(found) == "of X, counted from 2 on: x of item 1 is too short."
+    assert (found.status, found.field) == (422, "[1].x")
+    monkeypatch.setattr(rows, "MOST_ROWS", 4)
+    answers = [httpx.Response(413), answer(200, [DECIDED] * 2), refused(422, "invalid", "x of item 1 is too short.")]
+    found, _ = follow(kind, monkeypatch, answers, lambda c: c.task("t").decide_many(["x"] * 4))
+    assert str(found) == "of X, counted from 2 on: x of item 1 is too short."
+
+
+@both
+def test_replies_that_are_not_the_services(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = CALLS["decide"][0]
+    moved = httpx.Response(301, headers={"Location": "https://elsewhere.test/"})
+    found, _ = follow(kind, monkeypatch, [moved], decide)
+    assert "301 (Moved Permanently), to https://elsewhere.test/" in str(found)
+    assert found.code == "unexpected"
+    found, _ = follow(kind, monkeypatch, [httpx.Response(500, text="<html>")], decide)
+    assert str(found) == "the answer was 500 (Internal Server Error), and not from the service itself"
+    for strange in (answer(200, {"label": 1}), answer(200, [1]), answer(200, "text"), answer(200, None)):
+        found, _ = follow(kind, monkeypatch, [strange], decide)
+        assert "not what this client knows" in str(found)
+    found, _ = follow(kind, monkeypatch, [answer(200, [DECIDED])], lambda c: c.task("t").decide_many(["a", "b"]))
+    assert "not what this client knows" in str(found)
+
+
+@both
+def test_that_a_service_is_not_ready_is_an_answer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = follow(kind, monkeypatch, [answer(200, {"ready": True, "reason": None})], lambda c: c.ready())
+    assert found
+    found, _ = follow(kind, monkeypatch, [answer(503, {"ready": False, "reason": "it starts"})], lambda c: c.ready())
+    assert not found
+    assert found.reason == "it starts"
+    for lost in (httpx.Response(503, text="a proxy's page"), NO_CONNECTION):
+        found, _ = follow(kind, monkeypatch, [lost], lambda c: c.ready())
+        assert isinstance(found, ServiceError)
+
+
+def test_the_token_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in KINDS:
+        for lost in (NO_CONNECTION, refused(401, "unauthorized", "This token is not known.")):
+            found, _ = follow(kind, monkeypatch, [lost], CALLS["decide"][0], attempts=1)
+            assert TOKEN not in "".join(traceback.format_exception(found))
+    with Client(URL, TOKEN) as client:
+        assert repr(client) == f"Client('{URL}')"
+        assert repr(client.task("news")) == "TaskHandle('news')"
+        assert TOKEN not in repr(vars(client))
+    for bad in (f"{TOKEN}\n", f"{TOKEN} x", f"{TOKEN}ä", ""):
+        with pytest.raises(OnebitError) as caught:
+            Client(URL, bad)
+        assert TOKEN not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "service.test", "ftp://service.test", "http://", "http://service.test/?a=1", None, "http://a:b"],
+)
+def test_an_address_that_is_none_is_refused(url: Any) -> None:
+    with pytest.raises(OnebitError, match=r"url is .* but must be like"):
+        Client(url)
+
+
+def test_other_settings_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(OnebitError, match="has a user name or a password") as caught:
+        Client("http://me:hidden@service.test")
+    assert "hidden" not in str(caught.value)
+    with pytest.raises(OnebitError, match="timeout_s is 0"):
+        Client(URL, timeout_s=0)
+    with pytest.raises(OnebitError, match="attempts is 0"):
+        Client(URL, attempts=0)
+
+
+def test_a_service_below_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def see(request: httpx.Request) -> httpx.Response:
+        seen.append(str(request.url))
+        return answer(200, VERSION)
+
+    with Client(f"{URL}/onebit/", transport=httpx.MockTransport(see)) as client:
+        client.version()
+    assert seen == [f"{URL}/onebit/version"]
+
+
+def test_the_environment_says_where_and_who(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ONEBIT_URL", raising=False)
+    monkeypatch.delenv("ONEBIT_TOKEN", raising=False)
+    with pytest.raises(OnebitError, match="ONEBIT_URL is not set"):
+        Client.from_env()
+    monkeypatch.setenv("ONEBIT_URL", URL)
+    with Client.from_env(attempts=2) as client:
+        assert "Authorization" not in client._http.headers
+        assert client._calls.attempts == 2
+    monkeypatch.setenv("ONEBIT_TOKEN", TOKEN)
+    with Client.from_env() as client:
+        assert client._http.headers["Authorization"] == f"Bearer {TOKEN}"
+
+
+def test_ids_made_here_are_all_different_and_sort_by_time() -> None:
+    first = [rows.new_id() for _ in range(5000)]
+    time.sleep(0.003)
+    second = [rows.new_id() for _ in range(10)]
+    assert len({*first, *second}) == 5010
+    assert max(first) < min(second)
+    assert all(len(one) == 36 and one[14] == "7" and one[19] in "89ab" for one in first)
+
+
+PAIRS = {
+    kind.__name__: kind for kind in vars(values).values() if isinstance(kind, type) and issubclass(kind, values.Value)
+}
+
+
+@pytest.mark.parametrize("name", sorted(set(PAIRS) - {"Value", "Version", "Readiness"}))
+def test_values_have_the_fields_of_the_services_replies(name: str) -> None:
+    shapes = pytest.importorskip("onebit.serve.shapes")
+    assert set(PAIRS[name].__dataclass_fields__) == set(getattr(shapes, name).model_fields)
+
+
+def test_a_field_that_a_newer_service_adds_is_passed_over() -> None:
+    assert LoggedDecision.read({**LOGGED, "mood": "good"}).id == "a"
+
+
+def test_without_httpx_it_says_what_to_install() -> None:
+    program = "import sys; sys.modules['httpx'] = None; import onebit.client"
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert answer.stderr.rstrip().endswith('the client of the service needs HTTPX: pip install "onebit[client]"')
+    assert "onebit.errors.OnebitError" in answer.stderr
+
+
+def test_importing_the_client_loads_no_compiler() -> None:
+    program = "import sys, onebit.client; sys.exit(any(name in sys.modules for name in ('numba', 'scipy', 'fastapi')))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

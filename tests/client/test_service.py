@@ -1,0 +1,303 @@
+"""Both clients against the real service, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onebit.client import AsyncClient, Client, Decided, ServiceError
+from onebit.serve.tokens import Tokens
+from tests.client.scripted import KINDS
+from tests.serve.site import Process
+
+LEARNER = "banditron"  # compiles quickest
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    process = Process(tmp_path_factory.mktemp("service") / "data")
+    yield process
+    assert process.end() == 0
+
+
+@pytest.fixture(params=KINDS)
+def talk(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Run a conversation, written with `await`, with a client of either kind."""
+
+    def run(conversation: Callable[[Any], Any], url: str, token: str | None = None, **options: Any) -> Any:
+        async def without_blocking() -> Any:
+            async with AsyncClient(url, token, **options) as client:
+                return await conversation(client)
+
+        if request.param == "async":
+            return asyncio.run(without_blocking())
+        with Client(url, token, **options) as client:
+            return asyncio.run(conversation(_Awaited(client)))
+
+    return run
+
+
+class _Awaited:
+    """A client that blocks, with an `await` before each call all the same."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self._wrapped = wrapped
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._wrapped, name)
+        if name == "task":
+            return lambda *given: _Awaited(found(*given))
+        if not inspect.ismethod(found):
+            return found
+
+        async def call(*given: Any, **named: Any) -> Any:
+            answer = found(*given, **named)
+            return _Awaited(answer) if name == "create_task" else answer
+
+        return call
+
+
+async def until(look: Callable[[], Any], seen: Callable[[Any], bool]) -> Any:
+    """What is seen when the learner thread has come so far."""
+    for _ in range(600):
+        found = await look()
+        if seen(found):
+            return found
+        await asyncio.sleep(0.1)
+    raise AssertionError(found)
+
+
+def test_a_task_from_its_beginning_to_its_end(service: Process, talk: Callable[..., Any]) -> None:
+    async def conversation(client: Any) -> None:
+        assert await client.ready()
+        assert (await client.version()).version
+        news = await client.create_task("news", ["sport", "tech"], {"kind": "text", "hash_bits": 10}, learner=LEARNER)
+        assert [task.name for task in await client.tasks()] == ["news"]
+
+        decided = await news.decide("late goal wins the cup")
+        assert decided.label in ("sport", "tech")
+        assert decided.probabilities[decided.label] == decided.propensity
+        assert await news.decide("late goal wins the cup", id=decided.id) == decided
+        with pytest.raises(ServiceError, match="another x") as refused:
+            await news.decide("a new chip", id=decided.id)
+        assert (refused.value.status, refused.value.code) == (409, "conflict")
+
+        assert (await news.feedback(decided, right=True)).status == "accepted"
+        assert (await news.feedback(decided.id, right=True)).status == "duplicate"
+        with pytest.raises(ServiceError, match="the first answer counts"):
+            await news.feedback(decided.id, right=False)
+        with pytest.raises(ServiceError, match="no decision 'nobody'") as refused:
+            await news.feedback("nobody", right=False)
+        assert refused.value.status == 404
+
+        many = await news.decide_many(["goal", "chip", "cup"], ids=["a/b", "..", "ä ?#"])
+        heard = await news.feedback_many([*many, "nobody"], [True, False, True, True])
+        assert [one.status for one in heard] == ["accepted", "accepted", "accepted", "unknown"]
+        assert heard[3].message
+        for one in many:
+            assert (await news.decision(one.id)).id == one.id
+        logged = await news.decisions(limit=2)
+        assert [one.id for one in logged] == ["ä ?#", ".."]
+        assert (await news.decisions(limit=1, before=logged[1].seq))[0].x == "goal"
+
+        changed = await news.change(add_classes=["art"], deadline_s=60.0, silence="wrong")
+        assert (changed.classes, changed.deadline_s, changed.silence) == (["sport", "tech", "art"], 60.0, "wrong")
+        assert (await news.change(deadline_s=None)).deadline_s is None
+        assert (await news.change(mode="shadow")).mode == "shadow"
+        seen = await news.decide("paint")
+        with pytest.raises(ServiceError, match="shown is missing"):
+            await news.feedback(seen, right=True)
+        assert (await news.feedback(seen, True, shown="art", shown_propensity=0.5)).status == "accepted"
+        assert (await news.decision(seen)).shown == "art"
+
+        stats = await until(lambda: news.stats(window=10), lambda stats: stats.feedback == 5)
+        assert (stats.decisions, stats.window.size) == (5, 10)
+        assert {one.name for one in stats.classes} == {"sport", "tech", "art"}
+        await news.switch("bandit-perceptron")
+        assert (await until(news.info, lambda task: task.generation == 2)).learner == "bandit-perceptron"
+        assert (await news.delete()).deleted
+        with pytest.raises(ServiceError, match="no task 'news'"):
+            await news.decide("goal")
+
+    talk(conversation, service.url)
+
+
+def test_creating_what_is_there(service: Process, talk: Callable[..., Any]) -> None:
+    async def conversation(client: Any) -> None:
+        for floor in (None, 0.1):
+            handle = await client.create_task("same", 3, 2, learner=LEARNER, exploration_floor=floor)
+            await client.create_task("same", 3, 2, learner=LEARNER, exploration_floor=floor, exist_ok=True)
+            for given in ({}, {"exist_ok": True, "mode": "shadow"}):
+                with pytest.raises(ServiceError, match="there is a task 'same' already"):
+                    await client.create_task("same", 3, 2, learner=LEARNER, **given)
+            await handle.delete()
+
+    talk(conversation, service.url)
+
+
+def test_numbers_of_every_kind_come_through_unchanged(service: Process, talk: Callable[..., Any]) -> None:
+    X = np.random.default_rng(0).normal(size=(50, 4)) * 10.0 ** np.arange(-20, 20, 10)
+
+    async def conversation(client: Any) -> None:
+        task = await client.create_task("numbers", 3, 4, learner=LEARNER)
+        decided = await task.decide_many(X)
+        logged = await task.decisions(limit=50)
+        assert [one.x for one in reversed(logged)] == X.tolist()
+        assert [one.id for one in reversed(logged)] == [one.id for one in decided]
+        with pytest.raises(ServiceError, match="has 3 numbers, but must have 4"):
+            await task.decide([1, 2, 3])
+        await task.delete()
+
+    talk(conversation, service.url)
+
+
+def test_a_service_that_takes_little_at_a_time(tmp_path: Path, talk: Callable[..., Any]) -> None:
+    service = Process(tmp_path / "data", "--max-batch", "40", "--max-body", "20000")
+    X = np.random.default_rng(0).normal(size=(300, 30))  # some 600 bytes a row
+
+    async def conversation(client: Any) -> None:
+        task = await client.create_task("few", 2, 30, learner=LEARNER)
+        decided = await task.decide_many(X)
+        assert len({one.id for one in decided}) == 300
+        assert {one.status for one in await task.feedback_many(decided, [True] * 300)} == {"accepted"}
+        assert [one.x for one in reversed(await task.decisions(limit=300))] == X.tolist()
+
+    talk(conversation, service.url)
+    service.end()
+
+
+def test_tokens(tmp_path: Path, talk: Callable[..., Any]) -> None:
+    tokens = Tokens(tmp_path / "data" / "tokens.json")
+    admin, other = tokens.create(["admin"]), tokens.create(["decide"], ["other"])
+    service = Process(tmp_path / "data")
+
+    async def create(client: Any) -> None:
+        await client.create_task("mine", 2, 1, learner=LEARNER)
+
+    async def decide(client: Any) -> Any:
+        return await client.task("mine").decide([1.0])
+
+    talk(create, service.url, admin)
+    assert talk(decide, service.url, admin).label in (0, 1)
+    for token, status, code in (
+        (None, 401, "unauthorized"),
+        (f"{admin}x", 401, "unauthorized"),
+        (other, 403, "forbidden"),
+    ):
+        with pytest.raises(ServiceError) as refused:
+            talk(decide, service.url, token)
+        assert (refused.value.status, refused.value.code) == (status, code)
+        assert admin not in str(refused.value)
+    service.end()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_clients_come_over_a_restart(kind: str, tmp_path: Path) -> None:
+    """Whatever is done to the service, every call comes back, and what was acknowledged is there once."""
+    folder = tmp_path / "data"
+    service = Process(folder)
+    port = service.url.rpartition(":")[2]
+    with Client(service.url) as client:
+        client.create_task("long", 3, 2, learner=LEARNER)
+    done: list[Decided] = []
+    ending = threading.Event()
+
+    def block(url: str) -> None:
+        with Client(url, attempts=12) as client:
+            task = client.task("long")
+            while not ending.is_set():
+                decided = task.decide([1.0, 2.0])
+                assert task.feedback(decided, right=decided.label == 1).status in ("accepted", "duplicate")
+                done.append(decided)
+
+    async def work(task: Any) -> None:
+        while not ending.is_set():
+            decided = await task.decide([1.0, 2.0])
+            assert (await task.feedback(decided, right=decided.label == 1)).status in ("accepted", "duplicate")
+            done.append(decided)
+
+    async def flow(url: str) -> None:
+        async with AsyncClient(url, attempts=12) as client:
+            await asyncio.gather(*(work(client.task("long")) for _ in range(8)))
+
+    failures: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            asyncio.run(flow(service.url)) if kind == "async" else block(service.url)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded) for _ in range(1 if kind == "async" else 4)]
+    for thread in threads:
+        thread.start()
+    for how in (signal.SIGKILL, signal.SIGTERM):
+        before = len(done)
+        while len(done) < before + 40 and not failures:
+            time.sleep(0.01)
+        service.end(how)
+        service = Process(folder, "--port", port)
+    before = len(done)
+    while len(done) < before + 40 and not failures:
+        time.sleep(0.01)
+    ending.set()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    with Client(service.url) as client:
+        logged = {one.id: one for one in _all_of(client, "long")}
+    assert len(done) == len({one.id for one in done})
+    for decided in done:
+        there = logged[decided.id]
+        assert (there.label, there.propensity, there.version) == (decided.label, decided.propensity, decided.version)
+        assert there.right is (decided.label == 1)
+    assert set(logged) == {one.id for one in done}  # nothing was decided twice under two ids
+    service.end()
+
+
+def _all_of(client: Client, name: str) -> list[Any]:
+    found: list[Any] = []
+    while page := client.task(name).decisions(limit=1000, before=found[-1].seq if found else None):
+        found += page
+    return found
+
+
+def test_a_thousand_clients_at_once(service: Process) -> None:
+    async def one_client(number: int) -> tuple[str, str]:
+        async with AsyncClient(service.url, timeout_s=60, attempts=6) as client:
+            task = client.task("crowd")
+            decided = await task.decide([float(number)], id=f"client-{number}")
+            return decided.id, (await task.feedback(decided, right=True)).status
+
+    async def crowd() -> list[tuple[str, str]]:
+        return await asyncio.gather(*(one_client(number) for number in range(1000)))
+
+    with Client(service.url) as client:
+        task = client.create_task("crowd", 2, 1, learner=LEARNER)
+        answers = asyncio.run(crowd())
+        assert {name for name, _ in answers} == {f"client-{number}" for number in range(1000)}
+        assert {status for _, status in answers} <= {"accepted", "duplicate"}
+        assert len(_all_of(client, "crowd")) == 1000
+        task.delete()
+
+
+def test_a_thousand_requests_of_one_client_at_once(service: Process) -> None:
+    async def crowd() -> list[Decided]:
+        async with AsyncClient(service.url) as client:
+            task = await client.create_task("queue", 2, 1, learner=LEARNER)
+            decided = await asyncio.gather(*(task.decide([float(number)]) for number in range(1000)))
+            heard = await asyncio.gather(*(task.feedback(one, right=True) for one in decided))
+            assert {one.status for one in heard} <= {"accepted", "duplicate"}
+            await task.delete()
+            return decided
+
+    assert len({one.id for one in asyncio.run(crowd())}) == 1000
