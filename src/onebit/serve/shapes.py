@@ -172,7 +172,7 @@ class LoggedDecision(Decided):
     seq: int
     time: float
     weight: float
-    notes: tuple[float, float]
+    notes: Annotated[list[float], Field(min_length=2, max_length=2)]
     mode: Mode
     x: list[float] | dict[str, float] | str
     right: bool | None

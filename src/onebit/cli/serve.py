@@ -1,0 +1,133 @@
+"""Serve learners over HTTP: decide, hear right or wrong, learn, and lose nothing.
+
+Every option can be given in the environment too, as ONEBIT_SERVE_ and its name; the option wins. Examples:
+
+    onebit serve --data service
+    onebit serve --data service --port 9000 --log-format text
+    ONEBIT_SERVE_DATA=service onebit serve --host 0.0.0.0       # needs a token: onebit token create
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from onebit.cli.options import positive, whole
+from onebit.errors import OnebitError
+from onebit.serve.settings import Settings
+
+
+class Option(NamedTuple):
+    """A setting of the service."""
+
+    variable: str  # in the environment
+    read: Callable[[str], Any]
+    metavar: str
+    help: str
+
+
+def seconds(text: str) -> float:
+    """A time above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0.0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return number
+
+
+def port(text: str) -> int:
+    """A port of this machine, or 0 for any that is free."""
+    number = whole(text)
+    if number > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: they end at 65535")
+    return number
+
+
+def form(text: str) -> str:
+    """A form of the log."""
+    if text not in ("json", "text"):
+        raise argparse.ArgumentTypeError(f"{text!r} must be json or text")
+    return text
+
+
+OPTIONS = {
+    "data": Option(
+        "ONEBIT_SERVE_DATA", Path, "DIR", "folder for the log, the snapshots and the tokens; made if need be"
+    ),
+    "host": Option("ONEBIT_SERVE_HOST", str, "NAME", "name or address to listen on"),
+    "port": Option("ONEBIT_SERVE_PORT", port, "PORT", "port to listen on; 0 takes one that is free"),
+    "token_file": Option("ONEBIT_SERVE_TOKEN_FILE", Path, "FILE", "file of the tokens, usually tokens.json in DIR"),
+    "max_body": Option("ONEBIT_SERVE_MAX_BODY", positive, "BYTES", "largest body of a request"),
+    "max_batch": Option("ONEBIT_SERVE_MAX_BATCH", positive, "N", "most decisions or feedbacks in one request"),
+    "snapshot_every": Option(
+        "ONEBIT_SERVE_SNAPSHOT_EVERY", positive, "N", "events of a task from snapshot to snapshot"
+    ),
+    "keep_snapshots": Option("ONEBIT_SERVE_KEEP_SNAPSHOTS", positive, "N", "snapshots of a task that are kept"),
+    "request_timeout_s": Option(
+        "ONEBIT_SERVE_REQUEST_TIMEOUT_S", seconds, "S", "seconds for a request to arrive whole"
+    ),
+    "drain_s": Option("ONEBIT_SERVE_DRAIN_S", seconds, "S", "seconds for requests under way when told to end"),
+    "log_format": Option(
+        "ONEBIT_SERVE_LOG_FORMAT", form, "FORM", "form of the log on stderr: json, or text for people"
+    ),
+}
+
+
+def declare(command: argparse.ArgumentParser) -> None:
+    """The options of `onebit serve`."""
+    defaults = {field.name: field.default for field in dataclasses.fields(Settings)}
+    for name in OPTIONS:
+        default = defaults[name]
+        add_setting(command, name, "" if default in (None, dataclasses.MISSING) else f"; default {default}")
+
+
+def add_setting(command: argparse.ArgumentParser, name: str, note: str = "") -> None:
+    """An option for a setting of the service, for this command and others."""
+    option = OPTIONS[name]
+    command.add_argument(
+        f"--{name.replace('_', '-')}",
+        type=option.read,
+        metavar=option.metavar,
+        help=f"{option.help} (or {option.variable}{note})",
+    )
+
+
+def setting(chosen: argparse.Namespace, name: str) -> Any:
+    """A setting from its option, or from the environment; None where it is in neither."""
+    value = getattr(chosen, name)
+    option = OPTIONS[name]
+    text = os.environ.get(option.variable)
+    if value is not None or not text:
+        return value
+    try:
+        return option.read(text)
+    except argparse.ArgumentTypeError as error:
+        raise OnebitError(f"{option.variable}: {error}") from None
+
+
+@contextmanager
+def needing_extra() -> Iterator[None]:
+    """Say what to install, where what the service is made of is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise OnebitError(f'the service needs {error.name}, which is not here: pip install "onebit[serve]"') from None
+
+
+def execute(chosen: argparse.Namespace) -> int:
+    """Serve until told to end."""
+    given = {name: setting(chosen, name) for name in OPTIONS}
+    if given["data"] is None:
+        raise OnebitError("--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA)")
+    settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    with needing_extra():
+        from onebit.serve.process import serve
+    return serve(settings)

@@ -1,0 +1,91 @@
+"""Make, list and revoke the tokens that let programs and people use `onebit serve`.
+
+A running service takes each change at once. A token is shown once, when it is made; only a hash of it is kept. Examples:
+
+    onebit token create --data service --scope decide,feedback --task digits
+    onebit token create --data service --scope admin --name "for the dashboard"
+    onebit token list --data service
+    onebit token revoke 1f0c9a2b7d3e --data service
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from onebit.cli.options import names_of
+from onebit.cli.serve import add_setting, needing_extra, setting
+from onebit.errors import OnebitError
+from onebit.serve.settings import TOKENS
+
+if TYPE_CHECKING:
+    from onebit.serve.tokens import Token, Tokens
+
+
+def declare(command: argparse.ArgumentParser) -> None:
+    """The options of `onebit token`."""
+    command.add_argument("action", choices=["create", "list", "revoke"], help="what to do")
+    command.add_argument("id", metavar="ID", nargs="?", help="the token to revoke, by its id or its text")
+    add_setting(command, "data")
+    add_setting(command, "token_file")
+    command.add_argument(
+        "--scope", metavar="A,B,...", help="what a new token may do: decide, feedback, read, admin (all of it)"
+    )
+    command.add_argument(
+        "--task", metavar="NAME", action="append", default=[], help="a task that a new token is for (default: all)"
+    )
+    command.add_argument("--name", help="a word about a new token, for the list")
+    command.add_argument("--json", action="store_true", help="print the list as JSON")
+
+
+def execute(chosen: argparse.Namespace) -> int:
+    """Make, list or revoke."""
+    tokens = _tokens(chosen)
+    if chosen.action != "create":
+        for option in ("scope", "task", "name"):
+            if getattr(chosen, option):
+                raise OnebitError(f"--{option} is for onebit token create")
+    if chosen.action == "revoke":
+        if chosen.id is None:
+            raise OnebitError("ID is missing: the id of the token to revoke; `onebit token list` shows them")
+        token = tokens.revoke(chosen.id)
+        print(f"token {token.id} is revoked", file=sys.stderr)
+        return 0
+    if chosen.id is not None:
+        raise OnebitError(f"{chosen.id!r} is too much: onebit token {chosen.action} takes no ID")
+    if chosen.action == "list":
+        _show(tokens.listed(), chosen.json)
+        return 0
+    text = tokens.create(names_of(chosen.scope), chosen.task, chosen.name)
+    print(text)
+    print(f"this is the only time that it is shown; {tokens.path} keeps a hash of it", file=sys.stderr)
+    return 0
+
+
+def _tokens(chosen: argparse.Namespace) -> Tokens:
+    data, file = setting(chosen, "data"), setting(chosen, "token_file")
+    if file is None and data is None:
+        raise OnebitError(
+            "--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA), or --token-file FILE"
+        )
+    with needing_extra():
+        from onebit.serve.tokens import Tokens
+    return Tokens(file or data / TOKENS)
+
+
+def _show(tokens: list[Token], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([token.model_dump(exclude={"digest"}) for token in tokens], ensure_ascii=False))
+        return
+    for token in tokens:
+        tasks = "all tasks" if token.tasks is None else ", ".join(token.tasks)
+        revoked = "" if token.revoked is None else f"  revoked {_day(token.revoked)}"
+        name = "" if token.name is None else f"  {token.name}"
+        print(f"{token.id}  {_day(token.created)}  {','.join(token.scopes)}  {tasks}{name}{revoked}")
+
+
+def _day(when: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(when))

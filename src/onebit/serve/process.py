@@ -1,0 +1,220 @@
+"""`onebit serve` as a process: its checks, its socket, its signals and its log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import ipaddress
+import json
+import logging
+import math
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+
+from onebit.errors import OnebitError
+from onebit.serve.service import Service
+from onebit.serve.settings import Settings
+from onebit.serve.tokens import Tokens
+from onebit.serve.web.app import app_of
+from onebit.serve.web.protocol import KEEP_ALIVE_S, protocol_of
+
+LOG = logging.getLogger("onebit.serve")
+BACKLOG = 2048  # connections that wait to be taken
+MOST_FILES = 65_536  # connections and files open at once, where the system allows it
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
+
+
+def serve(settings: Settings) -> int:
+    """Run a service until it is told to end; the exit code."""
+    began = time.perf_counter()
+    with _logging(settings.log_format):
+        tokens = Tokens(settings.tokens)
+        is_open = tokens.open
+        address = _address(settings.host, settings.port)
+        if is_open and not ipaddress.ip_address(address[1][0]).is_loopback:
+            raise OnebitError(
+                f"there are no tokens, so that only this machine may use the service, and --host {settings.host} is more than this "
+                f"machine: make a token with `onebit token create --scope admin --token-file {settings.tokens}`"
+            )
+        if not is_open:
+            tokens.listed()  # a damaged file is told of now, and not by the first request
+        listening = _bound(*address)
+        _allow_many_files()
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
+            return runner.run(_serve(settings, tokens, listening, is_open, began))
+
+
+async def _serve(settings: Settings, tokens: Tokens, listening: socket.socket, is_open: bool, began: float) -> int:
+    service = Service(settings)
+    app = app_of(service, settings, tokens)
+    await service.start()
+    try:
+        config = uvicorn.Config(
+            app,
+            http=protocol_of(settings),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=math.ceil(settings.drain_s),
+        )
+        server = _Server(config, lambda: _say(settings, listening, is_open, service.task_names(), began))
+        # What is there now stays; to look through it again and again would only hold up requests.
+        gc.collect()
+        gc.freeze()
+        await server.serve(sockets=[listening])
+    finally:
+        await service.stop()
+        gc.unfreeze()
+    LOG.info("ended", extra={"event": "ended"})
+    return 0
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it listens, and that a signal ends with exit code 0 when all that was under way is done."""
+
+    def __init__(self, config: uvicorn.Config, listens: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._listens = listens
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        self._listens()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Let SIGTERM and SIGINT end the server. Uvicorn's own way raises them again at the end."""
+        signals = (signal.SIGTERM, signal.SIGINT)
+        before = {one: signal.signal(one, self.handle_exit) for one in signals}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+
+def _say(settings: Settings, listening: socket.socket, is_open: bool, tasks: list[str], began: float) -> None:
+    host, port = listening.getsockname()[:2]
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    seconds = round(time.perf_counter() - began, 3)
+    counted = f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}"
+    about = {"address": address, "folder": str(settings.data), "tasks": tasks, "open": is_open, "seconds": seconds}
+    LOG.info(
+        f"listening on {address} for {counted} of {settings.data}, after {seconds} s",
+        extra={"event": "listening", **about},
+    )
+    if is_open:
+        LOG.warning(
+            "there are no tokens: everybody on this machine may do everything; `onebit token create` ends that",
+            extra={"event": "open"},
+        )
+
+
+def _address(host: str, port: int) -> tuple[int, tuple[Any, ...]]:
+    """The family and the address of a host."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise OnebitError(f"--host {host} is not the name or the address of a machine") from None
+    family, _, _, _, address = found[0]
+    return family, address
+
+
+def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
+    """A socket that is this process's; it listens when the service is ready."""
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":  # elsewhere this would share a port that is in use
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+    except OSError as error:
+        made.close()
+        raise OnebitError(
+            f"port {address[1]} of {address[0]} cannot be used: {error.strerror or error}; --port names another"
+        ) from None
+    return made
+
+
+def _allow_many_files() -> None:
+    """As many connections as the system lets us have; the usual limit is 1,024."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ModuleNotFoundError:  # it is not made for every system
+        return None
+    return uvloop.new_event_loop
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A record as JSON."""
+        message = record.getMessage().strip()
+        line = {
+            "time": _utc(record.created),
+            "level": record.levelname.lower(),
+            "event": record.name,  # where what is logged has no name of its own
+            **{name: value for name, value in record.__dict__.items() if name not in _STANDARD},
+            "message": message,
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class _TextLines(logging.Formatter):
+    """For people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A record as a line."""
+        level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
+        line = f"{_utc(record.created)} {level}{record.getMessage()}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def _utc(seconds: float) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03d}Z"
+
+
+@contextlib.contextmanager
+def _logging(form: str) -> Iterator[None]:
+    """Everything that is logged goes to stderr, in one form; uvicorn's own words only where something is wrong."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
+    root, ours = logging.getLogger(), logging.getLogger("onebit")
+    uvicorn_own = logging.getLogger("uvicorn")
+    levels = root.level, ours.level, uvicorn_own.level
+    root.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    uvicorn_own.setLevel(logging.WARNING)
+    logging.captureWarnings(True)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(False)
+        for logger, level in zip((root, ours, uvicorn_own), levels, strict=True):
+            logger.setLevel(level)
+        root.removeHandler(handler)

@@ -1,0 +1,161 @@
+"""What each route does. All of it is the service's; here is only what HTTP adds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Body, FastAPI, Request, Response
+from pydantic import Field
+
+from onebit.rules import registry
+from onebit.serve import shapes
+from onebit.serve.refusals import Forbidden
+from onebit.serve.statistics import WINDOW
+from onebit.serve.tokens import SCOPES
+from onebit.serve.web.metrics import CONTENT_TYPE, Metrics
+from onebit.serve.web.replies import STRICT, Reply, empty_reply, json_reply
+from onebit.serve.web.visits import COOKIE, principal_of, visit_of
+from onebit.storage import machine
+
+if TYPE_CHECKING:
+    from onebit.serve.service import Service
+
+MOST_SHOWN = 1000  # decisions in one reply
+LARGEST = 2**63 - 1
+REMEMBERED_S = 180 * 86_400  # a token in a browser; revoking it ends it sooner
+
+
+class Api:
+    """The functions behind the routes."""
+
+    def __init__(self, app: FastAPI, service: Service, metrics: Metrics) -> None:
+        self._app = app
+        self._service = service
+        self._metrics = metrics
+
+    async def healthz(self) -> object:
+        """Whether the process answers."""
+        return {"status": "ok"}
+
+    async def readyz(self) -> Response:
+        """Whether decisions and feedback are taken, and why not."""
+        reason = self._service.ready
+        return json_reply({"ready": reason is None, "reason": reason}, 200 if reason is None else 503)
+
+    async def version(self) -> object:
+        """What the service runs on, on which it depends whether two of them learn the same bit for bit."""
+        here = machine()
+        return {"version": here["onebit"], **{name: here[name] for name in ("python", "numba", "numpy", "cpu")}}
+
+    async def metrics(self) -> Response:
+        """Counts and times, as Prometheus reads them."""
+        headers = (*STRICT, (b"content-type", CONTENT_TYPE.encode()), (b"cache-control", b"no-store"))
+        return Reply(self._metrics.text(), 200, headers)
+
+    async def openapi(self) -> object:
+        """The description of this interface, for programs."""
+        return self._app.openapi()
+
+    async def log_in(self, request: Request) -> Response:
+        """Let a browser keep the token of this request as a cookie that no script can read."""
+        visit = visit_of(request)
+        known = visit.token is not None and principal_of(request).id is not None  # not where anybody is let in
+        return empty_reply([_cookie(request, visit.token or "", REMEMBERED_S)] if known else [])
+
+    async def session(self, request: Request) -> object:
+        """What the token may do."""
+        who = principal_of(request)
+        return {
+            "scopes": [scope for scope in SCOPES if scope in who.scopes],
+            "tasks": None if who.tasks is None else sorted(who.tasks),
+            "open": who.id is None,
+        }
+
+    async def log_out(self, request: Request) -> Response:
+        """Let the browser forget the token."""
+        return empty_reply([_cookie(request, "", 0)])
+
+    async def learners(self) -> object:
+        """The learners that a task can have, and their parameters."""
+        return {
+            "learners": [
+                {
+                    "name": rule.name,
+                    "summary": rule.summary,
+                    "parameters": [
+                        {"name": name, "default": rule.defaults[name], "range": one.range, "meaning": one.meaning}
+                        for name, one in rule.parameters.items()
+                    ],
+                }
+                for rule in registry().values()
+                if callable(rule.full) or not rule.full
+            ]
+        }
+
+    async def create(self, request: Request, body: shapes.NewTask) -> object:
+        """Create a task."""
+        if not principal_of(request).sees(body.name):
+            raise Forbidden("the token is for other tasks")
+        return await self._service.create(body)
+
+    async def tasks(self, request: Request) -> object:
+        """The tasks that the token may see."""
+        who = principal_of(request)
+        return {"tasks": [task for task in self._service.tasks() if who.sees(task.name)]}
+
+    async def task(self, task: shapes.TaskName) -> object:
+        """A task as it is now."""
+        return self._service.task(task)
+
+    async def change(self, task: shapes.TaskName, body: shapes.Change) -> object:
+        """Add classes to a task, or change its mode, its deadline, or what silence means."""
+        return await self._service.change(task, body)
+
+    async def delete(self, task: shapes.TaskName) -> object:
+        """Delete a task: it is gone, its rows stay in the log, and its name is free again."""
+        return await self._service.delete(task)
+
+    async def decide(self, task: shapes.TaskName, body: Annotated[shapes.Ask | list[shapes.Ask], Body()]) -> object:
+        """Decide on x, or on many; the same id again gives the same answer."""
+        if isinstance(body, list):
+            return await self._service.decide(task, body, single=False)
+        return (await self._service.decide(task, [body]))[0]
+
+    async def feedback(self, task: shapes.TaskName, body: Annotated[shapes.Hint | list[shapes.Hint], Body()]) -> object:
+        """Say whether a decision was right, or many; in any order, at any time, and again."""
+        if isinstance(body, list):
+            return await self._service.hear(task, body, single=False)
+        return (await self._service.hear(task, [body]))[0]
+
+    async def switch(self, task: shapes.TaskName, body: shapes.NewLearner) -> object:
+        """Train another learner from the log of the task; it takes over when it is trained."""
+        return await self._service.switch(task, body)
+
+    async def stats(self, task: shapes.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000) -> object:
+        """What there is to see of a task."""
+        return self._service.stats(task, window)
+
+    async def decisions(
+        self,
+        task: shapes.TaskName,
+        limit: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 50,
+        before: Annotated[int, Field(ge=0, le=LARGEST)] | None = None,
+    ) -> object:
+        """The last decisions of a task, the newest first; `before` is the seq of the last one seen."""
+        return {"decisions": self._service.decisions(task, limit, before)}
+
+    async def decision(self, task: shapes.TaskName, id: str) -> object:  # noqa: A002 - what it is called in JSON
+        """One decision, as the log has it."""
+        return self._service.decision(task, id)
+
+    async def item(self, task: shapes.TaskName, number: Annotated[int, Field(ge=0, le=LARGEST)]) -> object:
+        """An item of the data of the task, to play with."""
+        return self._service.item(task, number)
+
+
+def _cookie(request: Request, token: str, seconds: int) -> tuple[bytes, bytes]:
+    # Behind a proxy it is the proxy's word that counts; who lies here harms only their own cookie.
+    over_tls = "https" in (request.scope["scheme"], request.headers.get("x-forwarded-proto", ""))
+    secure = "; Secure" if over_tls else ""
+    text = f"{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}"
+    return b"set-cookie", text.encode("latin-1")

@@ -1,0 +1,122 @@
+"""What Prometheus reads: requests are counted here, and all else is asked of the service when somebody looks."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
+from prometheus_client.registry import Collector
+
+from onebit.serve.web.visits import Visit
+
+if TYPE_CHECKING:
+    from onebit.serve.service import Service
+
+BOUNDS_S = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 4.0, 8.0)
+WINDOW = 1000  # feedbacks of the rates
+
+__all__ = ["CONTENT_TYPE", "Metrics", "Requests"]
+
+
+class Requests:
+    """How long requests took, by route and status. Counting one takes half a microsecond."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, int], list[int]] = {}
+        self._sums: dict[tuple[str, int], float] = {}
+
+    def observe(self, visit: Visit) -> None:
+        """One request was answered."""
+        seconds = perf_counter() - visit.started
+        key = (visit.route, visit.status)
+        counts = self._counts.get(key)
+        if counts is None:
+            counts = self._counts[key] = [0] * (len(BOUNDS_S) + 1)
+            self._sums[key] = 0.0
+        counts[bisect_left(BOUNDS_S, seconds)] += 1
+        self._sums[key] += seconds
+
+    def metric(self) -> HistogramMetricFamily:
+        """All of them, as a histogram."""
+        made = HistogramMetricFamily(
+            "onebit_request_seconds", "From the head of a request to the end of its answer.", labels=["route", "status"]
+        )
+        for (route, status), counts in list(self._counts.items()):
+            made.add_metric([route, str(status)], _buckets(BOUNDS_S, counts), self._sums[route, status])
+        return made
+
+
+class Metrics(Collector):
+    """Everything that is to be known of a service."""
+
+    def __init__(self, service: Service, requests: Requests) -> None:
+        self._service = service
+        self._requests = requests
+        self._registry = CollectorRegistry()  # nothing global: two services in one process count apart
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def text(self) -> bytes:
+        """For Prometheus."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """All of it."""
+        yield self._requests.metric()
+        yield from self._tasks()
+        gauges = self._service.gauges()
+        yield GaugeMetricFamily("onebit_log_position", "The last row of the log.", value=gauges["position"])
+        yield SummaryMetricFamily(
+            "onebit_commit_seconds",
+            "What writing to the disk took.",
+            count_value=gauges["transactions"],
+            sum_value=gauges["commit_seconds"],
+        )
+        ages = GaugeMetricFamily("onebit_snapshot_age_seconds", "Since the last snapshot of a task.", labels=["task"])
+        for task, of_task in gauges["tasks"].items():
+            ages.add_metric([task], of_task["snapshot_age_s"])
+        yield ages
+
+    def _tasks(self) -> Iterator[Metric]:
+        decisions = CounterMetricFamily("onebit_decisions", "Decisions made.", labels=["task"])
+        feedback = CounterMetricFamily("onebit_feedback", "Feedbacks heard.", labels=["task", "status"])
+        right = CounterMetricFamily("onebit_right", "Feedbacks that said right.", labels=["task"])
+        refused = CounterMetricFamily("onebit_refused", "Feedbacks that could not be learnt from.", labels=["task"])
+        rate = GaugeMetricFamily(
+            "onebit_right_rate", f"The share of right in the last {WINDOW} feedbacks.", labels=["task"]
+        )
+        queue = GaugeMetricFamily("onebit_queue_events", "Rows of the log that are not learnt yet.", labels=["task"])
+        delays = HistogramMetricFamily(
+            "onebit_feedback_delay_seconds", "From a decision to its feedback.", labels=["task"]
+        )
+        for task in self._service.task_names():
+            stats = self._service.stats(task, WINDOW)
+            decisions.add_metric([task], stats["decisions"])
+            feedback.add_metric([task, "accepted"], stats["feedback"] - stats["silences"])
+            feedback.add_metric([task, "silence"], stats["silences"])
+            feedback.add_metric([task, "late"], stats["late"])
+            right.add_metric([task], stats["right"])
+            refused.add_metric([task], stats["refused"])
+            if stats["window"]["error"] is not None:
+                rate.add_metric([task], 1.0 - stats["window"]["error"])
+            queue.add_metric([task], stats["queue"])
+            delays.add_metric([task], _buckets(stats["delays"]["bounds_s"], stats["delays"]["counts"]), None)
+        return iter((decisions, feedback, right, refused, rate, queue, delays))
+
+
+def _buckets(bounds: list[float] | tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:
+    """How many were within each bound, as Prometheus has it: each bucket holds those before it too."""
+    names = [*(str(float(bound)) for bound in bounds), "+Inf"]
+    return list(zip(names, accumulate(counts), strict=True))

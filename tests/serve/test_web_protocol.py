@@ -1,0 +1,46 @@
+"""Connections whose other side does not take what it is sent: they are left, and the application hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from onebit.serve.settings import Settings
+from onebit.serve.web.protocol import protocol_of
+
+LARGE = 64 * 2**20  # more than the system keeps for a connection
+PATIENCE_S = 0.2
+
+
+@pytest.mark.parametrize("pieces", [1, 64], ids=["at once", "in pieces"])
+@pytest.mark.parametrize("closing", [True, False])
+def test_whoever_does_not_take_the_answer_is_left(tmp_path: Path, pieces: int, closing: bool) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"%d" % LARGE)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for left in reversed(range(pieces)):
+            await send({"type": "http.response.body", "body": b" " * (LARGE // pieces), "more_body": left > 0})
+
+    async def scenario() -> None:
+        state = ServerState()
+        made = protocol_of(Settings(data=tmp_path, request_timeout_s=PATIENCE_S))
+        config = uvicorn.Config(app, http=made, ws="none", lifespan="off", log_config=None)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: made(config, state, {}, loop), "127.0.0.1", 0)
+        with socket.create_connection(server.sockets[0].getsockname()) as connection:
+            close = b"Connection: close\r\n" if closing else b""
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n" + close + b"\r\n")
+            while not state.connections:
+                await asyncio.sleep(0.01)
+            while state.connections or state.tasks:
+                await asyncio.sleep(0.01)
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
