@@ -137,6 +137,14 @@ class Browser:
         self.until("document.readyState === 'complete' && location.protocol === 'file:'")
         self.settle()
 
+    def visit(self, url: str) -> None:
+        """Shows a page of a service, and waits until it is loaded and painted once."""
+        self.send("Page.navigate", url="about:blank")  # else a page that differs only behind the # would stay
+        self.until("location.href === 'about:blank'")
+        self.send("Page.navigate", url=url)
+        self.until("document.readyState === 'complete' && location.protocol.startsWith('http')")
+        self.settle()
+
     def run(self, script: str) -> Any:
         """The value of an expression in the page; promises are awaited."""
         answer = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)

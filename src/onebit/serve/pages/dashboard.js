@@ -1,0 +1,193 @@
+// The dashboard: all tasks, and one of them in full, asked for anew every second while the tab is seen.
+import { call, may, poll, taskPath } from "./api.js";
+import { byId, command, count, keyed, make, percent, rate, say } from "./dom.js";
+import { Figures } from "./figures.js";
+import { addClasses, changeTask, createTask, deleteTask, switchLearner } from "./manage.js";
+import { noTrouble, shell, trouble } from "./shell.js";
+
+const EVERY_MS = 1000;
+const OTHERS_A_TURN = 3; // statistics of tasks that are only in the list, asked for in turn
+
+const session = await shell("/").catch((error) => {
+  trouble(error, () => location.reload(), "Try again");
+  return null;
+});
+const figures = new Figures(() => turn());
+const known = new Map(); // the newest statistics by task
+let tasks = [];
+let turnOf = 0;
+let turn = null;
+
+const chosenName = () => new URLSearchParams(location.hash.slice(1)).get("task");
+const chosen = () => tasks.find(({ name }) => name === chosenName()) ?? tasks[0] ?? null;
+const hashOf = (name) => `#${new URLSearchParams({ task: name })}`;
+const readable = (task) => may(session, "read", task.name);
+
+// ---- the list ----------------------------------------------------------------------------------------------------
+const entry = () => {
+  const part = (className) => make("span", { className });
+  return make("li", {}, make("a", {}, part("name"), part("error"), part("about"), part("rate")));
+};
+
+const showList = () => {
+  const now = chosen();
+  keyed(
+    byId("task-list"),
+    tasks,
+    ({ name }) => name,
+    entry,
+    (item, task) => {
+      const link = item.firstElementChild;
+      const stats = known.get(task.name);
+      const [name, error, about, traffic] = link.children;
+      link.href = hashOf(task.name);
+      if (task === now) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+      say(name, task.name);
+      say(about, `${task.mode} · ${task.learner}`);
+      const heard = stats && stats.window.error !== null;
+      say(error, heard ? `${percent(stats.window.error)} error` : "");
+      say(traffic, stats ? `${rate(stats.rates.decisions_per_s)} decisions a second` : "");
+    },
+  );
+};
+
+// ---- the chosen task ---------------------------------------------------------------------------------------------
+const tool = (text, act, className = "") => {
+  const button = make("button", { type: "button", textContent: text, className });
+  button.addEventListener("click", () => act().catch((error) => trouble(error, noTrouble, "Close")));
+  return button;
+};
+
+const news = (text) => {
+  say(byId("news"), text);
+  turn();
+};
+
+const tools = (task) => {
+  const now = () => tasks.find(({ name }) => name === task.name) ?? task;
+  const canShow = task.items !== null || task.display !== null || task.features.kind === "text";
+  const all = [];
+  if (canShow && may(session, "decide", task.name) && may(session, "feedback", task.name)) {
+    all.push(make("a", { className: "button", href: `/play/${encodeURIComponent(task.name)}`, textContent: "Play" }));
+  }
+  if (may(session, "admin", task.name)) {
+    const saved = ({ name }) => news(`${name} is changed.`);
+    all.push(
+      tool("Settings", async () => changeTask(now(), saved)),
+      tool("Add classes", async () => addClasses(now(), saved)),
+      tool("Switch learner", () => switchLearner(now(), ({ name }) => news(`A new learner of ${name} is being trained.`))),
+      tool("Delete", async () => deleteTask(now(), ({ name }) => news(`${name} is deleted.`)), "danger-text"),
+    );
+  }
+  return all;
+};
+
+const featuresText = ({ features }) =>
+  features.kind === "numbers"
+    ? `${count(features.size)} numbers`
+    : `${features.kind === "text" ? "text" : "names with numbers"}, hashed to ${features.hash_bits} bits`;
+
+const showTask = (task) => {
+  const article = byId("task");
+  if (article.dataset.of !== task.name) {
+    article.dataset.of = task.name;
+    byId("task-tools").replaceChildren(...tools(task));
+    figures.forget();
+  }
+  document.title = `${task.name} · onebit`;
+  say(byId("task-name"), task.name);
+  const deadline = task.deadline_s === null ? "no deadline" : `deadline ${task.deadline_s} s, silence means ${task.silence}`;
+  say(byId("task-facts"), `mode ${task.mode} · ${count(task.classes.length)} classes · ${featuresText(task)} · ${deadline}`);
+  const { training } = task;
+  byId("training").hidden = training === null;
+  if (training) {
+    const failed = training.error !== null;
+    const done = `${count(training.done)} of ${count(training.of)} feedbacks`;
+    say(byId("training-text"), failed ? `Training ${training.learner} failed: ${training.error}` : `Training ${training.learner}: ${done}`);
+    byId("training-done").hidden = failed;
+    Object.assign(byId("training-done"), { max: Math.max(training.of, 1), value: training.done });
+  }
+  byId("unreadable").hidden = readable(task);
+  byId("figures").hidden = !readable(task) || !known.has(task.name);
+};
+
+// ---- nothing there -----------------------------------------------------------------------------------------------
+const example = () => {
+  const body = '{"name": "animals", "classes": ["cat", "dog", "owl"], "features": {"kind": "text"}}';
+  const token = session.open ? "" : ' \\\n  -H "Authorization: Bearer $TOKEN"';
+  return `curl ${location.origin}/v1/tasks${token} \\\n  -H "Content-Type: application/json" \\\n  -d '${body}'`;
+};
+
+const showNothing = () => {
+  document.title = "Tasks · onebit";
+  const place = byId("nothing-may");
+  if (place.children.length) return;
+  if (may(session, "admin")) {
+    const create = make("button", { type: "button", className: "primary", textContent: "Create a task" });
+    create.addEventListener("click", startCreating);
+    const play = make("a", { className: "button", href: "/play/digits", textContent: "Play with digits" });
+    place.append(
+      make("div", { className: "toolbar" }, create, play),
+      make("p", { textContent: "Or from a terminal:" }),
+      command(example(), "the command that creates a task"),
+    );
+  } else {
+    place.append(make("p", { textContent: "This token sees no task, and may not create one: that needs the scope admin for all tasks." }));
+  }
+};
+
+const startCreating = () =>
+  createTask((task) => {
+    location.hash = hashOf(task.name);
+    news(`${task.name} is created.`);
+  }).catch((error) => trouble(error, noTrouble, "Close"));
+
+// ---- every second ------------------------------------------------------------------------------------------------
+const statsOf = async (task, window) => {
+  try {
+    known.set(task.name, await call("GET", taskPath(task.name, `/stats?window=${window}`)));
+  } catch (error) {
+    if (error.status !== 404) throw error; // it was deleted since the list was asked for
+  }
+};
+
+const others = () => {
+  const rest = tasks.filter((task) => task !== chosen() && readable(task));
+  const some = Array.from({ length: Math.min(OTHERS_A_TURN, rest.length) }, (_, place) => rest[(turnOf + place) % rest.length]);
+  turnOf += some.length;
+  return some;
+};
+
+const work = async () => {
+  tasks = (await call("GET", "/v1/tasks")).tasks;
+  const task = chosen();
+  byId("nothing").hidden = task !== null;
+  byId("task").hidden = task === null;
+  if (task === null) {
+    showList();
+    showNothing();
+    return;
+  }
+  const asked = [...(readable(task) ? [task] : []), ...others()];
+  await Promise.all(asked.map((one) => statsOf(one, figures.window)));
+  showList();
+  if (task !== chosen()) return; // another was chosen meanwhile, and has its own turn
+  showTask(task);
+  if (readable(task) && known.has(task.name)) await figures.show(task, known.get(task.name));
+};
+
+if (session) {
+  byId("create").hidden = !may(session, "admin");
+  byId("create").addEventListener("click", startCreating);
+  turn = poll(work, {
+    every: EVERY_MS,
+    works: noTrouble,
+    failed: (error, seconds) => trouble(error, () => turn(), "Try now", `Next try in ${seconds} s.`),
+  });
+  addEventListener("hashchange", () => {
+    showList();
+    if (chosen()) showTask(chosen());
+    turn();
+  });
+}

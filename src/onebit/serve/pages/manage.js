@@ -1,0 +1,208 @@
+// What whoever may administer can do: create a task, change it, switch its learner, delete it.
+import { call, taskPath } from "./api.js";
+import { make, shortened } from "./dom.js";
+import { linesOf, openForm, parametersOf } from "./form.js";
+
+const MODES = [
+  ["learn", "learn: decide and learn from the answers"],
+  ["shadow", "shadow: decide and log; the caller says what was really shown"],
+  ["log-only", "log-only: decide and log, learn nothing"],
+];
+const SILENCES = [
+  ["nothing", "nothing: it stays unknown"],
+  ["wrong", "wrong"],
+  ["right", "right"],
+];
+const deadlineField = (value) => ({
+  name: "deadline_s",
+  label: "Deadline for feedback, in seconds",
+  kind: "number",
+  value: value ?? "",
+  hint: "Later feedback is kept but not learnt. Empty: no deadline.",
+});
+const silenceField = (value) => ({
+  name: "silence",
+  label: "No feedback by the deadline means",
+  kind: "choice",
+  options: SILENCES,
+  value,
+  shown: (values) => values.deadline_s !== "",
+});
+const numberOrNull = (text) => (text === "" ? null : Number(text));
+
+// The choice of a learner, and under it what it is and which parameters it has.
+const learnerFields = (learners, chosen) => {
+  const about = make("div", { className: "about" });
+  const describe = (name) => {
+    const learner = learners.find((one) => one.name === name);
+    about.replaceChildren(make("p", { className: "note", textContent: learner?.summary ?? "" }));
+    if (!learner?.parameters.length) return;
+    const body = make("tbody");
+    for (const one of learner.parameters) {
+      body.append(
+        make(
+          "tr",
+          {},
+          make("th", { scope: "row" }, make("code", { textContent: one.name })),
+          make("td", { textContent: String(one.default ?? "") }),
+          make("td", { textContent: String(one.range ?? "") }),
+          make("td", { textContent: String(one.meaning ?? "") }),
+        ),
+      );
+    }
+    const head = make("tr", {}, ...["Name", "Default", "Range", "Meaning"].map((textContent) => make("th", { scope: "col", textContent })));
+    const table = make("table", {}, make("thead", {}, head), body);
+    const scroll = make("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Parameters" }, table);
+    about.append(make("details", {}, make("summary", { textContent: `Its ${learner.parameters.length} parameters` }), scroll));
+  };
+  describe(chosen);
+  return [
+    {
+      name: "learner",
+      label: "Learner",
+      kind: "choice",
+      options: learners.map(({ name }) => [name, name]),
+      value: chosen,
+      after: about,
+      shown: ({ learner }) => {
+        if (about.dataset.of !== learner) describe((about.dataset.of = learner));
+        return true;
+      },
+    },
+    { name: "parameters", label: "Parameters", kind: "lines", rows: 2, hint: "name=value, one a line. Empty: the usual ones." },
+    {
+      name: "exploration_floor",
+      label: "Exploration floor",
+      kind: "number",
+      hint: "The least share of rounds in which any class may be tried, 0 to 1. Empty: the usual one.",
+    },
+  ];
+};
+
+const learnerOf = (values) => ({
+  learner: values.learner,
+  parameters: parametersOf(values.parameters),
+  exploration_floor: numberOrNull(values.exploration_floor),
+});
+
+const learnersNow = async () => (await call("GET", "/v1/learners")).learners;
+
+export const createTask = async (done) => {
+  const learners = await learnersNow();
+  const usual = learners.some(({ name }) => name === "auto") ? "auto" : learners[0]?.name;
+  const numbers = (values) => values.kind === "numbers";
+  const image = (values) => numbers(values) && values.image;
+  const size = { kind: "number", min: 1, max: 1000, step: 1, required: true };
+  openForm({
+    title: "Create a task",
+    button: "Create",
+    fields: [
+      { name: "name", label: "Name", required: true, hint: "Letters, digits, dot, hyphen and underscore." },
+      { name: "classes", label: "Classes", kind: "lines", required: true, hint: "One a line, at least two." },
+      {
+        name: "kind",
+        label: "An x is",
+        kind: "choice",
+        options: [
+          ["numbers", "a list of numbers, always as many"],
+          ["dict", "names with numbers"],
+          ["text", "a text"],
+        ],
+        value: "numbers",
+        answers: ["features"],
+      },
+      { name: "size", label: "How many numbers", kind: "number", min: 1, step: 1, required: true, answers: ["features", "size"], shown: numbers },
+      {
+        name: "hash_bits",
+        label: "Hashing, in bits",
+        kind: "number",
+        min: 1,
+        max: 26,
+        step: 1,
+        value: 18,
+        required: true,
+        hint: "Names or words share 2 to the power of this many columns.",
+        answers: ["features", "hash_bits"],
+        shown: (values) => !numbers(values),
+      },
+      { name: "image", label: "The numbers are the pixels of an image", kind: "check", answers: ["display"], shown: numbers },
+      { name: "width", label: "Width in pixels", ...size, answers: ["display", "width"], shown: image },
+      { name: "height", label: "Height in pixels", ...size, answers: ["display", "height"], shown: image },
+      { name: "lowest", label: "White is", kind: "number", value: 0, required: true, answers: ["display", "lowest"], shown: image },
+      { name: "highest", label: "Black is", kind: "number", value: 1, required: true, answers: ["display", "highest"], shown: image },
+      ...learnerFields(learners, usual),
+      { name: "mode", label: "Mode", kind: "choice", options: MODES, value: "learn" },
+      deadlineField(null),
+      silenceField("nothing"),
+    ],
+    act: async (values) => {
+      const { kind } = values;
+      const features = kind === "numbers" ? { kind, size: Number(values.size) } : { kind, hash_bits: Number(values.hash_bits) };
+      const [width, height, lowest, highest] = [values.width, values.height, values.lowest, values.highest].map(Number);
+      const task = await call("POST", "/v1/tasks", {
+        name: values.name.trim(),
+        classes: linesOf(values.classes),
+        features,
+        display: image(values) ? { kind: "image", width, height, lowest, highest } : null,
+        ...learnerOf(values),
+        mode: values.mode,
+        deadline_s: numberOrNull(values.deadline_s),
+        silence: values.silence,
+      });
+      done(task);
+    },
+  });
+};
+
+export const changeTask = (task, done) =>
+  openForm({
+    title: `Settings of ${task.name}`,
+    button: "Save",
+    fields: [
+      { name: "mode", label: "Mode", kind: "choice", options: MODES, value: task.mode },
+      deadlineField(task.deadline_s),
+      silenceField(task.silence),
+    ],
+    act: async (values) => {
+      const wanted = { mode: values.mode, deadline_s: numberOrNull(values.deadline_s), silence: values.silence };
+      const changed = Object.entries(wanted).filter(([name, value]) => value !== task[name]);
+      done(changed.length ? await call("PATCH", taskPath(task.name), Object.fromEntries(changed)) : task);
+    },
+  });
+
+export const addClasses = (task, done) =>
+  openForm({
+    title: `Add classes to ${task.name}`,
+    button: "Add",
+    fields: [
+      { name: "add_classes", label: "New classes", kind: "lines", required: true, hint: "One a line. A class cannot be taken away again." },
+    ],
+    act: async (values) => done(await call("PATCH", taskPath(task.name), { add_classes: linesOf(values.add_classes) })),
+  });
+
+export const switchLearner = async (task, done) => {
+  const learners = await learnersNow();
+  const known = learners.some(({ name }) => name === task.learner);
+  openForm({
+    title: `Switch the learner of ${task.name}`,
+    intro: make("p", {
+      className: "note",
+      textContent: "The new learner is trained from the log while the old one goes on deciding, and takes over when it is trained.",
+    }),
+    button: "Train and switch",
+    fields: learnerFields(learners, known ? task.learner : learners[0]?.name),
+    act: async (values) => done(await call("POST", taskPath(task.name, "/learner"), learnerOf(values))),
+  });
+};
+
+export const deleteTask = (task, done) =>
+  openForm({
+    title: `Delete ${shortened(task.name)}?`,
+    intro: make("p", {
+      textContent: "It no longer decides and is no longer shown. Its rows stay in the log, and its name is free again.",
+    }),
+    button: "Delete",
+    danger: true,
+    fields: [],
+    act: async () => done(await call("DELETE", taskPath(task.name))),
+  });
