@@ -1,14 +1,18 @@
-# Two commands: `make run` sets everything up and shows what it does, `make test` sets up and runs everything that CI runs.
+# `make run` sets everything up and shows what it does, `make serve` starts the service, `make test` sets up and runs everything that CI runs.
 PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= ../shared/data
 export ONEBIT_DATA ?= $(realpath $(DATA))
 
-.PHONY: run test browser reproduction bench docs clean
+.PHONY: run serve test browser reproduction bench docs clean
 
 run: .venv/ready
 	$(BIN)/onebit run digits --order resample --rounds 20_000 --explain
 	$(BIN)/onebit compare digits iris synsep9 --prepare unit-norm --rounds 20_000
+
+# The service, with its memory in a folder here, and data to play with.
+serve: .venv/ready-serve
+	$(BIN)/onebit serve --data ./onebit-data
 
 test: .venv/ready-test
 	$(BIN)/ruff check .
@@ -38,6 +42,10 @@ docs: .venv/ready-docs
 
 .venv/ready: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[experiments,theory]'
+	@touch $@
+
+.venv/ready-serve: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[serve,client,experiments]'
 	@touch $@
 
 .venv/ready-test: .venv/bin/python pyproject.toml

@@ -6,6 +6,7 @@ import argparse
 import inspect
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -13,7 +14,9 @@ import pytest
 from docs.hooks import learners_page
 
 import onebit
+import onebit.client
 from onebit.cli import parser
+from onebit.cli.serve import OPTIONS
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
@@ -21,24 +24,36 @@ from onebit.experiments.rows import row_of
 from onebit.learner import Learner
 from onebit.papers.paper import KINDS, Item, paper_names
 from onebit.rules import registry
+from onebit.serve import refusals, shapes
+from onebit.serve.log.schema import TABLES
+from onebit.serve.tokens import SCOPES
+from onebit.serve.web.gate import Internal
+from onebit.serve.web.routes import GuardedRoute
 from onebit.spaces.kernel import WHEN_FULL
 from onebit.spaces.kernels import NAMES as KERNELS
 from onebit.theory.bound import Holds
 from onebit.theory.margins import KINDS as SEPARABILITIES
 from onebit.theory.mistakes import THEOREMS
+from tests.serve.site import Site, site_in
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))}
 EVERYTHING = "\n".join([README, *PAGES.values(), learners_page()])
 GENERATED = ("learners.md", "reproduction.md")  # made while the site is built, and by `onebit reproduce`
-DESCRIBING = ("running.md", "data.md", "experiments.md", "kernels.md", "theory.md")
+DESCRIBING = ("running.md", "data.md", "experiments.md", "kernels.md", "theory.md", "service.md", "offpolicy.md")
 COMMANDS = "\n".join([README, *(PAGES[name] for name in DESCRIBING)])
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
     action = next(one for one in parser()._actions if isinstance(one, argparse._SubParsersAction))
     return dict(action.choices)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with site_in(tmp_path) as made:
+        yield made
 
 
 @pytest.mark.parametrize("name", [name for name in dir(onebit) if not name.startswith("_")])
@@ -155,6 +170,68 @@ def test_every_setting_from_the_environment_is_documented() -> None:
     assert settings
     for setting in settings:
         assert setting in EVERYTHING
+
+
+@pytest.mark.parametrize("name", onebit.client.__all__)
+def test_every_name_of_the_client_is_documented(name: str) -> None:
+    assert re.search(rf"\b{name}\b", PAGES["service.md"])
+    assert getattr(onebit.client, name).__doc__
+
+
+@pytest.mark.parametrize("kind", [onebit.client.Client, onebit.client.TaskHandle])
+def test_every_call_of_the_client_is_documented(kind: type) -> None:
+    for name in vars(kind):
+        if not name.startswith("_") and name != "close":
+            assert re.search(rf"`(Client\.)?{name}\(", PAGES["service.md"]), f"{name} is not documented"
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_setting_of_the_service_is_documented(name: str) -> None:
+    option = OPTIONS[name]
+    row = rf"^\| `--{name.replace('_', '-')} {option.metavar}` \| `{option.variable}` \|"
+    assert re.search(row, PAGES["service.md"], re.MULTILINE)
+
+
+def test_every_route_of_the_service_is_documented(site: Site) -> None:
+    for route in site.app.routes:
+        assert isinstance(route, GuardedRoute)
+        for method in route.methods or ():
+            assert f"`{method} {route.path_format}`" in PAGES["service.md"], f"{method} {route.path} is not documented"
+
+
+def test_every_error_of_the_service_is_documented() -> None:
+    named = [one for one in vars(refusals).values() if isinstance(one, type) and issubclass(one, refusals.Refusal)]
+    kinds: list[type[refusals.Refusal]] = [Internal, *named]
+    assert len(kinds) == 11
+    for kind in kinds:
+        assert f"| {kind.status} | `{kind.code}` |" in PAGES["service.md"]
+
+
+def test_every_metric_is_documented(site: Site) -> None:
+    text = site.ask("GET", "/metrics").text
+    names = set(re.findall(r"^# TYPE (onebit_\w+)", text, re.MULTILINE))
+    assert len(names) >= 10
+    for name in names:
+        assert f"| `{name}` |" in PAGES["service.md"]
+
+
+def test_every_table_and_column_of_the_log_is_documented() -> None:
+    words = re.findall(r"^(?:CREATE TABLE| {3}) (\w+)", TABLES, re.MULTILINE)
+    assert {"changes", "decisions", "feedback", "propensity", "shown_propensity"} <= set(words)
+    for word in words:
+        assert f"`{word}`" in PAGES["service.md"], f"{word} is not documented"
+
+
+@pytest.mark.parametrize(
+    "field", [*shapes.NewTask.model_fields, *shapes.Change.model_fields, *shapes.Decided.model_fields]
+)
+def test_every_field_of_a_request_is_documented(field: str) -> None:
+    assert f"`{field}`" in PAGES["service.md"]
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_every_scope_is_documented(scope: str) -> None:
+    assert f"| `{scope}` |" in PAGES["service.md"]
 
 
 @pytest.mark.parametrize("page", ["README.md", *PAGES])
