@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from onebit.engine.stream import CHOICE_COLUMNS
 from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.writing import Writer
 from onebit.serve.recent import Entry, Recent, settled
 from onebit.serve.refusals import Conflict, Invalid
+from onebit.serve.replicas import Choices
 from onebit.serve.running import Running
 from onebit.serve.shapes import Ask
 
@@ -34,80 +37,89 @@ class Deciding:
 
     async def decide(self, running: Running, asks: Sequence[Ask], single: bool) -> list[dict[str, Any]]:
         """Decide on many x, all or none. An id that was decided before is answered from the log."""
-        info = running.info
-        stored = [info.inputs.stored(ask.x, "x" if single else f"[{place}].x") for place, ask in enumerate(asks)]
+        try:
+            stored = [running.info.inputs.stored(ask.x) for ask in asks]
+        except Invalid:
+            stored = [running.info.inputs.stored(ask.x, _field(place, single)) for place, ask in enumerate(asks)]
         ids = [ask.id if ask.id is not None else self._new_id() for ask in asks]
         given = [ask.id for ask in asks if ask.id is not None]
-        answers: dict[str, dict[str, Any]] = {}
-        if given:
-            await self._repeat(running, given, dict(zip(ids, stored, strict=True)), answers)
-        fresh: dict[str, bytes] = {}
-        for place, (identity, x) in enumerate(zip(ids, stored, strict=True)):
-            if identity not in answers and fresh.setdefault(identity, x) != x:
-                raise Conflict(f"id {identity!r} is there twice, with two different x", f"[{place}].id")
+        fresh = dict(zip(ids, stored, strict=True))
+        if len(fresh) < len(ids):
+            for place, (identity, x) in enumerate(zip(ids, stored, strict=True)):
+                if fresh[identity] != x:
+                    raise Conflict(f"id {identity!r} is there twice, with two different x", f"[{place}].id")
+        answers = await self._repeat(running, given, fresh) if given else {}
+        for identity in answers:
+            del fresh[identity]
         if fresh:
-            answers |= await self._decide_fresh(running, fresh)
+            answers |= await self._decide_fresh(running, list(fresh), list(fresh.values()), single)
         return [answers[identity] for identity in ids]
 
-    async def _decide_fresh(self, running: Running, fresh: dict[str, bytes]) -> dict[str, dict[str, Any]]:
-        info, task = running.info, running.info.number
-        now = self._clock.now()
-        ids, stored = list(fresh), list(fresh.values())
-        rows: list[tuple[Any, ...]] = []
-        answers: dict[str, dict[str, Any]] = {}
+    async def _decide_fresh(
+        self, running: Running, ids: list[str], stored: list[bytes], single: bool
+    ) -> dict[str, dict[str, Any]]:
+        task, mode = running.info.number, running.info.mode
         # Nobody else may take these ids while the rest is decided.
-        written = asyncio.get_running_loop().create_future()
+        written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         written.add_done_callback(_heard_of)
-        entries = [Entry(0, now, info.mode, written) for _ in ids]
-        for identity, entry in zip(ids, entries, strict=True):
-            self._recent.add(task, identity, entry)
+        entries = [Entry(0, 0.0, mode, written) for _ in ids]
+        self._recent.add_all(task, ids, entries)
+        parts: list[tuple[Any, ...]] = []
+        answers: dict[str, dict[str, Any]] = {}
         try:
             for start in range(0, len(ids), AT_ONCE):
                 if start:
                     await asyncio.sleep(0)  # others get a turn
-                part = slice(start, start + AT_ONCE)
-                try:
-                    choices = running.course.replicas.decide(info.inputs.rows(stored[part]), ids[part])
-                except OnebitError as error:
-                    raise Invalid(str(error), "x") from None
+                some_ids, some_x = ids[start : start + AT_ONCE], stored[start : start + AT_ONCE]
+                choices = _choices(running, some_x, some_ids, start, single)
+                columns = choices.numbers[:, :CHOICE_COLUMNS].T.tolist()
+                labels, greedy = ([int(one) for one in column] for column in columns[:2])
+                chances = choices.numbers[:, CHOICE_COLUMNS:]
+                parts.append((choices, some_ids, (labels, greedy, *columns[2:]), some_x))
                 version = f"{choices.generation}.{choices.learnt}"
-                blobs = choices.numbers[:, 6:].copy()
-                for place, (identity, x, numbers) in enumerate(
-                    zip(ids[part], stored[part], choices.numbers.tolist(), strict=True)
+                names = choices.classes
+                # A class may be added at this moment, and be known here a little earlier or later than there.
+                texts = running.texts if len(running.texts) == len(names) else [str(name) for name in names]
+                for identity, label, best, propensity, probabilities in zip(
+                    some_ids, labels, greedy, columns[-1], chances.tolist(), strict=True
                 ):
-                    label, greedy, weight, note, second_note, propensity = numbers[:6]
-                    label, greedy = int(label), int(greedy)
-                    rows.append(
-                        (
-                            *(task, identity, now, info.mode, choices.generation, choices.learnt),
-                            *(label, greedy, weight, note, second_note, propensity, blobs[place].tobytes(), x),
-                        )
-                    )
                     answers[identity] = {
                         "id": identity,
-                        "label": choices.classes[label],
-                        "greedy": choices.classes[greedy],
+                        "label": names[label],
+                        "greedy": names[best],
                         "propensity": propensity,
-                        "probabilities": dict(zip(running.texts, numbers[6:], strict=False)),
+                        "probabilities": dict(zip(texts, probabilities, strict=False)),
                         "version": version,
                     }
-            seq = await self._writer.submit("decisions", rows)
         except BaseException as error:
-            for identity in ids:
-                self._recent.remove(task, identity)
+            self._recent.remove_all(task, ids)
             written.set_exception(error if isinstance(error, Exception) else OnebitError("stopped"))
             raise
-        running.written += len(rows)
-        for place, entry in enumerate(entries):
-            entry.seq, entry.writing = seq + place, None
-        written.set_result(seq)
+        now = self._clock.now()  # the times of the log have the order of its rows
+        rows = [row for part in parts for row in _rows(task, now, mode, *part)]
+
+        def settle(future: asyncio.Future[int]) -> None:
+            """The rows are on disk, or will never be; also where whoever asked does not wait any more."""
+            failed = OnebitError("stopped") if future.cancelled() else future.exception()
+            if failed is not None:
+                self._recent.remove_all(task, ids)
+                written.set_exception(failed)
+                return
+            running.written += len(rows)
+            for place, entry in enumerate(entries, future.result()):
+                entry.seq, entry.time, entry.writing = place, now, None
+            written.set_result(future.result())
+
+        self._writer.submit("decisions", rows).add_done_callback(settle)
+        await asyncio.shield(written)
         return answers
 
     async def _repeat(
-        self, running: Running, ids: Sequence[str], stored: dict[str, bytes], answers: dict[str, dict[str, Any]]
-    ) -> None:
+        self, running: Running, ids: Sequence[str], stored: dict[str, bytes]
+    ) -> dict[str, dict[str, Any]]:
         """Answers, from the log, for those of the ids that have been decided."""
         task = running.info.number
+        answers: dict[str, dict[str, Any]] = {}
         looked_up: set[str] = set()
         while True:
             known = {one for one in ids if self._recent.get(task, one) is not None}
@@ -117,7 +129,7 @@ class Deciding:
                 looked_up.update(unknown)
             known -= answers.keys()
             if not known:
-                return
+                return answers
             await settled(entry for one in known if (entry := self._recent.get(task, one)) is not None)
             for identity in known:
                 logged = self._reader.decision(running.info, identity)
@@ -138,6 +150,43 @@ class Deciding:
     def _new_id(self) -> str:
         """An id that nobody else has, and that sorts by time, so that the index of the log grows at its end."""
         return f"{time.time_ns() // 1_000_000:012x}{self._process}{next(self._made):08x}"
+
+
+def _field(place: int, single: bool) -> str:
+    return "x" if single else f"[{place}].x"
+
+
+def _choices(running: Running, stored: list[bytes], ids: list[str], first: int, single: bool) -> Choices:
+    """What the learner in front decides; an x that it refuses is named."""
+    inputs, replicas = running.info.inputs, running.course.replicas
+    try:
+        return replicas.decide(inputs.rows(stored), ids)
+    except OnebitError:
+        for place, (x, identity) in enumerate(zip(stored, ids, strict=True), first):
+            try:
+                replicas.decide(inputs.rows([x]), [identity])
+            except OnebitError as error:
+                field = _field(place, single)
+                why = re.sub(r"^row 0[,:] |\b(?:of X|of x|x) ", "", str(error))
+                raise Invalid(f"{field}: {why}", field) from None
+        raise
+
+
+def _rows(
+    task: int,
+    now: float,
+    mode: str,
+    choices: Choices,
+    ids: list[str],
+    columns: Sequence[list[Any]],
+    stored: list[bytes],
+) -> Iterator[tuple[Any, ...]]:
+    """Rows for the log, put together by column, since there may be thousands."""
+    chances = choices.numbers[:, CHOICE_COLUMNS:]
+    content, width = chances.tobytes(), chances.shape[1] * chances.itemsize
+    blobs = [content[start : start + width] for start in range(0, len(content), width)]
+    made = (itertools.repeat(one) for one in (now, mode, choices.generation, choices.learnt))
+    return zip(itertools.repeat(task), ids, *made, *columns, blobs, stored, strict=False)
 
 
 def _heard_of(future: asyncio.Future[int]) -> None:

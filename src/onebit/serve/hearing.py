@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from onebit.names import listed
 from onebit.serve.clock import Clock
@@ -16,6 +16,14 @@ from onebit.serve.running import Running
 from onebit.serve.shapes import Hint
 
 SWEPT = 1000  # decisions that are looked at in one go
+
+
+class Touched(NamedTuple):
+    """A decision whose answer is being written."""
+
+    id: str
+    entry: Entry
+    late: bool
 
 
 class Hearing:
@@ -30,17 +38,20 @@ class Hearing:
     async def hear(self, running: Running, hints: Sequence[Hint], single: bool) -> list[dict[str, Any]]:
         """Hear whether decisions were right. A single hint that is unknown or contradicts an earlier one is refused."""
         shown = [self._shown_label(running, hint, "" if single else f"[{place}].") for place, hint in enumerate(hints)]
-        entries = [self._entry(running.info.number, hint.id) for hint in hints]
-        while any(entry is not None and (entry.writing or entry.hearing) for entry in entries):
-            await settled(entry for entry in entries if entry is not None)
-            entries = [self._entry(running.info.number, hint.id) for hint in hints]
+        task = running.info.number
+        while True:
+            found = {identity: self._entry(task, identity) for identity in dict.fromkeys(hint.id for hint in hints)}
+            if not any(entry is not None and (entry.writing or entry.hearing) for entry in found.values()):
+                break
+            await settled(entry for entry in found.values() if entry is not None)
+        entries = [found[hint.id] for hint in hints]
         # From here to the writer nothing is awaited, so that nobody comes in between.
         for place, (hint, entry) in enumerate(zip(hints, entries, strict=True)):
             if entry is not None:
                 _refuse_shown(entry.mode, hint, "" if single else f"[{place}].")
         now, learn = self._clock.now(), running.info.mode != "log-only"
         rows: list[tuple[Any, ...]] = []
-        touched: list[tuple[Entry, bool]] = []
+        touched: list[Touched] = []
         answers = []
         for hint, entry, label in zip(hints, entries, shown, strict=True):
             status, message = self._judged(running, hint, entry, now)
@@ -52,7 +63,7 @@ class Hearing:
             if status in ("accepted", "late"):
                 assert entry is not None
                 late = status == "late"
-                touched.append((entry, late))
+                touched.append(Touched(hint.id, entry, late))
                 if late:
                     entry.late_right = hint.right
                 else:
@@ -68,27 +79,28 @@ class Hearing:
             await self._write_feedback(running, rows, touched)
         return answers
 
-    async def _write_feedback(
-        self, running: Running, rows: list[tuple[Any, ...]], touched: list[tuple[Entry, bool]]
-    ) -> None:
+    async def _write_feedback(self, running: Running, rows: list[tuple[Any, ...]], touched: list[Touched]) -> None:
         """Write feedback that is noted in its entries already; if it cannot be written, it is not noted any more."""
         written = self._writer.submit("feedback", rows)
-        for entry, _ in touched:
-            entry.hearing = written
-        try:
-            await asyncio.shield(written)
-        except BaseException:
-            if written.done():
-                for entry, late in touched:
-                    if late:
-                        entry.late_right = None
-                    else:
-                        entry.right, entry.by_silence = None, False
-            raise
-        finally:
-            for entry, _ in touched:
-                entry.hearing = None
-        running.written += len(rows)
+        for one in touched:
+            one.entry.hearing = written
+        # A batch may be larger than what is remembered, and what is under way must be.
+        self._recent.add_all(running.info.number, [one.id for one in touched], [one.entry for one in touched])
+
+        def settle(future: asyncio.Future[int]) -> None:
+            """The rows are on disk, or will never be; also where whoever told does not wait any more."""
+            lost = future.cancelled() or future.exception() is not None
+            for one in touched:
+                one.entry.hearing = None
+                if lost and one.late:
+                    one.entry.late_right = None
+                elif lost:
+                    one.entry.right, one.entry.by_silence = None, False
+            if not lost:
+                running.written += len(rows)
+
+        written.add_done_callback(settle)
+        await asyncio.shield(written)
 
     def _judged(self, running: Running, hint: Hint, entry: Entry | None, now: float) -> tuple[str, str]:
         """What becomes of a feedback, and a sentence where it is refused."""
@@ -96,11 +108,10 @@ class Hearing:
             return "unknown", f"there is no decision {hint.id!r} in task {running.info.name!r}"
         deadline = running.info.deadline_s
         past = deadline is not None and now > entry.time + deadline
-        if entry.right is None and not past:
-            return "accepted", ""
-        before = entry.late_right if entry.by_silence or entry.right is None else entry.right
+        # The first answer counts, also where it came too late.
+        before = entry.late_right if entry.right is None or entry.by_silence else entry.right
         if before is None:
-            return "late", ""
+            return ("late" if past or entry.by_silence else "accepted"), ""
         if before == hint.right:
             return "duplicate", ""
         was = "right" if before else "wrong"
@@ -128,7 +139,7 @@ class Hearing:
                     entry.late_right = bool(right)
                 else:
                     entry.right, entry.by_silence = bool(right), source == "silence"
-            self._recent.add(task, identity, entry)
+            self._recent.add_all(task, [identity], [entry])
         return entry
 
     async def sweep(self, running: Running) -> bool:
@@ -142,7 +153,7 @@ class Hearing:
             return False
         right, learn = info.silence == "right", info.mode != "log-only"
         rows: list[tuple[Any, ...]] = []
-        touched: list[tuple[Entry, bool]] = []
+        touched: list[Touched] = []
         swept = running.swept
         for seq, identity, mode in due:
             entry = self._entry(info.number, identity)
@@ -152,11 +163,11 @@ class Hearing:
             swept = seq
             if entry.right is None and mode != "shadow":  # what was shown in its place nobody knows
                 entry.right, entry.by_silence = right, True
-                touched.append((entry, False))
+                touched.append(Touched(identity, entry, False))
                 rows.append((info.number, seq, now, "silence", int(right), 0, int(learn), None, None))
         if rows:
             await self._write_feedback(running, rows, touched)
-        running.swept = swept
+        running.swept = max(running.swept, swept)
         return len(due) == SWEPT
 
 

@@ -12,6 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,9 +20,8 @@ import numpy as np
 
 from onebit.errors import OnebitError
 from onebit.learner import Learner
-from onebit.names import ClassName
 from onebit.serve.inputs import Inputs
-from onebit.serve.log.reading import Event, Reader
+from onebit.serve.log.reading import NO_END, Event, Reader
 from onebit.serve.log.schema import NAMES
 from onebit.serve.replicas import Replicas
 from onebit.serve.snapshots import Packed, Snapshot, Snapshots, packed
@@ -48,17 +48,31 @@ class Trainee:
         self._inputs = inputs
 
     def advance(self, reader: Reader, upto: int) -> bool:
-        """Learn the next chunk, up to a position; whether that is reached."""
+        """Learn the next chunk, up to a position; whether that is reached. Classes are added where they were added then."""
         events = reader.events(self._task, self.position, upto, CHUNK)
+        reached = len(events) < CHUNK
+        end = upto if reached else events[-1].seq
+        changes = reader.changes(self._task, self.position, end)
         for event in events:
+            while changes and changes[0][0] < event.seq:
+                self._change(changes.pop(0)[2])
             if not event.late:
                 learn_elsewhere(self.learner, self._inputs, event)
+        for _, _, detail in changes:
+            self._change(detail)
         self.done += len(events)
-        if len(events) < CHUNK:
-            self.position = upto
-            return True
-        self.position = events[-1].seq
-        return False
+        self.position = end
+        return reached
+
+    def _change(self, detail: dict[str, Any]) -> None:
+        for name in detail.get("add_classes", []):
+            self.learner.add_class(name)
+
+
+def trainee_of(reader: Reader, task: int, detail: dict[str, Any], inputs: Inputs) -> Trainee:
+    """A learner that begins where its task began, with the classes that there were then."""
+    _, _, first = reader.changes(task, 0, NO_END)[0]
+    return Trainee(learner_of(detail, first["classes"], inputs), task, inputs)
 
 
 class Course:
@@ -139,15 +153,16 @@ class Course:
         if not events:
             return
         self.statistics.heard(events)
-        taught = [event for event in events if event.learn and not event.late]
         generation = self.replicas.generation
-        start = 0
-        while start < len(taught):
-            own = taught[start].generation == generation
-            others = (place for place in range(start + 1, len(taught)) if taught[place].generation != generation)
-            stop = next(others, len(taught)) if own else start + 1
-            self.statistics.refused(self.replicas.teach(self._lesson(taught[start:stop], own)))
-            start = stop
+        taught = [event for event in events if event.learn and not event.late]
+        picky = self.replicas.resting.rule.notes_the_label
+
+        def is_own(event: Event) -> bool:
+            """Whether the notes of the decision are those of this learner, for the label that was played."""
+            return event.generation == generation and not (picky and event.shown not in (None, event.label))
+
+        for own, run in groupby(taught, is_own):
+            self.statistics.refused(self.replicas.teach(self._lesson(list(run), own)))
 
     def _lesson(self, events: list[Event], own: bool) -> Callable[[Learner], int]:
         """What teaches these events; it gives the number of those that were refused."""
@@ -178,23 +193,14 @@ class Course:
                 self.replicas.teach(lambda learner, name=name: learner.add_class(name) or 0)  # type: ignore[misc]
         elif kind == "learner":
             generation = detail["generation"]
-            trainee = self.trainees.pop(generation, None) or Trainee(
-                learner_of(detail, list(self.classes), self.inputs), self.task, self.inputs
-            )
+            trainee = self.trainees.pop(generation, None) or trainee_of(reader, self.task, detail, self.inputs)
             try:
                 while not trainee.advance(reader, seq):
                     pass
             except sqlite3.Error as error:
                 raise RuntimeError(f"the log could not be read while a learner was trained: {error}") from error
-            for name in self.classes[len(trainee.learner.classes) :]:  # added while it was trained
-                trainee.learner.add_class(name)
             self.replicas = Replicas(trainee.learner, generation)
             self.switched = True
-
-    @property
-    def classes(self) -> tuple[ClassName, ...]:
-        """The classes at this position."""
-        return self.replicas.resting.classes
 
     def snapshot(self) -> Packed:
         """Everything as it is now. Called by the thread that follows."""

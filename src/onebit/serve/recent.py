@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice, repeat
 
 MOST = 50_000  # decisions
 
@@ -34,19 +35,20 @@ class Recent:
         """A decision, if it is remembered."""
         return self._entries.get((task, identity))
 
-    def add(self, task: int, identity: str, entry: Entry) -> None:
-        """Remember a decision."""
-        self._entries[task, identity] = entry
+    def add_all(self, task: int, ids: Iterable[str], entries: Iterable[Entry]) -> None:
+        """Remember decisions."""
+        self._entries.update(zip(zip(repeat(task), ids, strict=False), entries, strict=True))
         if len(self._entries) > self._most:
-            # What is not on disk yet must not be forgotten. It is young, and so the oldest is nearly always on disk.
-            for key, old in self._entries.items():
-                if old.writing is None and old.hearing is None:
-                    del self._entries[key]
-                    break
+            # What is not on disk yet must not be forgotten. It is young, and so the oldest are nearly always on disk.
+            too_many = len(self._entries) - self._most
+            kept = (key for key, old in self._entries.items() if old.writing is None and old.hearing is None)
+            for key in list(islice(kept, too_many)):
+                del self._entries[key]
 
-    def remove(self, task: int, identity: str) -> None:
-        """Forget a decision that could not be written."""
-        self._entries.pop((task, identity), None)
+    def remove_all(self, task: int, ids: Iterable[str]) -> None:
+        """Forget decisions that could not be written."""
+        for identity in ids:
+            self._entries.pop((task, identity), None)
 
 
 async def settled(entries: Iterable[Entry]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from onebit.serve.learning import Course
 from onebit.serve.shapes import Training
 from onebit.serve.tasks import TaskInfo, texts_of
@@ -14,6 +16,7 @@ class Running:
         self.info = info
         self.course = course
         self.training: Training | None = None
+        self.changing = asyncio.Lock()  # one change at a time, each checked against what the one before left
         self.swept = 0  # decisions up to this seq have been answered by silence where nobody answered
         self.written = 0  # rows since the start
         self.name_classes()

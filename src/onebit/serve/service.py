@@ -7,13 +7,14 @@ has changed nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from onebit.errors import OnebitError, nearest
@@ -24,7 +25,7 @@ from onebit.serve.export import as_object
 from onebit.serve.folder import FolderLock
 from onebit.serve.hearing import Hearing
 from onebit.serve.items import Items
-from onebit.serve.learning import NEAR, Course, Learning, Trainee
+from onebit.serve.learning import NEAR, Course, Learning, Trainee, trainee_of
 from onebit.serve.log.reading import NO_END, Reader
 from onebit.serve.log.schema import FILE, created, last_seq, last_time
 from onebit.serve.log.writing import Writer
@@ -49,6 +50,7 @@ class Service:
         self.settings = settings
         self._path = settings.data / FILE
         self._running: dict[str, Running] = {}
+        self._creating: set[str] = set()  # names of tasks that are not on disk yet
         self._items = Items()
         self._stopping = False
         self._progress = asyncio.Event()
@@ -153,8 +155,15 @@ class Service:
 
     async def create(self, new: NewTask) -> Task:
         """Create a task, and compile what it needs."""
-        if new.name in self._running:
+        if new.name in self._running or new.name in self._creating:
             raise Conflict(f"there is a task {new.name!r} already", "name")
+        self._creating.add(new.name)
+        try:
+            return await self._create(new)
+        finally:
+            self._creating.discard(new.name)
+
+    async def _create(self, new: NewTask) -> Task:
         classes: list[ClassName] = list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes)
         if new.display is not None:
             pixels = new.display.width * new.display.height
@@ -185,20 +194,17 @@ class Service:
             await asyncio.to_thread(warm, learner, info.inputs)
         except OnebitError as error:
             raise error if isinstance(error, Invalid) else Invalid(str(error)) from None
-        if new.name in self._running:
-            raise Conflict(f"there is a task {new.name!r} already", "name")
-        number, self._next_task = self._next_task, self._next_task + 1
-        info.number = number
-        replicas = Replicas(learner, 1)
-        snapshots = Snapshots(self.settings.data, number, self.settings.keep_snapshots)
-        course = Course(number, info.inputs, replicas, Statistics(len(classes)), 0, snapshots)
+        info.number, self._next_task = self._next_task, self._next_task + 1
+        snapshots = Snapshots(self.settings.data, info.number, self.settings.keep_snapshots)
+        course = Course(info.number, info.inputs, Replicas(learner, 1), Statistics(len(classes)), 0, snapshots)
         running = Running(info, course)
-        self._running[new.name] = running  # so that nobody else takes the name meanwhile
+        self._learning.courses[info.number] = course
         try:
             await self._log_change(running, "created", info.detail)
         except BaseException:
-            del self._running[new.name]
+            self._learning.courses.pop(info.number, None)
             raise
+        self._running[new.name] = running
         return self._shown(running)
 
     async def change(self, name: str, change: Change) -> Task:
@@ -211,19 +217,31 @@ class Service:
         if not given.get("add_classes", True):
             del given["add_classes"]
         if given:
-            wanted: list[ClassName] = [*running.info.classes, *change.add_classes]
-            try:
-                texts_of(wanted)
-            except OnebitError as error:
-                raise Invalid(str(error), "add_classes") from None
-            seq = await self._log_change(running, "changed", given)
+            async with self._change_of(running):
+                if change.add_classes:
+                    wanted: list[ClassName] = [*running.info.classes, *change.add_classes]
+                    try:
+                        texts_of(wanted)
+                        await asyncio.to_thread(learner_of, running.info.detail, wanted, running.info.inputs)
+                    except OnebitError as error:
+                        raise Invalid(str(error), "add_classes") from None
+                seq = await self._log_change(running, "changed", given)
             await self._until_followed(running, seq)
         return self._shown(running)
+
+    @contextlib.asynccontextmanager
+    async def _change_of(self, running: Running) -> AsyncIterator[None]:
+        """Nobody else changes the task meanwhile, and it is still there."""
+        async with running.changing:
+            if self._running.get(running.info.name) is not running:
+                raise NotFound(f"there is no task {running.info.name!r} any more")
+            yield
 
     async def delete(self, name: str) -> Task:
         """End a task. Its rows stay in the log, and its name is free."""
         running = self._find(name)
-        await self._log_change(running, "deleted", {})
+        async with self._change_of(running):
+            await self._log_change(running, "deleted", {})
         return self._shown(running)
 
     async def switch(self, name: str, new: NewLearner) -> Task:
@@ -240,11 +258,11 @@ class Service:
         }
         try:
             detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
-            learner = learner_of(detail, list(info.classes), info.inputs)
+            learner_of(detail, info.classes, info.inputs)
+            trainee = trainee_of(self._reader, info.number, detail, info.inputs)
         except OnebitError as error:
             raise Invalid(str(error)) from None
         running.training = Training(learner=new.learner, done=0, of=self._reader.count("feedback", info.number, NO_END))
-        trainee = Trainee(learner, info.number, info.inputs)
         training = asyncio.create_task(self._train(running, trainee, detail))
         self._trainers.add(training)
         training.add_done_callback(self._trainers.discard)
@@ -256,13 +274,13 @@ class Service:
         ended = threading.Event()
         try:
             await asyncio.to_thread(self._train_near, running, trainee, training, ended)
-            if running.info.deleted is not None:
-                return
-            running.course.trainees[detail["generation"]] = trainee
-            seq = await self._log_change(running, "learner", detail)
+            async with self._change_of(running):
+                learner_of(detail, running.info.classes, running.info.inputs)  # there may be more classes by now
+                running.course.trainees[detail["generation"]] = trainee
+                seq = await self._log_change(running, "learner", detail)
             await self._until_followed(running, seq)
             running.training = None
-            LOG.info("a learner took over", extra={"event": "learner-switched", "task": running.info.name, **detail})
+            LOG.info("a learner took over", extra={"event": "learner-switched", "task": running.info.name, "learner": detail["learner"]})
         except (OnebitError, sqlite3.Error) as error:
             running.course.trainees.pop(detail["generation"], None)
             training.error = str(error)
@@ -284,8 +302,6 @@ class Service:
     async def _log_change(self, running: Running, kind: str, detail: dict[str, Any]) -> int:
         """Write a change; when it is on disk, it holds."""
         info, now = running.info, self._clock.now()
-        if kind == "created":
-            self._learning.courses[info.number] = running.course
         seq = await self._writer.submit("changes", [(info.number, now, kind, json.dumps(detail))])
         running.written += 1
         if kind == "created":
@@ -298,6 +314,7 @@ class Service:
         if kind == "deleted":
             del self._running[info.name]
             self._learning.courses.pop(info.number, None)
+            self._wake()
         LOG.info(f"task {info.name}: {kind}", extra={"event": f"task-{kind}", "task": info.name})
         return seq
 
@@ -331,7 +348,7 @@ class Service:
     async def _until_followed(self, running: Running, seq: int) -> None:
         self._waiting += 1
         try:
-            while running.course.position < seq and self._learning.failing is None:
+            while running.course.position < seq and not self._learning.failing and running.info.deleted is None:
                 await self._progress.wait()
         finally:
             self._waiting -= 1

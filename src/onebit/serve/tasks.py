@@ -12,6 +12,7 @@ from onebit.names import ClassName, checked_classes
 from onebit.rules import rule_named
 from onebit.serve.inputs import Inputs
 from onebit.serve.refusals import Invalid
+from onebit.serve.shapes import MOST_CLASSES
 
 USUAL_FLOOR = 0.05  # what a log needs to be evaluated, and what exploring costs
 MOST_WEIGHTS = 2**28  # classes times columns
@@ -86,6 +87,8 @@ def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs)
         raise OnebitError(
             f"{rule.title} learns from labels, and the service hears only right and wrong: `onebit learners` lists others"
         )
+    if len(classes) > MOST_CLASSES:
+        raise OnebitError(f"there are {len(classes):,} classes, and {MOST_CLASSES:,} are the most")
     columns = inputs.size or 1 << (inputs.hash_bits or 0)
     if columns * len(classes) > MOST_WEIGHTS:
         raise OnebitError(

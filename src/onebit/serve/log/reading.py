@@ -138,11 +138,14 @@ class Reader:
 
     def known(self, task: int, ids: Sequence[str]) -> set[str]:
         """Those of the ids that have been decided."""
-        rows = self._connection.execute(
-            "SELECT id FROM decisions WHERE task = ? AND id IN (SELECT value FROM json_each(?))",
-            (task, json.dumps(ids)),
-        )
-        return {row[0] for row in rows}
+        found: set[str] = set()
+        for start in range(0, len(ids), PAGE):
+            some = ids[start : start + PAGE]
+            rows = self._connection.execute(
+                f"SELECT id FROM decisions WHERE task = ? AND id IN ({', '.join('?' * len(some))})", (task, *some)
+            )
+            found.update(row[0] for row in rows)
+        return found
 
     def due(self, task: int, after: int, decided_before: float, most: int) -> list[tuple[int, str, str]]:
         """(seq, id, mode) of the decisions after a seq that were made before a time."""
