@@ -37,6 +37,7 @@ _PLACES = {
     "data": "onebit.data",
     "theory": "onebit.theory",
     "offpolicy": "onebit.offpolicy",
+    "client": "onebit.client",
     "rules": "onebit.rules",
 }
 

@@ -412,7 +412,9 @@ class Learner(Machine):
         """
         with self._lock:
             classes = checked_classes((*self.classes, name))
-            params, _ = self.rule.settle(len(classes), self.parameters)
+            params, memory = self.rule.settle(len(classes), self.parameters)
+            if len(memory) != len(self._memory):
+                raise OnebitError(f"{self.rule.title} keeps something for each class, so that none can be added")
             if self.rule.composite and self._space is not None:
                 params = params._replace(**self._space.kind)
             elif (

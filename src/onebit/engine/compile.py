@@ -77,6 +77,13 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+def _print(sentence: str) -> None:
+    print(f"onebit: {sentence}", file=sys.stderr)
+
+
+ANNOUNCED: list[Callable[[str], None]] = [_print]  # who is told what takes long: the last
+
+
 def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Path | None:
     """Where the machine code for this pair is kept, or None where it cannot be: no file to come from, no place to write."""
     if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
@@ -121,7 +128,7 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     if not _holds_code(folder):
         what = f"{rule.title}, {form_of(space)} {space.weights.dtype}"
         what += ", for teaching" if loop is lessons else ""
-        print(f"onebit: compiling {what}, once", file=sys.stderr)
+        ANNOUNCED[-1](f"compiling {what}, once")
     _announce(rule, type(space), loop)
     if folder is None:
         dispatcher = numba.njit(**OPTIONS)(loop)

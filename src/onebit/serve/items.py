@@ -26,16 +26,18 @@ class Items:
             raise Invalid(
                 f"items {name!r} are rows of {data.X.shape[1]} numbers, and features asks for others", "items"
             )
-        missing = [one for one in data.classes if one not in classes]
+        texts = {str(one) for one in classes}
+        missing = [one for one in data.classes if str(one) not in texts]
         if missing:
             raise Invalid(f"items {name!r} have the class {missing[0]!r}, which is not among the classes", "items")
 
-    def item(self, name: str, number: int) -> dict[str, Any]:
-        """One item, with its class."""
+    def item(self, name: str, number: int, classes: list[ClassName]) -> dict[str, Any]:
+        """One item, with its class as the task calls it."""
         data = self._read(name)
         if number >= data.rows:
             raise NotFound(f"there are {data.rows} items, so number must be below that", "number")
-        truth = data.classes[int(data.y[number])]
+        called = {str(one): one for one in classes}
+        truth = called[str(data.classes[int(data.y[number])])]
         return {
             "number": number,
             "of": data.rows,

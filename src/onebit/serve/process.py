@@ -19,6 +19,7 @@ from typing import Any
 
 import uvicorn
 
+from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
@@ -27,6 +28,7 @@ from onebit.serve.web.app import app_of
 from onebit.serve.web.protocol import KEEP_ALIVE_S, protocol_of
 
 LOG = logging.getLogger("onebit.serve")
+GARBAGE = 50_000  # objects after which the youngest are looked through: a batch makes so many, and few of them are in a circle
 BACKLOG = 2048  # connections that wait to be taken
 MOST_FILES = 65_536  # connections and files open at once, where the system allows it
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
@@ -74,6 +76,7 @@ async def _serve(settings: Settings, tokens: Tokens, listening: socket.socket, i
         # What is there now stays; to look through it again and again would only hold up requests.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(GARBAGE)
         await server.serve(sockets=[listening])
     finally:
         await service.stop()
@@ -211,9 +214,11 @@ def _logging(form: str) -> Iterator[None]:
     ours.setLevel(logging.INFO)
     uvicorn_own.setLevel(logging.WARNING)
     logging.captureWarnings(True)
+    ANNOUNCED.append(lambda sentence: LOG.info(sentence, extra={"event": "compiling"}))
     try:
         yield
     finally:
+        ANNOUNCED.pop()
         logging.captureWarnings(False)
         for logger, level in zip((root, ours, uvicorn_own), levels, strict=True):
             logger.setLevel(level)

@@ -14,7 +14,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
 from onebit.errors import OnebitError, nearest
@@ -158,10 +158,9 @@ class Service:
         if new.name in self._running or new.name in self._creating:
             raise Conflict(f"there is a task {new.name!r} already", "name")
         self._creating.add(new.name)
-        try:
-            return await self._create(new)
-        finally:
-            self._creating.discard(new.name)
+        creating = asyncio.ensure_future(self._create(new))
+        creating.add_done_callback(lambda _: self._creating.discard(new.name))
+        return await asyncio.shield(creating)
 
     async def _create(self, new: NewTask) -> Task:
         classes: list[ClassName] = list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes)
@@ -193,7 +192,7 @@ class Service:
             learner = learner_of(info.detail, classes, info.inputs)
             await asyncio.to_thread(warm, learner, info.inputs)
         except OnebitError as error:
-            raise error if isinstance(error, Invalid) else Invalid(str(error)) from None
+            raise error if isinstance(error, Invalid) else Invalid(str(error), "parameters") from None
         info.number, self._next_task = self._next_task, self._next_task + 1
         snapshots = Snapshots(self.settings.data, info.number, self.settings.keep_snapshots)
         course = Course(info.number, info.inputs, Replicas(learner, 1), Statistics(len(classes)), 0, snapshots)
@@ -209,13 +208,17 @@ class Service:
 
     async def change(self, name: str, change: Change) -> Task:
         """Change a task; new classes are there when this returns."""
-        running = self._find(name)
+        return await _whole(self._change(self._find(name), change))
+
+    async def _change(self, running: Running, change: Change) -> Task:
         given = change.model_dump(exclude_unset=True)
-        for part in ("mode", "silence"):
-            if part in given and given[part] is None:
-                raise Invalid(f"{part} is null, but must be a word; leave it out to keep what there is", part)
-        if not given.get("add_classes", True):
-            del given["add_classes"]
+        for part in (
+            "add_classes",
+            "mode",
+            "silence",
+        ):  # null, and no classes, change nothing; a deadline of null is none
+            if not given.get(part, True):
+                del given[part]
         if given:
             async with self._change_of(running):
                 if change.add_classes:
@@ -239,7 +242,9 @@ class Service:
 
     async def delete(self, name: str) -> Task:
         """End a task. Its rows stay in the log, and its name is free."""
-        running = self._find(name)
+        return await _whole(self._delete(self._find(name)))
+
+    async def _delete(self, running: Running) -> Task:
         async with self._change_of(running):
             await self._log_change(running, "deleted", {})
         return self._shown(running)
@@ -261,7 +266,7 @@ class Service:
             learner_of(detail, info.classes, info.inputs)
             trainee = trainee_of(self._reader, info.number, detail, info.inputs)
         except OnebitError as error:
-            raise Invalid(str(error)) from None
+            raise error if isinstance(error, Invalid) else Invalid(str(error), "learner") from None
         running.training = Training(learner=new.learner, done=0, of=self._reader.count("feedback", info.number, NO_END))
         training = asyncio.create_task(self._train(running, trainee, detail))
         self._trainers.add(training)
@@ -280,7 +285,10 @@ class Service:
                 seq = await self._log_change(running, "learner", detail)
             await self._until_followed(running, seq)
             running.training = None
-            LOG.info("a learner took over", extra={"event": "learner-switched", "task": running.info.name, "learner": detail["learner"]})
+            LOG.info(
+                "a learner took over",
+                extra={"event": "learner-switched", "task": running.info.name, "learner": detail["learner"]},
+            )
         except (OnebitError, sqlite3.Error) as error:
             running.course.trainees.pop(detail["generation"], None)
             training.error = str(error)
@@ -416,7 +424,7 @@ class Service:
         running = self._find(name)
         if running.info.items is None:
             raise NotFound(f"task {name!r} has no items")
-        return self._items.item(running.info.items, number)
+        return self._items.item(running.info.items, number, running.info.classes)
 
     def gauges(self) -> dict[str, Any]:
         """What operators watch.
@@ -436,3 +444,8 @@ class Service:
                 for name, running in self._running.items()
             },
         }
+
+
+async def _whole(work: Coroutine[Any, Any, Task]) -> Task:
+    """Do something to its end, also where whoever asked for it does not wait: half of it would be on disk, and half not."""
+    return await asyncio.shield(asyncio.ensure_future(work))

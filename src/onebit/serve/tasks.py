@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +17,7 @@ from onebit.serve.refusals import Invalid
 from onebit.serve.shapes import MOST_CLASSES
 
 USUAL_FLOOR = 0.05  # what a log needs to be evaluated, and what exploring costs
-MOST_WEIGHTS = 2**28  # classes times columns
+MOST_WEIGHTS = 2**26  # classes times columns
 OPTIONS = ("bias", "dtype", "kernel", "max_support", "when_full")  # of a learner, beside the parameters of its rule
 
 
@@ -75,34 +77,49 @@ class TaskInfo:
         return {name: getattr(self, name) for name in names}
 
 
+@contextmanager
+def _about(field: str) -> Iterator[None]:
+    """What is refused here is said of this field."""
+    try:
+        yield
+    except OnebitError as error:
+        raise error if isinstance(error, Invalid) else Invalid(str(error), field) from None
+
+
 def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
     """A new learner, as a task or a switch asks for it, the same each time.
 
     It keeps no account of what it was taught: the log sees to it that nothing is taught twice.
     """
-    rule = rule_named(detail["learner"])
-    refuse_unknown(rule.title, detail["parameters"], {**rule.parameters, **dict.fromkeys(OPTIONS)})
-    own = {name: value for name, value in detail["parameters"].items() if name in rule.parameters}
-    if rule.is_told(rule.settle(len(classes), rule.plain(own))[0]):
-        raise OnebitError(
-            f"{rule.title} learns from labels, and the service hears only right and wrong: `onebit learners` lists others"
+    with _about("learner"):
+        rule = rule_named(detail["learner"])
+    with _about("parameters"):
+        refuse_unknown(rule.title, detail["parameters"], {**rule.parameters, **dict.fromkeys(OPTIONS)})
+        own = {name: value for name, value in detail["parameters"].items() if name in rule.parameters}
+        told = rule.is_told(rule.settle(len(classes), rule.plain(own))[0])
+    if told:
+        raise Invalid(
+            f"{rule.title} learns from labels, and the service hears only right and wrong: `onebit learners` lists others",
+            "learner",
         )
     if len(classes) > MOST_CLASSES:
-        raise OnebitError(f"there are {len(classes):,} classes, and {MOST_CLASSES:,} are the most")
+        raise Invalid(f"there are {len(classes):,} classes, and {MOST_CLASSES:,} are the most", "classes")
     columns = inputs.size or 1 << (inputs.hash_bits or 0)
     if columns * len(classes) > MOST_WEIGHTS:
-        raise OnebitError(
+        raise Invalid(
             f"{len(classes)} classes of {columns:,} features are {columns * len(classes):,} weights, and {MOST_WEIGHTS:,} are the most: "
-            "give fewer hash_bits or features"
+            "give fewer hash_bits or features",
+            "features",
         )
-    learner = Learner(
-        rule,
-        classes,
-        exploration_floor=detail["exploration_floor"],
-        seed=detail["seed"],
-        **inputs.options,
-        **detail["parameters"],
-    )
+    with _about("parameters"):
+        learner = Learner(
+            rule,
+            classes,
+            exploration_floor=detail["exploration_floor"],
+            seed=detail["seed"],
+            **inputs.options,
+            **detail["parameters"],
+        )
     learner.identity = "a task of the service"
     learner.trust()
     return learner
@@ -112,12 +129,15 @@ def floor_of(rule_name: str, wanted: float | None) -> float:
     """The exploration floor: as given, or the usual one where the rule can have it."""
     if wanted is not None:
         return wanted
-    return 0.0 if rule_named(rule_name).notes_the_label else USUAL_FLOOR
+    with _about("learner"):
+        rule = rule_named(rule_name)
+    return 0.0 if rule.notes_the_label else USUAL_FLOOR
 
 
 def texts_of(classes: list[ClassName]) -> list[str]:
     """The names of the classes as keys of a JSON object, which must differ too."""
-    texts = [str(name) for name in checked_classes(classes)]
+    with _about("classes"):
+        texts = [str(name) for name in checked_classes(classes)]
     for place, text in enumerate(texts):
         if text in texts[:place]:
             raise Invalid(

@@ -78,6 +78,10 @@ class Writer:
         self._waiting.put(None)
         if self._thread.is_alive():
             self._thread.join()
+        with contextlib.suppress(
+            sqlite3.Error
+        ):  # so that the file can be copied alone; if not now, then at the next start
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._connection.close()
 
     def _run(self) -> None:

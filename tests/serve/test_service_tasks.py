@@ -1,0 +1,516 @@
+"""Tasks, adversarially: created, changed, deleted and switched at the same time as each other, and under traffic."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onebit.serve.refusals import Conflict, Invalid, NotFound
+from onebit.serve.service import Service
+from onebit.serve.shapes import NewLearner
+from tests.serve.driving import (
+    ask,
+    change,
+    crash_image,
+    decided,
+    everything_in,
+    followed,
+    heard,
+    hint,
+    locked,
+    new_task,
+    number_of,
+    outcome,
+    replayed,
+    restarted,
+    rows_of,
+    run,
+    service_in,
+    states,
+    until,
+    without_snapshots,
+)
+
+
+class Traffic:
+    """Somebody who asks and answers all the time, with seeded chance, until told to stop."""
+
+    def __init__(self, service: Service, seed: int, task: str = "fruit") -> None:
+        self._service, self._task, self._name = service, task, f"{task}-{seed}"
+        self._chance = random.Random(seed)
+        self.rounds = 0
+        self._stopped = False
+        self._running = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        chance = self._chance
+        waiting: list[str] = []
+        while not self._stopped:
+            ids = [f"{self._name}-{self.rounds}-{place}" for place in range(chance.choice((1, 1, 2, 7)))]
+            asks = [ask(one, (chance.gauss(0, 1), chance.gauss(0, 1))) for one in ids]
+            answers = await self._service.decide(self._task, asks, single=False)
+            waiting += [one["id"] for one in answers]
+            chance.shuffle(waiting)
+            told = [waiting.pop() for _ in range(min(len(waiting), chance.choice((0, 1, 3, 9))))]
+            if told:
+                hints = [hint(one, chance.random() < 0.5) for one in told]
+                await self._service.hear(self._task, hints, single=False)
+            self.rounds += 1
+
+    async def more(self, rounds: int) -> None:
+        """Wait for so many rounds more."""
+        target = self.rounds + rounds
+        await until(lambda: self.rounds >= target or self._running.done())
+
+    async def end(self) -> None:
+        self._stopped = True
+        await self._running
+
+
+async def more(everybody: list[Traffic], rounds: int) -> None:
+    await asyncio.gather(*(one.more(rounds) for one in everybody))
+
+
+async def equal_everywhere(service: Service) -> None:
+    """The state of a service is the replay of its log, and what any restart comes to."""
+    folder = service.settings.data
+    found = await states(service)
+    crashed = crash_image(folder)
+    assert {name: replayed(folder, name) for name in found} == found
+    assert await restarted(crashed) == found
+    assert await restarted(without_snapshots(crashed)) == found
+
+
+# --- creating and deleting -------------------------------------------------------------------------------------------
+
+
+def test_a_name_is_taken_once(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            found = await asyncio.gather(*(outcome(service.create(new_task(seed=seed))) for seed in range(8)))
+            assert sum(isinstance(one, Conflict) for one in found) == 7
+            assert service.task_names() == ["fruit"]
+            await decided(service, "a")
+        assert rows_of(tmp_path, "SELECT count(*) FROM changes") == [(1,)]
+
+    run(work())
+
+
+def test_a_name_is_free_after_the_task_is_deleted(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path, snapshot_every=10) as service:
+            for life in range(3):
+                assert (await service.create(new_task(classes=2 + life, seed=life))).classes == list(range(2 + life))
+                for number in range(30):
+                    await decided(service, str(number), (float(number), 1.0))
+                    assert await heard(service, str(number), number % 2 == 0) == "accepted"
+                assert service.stats("fruit")["decisions"] <= 30
+                if life < 2:
+                    assert (await service.delete("fruit")).deleted is not None
+                    for refused in (
+                        decided(service, "0"),
+                        heard(service, "0"),
+                        service.change("fruit", change(mode="shadow")),
+                        service.delete("fruit"),
+                        service.switch("fruit", NewLearner(learner="bpa")),
+                    ):
+                        assert isinstance(await outcome(refused), NotFound)
+                    assert service.tasks() == []
+            assert number_of(tmp_path, "fruit") == 3
+            await equal_everywhere(service)
+            answers = [await decided(service, str(number), (float(number), 1.0)) for number in range(30)]
+        async with service_in(tmp_path) as service:
+            assert service.task_names() == ["fruit"]
+            assert [await decided(service, str(number), (float(number), 1.0)) for number in range(30)] == answers
+            assert service.task("fruit").classes == [0, 1, 2, 3]
+        assert rows_of(tmp_path, "SELECT task, count(*) FROM decisions GROUP BY task") == [(1, 30), (2, 30), (3, 30)]
+
+    run(work())
+
+
+def test_deleted_twice_at_once(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            found = await asyncio.gather(*(outcome(service.delete("fruit")) for _ in range(3)))
+            assert not [one for one in found if isinstance(one, Exception) and not isinstance(one, NotFound)]
+            await service.create(new_task())
+        assert rows_of(tmp_path, "SELECT kind FROM changes ORDER BY seq") == [("created",), ("deleted",), ("created",)]
+
+    run(work())
+
+
+def test_changed_while_it_is_deleted(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            deleting = asyncio.create_task(outcome(service.delete("fruit")))
+            await asyncio.sleep(0)
+            changing = asyncio.create_task(service.change("fruit", change(add_classes=["d"])))
+            await asyncio.wait([deleting, changing], timeout=2.0)
+            done = changing.done()
+            changing.cancel()
+            assert done
+
+    run(work())
+
+
+def test_traffic_while_it_is_deleted(tmp_path: Path) -> None:
+    """Whoever is answered has a row in the log; whoever is not hears that the task is gone."""
+
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            asking = [asyncio.create_task(outcome(decided(service, str(number)))) for number in range(40)]
+            await asyncio.sleep(0)
+            deleting = asyncio.create_task(service.delete("fruit"))
+            more = [asyncio.create_task(outcome(decided(service, str(number)))) for number in range(40, 80)]
+            await deleting
+            more += [asyncio.create_task(outcome(decided(service, str(number)))) for number in range(80, 90)]
+            found = [await one for one in asking + more]
+            answered = {one["id"] for one in found if isinstance(one, dict)}
+            assert len(answered) < 90
+            assert all(isinstance(one, dict | NotFound) for one in found)
+        assert {row[0] for row in rows_of(tmp_path, "SELECT id FROM decisions")} == answered
+        assert await restarted(tmp_path) == {}
+
+    run(work())
+
+
+def test_a_task_is_not_there_before_it_is_on_disk(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task("other"))
+            with locked(tmp_path):
+                creating = asyncio.create_task(outcome(service.create(new_task())))
+                await until(
+                    lambda: (service._writer.waiting == 0 and "fruit" in service.task_names()) or creating.done()
+                )
+                await asyncio.sleep(0.2)  # the writer is at it
+                asking = asyncio.create_task(outcome(decided(service, "a")))
+                await until(creating.done)
+            assert (await creating).status == 503
+            answer = await asking
+        assert not isinstance(answer, dict)
+        orphans = "SELECT count(*) FROM decisions WHERE task NOT IN (SELECT task FROM changes WHERE kind = 'created')"
+        assert rows_of(tmp_path, orphans) == [(0,)]
+
+    run(work())
+
+
+def test_a_task_that_cannot_be_written_can_be_created_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            with locked(tmp_path):
+                assert (await outcome(service.create(new_task()))).status == 503
+                assert service.task_names() == []
+            await service.create(new_task())
+            await decided(service, "a")
+            await heard(service, "a")
+            await equal_everywhere(service)
+
+    run(work())
+
+
+# --- changing --------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_class_added_twice_at_once(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            found = await asyncio.gather(
+                *(outcome(service.change("fruit", change(add_classes=["d"]))) for _ in range(2)),
+                outcome(service.change("fruit", change(add_classes=["e", "d"]))),
+            )
+            assert sum(isinstance(one, Invalid | Conflict) for one in found) == 2
+            assert service.task("fruit").classes == ["a", "b", "c", "d"]
+            assert service.ready is None
+        await restarted(tmp_path)
+
+    run(work())
+
+
+def test_changes_that_are_given_up_while_they_are_written(tmp_path: Path) -> None:
+    """They hold, or they do not; in memory as on disk."""
+
+    async def given_up(work: Any) -> None:
+        task = asyncio.create_task(outcome(work))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.wait([task])
+
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            await service.create(new_task("gone"))
+            with locked(tmp_path):
+                await given_up(service.change("fruit", change(add_classes=["d"], mode="shadow")))
+                await given_up(service.delete("gone"))
+                await given_up(service.create(new_task("new")))
+            await outcome(service.change("fruit", change(add_classes=["d"])))
+            await outcome(service.create(new_task("new")))
+            await outcome(service.create(new_task("gone")))
+            assert service.ready is None
+            now = {task.name: (task.classes, task.mode) for task in service.tasks()}
+            for name in now:
+                await decided(service, "a", task=name)
+            found = await states(service)
+        async with service_in(tmp_path) as service:
+            assert {task.name: (task.classes, task.mode) for task in service.tasks()} == now
+            assert await states(service) == found
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [
+        pytest.param(
+            {"learner": "conservative-ova", "parameters": {"coding": [[1, -1], [-1, 1], [1, 1]]}},
+            ["d"],
+            id="a coding matrix of three rows",
+        ),
+        pytest.param({}, ["a"], id="a name that is there"),
+        pytest.param({}, ["d", "d"], id="a name twice"),
+        pytest.param({"classes": [1, 2]}, ["1"], id="a name that is written like another"),
+        pytest.param({}, ["\ud800"], id="half a character"),
+    ],
+)
+def test_a_class_that_cannot_be_added_changes_nothing(tmp_path: Path, given: dict[str, Any], added: list[str]) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task(**given))
+            written, classes = everything_in(tmp_path), service.task("fruit").classes
+            with pytest.raises((Invalid, ValueError)):
+                await service.change("fruit", change(add_classes=added))
+            assert everything_in(tmp_path) == written
+            assert service.task("fruit").classes == classes
+            await decided(service, "a")
+            await heard(service, "a")
+            await followed(service)
+        await restarted(tmp_path)
+
+    run(work())
+
+
+def test_classes_are_not_added_beyond_what_a_new_task_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onebit.serve.tasks.MOST_WEIGHTS", 100)
+
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            assert isinstance(
+                await outcome(service.create(new_task(classes=4, features={"kind": "numbers", "size": 30}))), Invalid
+            )
+            await service.create(new_task(features={"kind": "numbers", "size": 30}))
+            with pytest.raises(Invalid):
+                await service.change("fruit", change(add_classes=["d"]))
+
+    run(work())
+
+
+@pytest.mark.parametrize("rule", ["banditron", "auto", "offset-tree"])
+def test_classes_are_added_under_traffic(tmp_path: Path, rule: str) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path, snapshot_every=50) as service:
+            await service.create(new_task(learner=rule, exploration_floor=0.3))
+            everybody = [Traffic(service, seed) for seed in range(3)]
+            for name in ("d", "e", 7):
+                await more(everybody, 10)
+                task = await service.change("fruit", change(add_classes=[name]))
+                assert task.classes[-1] == name
+                answer = await decided(service, f"with {name}")
+                assert str(name) in answer["probabilities"]  # it is there when the change returns
+            await more(everybody, 10)
+            for one in everybody:
+                await one.end()
+            assert service.task("fruit").classes == ["a", "b", "c", "d", "e", 7]
+            await equal_everywhere(service)
+
+    run(work())
+
+
+# --- switching -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("before", "after"), [("banditron", "auto"), ("auto", "offset-tree"), ("soba", "newtron")])
+def test_the_learner_is_switched_under_traffic(tmp_path: Path, before: str, after: str) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path, snapshot_every=100) as service:
+            await service.create(new_task(learner=before))
+            everybody = [Traffic(service, seed) for seed in range(3)]
+            await more(everybody, 30)
+            task = await service.switch("fruit", NewLearner(learner=after, seed=3))
+            assert task.training is not None
+            assert task.training.learner == after
+            await until(lambda: service.task("fruit").training is None)
+            task = service.task("fruit")
+            assert (task.learner, task.generation) == (after, 2)
+            answer = await decided(service, "after")
+            assert answer["version"].startswith("2.")
+            await more(everybody, 30)
+            for one in everybody:
+                await one.end()
+            assert rows_of(tmp_path, "SELECT DISTINCT generation FROM decisions ORDER BY generation") == [(1,), (2,)]
+            await equal_everywhere(service)
+            await service.switch("fruit", NewLearner(learner=before, seed=4))
+            await until(lambda: service.task("fruit").generation == 3)
+            await decided(service, "third")
+            await heard(service, "third")
+            await equal_everywhere(service)
+            found = await states(service)
+        assert await restarted(tmp_path) == found
+
+    run(work())
+
+
+class Held:
+    """Training that goes on until it is let go, as it does on a log of a million rows."""
+
+    def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._go, train = threading.Event(), service._train_near
+
+        def slow(*arguments: Any) -> None:
+            train(*arguments)
+            self._go.wait(30.0)
+            train(*arguments)
+
+        monkeypatch.setattr(service, "_train_near", slow)
+
+    def let_go(self) -> None:
+        self._go.set()
+
+
+@pytest.mark.parametrize("played", [False, True])
+def test_a_class_is_added_while_another_learner_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, played: bool
+) -> None:
+    """Whether or not the new class has been played by then."""
+
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task(exploration_floor=0.9))
+            held = Held(service, monkeypatch)
+            for number in range(50):
+                await decided(service, f"a{number}", (float(number), 1.0))
+                await heard(service, f"a{number}", number % 3 == 0)
+            await service.switch("fruit", NewLearner(learner="auto", seed=3))
+            await service.change("fruit", change(add_classes=["d"]))
+            labels = set()
+            for number in range(50 if played else 0):
+                labels.add((await decided(service, f"b{number}", (float(number), 1.0)))["label"])
+                await heard(service, f"b{number}", number % 3 == 0)
+            assert ("d" in labels) is played
+            held.let_go()
+            await until(lambda: service.task("fruit").training is None or service.task("fruit").training.error, 10.0)  # type: ignore[union-attr]
+            task = service.task("fruit")
+            assert (task.generation, task.training) == (2, None)
+            await decided(service, "after")
+            await heard(service, "after")
+            await equal_everywhere(service)
+
+    run(work())
+
+
+def test_one_learner_is_trained_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            held = Held(service, monkeypatch)
+            await service.switch("fruit", NewLearner(learner="bpa"))
+            with pytest.raises(Conflict):
+                await service.switch("fruit", NewLearner(learner="pab"))
+            for bad in (
+                NewLearner(learner="nonsense"),
+                NewLearner(learner="perceptron"),  # it learns from labels
+                NewLearner(learner="bpa", parameters={"nonsense": 1}),
+                NewLearner(learner="bpa", parameters={"seed": 1}),
+                NewLearner(learner="newtron", exploration_floor=0.5),
+            ):
+                assert (await outcome(service.switch("fruit", bad))).status in (409, 422)
+            held.let_go()
+            await until(lambda: service.task("fruit").training is None)
+            for bad in (
+                NewLearner(learner="nonsense"),
+                NewLearner(learner="perceptron"),
+                NewLearner(learner="bpa", parameters={"nonsense": 1}),
+                NewLearner(learner="bpa", parameters={"seed": 1}),
+                NewLearner(learner="newtron", exploration_floor=0.5),
+            ):
+                with pytest.raises(Invalid):
+                    await service.switch("fruit", bad)
+            assert service.task("fruit").learner == "bpa"
+
+    run(work())
+
+
+def test_a_service_that_ends_while_a_learner_is_trained_goes_on_with_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            await decided(service, "a")
+            await heard(service, "a")
+            held = Held(service, monkeypatch)
+            await service.switch("fruit", NewLearner(learner="auto"))
+            await asyncio.sleep(0.05)
+            found = await states(service)
+            asyncio.get_running_loop().call_later(0.2, held.let_go)
+        assert await restarted(tmp_path) == found
+        async with service_in(tmp_path) as service:
+            assert service.task("fruit").learner == "banditron"
+            await service.switch("fruit", NewLearner(learner="auto"))
+            await until(lambda: service.task("fruit").training is None)
+            assert service.task("fruit").generation == 2
+
+    run(work())
+
+
+def test_a_task_that_is_deleted_while_a_learner_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            held = Held(service, monkeypatch)
+            await service.switch("fruit", NewLearner(learner="bpa"))
+            await service.delete("fruit")
+            await service.create(new_task())
+            held.let_go()
+            await until(lambda: not service._trainers)
+            assert service.task("fruit").learner == "banditron"
+            await decided(service, "a")
+            await equal_everywhere(service)
+
+    run(work())
+
+
+def test_feedback_for_the_old_learner_comes_after_the_switch(tmp_path: Path) -> None:
+    """In all modes, and also what the new one cannot learn."""
+
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            for mode in ("learn", "shadow", "log-only"):
+                await service.change("fruit", change(mode=mode))
+                await service.decide(
+                    "fruit", [ask(f"{mode} {number}", (float(number), 1.0)) for number in range(20)], single=False
+                )
+            await service.change("fruit", change(mode="learn"))
+            for number in range(10):
+                await heard(service, f"learn {number}", number % 2 == 0)
+            await service.switch("fruit", NewLearner(learner="newtron", seed=4))
+            await until(lambda: service.task("fruit").training is None)
+            await service.decide("fruit", [ask(f"new {number}", (float(number), 1.0)) for number in range(20)])
+            for number in range(10, 20):
+                await heard(service, f"new {number}", number % 3 == 0)
+                await heard(service, f"learn {number}", number % 2 == 0)
+                await heard(service, f"log-only {number}", number % 2 == 0)
+                await heard(service, f"shadow {number}", number % 2 == 0, shown="b", shown_propensity=0.3)
+            await equal_everywhere(service)
+
+    run(work())
