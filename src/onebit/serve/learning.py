@@ -106,10 +106,9 @@ class Course:
     def begun(cls, info: TaskInfo, reader: Reader, last: int, data: Path, keep: int) -> Course:
         """From the newest good snapshot, or from the beginning."""
         snapshots = Snapshots(data, info.number, keep)
-        for found in snapshots.good(last):
-            statistics = Statistics.from_dict(found.statistics)
+        for found in snapshots.good(reader):
             replicas = Replicas(found.learner, found.generation)
-            made = cls(info.number, info.inputs, replicas, statistics, found.position, snapshots)
+            made = cls(info.number, info.inputs, replicas, found.statistics, found.position, snapshots)
             made.snapshot_position = found.position
             return made
         seq, _, detail = reader.changes(info.number, 0, last)[0]
@@ -202,11 +201,12 @@ class Course:
             self.replicas = Replicas(trainee.learner, generation)
             self.switched = True
 
-    def snapshot(self) -> Packed:
+    def snapshot(self, reader: Reader) -> Packed:
         """Everything as it is now. Called by the thread that follows."""
-        return packed(
-            Snapshot(self.replicas.resting, self.replicas.generation, self.position, self.statistics.to_dict())
-        )
+        mark = reader.mark(self.task, self.position)
+        assert mark is not None
+        learner, generation = self.replicas.resting, self.replicas.generation
+        return packed(Snapshot(learner, generation, self.position, mark, self.statistics))
 
 
 def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
@@ -282,7 +282,7 @@ class Learning:
             self._followed()
         for course in list(self.courses.values()):
             if course.position > course.snapshot_position:
-                self._packed.put((course, course.snapshot()))
+                self._packed.put((course, course.snapshot(reader)))
         reader.close()
 
     def _follow(self, task: int, reader: Reader, last: int, tables: set[str]) -> bool:
@@ -295,7 +295,7 @@ class Learning:
             if self._due(course):
                 course.writing, course.switched = True, False
                 course.rows_at_snapshot = course.rows
-                self._packed.put((course, course.snapshot()))
+                self._packed.put((course, course.snapshot(reader)))
         except sqlite3.Error as error:
             LOG.warning(f"the log cannot be read now: {error}", extra={"event": "log-unreadable"})
             return False

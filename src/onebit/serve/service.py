@@ -14,7 +14,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any
 
 from onebit.errors import OnebitError, nearest
@@ -27,10 +27,10 @@ from onebit.serve.hearing import Hearing
 from onebit.serve.items import Items
 from onebit.serve.learning import NEAR, Course, Learning, Trainee, trainee_of
 from onebit.serve.log.reading import NO_END, Reader
-from onebit.serve.log.schema import FILE, created, last_seq, last_time
+from onebit.serve.log.schema import FILE, created, last_seq, last_time, reason
 from onebit.serve.log.writing import Writer
 from onebit.serve.recent import Recent
-from onebit.serve.refusals import Conflict, Invalid, NotFound, TooLarge
+from onebit.serve.refusals import Conflict, Invalid, NotFound, Refusal, TooLarge, Unavailable
 from onebit.serve.replicas import Replicas
 from onebit.serve.running import Running
 from onebit.serve.settings import Settings
@@ -264,10 +264,12 @@ class Service:
         try:
             detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
             learner_of(detail, info.classes, info.inputs)
-            trainee = trainee_of(self._reader, info.number, detail, info.inputs)
+            with _readable():
+                trainee = trainee_of(self._reader, info.number, detail, info.inputs)
+                heard = self._reader.count("feedback", info.number, NO_END)
         except OnebitError as error:
-            raise error if isinstance(error, Invalid) else Invalid(str(error), "learner") from None
-        running.training = Training(learner=new.learner, done=0, of=self._reader.count("feedback", info.number, NO_END))
+            raise error if isinstance(error, Refusal) else Invalid(str(error), "learner") from None
+        running.training = Training(learner=new.learner, done=0, of=heard)
         training = asyncio.create_task(self._train(running, trainee, detail))
         self._trainers.add(training)
         training.add_done_callback(self._trainers.discard)
@@ -367,13 +369,15 @@ class Service:
         """Decide on many x, all or none, as `shapes.Decided` has it. An id that was decided before is answered from the log."""
         running = self._find(name)
         self._refuse_many(len(asks))
-        return await self._deciding.decide(running, asks, single)
+        with _readable():
+            return await self._deciding.decide(running, asks, single)
 
     async def hear(self, name: str, hints: Sequence[Hint], *, single: bool = True) -> list[dict[str, Any]]:
         """Hear whether decisions were right, as `shapes.Heard` has it."""
         running = self._find(name)
         self._refuse_many(len(hints))
-        return await self._hearing.hear(running, hints, single)
+        with _readable():
+            return await self._hearing.hear(running, hints, single)
 
     def _refuse_many(self, count: int) -> None:
         if count > self.settings.max_batch:
@@ -409,12 +413,14 @@ class Service:
     def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """The newest decisions of a task, or those before a seq, as `shapes.LoggedDecision` has them."""
         running = self._find(name)
-        return [as_object(one, running.texts) for one in self._reader.newest(running.info, limit, before)]
+        with _readable():
+            return [as_object(one, running.texts) for one in self._reader.newest(running.info, limit, before)]
 
     def decision(self, name: str, identity: str) -> dict[str, Any]:
         """One decision."""
         running = self._find(name)
-        logged = self._reader.decision(running.info, identity)
+        with _readable():
+            logged = self._reader.decision(running.info, identity)
         if logged is None:
             raise NotFound(f"there is no decision {identity!r} in task {name!r}")
         return as_object(logged, running.texts)
@@ -449,3 +455,12 @@ class Service:
 async def _whole(work: Coroutine[Any, Any, Task]) -> Task:
     """Do something to its end, also where whoever asked for it does not wait: half of it would be on disk, and half not."""
     return await asyncio.shield(asyncio.ensure_future(work))
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """What cannot be read from the log now is no fault of whoever asks, and may be asked again."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise Unavailable(f"the log cannot be read: {reason(error)}") from None

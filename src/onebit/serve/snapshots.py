@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import warnings
@@ -11,6 +12,8 @@ from typing import Any, NamedTuple
 
 from onebit.errors import OnebitError
 from onebit.learner import Learner
+from onebit.serve.log.reading import Mark, Reader
+from onebit.serve.statistics import Statistics
 from onebit.storage import pack, read, unpack, write
 
 FOLDER = "snapshots"
@@ -19,12 +22,16 @@ _NAME = re.compile(r"(\d+)-(\d+)\.onebit")
 
 
 class Snapshot(NamedTuple):
-    """A learner as it was at a position of the log, and the statistics of its task."""
+    """A learner as it was at a position of the log, and the statistics of its task.
+
+    The mark is what the log had there: with another mark, or none, it is another log, or other rows have taken their place.
+    """
 
     learner: Learner
     generation: int
     position: int
-    statistics: dict[str, Any]
+    mark: Mark
+    statistics: Statistics
 
 
 class Packed(NamedTuple):
@@ -39,7 +46,12 @@ class Packed(NamedTuple):
 def packed(snapshot: Snapshot) -> Packed:
     """A copy of everything, which goes on being true while the learner learns."""
     manifest, arrays = pack(snapshot.learner)
-    beside = {"position": snapshot.position, "generation": snapshot.generation, "statistics": snapshot.statistics}
+    beside = {
+        "position": snapshot.position,
+        "generation": snapshot.generation,
+        "mark": snapshot.mark,
+        "statistics": snapshot.statistics.to_dict(),
+    }
     return Packed(snapshot.generation, snapshot.position, {**manifest, "service": beside}, arrays)
 
 
@@ -48,6 +60,7 @@ class Snapshots:
 
     def __init__(self, data: Path, task: int, keep: int) -> None:
         self.folder = data / FOLDER / str(task)
+        self._task = task
         self._keep = keep
 
     def write(self, one: Packed) -> Path:
@@ -58,31 +71,36 @@ class Snapshots:
             raise OnebitError(f"{self.folder} cannot be made: {error.strerror or error}") from None
         path = self.folder / f"{one.generation:04d}-{one.position:015d}.onebit"
         write(one.manifest, one.arrays, path)
-        for old in self._paths()[self._keep :]:
-            old.unlink(missing_ok=True)
-        for left in self.folder.glob(".*.part"):  # of a process that was killed while it wrote
-            left.unlink(missing_ok=True)
+        old = [*self._paths()[self._keep :], *self.folder.glob(".*.part")]  # parts are of a process that was killed
+        for left in old:
+            with contextlib.suppress(OSError):  # the next time, then
+                left.unlink(missing_ok=True)
         return path
 
-    def good(self, last: int) -> Iterator[Snapshot]:
-        """The snapshots that can be read, newest first. One that knows more than the log, up to `last`, is not good."""
+    def good(self, reader: Reader) -> Iterator[Snapshot]:
+        """The snapshots that can be read and are of this log, newest first."""
         for path in self._paths():
             try:
                 with warnings.catch_warnings(record=True) as heard:
                     warnings.simplefilter("always")
                     manifest, arrays = read(path)
                     beside = manifest.pop("service")
-                    position = int(beside["position"])
-                    if position > last:
-                        raise OnebitError(f"{path} has learnt up to position {position}, and the log ends at {last}")
-                    learner = unpack(manifest, arrays)
-            except (OnebitError, KeyError, TypeError, ValueError) as error:
+                    found = Snapshot(
+                        learner=unpack(manifest, arrays),
+                        generation=int(beside["generation"]),
+                        position=int(beside["position"]),
+                        mark=beside["mark"],
+                        statistics=Statistics.from_dict(beside["statistics"]),
+                    )
+                    if found.mark != reader.mark(self._task, found.position):
+                        raise OnebitError(f"{path} is of another log, or of rows that this one has lost")
+            except (OnebitError, LookupError, AttributeError, TypeError, ValueError) as error:
                 LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": str(path)})
                 continue
             for warning in heard:
                 LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": str(path)})
-            learner.trust()
-            yield Snapshot(learner, int(beside["generation"]), position, beside["statistics"])
+            found.learner.trust()
+            yield found
 
     def _paths(self) -> list[Path]:
         """Newest first."""

@@ -12,9 +12,10 @@ import numpy as np
 
 from onebit.errors import OnebitError, nearest
 from onebit.names import ClassName
-from onebit.serve.log.schema import FILE, last_seq, opened
+from onebit.serve.log.schema import FILE, NAMES, last_seq, opened
 from onebit.serve.tasks import TaskInfo
 
+Mark = list[list[float] | None]  # the seq and the time of the last row of each table
 NO_END = 2**62  # a seq that no row has
 PAGE = 1000  # rows that are read at a time, so that a slow reader holds nothing up
 
@@ -103,6 +104,18 @@ class Reader:
             else:
                 found[task].apply(seq, when, kind, json.loads(detail))
         return list(found.values())
+
+    def mark(self, task: int, position: int) -> Mark | None:
+        """What a task's part of the log ends with at a position; None where the log is not so long."""
+        if position > self.last():
+            return None
+        found: Mark = []
+        for table in NAMES:
+            row = self._connection.execute(
+                f"SELECT seq, time FROM {table} WHERE task = ? AND seq <= ? ORDER BY seq DESC LIMIT 1", (task, position)
+            ).fetchone()
+            found.append(None if row is None else [row[0], row[1]])
+        return found
 
     def changes(self, task: int, after: int, upto: int) -> list[tuple[int, str, dict[str, Any]]]:
         """What was changed of a task: (seq, kind, detail)."""

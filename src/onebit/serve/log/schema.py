@@ -129,8 +129,8 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def reason(error: sqlite3.Error) -> str:
-    """Why the log cannot be written, for people."""
+def reason(error: Exception) -> str:
+    """Why the log cannot be written or read, for people."""
     name = getattr(error, "sqlite_errorname", "") or ""
     for start, meaning in (
         ("SQLITE_FULL", "the disk is full"),
@@ -144,4 +144,4 @@ def reason(error: sqlite3.Error) -> str:
     ):
         if name.startswith(start):
             return f"{meaning} ({error})"
-    return str(error)
+    return str(error) or type(error).__name__

@@ -121,7 +121,7 @@ class Writer:
             if not group:
                 self._connection.execute("UPDATE heartbeat SET beats = beats + 1")
             self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except Exception as error:  # whatever it is, nobody may be left waiting
             self._give_up(error, group)
             return
         if self.failing:
@@ -135,7 +135,7 @@ class Writer:
             self._committed(seq - 1, {(batch.rows[0][0], batch.table) for batch in group})
             self._tell(_fulfil, [(batch.written, first) for batch, first in zip(group, firsts, strict=True)])
 
-    def _give_up(self, error: sqlite3.Error, group: list[Batch]) -> None:
+    def _give_up(self, error: Exception, group: list[Batch]) -> None:
         why = f"the log cannot be written: {reason(error)}"
         if why != self.failing:
             LOG.error(why, extra={"event": "log-failed"})
