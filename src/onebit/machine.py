@@ -224,12 +224,15 @@ class Machine:
         bad = np.flatnonzero(~(self._norms(rows) <= self._limit))
         if len(bad):
             raise OnebitError(f"row {bad[0]}: {self._explain(rows, int(bad[0]))}")
-        memory, before = self._memory.copy(), self._space.kept_of(rows)
+        memory = self._memory.copy()
+        # One row alone is refused before any weight has moved, so that nothing need be kept of them.
+        before = self._space.kept_of(rows) if rows.height > 1 else None
         try:
             yield
         except OnebitError:
             self._memory[:] = memory
-            self._space = self._space.restored(before)
+            if before is not None:
+                self._space = self._space.restored(before)
             raise
 
     def _norms(self, rows: Rows) -> NDArray[np.float64]:

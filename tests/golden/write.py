@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,10 @@ import onebit
 from onebit.contract.rule import Rule
 from onebit.learner import Learner
 from onebit.rules import registry
+from onebit.serve.log.schema import FILE
+from onebit.serve.service import Service
+from onebit.serve.settings import Settings
+from onebit.serve.shapes import Ask, Hint, NewTask, NumbersFeatures, TextFeatures
 
 HERE = Path(__file__).parent
 CLASSES = ["ant", "bee", "cat"]
@@ -55,9 +61,41 @@ def expected(learner: Learner) -> dict[str, Any]:
     }
 
 
+async def serve(folder: Path) -> None:
+    """A folder of the service as a kill would leave it: a snapshot, and rows after it; and what it answered."""
+    data = folder / "running"
+    service = Service(Settings(data=data, snapshot_every=40))
+    await service.start()
+    numbers = NumbersFeatures(kind="numbers", size=4)
+    text = TextFeatures(kind="text", hash_bits=6)
+    await service.create(NewTask(name="numbers", classes=list(CLASSES), learner="bpa", features=numbers, seed=5))
+    await service.create(NewTask(name="words", classes=list(CLASSES), learner="linucb", features=text, seed=6))
+    answers: dict[str, Any] = {}
+    for number in range(60):
+        row = rows()[number % 12].tolist()
+        asked = [("numbers", row), ("words", f"word{number % 4} and more")]
+        for task, x in asked:
+            answer = (await service.decide(task, [Ask(id=f"{task}-{number}", x=x)]))[0]
+            await service.hear(task, [Hint(id=answer["id"], right=answer["label"] == CLASSES[number % 3])])
+            answers[answer["id"]] = {"task": task, "x": x, "answer": answer}
+    while any(service.stats(task)["queue"] for task in service.task_names()):
+        await asyncio.sleep(0.01)
+    stats = {task: service.stats(task) for task in service.task_names()}
+    shutil.copytree(data / "snapshots", folder / "data" / "snapshots")
+    await service.stop()
+    shutil.copy(data / FILE, folder / "data")
+    shutil.rmtree(data)
+    counts = {
+        task: {name: one[name] for name in ("learnt", "decisions", "feedback", "right")} for task, one in stats.items()
+    }
+    (folder / "expected.json").write_text(json.dumps({"answers": answers, "counts": counts}, indent=1) + "\n")
+
+
 if __name__ == "__main__":
     folder = HERE / onebit.__version__
     folder.mkdir()
+    (folder / "service").mkdir()
+    asyncio.run(serve(folder / "service"))
     for name, learner in learners().items():
         learner.save(folder / f"{name}.onebit")
     answers = {name: expected(learner) for name, learner in learners().items()}

@@ -111,7 +111,8 @@ def stream(
                 place[NOTE] = choice.note
                 place[SECOND_NOTE] = choice.second_note
             if what & MEASURE:
-                measure(params, memory, scores, norm, work, chances, floor)
+                if not floor > 0.0:  # else they are there
+                    measure(params, memory, scores, norm, work, chances, floor)
                 kept[now, PROPENSITY] = chances[choice.label]
                 for label in range(kept.shape[1] - CHOICE_COLUMNS):
                     kept[now, CHOICE_COLUMNS + label] = chances[label]

@@ -1,0 +1,54 @@
+"""Folders of the service that every release left: this one starts from them, and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import onebit
+from onebit.serve.service import Service
+from onebit.serve.settings import Settings
+from onebit.serve.shapes import Ask, Hint
+from tests.golden.write import HERE
+
+FOLDERS = sorted(path.parent for path in HERE.glob("*/service/expected.json"))
+
+
+def test_this_release_has_a_golden_folder() -> None:
+    assert HERE / onebit.__version__ / "service" in FOLDERS
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.parent.name)
+@pytest.mark.parametrize("snapshots", [True, False])
+def test_a_folder_of_a_release(folder: Path, snapshots: bool, tmp_path: Path) -> None:
+    """Snapshot and log, or the log alone: what was answered is answered again, what was learnt is known."""
+    data = tmp_path / "data"
+    shutil.copytree(folder / "data", data)
+    if not snapshots:
+        shutil.rmtree(data / "snapshots")
+    expected = json.loads((folder / "expected.json").read_text())
+    found: dict[str, Any] = {}
+
+    async def work() -> None:
+        service = Service(Settings(data=data))
+        await service.start()
+        for task in service.task_names():
+            stats = service.stats(task)
+            found[task] = {name: stats[name] for name in expected["counts"][task]}
+        for identity, one in expected["answers"].items():
+            again = await service.decide(one["task"], [Ask(id=identity, x=one["x"])])
+            assert again == [one["answer"]]
+        fresh = (await service.decide("words", [Ask(x="word1 and more")]))[0]
+        assert await service.hear("words", [Hint(id=fresh["id"], right=True)]) == [
+            {"id": fresh["id"], "status": "accepted"}
+        ]
+        await service.stop()
+
+    asyncio.run(work())
+    assert found == expected["counts"]
+    assert min(one["learnt"] for one in found.values()) == 60
