@@ -27,7 +27,7 @@ from onebit.rules import registry
 from onebit.serve import refusals, shapes
 from onebit.serve.log.schema import TABLES
 from onebit.serve.tokens import SCOPES
-from onebit.serve.web.gate import Internal
+from onebit.serve.web.gate import Internal, Unfinished
 from onebit.serve.web.routes import GuardedRoute
 from onebit.spaces.kernel import WHEN_FULL
 from onebit.spaces.kernels import NAMES as KERNELS
@@ -201,8 +201,8 @@ def test_every_route_of_the_service_is_documented(site: Site) -> None:
 
 def test_every_error_of_the_service_is_documented() -> None:
     named = [one for one in vars(refusals).values() if isinstance(one, type) and issubclass(one, refusals.Refusal)]
-    kinds: list[type[refusals.Refusal]] = [Internal, *named]
-    assert len(kinds) == 11
+    kinds: list[type[refusals.Refusal]] = [Internal, Unfinished, *named]
+    assert len(kinds) == 12
     for kind in kinds:
         assert f"| {kind.status} | `{kind.code}` |" in PAGES["service.md"]
 

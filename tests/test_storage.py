@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -179,3 +180,54 @@ def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
 def test_the_wrong_rule_is_refused(saved: Path) -> None:
     with pytest.raises(onebit.OnebitError, match="learnt by the rule 'bpa'"):
         onebit.load(saved, rule=registry()["banditron"])
+
+
+@pytest.mark.parametrize(
+    "failure", [KeyboardInterrupt, onebit.OnebitError("no"), OSError(28, "No space left on device")]
+)
+def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path, failure: Any) -> None:
+    path = tmp_path / "out"
+    path.write_text("before")
+
+    def fail() -> None:
+        with storage.whole_file(path) as file:
+            file.write(b"half")
+            raise failure
+
+    with pytest.raises((KeyboardInterrupt, onebit.OnebitError)):
+        fail()
+    assert [one.name for one in tmp_path.iterdir()] == ["out"]
+    assert path.read_text() == "before"
+
+
+def test_a_file_takes_the_place_of_the_old_one_and_a_link_stays(tmp_path: Path) -> None:
+    path, link = tmp_path / ("é" * 125), tmp_path / "link"  # as long as a name may be
+    path.write_text("before")
+    link.symlink_to(path)
+    with storage.whole_file(link) as file:
+        file.write(b"after")
+        assert path.read_text() == "before"
+    assert link.is_symlink()
+    assert path.read_text() == "after"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(path.read_bytes()))
+    reader.start()
+    with storage.whole_file(path) as file:
+        file.write(b"rows")
+    reader.join()
+    assert found == [b"rows"]
+    assert path.is_fifo()
+
+
+@pytest.mark.parametrize("where", ["", "nowhere/file"])
+def test_a_place_where_no_file_can_be_is_refused(tmp_path: Path, where: str) -> None:
+    with pytest.raises(onebit.OnebitError, match="cannot be written"), storage.whole_file(tmp_path / where) as file:
+        file.write(b"rows")
+    assert list(tmp_path.iterdir()) == []

@@ -13,8 +13,10 @@ import platform
 import sys
 import uuid
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,25 +223,45 @@ def machine() -> dict[str, str]:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that a crash leaves the old one or the new one, never half of one."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    with whole_file(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write into that takes its place when it is whole; where that fails, the old one stays. A pipe is written as it is."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            with path.open("wb") as file:
+                yield file
+            return
+        place = Path(os.path.realpath(path))  # a link stays, and what it leads to is replaced
+        if place.is_dir():
+            raise IsADirectoryError(None, "it is a folder")
+        temporary = place.with_name(f".{place.name[:50]}.{uuid.uuid4().hex}.part")
         try:
             with temporary.open("xb") as file:
-                file.write(content)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(path)
+            temporary.replace(place)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        if os.name == "posix":
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        _sync_folder(place.parent)
     except OSError as error:
         raise OnebitError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the names in a folder on disk, too."""
+    if os.name != "posix":
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _checksum(manifest: dict[str, Any], arrays: Arrays) -> str:

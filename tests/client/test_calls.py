@@ -124,7 +124,14 @@ def test_a_call_is_sent_again_after_every_passing_failure(
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize(
     "lost",
-    [DROPPED, httpx.ReadTimeout("slow"), answer(502, None), answer(504, None), httpx.Response(200, text='{"id": "a')],
+    [
+        DROPPED,
+        httpx.ReadTimeout("slow"),
+        answer(502, None),
+        answer(504, None),
+        refused(504, "unfinished", "The service ended."),
+        httpx.Response(200, text='{"id": "a'),
+    ],
 )
 def test_what_may_have_been_done_is_sent_again_only_where_that_is_safe(
     name: str, kind: str, lost: Answer, monkeypatch: pytest.MonkeyPatch
@@ -501,10 +508,25 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(set(PAIRS) - {"Value", "Version", "Readiness"}))
+@pytest.mark.parametrize("name", sorted(set(PAIRS) - {"Value"}))
 def test_values_have_the_fields_of_the_services_replies(name: str) -> None:
     shapes = pytest.importorskip("onebit.serve.shapes")
     assert set(PAIRS[name].__dataclass_fields__) == set(getattr(shapes, name).model_fields)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "own"),
+    [
+        (Client.create_task, "NewTask", {"exist_ok"}),
+        (TaskHandle.change, "Change", set()),
+        (TaskHandle.switch, "NewLearner", set()),
+        (TaskHandle.decide, "Ask", set()),
+        (TaskHandle.feedback, "Hint", set()),
+    ],
+)
+def test_calls_take_the_fields_of_the_services_requests(call: Any, name: str, own: set[str]) -> None:
+    shapes = pytest.importorskip("onebit.serve.shapes")
+    assert set(inspect.signature(call).parameters) - {"self"} - own == set(getattr(shapes, name).model_fields)
 
 
 def test_a_field_that_a_newer_service_adds_is_passed_over() -> None:

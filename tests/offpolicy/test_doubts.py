@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,39 @@ def test_few_rounds() -> None:
     assert about(judged(set_in_its_ways(2, 0), np.full((99, 2), 0.5)), "only 99 rounds") == {"log", *WEIGHED, "replay"}
     assert about(judged(set_in_its_ways(2, 0), np.full((100, 2), 0.5)), "only 100 rounds") == set()
     assert about(judged(set_in_its_ways(2, 0), np.full((1, 2), 0.5)), "only 1 round:") == {"log", *WEIGHED, "replay"}
+
+
+def test_decisions_that_were_never_answered() -> None:
+    """Whoever reports only what was right sees a log that is right in 100 %."""
+    log = drawn_log(np.full((1900, 2), 0.5), np.ones((1900, 1)), np.arange(1900) % 2, 6)
+    learner = set_in_its_ways(2, 0)
+    words = "of 2,001 decisions were never answered, or too late: all of this speaks only of the answered ones"
+    found = evaluate(learner, log, learning=False, unanswered=101)
+    assert about(found, f"101 {words}") == {one.name for one in found.estimates} == {"log", *WEIGHED, "replay"}
+    assert found.to_dict()["unanswered"] == 101
+    assert evaluate(learner, log, learning=False, unanswered=100).warnings == ()  # some are always under way
+    only_right = [one for one in log if one.right]
+    found = evaluate(learner, only_right, learning=False, unanswered=len(log) - len(only_right))
+    assert found.log.value == 1.0
+    assert len(about(found, "were never answered")) == 5
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, "1", None, True])
+def test_a_number_of_decisions_is_a_number(wrong: Any) -> None:
+    with pytest.raises(onebit.OnebitError, match=r"unanswered is .* whole number of at least 0"):
+        evaluate(set_in_its_ways(2, 0), [Round(0, [1.0], 0, True, 0.5)], unanswered=wrong)
+
+
+@pytest.mark.parametrize(
+    ("right", "sentence"), [(True, "All 500 answers say right"), (False, "All 500 answers say wrong")]
+)
+def test_answers_that_are_all_the_same(right: bool, sentence: str) -> None:
+    log = drawn_log(np.full((500, 2), 0.5), np.ones((500, 1)), np.arange(500) % 2, 7)
+    same = [one._replace(right=right) for one in log]
+    found = evaluate(set_in_its_ways(2, 0), same, learning=False)
+    assert about(found, sentence) == {"log", *WEIGHED, "replay"}
+    one_other = [same[0]._replace(right=not right), *same[1:]]
+    assert about(evaluate(set_in_its_ways(2, 0), one_other, learning=False), "answers say") == set()
 
 
 def test_labels_that_could_not_be_shown() -> None:

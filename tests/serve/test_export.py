@@ -9,7 +9,6 @@ import re
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -22,10 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from onebit.cli import main
-from onebit.errors import OnebitError
 from onebit.features import Features
 from onebit.serve import export
-from onebit.serve.export import escaped, named, whole_file, write
+from onebit.serve.export import escaped, named, write
 from onebit.serve.log.reading import Logged, LogReader
 from onebit.serve.service import Service
 from onebit.serve.tasks import TaskInfo
@@ -239,58 +237,6 @@ def test_parquet_is_written_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
         file = parquet.ParquetFile(io.BytesIO(written("parquet", [row] * 10, task("numbers", [0, 1]))[1]))
         groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         assert groups == expected
-
-
-# --- files ---------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("failure", [KeyboardInterrupt, OnebitError("no"), OSError(28, "No space left on device")])
-def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path, failure: Any) -> None:
-    path = tmp_path / "out"
-    path.write_text("before")
-
-    def fail() -> None:
-        with whole_file(path) as file:
-            file.write(b"half")
-            raise failure
-
-    with pytest.raises((KeyboardInterrupt, OnebitError)):
-        fail()
-    assert [one.name for one in tmp_path.iterdir()] == ["out"]
-    assert path.read_text() == "before"
-
-
-def test_a_file_takes_the_place_of_the_old_one_and_a_link_stays(tmp_path: Path) -> None:
-    path, link = tmp_path / ("n" * 250), tmp_path / "link"
-    path.write_text("before")
-    link.symlink_to(path)
-    with whole_file(link) as file:
-        file.write(b"after")
-        assert path.read_text() == "before"
-    assert link.is_symlink()
-    assert path.read_text() == "after"
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    found: list[bytes] = []
-    reader = threading.Thread(target=lambda: found.append(path.read_bytes()))
-    reader.start()
-    with whole_file(path) as file:
-        file.write(b"rows")
-    reader.join()
-    assert found == [b"rows"]
-    assert path.is_fifo()
-
-
-@pytest.mark.parametrize("where", ["", "nowhere/file"])
-def test_a_place_where_no_file_can_be_is_refused(tmp_path: Path, where: str) -> None:
-    with pytest.raises(OnebitError, match="cannot be written"), whole_file(tmp_path / where) as file:
-        file.write(b"rows")
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- the command ---------------------------------------------------------------------------------------------------------

@@ -264,6 +264,14 @@ def test_evaluate_prints_a_table_and_its_warnings(call: Call, folder: Path, coin
         assert " ".join(warning.split()) in " ".join(out.split())
 
 
+def test_evaluate_says_how_many_were_never_answered(call: Call, folder: Path, coins: Path) -> None:
+    _, out, _ = call("evaluate", str(folder), "places", "--learner", "bpa", "--json")
+    printed = json.loads(out)
+    assert (printed["rounds"], printed["unanswered"]) == (HEARD, ROUNDS - HEARD)
+    assert any(f"{ROUNDS - HEARD:,} of {ROUNDS:,} decisions were never answered" in one for one in printed["warnings"])
+    assert json.loads(call("evaluate", str(coins), "coins", "--learner", "bpa", "--json")[1])["unanswered"] == 0
+
+
 # --- bad input -----------------------------------------------------------------------------------------------------------
 
 BAD: dict[str, tuple[list[str], list[str]]] = {

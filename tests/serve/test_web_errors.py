@@ -138,8 +138,10 @@ def test_what_is_cut_off_at_the_end_is_told_so(site: Site, monkeypatch: pytest.M
             return await asking
 
     answer = asyncio.run(cut_off())
-    assert answer.status_code == 503
-    assert "send it again" in error_in(answer.content)["message"]
+    assert answer.status_code == 504, "after a 503 nothing was done"
+    error = error_in(answer.content)
+    assert error["code"] == "unfinished"
+    assert "nobody knows whether this was done: send it again, with the same id" in error["message"]
 
 
 TRICKS = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import resource
 import signal
@@ -18,6 +19,7 @@ import pytest
 
 from onebit.cli import main
 from onebit.cli.serve import OPTIONS
+from onebit.serve import process as process_module
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
 from tests.serve.site import NEW, Process, error_in, everything_from, process_in
@@ -373,6 +375,30 @@ def test_what_is_missing_is_named(
     assert main(["serve", "--data", str(tmp_path)]) == 2
     err = capsys.readouterr().err
     assert 'the service needs uvicorn, which is not here: pip install "onebit[serve]"' in err
+
+
+@pytest.mark.parametrize("command", [["serve"], ["token", "list"]])
+def test_a_system_that_it_does_not_run_on_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    import sys
+
+    for name in [name for name in sys.modules if name.startswith("onebit.serve.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    assert main([*command, "--data", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert "the service runs on Linux and macOS" in err
+    assert "pip" not in err
+
+
+def test_garbage_is_collected_as_before_when_it_has_ended() -> None:
+    before = gc.get_threshold()
+    with process_module._rarely_collecting():
+        assert gc.get_threshold() != before
+        assert gc.get_freeze_count() > 0
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0
 
 
 def test_words_for_people(tmp_path: Path) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import runpy
 import socket
 from pathlib import Path
 
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from onebit.errors import OnebitError
 from onebit.serve.settings import Settings
-from onebit.serve.web.protocol import protocol_of
+from onebit.serve.web import protocol
+from onebit.serve.web.protocol import HOOKS, BoundedProtocol, protocol_of
 
 LARGE = 64 * 2**20  # more than the system keeps for a connection
 PATIENCE_S = 0.2
@@ -44,3 +48,15 @@ def test_whoever_does_not_take_the_answer_is_left(tmp_path: Path, pieces: int, c
         await server.wait_closed()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_uvicorn_without_the_hooks_is_refused(monkeypatch: pytest.MonkeyPatch, hook: str) -> None:
+    monkeypatch.delattr(HttpToolsProtocol, hook)
+    with pytest.raises(OnebitError, match=f"uvicorn 0.45 or a later one that has {hook}, and this is"):
+        runpy.run_path(protocol.__file__)
+
+
+def test_every_hook_that_is_overridden_is_asked_for() -> None:
+    overridden = set(vars(BoundedProtocol)) & set(vars(HttpToolsProtocol))
+    assert set(HOOKS) == overridden - set(dir(asyncio.Protocol))

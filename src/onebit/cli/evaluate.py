@@ -35,8 +35,10 @@ def execute(chosen: argparse.Namespace) -> None:
         from onebit.serve.replay import rounds_of
 
         learner = learner_for(chosen, task)
-        with progress_bar(f"{chosen.learner} on {task.name}", count_of(log, task), chosen.quiet) as progress:
-            found = evaluate(learner, rounds_of(log, task), seed=chosen.seed, progress=progress)
+        heard = count_of(log, task)
+        unanswered = log.count(task) - heard
+        with progress_bar(f"{chosen.learner} on {task.name}", heard, chosen.quiet) as progress:
+            found = evaluate(learner, rounds_of(log, task), seed=chosen.seed, unanswered=unanswered, progress=progress)
     show(found, task, chosen.json)
 
 

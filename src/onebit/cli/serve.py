@@ -115,10 +115,12 @@ def setting(chosen: argparse.Namespace, name: str) -> Any:
 
 @contextmanager
 def needing_extra() -> Iterator[None]:
-    """Say what to install, where what the service is made of is missing."""
+    """Say what is missing of what the service is made of, and what to install."""
     try:
         yield
     except ModuleNotFoundError as error:
+        if error.name == "fcntl":  # it comes with Python, where the system has what it is for
+            raise OnebitError("the service runs on Linux and macOS, which lock files in a way that it needs") from None
         raise OnebitError(f'the service needs {error.name}, which is not here: pip install "onebit[serve]"') from None
 
 

@@ -23,7 +23,7 @@ LONGEST_WAIT_S = 10.0
 MOST_PATIENCE_S = 60.0  # a service that says to come back later than this is not waited for
 
 UNDONE = frozenset({408, 429, 503})  # the service says that it has not done it
-DOUBTFUL = frozenset({502, 504})  # something between here and the service has given up on it
+DOUBTFUL = frozenset({502, 504})  # something between here and the service has given up on it, or the service ended
 
 T = TypeVar("T")
 

@@ -15,6 +15,7 @@ from onebit.offpolicy.replaying import RARE
 FEW = 100  # rounds, effective rounds or matches below this are few
 NOTABLE = 0.01  # the share of the learner's probability on labels that could not be shown
 DOMINANT = 0.05  # the share of all weight that one round may carry
+UNHEARD = 0.05  # the share of the decisions that may be without an answer; some are always under way
 ENOUGH = 0.4  # the share of the rounds that replay keeps; all labels of two classes are kept every other time
 UNLIKELY = 4.0  # deviations
 
@@ -34,6 +35,23 @@ def on_rounds(rounds: int) -> Iterator[Doubt]:
     """Too few to say much."""
     if rounds < FEW:
         yield Doubt(ALL, f"There are only {counted_rounds(rounds)}: nothing can be said with any precision.")
+
+
+def on_answers(right: int, rounds: int, unanswered: int) -> Iterator[Doubt]:
+    """Answers that are not there, or are all the same: who is heard only when satisfied says nothing of the others."""
+    decisions = rounds + unanswered
+    if unanswered > UNHEARD * decisions:
+        yield Doubt(
+            ALL,
+            f"{unanswered:,} of {decisions:,} decisions were never answered, or too late: all of this speaks only of the answered "
+            "ones; give the task a deadline and say what silence means.",
+        )
+    if rounds > 1 and right in (0, rounds):
+        told, other = ("right", "wrong") if right else ("wrong", "right")
+        yield Doubt(
+            ALL,
+            f"All {rounds:,} answers say {told}: see that {other} is reported too, or else nothing of this is to be trusted.",
+        )
 
 
 def on_weights(scores: Scores, certain_log: bool) -> Iterator[Doubt]:

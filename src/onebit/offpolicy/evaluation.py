@@ -55,6 +55,7 @@ class Evaluation:
     rounds: int
     learning: bool
     learnt: int  # rounds of the log that the learner could learn from
+    unanswered: int  # decisions beside the rounds, of which nobody said whether they were right
     log: Estimate
     ips: Estimate | None
     snips: Estimate | None
@@ -78,6 +79,7 @@ class Evaluation:
             "rounds": self.rounds,
             "learning": self.learning,
             "learnt": self.learnt,
+            "unanswered": self.unanswered,
             "estimates": {one.name: one.to_dict() for one in self.estimates},
             "weights": None if self.weights is None else self.weights._asdict(),
             "warnings": list(self.warnings),
@@ -108,6 +110,7 @@ def evaluate(
     *,
     seed: int = 0,
     learning: bool = True,
+    unanswered: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
     """What this learner would have scored on a log; the learner itself stays as it is.
@@ -115,6 +118,7 @@ def evaluate(
     A copy goes through the log: in each round it is first asked for its probabilities, which are scored, and then learns from what was
     shown (with `learning=False` it stays as it was given). Another copy, for replay, draws decisions of its own and learns from those
     that match. `seed` decides these draws. Give a learner that has not learnt from these rounds before.
+    `unanswered` is how many decisions there were beside these rounds, of which nobody said whether they were right.
 
     >>> import onebit
     >>> log = [Round(n, [1.0, n % 2], "no" if n % 4 < 2 else "yes", n % 4 in (0, 3), 0.5, [0.5, 0.5]) for n in range(400)]
@@ -123,6 +127,8 @@ def evaluate(
     (0.5, True, ())
     """
     refuse_learner(learner)
+    if isinstance(unanswered, bool) or not isinstance(unanswered, int | np.integer) or unanswered < 0:
+        raise OnebitError(f"unanswered is {unanswered!r}, but must be a whole number of at least 0")
     walk = _Walk(learner, checked_seed(seed), learning)
     for found in checked_rounds(learner, rounds):
         try:
@@ -134,7 +140,7 @@ def evaluate(
     done = walk.close_block()
     if done and progress is not None:
         progress(done)
-    return walk.evaluation(learner)
+    return walk.evaluation(learner, int(unanswered))
 
 
 class _Walk:
@@ -202,13 +208,13 @@ class _Walk:
         self._open.clear()
         return count
 
-    def evaluation(self, learner: Learner) -> Evaluation:
+    def evaluation(self, learner: Learner, unanswered: int) -> Evaluation:
         """What came of it."""
         if self._rounds == 0:
             raise OnebitError("the log has no rounds, so it says nothing")
         replay = self._replay
         weighed: list[Estimate] = []
-        found = list(doubts.on_rounds(self._rounds))
+        found = [*doubts.on_rounds(self._rounds), *doubts.on_answers(self._right, self._rounds, unanswered)]
         weights = None
         if self._known:
             scores = joined(self._parts)
@@ -231,6 +237,7 @@ class _Walk:
             self._rounds,
             self._learning,
             self._learnt,
+            unanswered,
             named["log"],
             named.get("ips"),
             named.get("snips"),

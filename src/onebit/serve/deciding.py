@@ -10,18 +10,21 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from onebit.engine.stream import CHOICE_COLUMNS
 from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.writing import Writer
 from onebit.serve.recent import Entry, Recent, settled
-from onebit.serve.refusals import Conflict, Invalid
+from onebit.serve.refusals import Conflict, Invalid, TooLarge
 from onebit.serve.replicas import Choices
 from onebit.serve.running import Running
 from onebit.serve.shapes import Ask
 
-AT_ONCE = 256  # rows that are decided before others get a turn
+AT_ONCE = 256  # rows that are decided before others get a turn; fewer, where there are more than 100 classes
+MOST_PROBABILITIES = 10**6  # in one reply
 
 
 class Deciding:
@@ -37,6 +40,12 @@ class Deciding:
 
     async def decide(self, running: Running, asks: Sequence[Ask], single: bool) -> list[dict[str, Any]]:
         """Decide on many x, all or none. An id that was decided before is answered from the log."""
+        classes = len(running.info.classes)
+        if len(asks) * classes > MOST_PROBABILITIES:
+            raise TooLarge(
+                f"{len(asks)} decisions among {classes} classes have {len(asks) * classes:,} probabilities, and "
+                f"{MOST_PROBABILITIES:,} are the most in one request"
+            )
         try:
             stored = [running.info.inputs.stored(ask.x) for ask in asks]
         except Invalid:
@@ -67,10 +76,11 @@ class Deciding:
         parts: list[tuple[Any, ...]] = []
         answers: dict[str, dict[str, Any]] = {}
         try:
-            for start in range(0, len(ids), AT_ONCE):
+            turn = max(1, min(AT_ONCE, AT_ONCE * 100 // len(running.info.classes)))
+            for start in range(0, len(ids), turn):
                 if start:
                     await asyncio.sleep(0)  # others get a turn
-                some_ids, some_x = ids[start : start + AT_ONCE], stored[start : start + AT_ONCE]
+                some_ids, some_x = ids[start : start + turn], stored[start : start + turn]
                 choices = _choices(running, some_x, some_ids, start, single)
                 columns = choices.numbers[:, :CHOICE_COLUMNS].T.tolist()
                 labels, greedy = ([int(one) for one in column] for column in columns[:2])
@@ -117,39 +127,40 @@ class Deciding:
     async def _repeat(
         self, running: Running, ids: Sequence[str], stored: dict[str, bytes]
     ) -> dict[str, dict[str, Any]]:
-        """Answers, from the log, for those of the ids that have been decided."""
+        """Answers, from the log, for those of the ids that have been decided; nobody is deciding the others."""
         task = running.info.number
         answers: dict[str, dict[str, Any]] = {}
-        looked_up: set[str] = set()
+        wanted = list(dict.fromkeys(ids))
         while True:
-            known = {one for one in ids if self._recent.get(task, one) is not None}
-            unknown = [one for one in ids if one not in known and one not in looked_up]
-            if unknown:
-                known |= self._reader.known(task, unknown)
-                looked_up.update(unknown)
-            known -= answers.keys()
-            if not known:
+            await settled(entry for one in wanted if (entry := self._recent.get(task, one)) is not None)
+            for start in range(0, len(wanted), AT_ONCE):
+                if start:
+                    await asyncio.sleep(0)  # others get a turn
+                for row in self._reader.known(task, wanted[start : start + AT_ONCE]):
+                    answers[row[0]] = _again(running, row, stored[row[0]])
+            wanted = [one for one in wanted if one not in answers]
+            if not any(self._recent.get(task, one) for one in wanted):
                 return answers
-            await settled(entry for one in known if (entry := self._recent.get(task, one)) is not None)
-            for identity in known:
-                logged = self._reader.decision(running.info, identity)
-                if logged is None:  # it could not be written, so it has not been decided
-                    looked_up.discard(identity)
-                    continue
-                if self._reader.stored_x(task, identity) != stored[identity]:
-                    raise Conflict(f"id {identity!r} was decided already, for another x", "id")
-                answers[identity] = {
-                    "id": identity,
-                    "label": logged.label,
-                    "greedy": logged.greedy,
-                    "propensity": logged.propensity,
-                    "probabilities": dict(zip(running.texts, logged.probabilities, strict=False)),
-                    "version": logged.version,
-                }
 
     def _new_id(self) -> str:
         """An id that nobody else has, and that sorts by time, so that the index of the log grows at its end."""
         return f"{time.time_ns() // 1_000_000:012x}{self._process}{next(self._made):08x}"
+
+
+def _again(running: Running, row: tuple[Any, ...], stored: bytes) -> dict[str, Any]:
+    """The answer that was given to an id, from its row in the log."""
+    identity, generation, learnt, label, greedy, propensity, probabilities, x = row
+    if x != stored:
+        raise Conflict(f"id {identity!r} was decided already, for another x", "id")
+    classes, chances = running.info.classes, np.frombuffer(probabilities, dtype="<f8").tolist()
+    return {
+        "id": identity,
+        "label": classes[label],
+        "greedy": classes[greedy],
+        "propensity": propensity,
+        "probabilities": dict(zip(running.texts, chances, strict=False)),
+        "version": f"{generation}.{learnt}",
+    }
 
 
 def _field(place: int, single: bool) -> str:

@@ -7,11 +7,7 @@ has no place for most of them: its lines are the decisions that were answered in
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
@@ -172,31 +168,3 @@ def _groups(rows: Iterable[Logged]) -> Iterator[list[Logged]]:
             group, numbers = [], 0
     if group:
         yield group
-
-
-# --- files -------------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write into that takes its place when it is whole; where that fails, the old one stays. A pipe is written as it is."""
-    try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            with path.open("wb") as file:
-                yield file
-            return
-        path = path.resolve()  # a link stays, and what it leads to is replaced
-        temporary = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}.part")
-        try:
-            if path.is_dir():
-                raise IsADirectoryError(None, "it is a folder")
-            with temporary.open("xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise OnebitError(f"{path} cannot be written: {error.strerror or error}") from None

@@ -20,9 +20,12 @@ class FolderLock:
             raise OnebitError(f"{folder} cannot be used: {error.strerror or error}") from None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             os.close(self._file)
             raise OnebitError(f"another `onebit serve` is using {folder}: one folder, one service") from None
+        except OSError as error:
+            os.close(self._file)
+            raise OnebitError(f"{folder} cannot be locked: {error.strerror or error}") from None
 
     def release(self) -> None:
         """Let another process have the folder."""

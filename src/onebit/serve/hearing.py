@@ -15,7 +15,8 @@ from onebit.serve.refusals import Conflict, Invalid, NotFound
 from onebit.serve.running import Running
 from onebit.serve.shapes import Hint
 
-SWEPT = 1000  # decisions that are looked at in one go
+AT_ONCE = 256  # ids that are looked up before others get a turn
+SWEPT = AT_ONCE  # decisions that are looked at in one go
 
 
 class Touched(NamedTuple):
@@ -40,7 +41,7 @@ class Hearing:
         shown = [self._shown_label(running, hint, "" if single else f"[{place}].") for place, hint in enumerate(hints)]
         task = running.info.number
         while True:
-            found = {identity: self._entry(task, identity) for identity in dict.fromkeys(hint.id for hint in hints)}
+            found = await self._entries(task, list(dict.fromkeys(hint.id for hint in hints)))
             if not any(entry is not None and (entry.writing or entry.hearing) for entry in found.values()):
                 break
             await settled(entry for entry in found.values() if entry is not None)
@@ -126,21 +127,28 @@ class Hearing:
             )
         return running.index[hint.shown]
 
-    def _entry(self, task: int, identity: str) -> Entry | None:
-        """What is known of a decision, from memory or from the log."""
-        entry = self._recent.get(task, identity)
-        if entry is None:
-            found = self._reader.found(task, identity)
-            if found is None:
-                return None
-            entry = Entry(*found)
-            for right, late, source in self._reader.heard(entry.seq):
-                if late:
-                    entry.late_right = bool(right)
-                else:
-                    entry.right, entry.by_silence = bool(right), source == "silence"
-            self._recent.add_all(task, [identity], [entry])
-        return entry
+    async def _entries(self, task: int, ids: list[str]) -> dict[str, Entry | None]:
+        """What is known of decisions, from memory or from the log. While a long list is looked up, others get a turn."""
+        unknown = [identity for identity in ids if self._recent.get(task, identity) is None]
+        found: dict[str, Entry] = {}
+        for start in range(0, len(unknown), AT_ONCE):
+            if start:
+                await asyncio.sleep(0)
+            found |= self._looked_up(task, unknown[start : start + AT_ONCE])
+        return {identity: self._recent.get(task, identity) or found.get(identity) for identity in ids}
+
+    def _looked_up(self, task: int, ids: list[str]) -> dict[str, Entry]:
+        """Decisions that the log has, and memory has not."""
+        found: dict[str, Entry] = {}
+        for identity, seq, when, mode, right, late, source in self._reader.found(task, ids):
+            entry = found.setdefault(identity, Entry(seq, when, mode))
+            if late:
+                entry.late_right = bool(right)
+            elif right is not None:
+                entry.right, entry.by_silence = bool(right), source == "silence"
+        fresh = {identity: entry for identity, entry in found.items() if self._recent.get(task, identity) is None}
+        self._recent.add_all(task, fresh, fresh.values())
+        return found
 
     async def sweep(self, running: Running) -> bool:
         """Answer for those who were silent until the deadline; whether there may be more."""
@@ -155,8 +163,9 @@ class Hearing:
         rows: list[tuple[Any, ...]] = []
         touched: list[Touched] = []
         swept = running.swept
+        known = await self._entries(info.number, [identity for _, identity, _ in due])
         for seq, identity, mode in due:
-            entry = self._entry(info.number, identity)
+            entry = known[identity]
             assert entry is not None
             if entry.hearing is not None:
                 break  # somebody is answering at this moment; look again

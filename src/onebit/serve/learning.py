@@ -95,11 +95,12 @@ class Course:
         self.snapshots = snapshots
         self.rows = 0  # that were followed in this process
         self.rows_at_snapshot = 0
-        self.snapshot_time = time.monotonic()
+        self.snapshot_time = self.snapshot_tried = time.monotonic()
         self.snapshot_position = 0
         self.writing = False
         self.writing_s = 0.0
         self.switched = False  # since the last snapshot
+        self.failing: str | None = None  # why it does not learn any more
         self.trainees: dict[int, Trainee] = {}  # those that will take over, by generation
 
     @classmethod
@@ -110,6 +111,7 @@ class Course:
             replicas = Replicas(found.learner, found.generation)
             made = cls(info.number, info.inputs, replicas, found.statistics, found.position, snapshots)
             made.snapshot_position = found.position
+            made.snapshot_time -= found.age_s
             return made
         seq, _, detail = reader.changes(info.number, 0, last)[0]
         learner = learner_of(detail, detail["classes"], info.inputs)
@@ -130,12 +132,15 @@ class Course:
                 upto = events[-1].seq
                 played = [row for row in played if row[0] <= upto]
             changes = reader.changes(self.task, self.position, upto) if "changes" in tables else []
+            for seq, kind, detail in changes:
+                if kind == "learner":
+                    self._train(seq, detail, reader)
             # A decision may name a class that was added just before it.
             cuts = [*(seq for seq, _, _ in changes), upto]
             for place, cut in enumerate(cuts):
                 self._take(self._within(played, cut), self._within(events, cut))
                 if place < len(changes):
-                    self._change(*changes[place], reader)
+                    self._change(*changes[place])
                 self.position = cut
             self.rows += len(played) + len(events) + len(changes)
 
@@ -185,20 +190,22 @@ class Course:
 
         return teach
 
-    def _change(self, seq: int, kind: str, detail: dict[str, Any], reader: Reader) -> None:
+    def _train(self, seq: int, detail: dict[str, Any], reader: Reader) -> None:
+        """Train the learner that takes over at a position. That is a matter of the log alone, and so can be done beforehand."""
+        generation = detail["generation"]
+        if generation not in self.trainees:
+            self.trainees[generation] = trainee_of(reader, self.task, detail, self.inputs)
+        while not self.trainees[generation].advance(reader, seq):
+            pass
+
+    def _change(self, seq: int, kind: str, detail: dict[str, Any]) -> None:
         if kind == "changed":
             for name in detail.get("add_classes", []):
                 self.statistics.add_class()
                 self.replicas.teach(lambda learner, name=name: learner.add_class(name) or 0)  # type: ignore[misc]
         elif kind == "learner":
             generation = detail["generation"]
-            trainee = self.trainees.pop(generation, None) or trainee_of(reader, self.task, detail, self.inputs)
-            try:
-                while not trainee.advance(reader, seq):
-                    pass
-            except sqlite3.Error as error:
-                raise RuntimeError(f"the log could not be read while a learner was trained: {error}") from error
-            self.replicas = Replicas(trainee.learner, generation)
+            self.replicas = Replicas(self.trainees.pop(generation).learner, generation)
             self.switched = True
 
     def snapshot(self, reader: Reader) -> Packed:
@@ -211,8 +218,7 @@ class Course:
 
 def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
     """Learn from a decision of another learner; whether this one could."""
-    label = event.label if event.shown is None else event.shown
-    propensity = event.propensity if event.shown_propensity is None else event.shown_propensity
+    label, propensity = event.played
     try:
         x = inputs.rows([event.x])[0]
         decision = learner.decided_elsewhere(x, learner.classes[label], min(propensity, 1.0), event.id)
@@ -224,10 +230,9 @@ def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
 
 def _choice(event: Event) -> tuple[float, ...]:
     """A choice as `learn_rows` takes it. What was shown instead of the label was played with a probability of its own."""
-    if event.shown is None:
-        return event.label, event.greedy, event.weight, event.note, event.second_note, event.propensity
-    shown_with = 1.0 if event.shown_propensity is None else event.shown_propensity
-    return event.shown, event.greedy, shown_with, event.note, event.second_note, shown_with
+    label, propensity = event.played
+    weight = event.weight if event.shown is None else propensity
+    return label, event.greedy, weight, event.note, event.second_note, propensity
 
 
 class Learning:
@@ -238,11 +243,17 @@ class Learning:
         self._snapshot_every = snapshot_every
         self._followed = followed  # called on the learner thread when something new has been learnt
         self.courses: dict[int, Course] = {}
-        self.failing: str | None = None  # why a task does not learn any more
+        self._unreadable: str | None = None  # why the log cannot be followed now
         self._news: queue.SimpleQueue[tuple[int, set[tuple[int, str]]] | None] = queue.SimpleQueue()
         self._packed: queue.SimpleQueue[tuple[Course, Packed] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="onebit-learner", daemon=True)
         self._writer = threading.Thread(target=self._write, name="onebit-snapshots", daemon=True)
+
+    @property
+    def failing(self) -> str | None:
+        """Why something is not learnt now."""
+        stopped = (course.failing for course in list(self.courses.values()) if course.failing)
+        return self._unreadable or next(stopped, None)
 
     def start(self) -> None:
         """Begin to follow."""
@@ -262,48 +273,61 @@ class Learning:
             self._writer.join()
 
     def _run(self) -> None:
-        reader = Reader(self._log)
+        reader: Reader | None = None
         last, ending = 0, False
         behind: dict[int, set[str]] = {}  # the tasks, and the tables in which they have new rows
         while not ending:
+            last, ending = self._hear(last, behind)
             try:
-                news = self._news.get(timeout=RETRY_S if behind else None)
-                while news is not None:
-                    last = max(last, news[0])
-                    for task, table in news[1]:
-                        behind.setdefault(task, set()).add(table)
-                    # Decisions alone are only counted, which has time.
-                    patience = all(tables == {"decisions"} for tables in behind.values())
-                    news = self._news.get(timeout=COUNTED_S) if patience else self._news.get_nowait()
-                ending = True
-            except queue.Empty:
-                pass
-            behind = {task: tables for task, tables in behind.items() if not self._follow(task, reader, last, tables)}
+                reader = reader or Reader(self._log)
+                behind = {
+                    task: tables for task, tables in behind.items() if not self._follow(task, reader, last, tables)
+                }
+                self._unreadable = None
+            except (sqlite3.Error, OnebitError) as error:
+                if self._unreadable is None:
+                    LOG.warning(f"the log cannot be read now: {error}", extra={"event": "log-unreadable"})
+                self._unreadable = f"the log cannot be read: {error}"
             self._followed()
+        if reader is None:
+            return
         for course in list(self.courses.values()):
-            if course.position > course.snapshot_position:
-                self._packed.put((course, course.snapshot(reader)))
+            if course.position > course.snapshot_position and course.failing is None:
+                self._keep(course, reader)
         reader.close()
+
+    def _hear(self, last: int, behind: dict[int, set[str]]) -> tuple[int, bool]:
+        """Wait for news, and take all there are: up to which position there are rows, and whether this is the end."""
+        try:
+            news = self._news.get(timeout=RETRY_S if behind else None)
+            patient = time.monotonic() + COUNTED_S
+            while news is not None:
+                last = max(last, news[0])
+                for task, table in news[1]:
+                    behind.setdefault(task, set()).add(table)
+                # Decisions alone are only counted, which has time; but not for ever.
+                left = patient - time.monotonic() if all(one == {"decisions"} for one in behind.values()) else 0.0
+                news = self._news.get(timeout=left) if left > 0.0 else self._news.get_nowait()
+        except queue.Empty:
+            return last, False
+        return last, True
 
     def _follow(self, task: int, reader: Reader, last: int, tables: set[str]) -> bool:
         """Whether a task is where the log is, or will never be."""
         course = self.courses.get(task)
-        if course is None:
+        if course is None or course.failing:
             return True
         try:
             course.follow(reader, last, tables)
-            if self._due(course):
-                course.writing, course.switched = True, False
-                course.rows_at_snapshot = course.rows
-                self._packed.put((course, course.snapshot(reader)))
-        except sqlite3.Error as error:
-            LOG.warning(f"the log cannot be read now: {error}", extra={"event": "log-unreadable"})
-            return False
+        except sqlite3.Error:
+            raise
         except Exception as error:
             # Deciding goes on with what was learnt; the log has everything, and a new start learns it.
-            self.failing = f"task {task} does not learn any more: {error}"
-            LOG.exception(self.failing, extra={"event": "learning-failed"})
-            self.courses.pop(task, None)
+            course.failing = f"task {task} does not learn any more: {error}"
+            LOG.exception(course.failing, extra={"event": "learning-failed"})
+            return True
+        if self._due(course):
+            self._keep(course, reader)
         return True
 
     def _due(self, course: Course) -> bool:
@@ -313,7 +337,17 @@ class Learning:
             return True
         if course.rows - course.rows_at_snapshot < self._snapshot_every:
             return False
-        return time.monotonic() - course.snapshot_time >= course.writing_s / WRITING_SHARE
+        return time.monotonic() - course.snapshot_tried >= course.writing_s / WRITING_SHARE
+
+    def _keep(self, course: Course, reader: Reader) -> None:
+        """Have a snapshot written; where that cannot be now, the next one will do."""
+        try:
+            self._packed.put((course, course.snapshot(reader)))
+        except (sqlite3.Error, OnebitError, MemoryError) as error:
+            LOG.warning(f"a snapshot could not be made: {error}", extra={"event": "snapshot-failed"})
+            return
+        course.writing, course.switched = True, False
+        course.rows_at_snapshot = course.rows
 
     def _write(self) -> None:
         while (one := self._packed.get()) is not None:
@@ -321,10 +355,10 @@ class Learning:
             began = time.monotonic()
             try:
                 path = course.snapshots.write(content)
-                course.snapshot_position = content.position
+                course.snapshot_position, course.snapshot_time = content.position, time.monotonic()
                 LOG.info("snapshot", extra={"event": "snapshot", "path": str(path), "position": content.position})
-            except OnebitError as error:
+            except Exception as error:  # whatever it is, the next one is tried
                 LOG.warning(f"a snapshot could not be written: {error}", extra={"event": "snapshot-failed"})
-            course.snapshot_time = time.monotonic()
-            course.writing_s = course.snapshot_time - began
+            course.snapshot_tried = time.monotonic()
+            course.writing_s = course.snapshot_tried - began
             course.writing = False

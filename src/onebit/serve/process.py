@@ -73,14 +73,10 @@ async def _serve(settings: Settings, tokens: Tokens, listening: socket.socket, i
             timeout_graceful_shutdown=math.ceil(settings.drain_s),
         )
         server = _Server(config, lambda: _say(settings, listening, is_open, service.task_names(), began))
-        # What is there now stays; to look through it again and again would only hold up requests.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(GARBAGE)
-        await server.serve(sockets=[listening])
+        with _rarely_collecting():
+            await server.serve(sockets=[listening])
     finally:
         await service.stop()
-        gc.unfreeze()
     LOG.info("ended", extra={"event": "ended"})
     return 0
 
@@ -107,6 +103,20 @@ class _Server(uvicorn.Server):
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
+
+
+@contextlib.contextmanager
+def _rarely_collecting() -> Iterator[None]:
+    """What is there now stays; to look through it again and again would only hold up requests."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def _say(settings: Settings, listening: socket.socket, is_open: bool, tasks: list[str], began: float) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import repeat
 
 MOST = 50_000  # decisions
 
@@ -29,7 +30,7 @@ class Recent:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._entries: dict[tuple[int, str], Entry] = {}
+        self._entries: OrderedDict[tuple[int, str], Entry] = OrderedDict()
 
     def get(self, task: int, identity: str) -> Entry | None:
         """A decision, if it is remembered."""
@@ -38,12 +39,10 @@ class Recent:
     def add_all(self, task: int, ids: Iterable[str], entries: Iterable[Entry]) -> None:
         """Remember decisions."""
         self._entries.update(zip(zip(repeat(task), ids, strict=False), entries, strict=True))
-        if len(self._entries) > self._most:
-            # What is not on disk yet must not be forgotten. It is young, and so the oldest are nearly always on disk.
-            too_many = len(self._entries) - self._most
-            kept = (key for key, old in self._entries.items() if old.writing is None and old.hearing is None)
-            for key in list(islice(kept, too_many)):
-                del self._entries[key]
+        for _ in range(len(self._entries) - self._most):
+            key, old = self._entries.popitem(last=False)
+            if old.writing is not None or old.hearing is not None:  # what is not on disk yet must not be forgotten
+                self._entries[key] = old
 
     def remove_all(self, task: int, ids: Iterable[str]) -> None:
         """Forget decisions that could not be written."""

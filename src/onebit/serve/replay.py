@@ -3,6 +3,9 @@
 A round is a decision with the feedback that counts, in the order in which feedback came, as the task's own learner heard it. Feedback
 that was late does not count; silence that means right or wrong does. In shadow mode the round has what was shown, with the
 probability that the caller gave for it. What a task in log-only mode heard, and did not learn, counts too.
+
+Where the delay depends on the answer, as with silence at a deadline, so does the order of the rounds. The intervals of
+`onebit.offpolicy` are made for an order that does not: for a learner that learns on the way they then do not hold strictly.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from onebit.serve.folder import FolderLock
 from onebit.serve.hearing import Hearing
 from onebit.serve.items import Items
 from onebit.serve.learning import NEAR, Course, Learning, Trainee, trainee_of
-from onebit.serve.log.reading import NO_END, Reader
-from onebit.serve.log.schema import FILE, created, last_seq, last_time, reason
+from onebit.serve.log.reading import Reader
+from onebit.serve.log.schema import FILE, reason
 from onebit.serve.log.writing import Writer
 from onebit.serve.recent import Recent
 from onebit.serve.refusals import Conflict, Invalid, NotFound, Refusal, TooLarge, Unavailable
@@ -84,9 +84,7 @@ class Service:
         self._writer = Writer(self._path, self._learning.tell)
         reader = Reader(self._path)
         try:
-            connection = created(self._path)
-            last, self._clock = last_seq(connection), Clock(last_time(connection))
-            connection.close()
+            last, self._clock = self._writer.last, Clock(reader.last_time())
             if self._clock.behind > 1.0:
                 LOG.warning(
                     f"the clock of this machine is {self._clock.behind:.0f} s behind the log; times go on from the log's",
@@ -106,9 +104,14 @@ class Service:
         since = course.position
         course.follow(reader, last)
         warm(course.replicas.resting, info.inputs)
-        course.rows = course.rows_at_snapshot = 0
+        course.rows, course.rows_at_snapshot = 0, -course.rows  # what was followed now counts towards the next snapshot
         running = Running(info, course)
-        running.swept = max(reader.last_silence(info.number), info.silence_since)
+        if info.deadline_s is not None and info.silence != "nothing":
+            waiting = reader.first_unanswered(info.number, info.silence_since)
+            running.swept = last if waiting is None else waiting - 1
+        if info.items is not None:
+            with contextlib.suppress(OnebitError):  # whoever plays will hear of it
+                self._items.check(info.items, info.features, info.classes)
         self._running[info.name] = running
         self._learning.courses[info.number] = course
         LOG.info(
@@ -132,6 +135,7 @@ class Service:
         await asyncio.to_thread(self._writer.stop)
         await asyncio.to_thread(self._learning.stop)
         self._reader.close()
+        self._writer.close()
         self._lock.release()
 
     @property
@@ -266,10 +270,10 @@ class Service:
             learner_of(detail, info.classes, info.inputs)
             with _readable():
                 trainee = trainee_of(self._reader, info.number, detail, info.inputs)
-                heard = self._reader.count("feedback", info.number, NO_END)
         except OnebitError as error:
             raise error if isinstance(error, Refusal) else Invalid(str(error), "learner") from None
-        running.training = Training(learner=new.learner, done=0, of=heard)
+        counts = running.course.statistics
+        running.training = Training(learner=new.learner, done=0, of=counts.count("feedback") + counts.count("late"))
         training = asyncio.create_task(self._train(running, trainee, detail))
         self._trainers.add(training)
         training.add_done_callback(self._trainers.discard)
@@ -284,19 +288,27 @@ class Service:
             async with self._change_of(running):
                 learner_of(detail, running.info.classes, running.info.inputs)  # there may be more classes by now
                 running.course.trainees[detail["generation"]] = trainee
-                seq = await self._log_change(running, "learner", detail)
+                seq = await self._log_switch(running, detail)
             await self._until_followed(running, seq)
             running.training = None
             LOG.info(
                 "a learner took over",
                 extra={"event": "learner-switched", "task": running.info.name, "learner": detail["learner"]},
             )
-        except (OnebitError, sqlite3.Error) as error:
+        except Exception as error:
             running.course.trainees.pop(detail["generation"], None)
-            training.error = str(error)
-            LOG.error(f"a learner could not take over: {error}", extra={"event": "switch-failed"})
+            training.error = str(error) or type(error).__name__
+            LOG.error(f"a learner could not take over: {training.error}", extra={"event": "switch-failed"})
         finally:
             ended.set()
+
+    async def _log_switch(self, running: Running, detail: dict[str, Any]) -> int:
+        """Write that a learner takes over, which was perhaps trained for hours: a disk that is full is waited for."""
+        while True:
+            try:
+                return await self._log_change(running, "learner", detail)
+            except Unavailable:
+                await asyncio.sleep(SWEEP_S)
 
     def _train_near(self, running: Running, trainee: Trainee, training: Training, ended: threading.Event) -> None:
         """Come so near to the end of the log that the rest is a matter of a moment."""
@@ -324,6 +336,7 @@ class Service:
         if kind == "deleted":
             del self._running[info.name]
             self._learning.courses.pop(info.number, None)
+            await asyncio.to_thread(running.course.snapshots.remove)
             self._wake()
         LOG.info(f"task {info.name}: {kind}", extra={"event": f"task-{kind}", "task": info.name})
         return seq
@@ -358,7 +371,7 @@ class Service:
     async def _until_followed(self, running: Running, seq: int) -> None:
         self._waiting += 1
         try:
-            while running.course.position < seq and not self._learning.failing and running.info.deleted is None:
+            while running.course.position < seq and not running.course.failing and running.info.deleted is None:
                 await self._progress.wait()
         finally:
             self._waiting -= 1
@@ -392,6 +405,8 @@ class Service:
                         await asyncio.sleep(0)
                 except (OnebitError, sqlite3.Error):  # said already; the next time it is tried again
                     continue
+                except Exception:
+                    LOG.exception("deadlines could not be looked after", extra={"event": "sweep-failed"})
 
     # --- what there is to see ----------------------------------------------------------------------------------------
 
@@ -435,19 +450,15 @@ class Service:
     def gauges(self) -> dict[str, Any]:
         """What operators watch.
 
-        Of the log: its position, transactions, rows, the seconds spent in them, batches that wait. Of every task: rows not followed
-        yet, and the seconds since its last snapshot.
+        Of the log: its position, transactions, and the seconds spent in them. Of every task: the seconds since its last snapshot.
         """
         now = time.monotonic()
         return {
             "position": self._writer.last,
             "transactions": self._writer.transactions,
-            "rows": self._writer.rows,
             "commit_seconds": self._writer.seconds,
-            "waiting": self._writer.waiting,
             "tasks": {
-                name: {"queue": running.queue, "snapshot_age_s": now - running.course.snapshot_time}
-                for name, running in self._running.items()
+                name: {"snapshot_age_s": now - running.course.snapshot_time} for name, running in self._running.items()
             },
         }
 

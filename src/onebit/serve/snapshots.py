@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import shutil
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +34,7 @@ class Snapshot(NamedTuple):
     position: int
     mark: Mark
     statistics: Statistics
+    age_s: float = 0.0
 
 
 class Packed(NamedTuple):
@@ -91,16 +94,23 @@ class Snapshots:
                         position=int(beside["position"]),
                         mark=beside["mark"],
                         statistics=Statistics.from_dict(beside["statistics"]),
+                        age_s=max(0.0, time.time() - path.stat().st_mtime),
                     )
                     if found.mark != reader.mark(self._task, found.position):
                         raise OnebitError(f"{path} is of another log, or of rows that this one has lost")
             except (OnebitError, LookupError, AttributeError, TypeError, ValueError) as error:
                 LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": str(path)})
+                with contextlib.suppress(OSError):  # out of the way of those to come, for whoever wants to look into it
+                    path.rename(path.with_suffix(".unused"))
                 continue
             for warning in heard:
                 LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": str(path)})
             found.learner.trust()
             yield found
+
+    def remove(self) -> None:
+        """Remove all, since there is no task any more."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _paths(self) -> list[Path]:
         """Newest first."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from onebit.contract.description import share
 from onebit.names import ClassName
 from onebit.serve.log.reading import Event
 
@@ -17,11 +17,10 @@ SECONDS = 120
 MOST_POINTS = 400  # of the curve
 BOUNDS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 1800, 7200, 43_200, 86_400, 604_800)
 COUNTS = ("decisions", "feedback", "right", "late", "silences", "refused")
-Z95 = 1.959963984540054
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float] | tuple[None, None]:
-    """Wilson's 95 % interval of a share.
+    """Wilson's 95 % interval of a share; nobody knows that of nothing.
 
     >>> [round(end, 3) for end in wilson(3, 10)]
     [0.108, 0.603]
@@ -30,10 +29,7 @@ def wilson(successes: int, trials: int) -> tuple[float, float] | tuple[None, Non
     """
     if trials == 0:
         return None, None
-    share, z2 = successes / trials, Z95 * Z95
-    middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    half = Z95 / (1 + z2 / trials) * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials * trials))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    return share(successes, trials)[1:]
 
 
 class Ring:

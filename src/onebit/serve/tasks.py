@@ -17,7 +17,7 @@ from onebit.serve.refusals import Invalid
 from onebit.serve.shapes import MOST_CLASSES
 
 USUAL_FLOOR = 0.05  # what a log needs to be evaluated, and what exploring costs
-MOST_WEIGHTS = 2**26  # classes times columns
+MOST_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
 OPTIONS = ("bias", "dtype", "kernel", "max_support", "when_full")  # of a learner, beside the parameters of its rule
 
 
@@ -96,19 +96,21 @@ def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs)
     with _about("parameters"):
         refuse_unknown(rule.title, detail["parameters"], {**rule.parameters, **dict.fromkeys(OPTIONS)})
         own = {name: value for name, value in detail["parameters"].items() if name in rule.parameters}
-        told = rule.is_told(rule.settle(len(classes), rule.plain(own))[0])
-    if told:
+        params, _ = rule.settle(len(classes), rule.plain(own))
+        if detail["parameters"].get("kernel") and not isinstance(detail["parameters"].get("max_support"), int):
+            raise OnebitError("a kernel stores rows: give max_support, the most that it may store")
+    if rule.is_told(params):
         raise Invalid(
             f"{rule.title} learns from labels, and the service hears only right and wrong: `onebit learners` lists others",
             "learner",
         )
     if len(classes) > MOST_CLASSES:
         raise Invalid(f"there are {len(classes):,} classes, and {MOST_CLASSES:,} are the most", "classes")
-    columns = inputs.size or 1 << (inputs.hash_bits or 0)
-    if columns * len(classes) > MOST_WEIGHTS:
+    weights = rule.heads(params) * (inputs.size or 1 << (inputs.hash_bits or 0))
+    if weights > MOST_WEIGHTS:
         raise Invalid(
-            f"{len(classes)} classes of {columns:,} features are {columns * len(classes):,} weights, and {MOST_WEIGHTS:,} are the most: "
-            "give fewer hash_bits or features",
+            f"{len(classes):,} classes with these features are {weights:,} weights, and {MOST_WEIGHTS:,} are the most: give fewer "
+            "hash_bits or features",
             "features",
         )
     with _about("parameters"):

@@ -6,6 +6,7 @@ and the service looks at the file at every request, so that a token that is revo
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import os
@@ -190,8 +191,6 @@ class Tokens:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """One writer at a time; the file itself is replaced, so that the lock is another."""
-        import fcntl
-
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.path.with_name(f".{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,11 +13,13 @@ import numpy as np
 
 from onebit.errors import OnebitError, nearest
 from onebit.names import ClassName
-from onebit.serve.log.schema import FILE, NAMES, last_seq, opened
+from onebit.serve.log.schema import FILE, NAMES, last_seq, last_time, opened
 from onebit.serve.tasks import TaskInfo
 
 Mark = list[list[float] | None]  # the seq and the time of the last row of each table
 NO_END = 2**62  # a seq that no row has
+MOST_BYTES = 2**18  # of x, in one look at the newest
+X_COLUMN = 13  # of a row of a decision
 PAGE = 1000  # rows that are read at a time, so that a slow reader holds nothing up
 
 
@@ -66,6 +69,14 @@ class Event(NamedTuple):
     propensity: float
     probabilities: bytes
     x: bytes
+
+    @property
+    def played(self) -> tuple[int, float]:
+        """What the world answered to, and with which probability it was played: the label, or what was shown instead."""
+        if self.shown is None:
+            return self.label, self.propensity
+        assert self.shown_propensity is not None
+        return self.shown, self.shown_propensity
 
 
 EVENTS = """
@@ -136,61 +147,57 @@ class Reader:
         """A task's feedbacks with their decisions."""
         return list(map(Event._make, self._connection.execute(EVENTS, (task, after, upto, most))))
 
-    def found(self, task: int, identity: str) -> tuple[int, float, str] | None:
-        """The seq, time and mode of a decision."""
-        row: tuple[int, float, str] | None = self._connection.execute(
-            "SELECT seq, time, mode FROM decisions WHERE task = ? AND id = ?", (task, identity)
-        ).fetchone()
-        return row
-
-    def heard(self, decision: int) -> list[tuple[int, int, str]]:
-        """(right, late, source) of the feedbacks to a decision."""
+    def found(self, task: int, ids: Sequence[str]) -> list[tuple[Any, ...]]:
+        """(id, seq, time, mode, right, late, source) of the decisions with these ids, once for each feedback, or once."""
         return self._connection.execute(
-            "SELECT right, late, source FROM feedback WHERE decision = ?", (decision,)
+            "SELECT d.id, d.seq, d.time, d.mode, f.right, f.late, f.source FROM decisions d "
+            f"LEFT JOIN feedback f ON f.decision = d.seq WHERE d.task = ? AND d.id IN ({_marks(ids)})",
+            (task, *ids),
         ).fetchall()
 
-    def known(self, task: int, ids: Sequence[str]) -> set[str]:
-        """Those of the ids that have been decided."""
-        found: set[str] = set()
-        for start in range(0, len(ids), PAGE):
-            some = ids[start : start + PAGE]
-            rows = self._connection.execute(
-                f"SELECT id FROM decisions WHERE task = ? AND id IN ({', '.join('?' * len(some))})", (task, *some)
-            )
-            found.update(row[0] for row in rows)
-        return found
+    def known(self, task: int, ids: Sequence[str]) -> list[tuple[Any, ...]]:
+        """(id, generation, learnt, label, greedy, propensity, probabilities, x) of the decisions with these ids."""
+        return self._connection.execute(
+            "SELECT id, generation, learnt, label, greedy, propensity, probabilities, x FROM decisions "
+            f"WHERE task = ? AND id IN ({_marks(ids)})",
+            (task, *ids),
+        ).fetchall()
 
     def due(self, task: int, after: int, decided_before: float, most: int) -> list[tuple[int, str, str]]:
-        """(seq, id, mode) of the decisions after a seq that were made before a time."""
-        return self._connection.execute(
-            "SELECT seq, id, mode FROM decisions WHERE task = ? AND seq > ? AND time <= ? ORDER BY seq LIMIT ?",
-            (task, after, decided_before, most),
-        ).fetchall()
+        """(seq, id, mode) of the decisions after a seq that were made before a time. Times have the order of seq."""
+        rows = self._connection.execute(
+            "SELECT seq, id, mode, time FROM decisions WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?",
+            (task, after, most),
+        )
+        return [row[:3] for row in takewhile(lambda row: row[3] <= decided_before, rows)]
 
-    def last_silence(self, task: int) -> int:
-        """The last decision that was answered by silence."""
+    def first_unanswered(self, task: int, after: int) -> int | None:
+        """The first decision after a seq without a feedback that counts."""
         row = self._connection.execute(
-            "SELECT decision FROM feedback WHERE task = ? AND source = 'silence' ORDER BY seq DESC LIMIT 1", (task,)
+            "SELECT seq FROM decisions d WHERE task = ? AND seq > ? AND NOT EXISTS "
+            "(SELECT 1 FROM feedback f WHERE f.decision = d.seq AND f.late = 0) ORDER BY seq LIMIT 1",
+            (task, after),
         ).fetchone()
-        return int(row[0]) if row else 0
+        return None if row is None else int(row[0])
 
     def decision(self, info: TaskInfo, identity: str) -> Logged | None:
         """One decision by its id."""
         rows = self._connection.execute(f"{DECISIONS} WHERE d.task = ? AND d.id = ?", (info.number, identity))
         return next((_logged(info, row) for row in rows), None)
 
-    def stored_x(self, task: int, identity: str) -> bytes:
-        """The x of a decision as it is stored."""
-        row = self._connection.execute("SELECT x FROM decisions WHERE task = ? AND id = ?", (task, identity)).fetchone()
-        return bytes(row[0])
-
     def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[Logged]:
-        """The newest decisions of a task, or those before a seq."""
+        """The newest decisions of a task, or those before a seq; fewer where their x are large."""
         rows = self._connection.execute(
             f"{DECISIONS} WHERE d.task = ? AND d.seq < ? ORDER BY d.seq DESC LIMIT ?",
             (info.number, NO_END if before is None else before, limit),
         )
-        return [_logged(info, row) for row in rows]
+        page, size = [], 0
+        for row in rows:
+            page.append(_logged(info, row))
+            size += len(row[X_COLUMN])
+            if size > MOST_BYTES:
+                break
+        return page
 
     def following(self, info: TaskInfo, after: int, upto: int, most: int) -> list[Logged]:
         """The decisions of a task after a seq, as they were when the log ended at another."""
@@ -205,12 +212,20 @@ class Reader:
         """Where the log ends."""
         return last_seq(self._connection)
 
+    def last_time(self) -> float:
+        """When the last row was added."""
+        return last_time(self._connection)
+
     def count(self, table: str, task: int, upto: int, which: str = "") -> int:
         """How many rows of a task a table has."""
         rows = self._connection.execute(
             f"SELECT count(*) FROM {table} WHERE task = ? AND seq <= ? {which}", (task, upto)
         )
         return int(rows.fetchone()[0])
+
+
+def _marks(values: Sequence[str]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _logged(info: TaskInfo, row: tuple[Any, ...]) -> Logged:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from onebit.errors import OnebitError
 from onebit.serve.log.schema import COLUMNS, created, last_seq, reason
 from onebit.serve.refusals import Unavailable
 
@@ -48,18 +49,12 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="onebit-writer", daemon=True)
         self.failing: str | None = None  # why the last transaction failed
         self.transactions = 0
-        self.rows = 0
         self.seconds = 0.0
 
     @property
     def last(self) -> int:
         """The seq of the last row that is on disk."""
         return self._next - 1
-
-    @property
-    def waiting(self) -> int:
-        """How many batches wait."""
-        return self._waiting.qsize()
 
     def start(self) -> None:
         """Begin to write, for callers on this event loop."""
@@ -78,9 +73,10 @@ class Writer:
         self._waiting.put(None)
         if self._thread.is_alive():
             self._thread.join()
-        with contextlib.suppress(
-            sqlite3.Error
-        ):  # so that the file can be copied alone; if not now, then at the next start
+
+    def close(self) -> None:
+        """Let go of the file, when nobody reads it any more; all of it is in one piece then, and can be copied alone."""
+        with contextlib.suppress(sqlite3.Error):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._connection.close()
 
@@ -128,7 +124,6 @@ class Writer:
             LOG.info("the log can be written again", extra={"event": "log-recovered"})
             self.failing = None
         self.transactions += 1
-        self.rows += seq - self._next
         self._next = seq
         self.seconds += time.perf_counter() - began
         if group:
@@ -151,8 +146,9 @@ class Writer:
         """A connection that could not even roll back is given up; what it had not written is not in the file."""
         with contextlib.suppress(sqlite3.Error):
             self._connection.close()
-        with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(sqlite3.Error, OnebitError):
             self._connection = created(self._path)
+            self._next = last_seq(self._connection) + 1
 
     def _tell(self, how: Callable[[list[Any]], None], answers: list[Any]) -> None:
         assert self._loop is not None

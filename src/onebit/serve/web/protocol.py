@@ -10,9 +10,11 @@ import asyncio
 from typing import Any, cast
 
 import orjson
+import uvicorn
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from onebit.errors import OnebitError
 from onebit.serve.refusals import Refusal, TimedOut, TooLarge
 from onebit.serve.settings import Settings
 from onebit.serve.web.replies import error_body
@@ -20,6 +22,14 @@ from onebit.serve.web.replies import error_body
 LARGEST_HEAD = 64 * 2**10  # bytes of the line and the headers of a request
 MOST_IN_A_ROW = 16  # requests that come before those before them are answered; hardly anybody sends two
 KEEP_ALIVE_S = 65  # longer than proxies keep a connection that is not used, so that they end it, and not we
+# Uvicorn's own, beside asyncio's. One that is overridden and never called would bound nothing, without a word.
+HOOKS = ("on_message_begin", "on_headers_complete", "_start_asgi_task", "on_message_complete", "send_400_response")
+
+if missing := [name for name in HOOKS if not hasattr(HttpToolsProtocol, name)]:
+    raise OnebitError(
+        f"the service needs uvicorn 0.45 or a later one that has {', '.join(missing)}, and this is {uvicorn.__version__}: "
+        'pip install --upgrade "onebit[serve]"'
+    )
 
 
 class HeadTooLarge(TooLarge):

@@ -1,0 +1,490 @@
+"""Driving a service hard: started and stopped in this process, copied as a crash would leave it, compared bit for bit.
+
+The oracle here teaches a plain `Learner` from the rows of the log, one by one. It is written from the design of the service, and shares
+no code with the thread that learns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from onebit.decision import Decision
+from onebit.errors import OnebitError
+from onebit.learner import Learner
+from onebit.serve.log.schema import FILE
+from onebit.serve.service import Service
+from onebit.serve.settings import Settings
+from onebit.serve.shapes import Ask, Change, Hint, NewTask
+from onebit.storage import pack
+
+PATIENCE_S = 60.0  # after which a test that hangs fails; a learner may have to be compiled first
+TEXT = {"kind": "text", "hash_bits": 8}
+State = tuple[str, dict[str, tuple[str, tuple[int, ...], bytes]]]
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    """Do it on an event loop of its own; what hangs fails."""
+    return asyncio.run(asyncio.wait_for(work, 4 * PATIENCE_S))
+
+
+@contextlib.asynccontextmanager
+async def service_in(folder: Path, **settings: Any) -> AsyncIterator[Service]:
+    """A service that runs meanwhile."""
+    service = Service(Settings(data=folder, **settings))
+    await service.start()
+    try:
+        yield service
+    finally:
+        await asyncio.wait_for(service.stop(), PATIENCE_S)
+
+
+def new_task(name: str = "fruit", **more: Any) -> NewTask:
+    """A small task."""
+    usual = {"classes": ["a", "b", "c"], "learner": "banditron", "features": {"kind": "numbers", "size": 2}, "seed": 1}
+    return NewTask(**{"name": name, **usual, **more})
+
+
+def ask(identity: str | None, x: Any = (1.0, 2.0)) -> Ask:
+    return Ask(id=identity, x=list(x) if isinstance(x, tuple) else x)
+
+
+def hint(identity: str, right: bool = True, **more: Any) -> Hint:
+    return Hint(id=identity, right=right, **more)
+
+
+def change(**what: Any) -> Change:
+    return Change(**what)
+
+
+async def decided(service: Service, identity: str, x: Any = (1.0, 2.0), task: str = "fruit") -> dict[str, Any]:
+    """One decision."""
+    return (await service.decide(task, [ask(identity, x)]))[0]
+
+
+async def heard(service: Service, identity: str, right: bool = True, task: str = "fruit", **more: Any) -> str:
+    """What became of one feedback."""
+    return str((await service.hear(task, [hint(identity, right, **more)]))[0]["status"])
+
+
+async def until(true: Callable[[], Any], patience_s: float = PATIENCE_S) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(patience_s):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+async def outcome(work: Awaitable[Any]) -> Any:
+    """What some work gives, or what it raises."""
+    try:
+        return await asyncio.wait_for(work, PATIENCE_S)
+    except Exception as error:
+        return error
+
+
+# --- the log, as it is on disk ---------------------------------------------------------------------------------------
+
+
+def rows_of(folder: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
+    """Rows of the log."""
+    with closing(sqlite3.connect(f"file:{folder / FILE}?mode=ro", uri=True)) as connection:
+        return connection.execute(query, values).fetchall()
+
+
+def everything_in(folder: Path) -> list[tuple[Any, ...]]:
+    """All rows of the log in their order."""
+    tables = ("changes", "decisions", "feedback")
+    return sorted((row[0], table, *row[1:]) for table in tables for row in rows_of(folder, f"SELECT * FROM {table}"))
+
+
+def number_of(folder: Path, task: str) -> int:
+    """The number of the task that has this name now."""
+    numbers = [row[0] for row in rows_of(folder, "SELECT task FROM changes WHERE kind = 'created' ORDER BY seq")]
+    deleted = {row[0] for row in rows_of(folder, "SELECT task FROM changes WHERE kind = 'deleted'")}
+    named = [
+        number
+        for number, detail in rows_of(folder, "SELECT task, detail FROM changes WHERE kind = 'created' ORDER BY seq")
+        if json.loads(detail)["name"] == task and number not in deleted
+    ]
+    assert len(numbers) == len(set(numbers))
+    assert len(named) == 1
+    return int(named[0])
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Another program is writing to the log meanwhile."""
+    with closing(sqlite3.connect(folder / FILE, isolation_level=None, check_same_thread=False)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            connection.execute("ROLLBACK")
+
+
+def crash_image(folder: Path) -> Path:
+    """A copy of a folder while its service runs and nothing is being written: what kill -9 would leave."""
+    number = itertools.count()
+    copy = next(one for one in (folder.with_name(f"{folder.name}-{n}") for n in number) if not one.exists())
+
+    def copy_file(one: str, other: str) -> None:
+        with contextlib.suppress(FileNotFoundError):  # snapshots are written and removed meanwhile
+            shutil.copy2(one, other)
+
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("lock", "*-shm"), copy_function=copy_file)
+    return copy
+
+
+def snapshots_in(folder: Path) -> list[Path]:
+    """All snapshots, the newest of each task last."""
+    return sorted((folder / "snapshots").glob("*/*.onebit"))
+
+
+def without_snapshots(folder: Path) -> Path:
+    """The same folder, but all that is known must come from the log."""
+    shutil.rmtree(folder / "snapshots", ignore_errors=True)
+    return folder
+
+
+# --- states ----------------------------------------------------------------------------------------------------------
+
+
+def state_of(learner: Learner) -> State:
+    """Everything that a learner is, to be compared bit for bit."""
+    manifest, arrays = pack(learner)
+    manifest.pop("identity")
+    kept = {name: (str(array.dtype), array.shape, array.tobytes()) for name, array in arrays.items()}
+    return json.dumps(manifest, sort_keys=True), kept
+
+
+async def followed(service: Service) -> None:
+    """Wait until everything that is on disk has been learnt."""
+    folder = service.settings.data
+    for running in list(service._running.values()):
+        number = running.info.number
+        last = max(
+            row[0] or 0
+            for table in ("changes", "decisions", "feedback")
+            for row in rows_of(folder, f"SELECT max(seq) FROM {table} WHERE task = ?", number)
+        )
+        await until(lambda running=running, last=last: running.course.position >= last or service.ready)  # type: ignore[misc]
+    assert service.ready is None
+
+
+async def states(service: Service) -> dict[str, State]:
+    """The state of every task, whose two copies are the same."""
+    await followed(service)
+    found = {}
+    for name, running in service._running.items():
+        replicas = running.course.replicas
+        both = [state_of(seat.learner) for seat in (replicas._front, replicas._back)]
+        assert both[0] == both[1], f"the two copies of the learner of {name} differ"
+        found[name] = both[0]
+    return found
+
+
+async def restarted(folder: Path, **settings: Any) -> dict[str, State]:
+    """The states that a service comes to in a folder, before it decides anything."""
+    async with service_in(folder, **settings) as service:
+        return await states(service)
+
+
+def visible(statistics: dict[str, Any]) -> dict[str, Any]:
+    """Statistics without what depends on the time at which one looks, or on what the process has read."""
+    return {name: value for name, value in statistics.items() if name not in ("rates", "position", "queue")}
+
+
+# --- processes -------------------------------------------------------------------------------------------------------
+
+_NURSERY = """
+import os, sys, tempfile
+from pathlib import Path
+from onebit.cli import main
+import onebit.serve.process
+from tests.serve.driving import warmed_up
+warmed_up(Path(tempfile.mkdtemp()))
+for line in sys.stdin:
+    command, *arguments = line.rstrip().split("\\t")
+    if command == "start":
+        child = os.fork()
+        if child == 0:
+            errors = os.open(arguments[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.dup2(errors, 2)
+            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+            os.dup2(0, 1)
+            os._exit(main(["serve", *arguments[1:]]))
+        print(child, flush=True)
+    else:
+        print(os.waitstatus_to_exitcode(os.waitpid(int(arguments[0]), 0)[1]), flush=True)
+"""
+
+
+def warmed_up(folder: Path, learners: Sequence[str] = ("banditron", "bpa", "auto")) -> None:
+    """Load what learners need, so that processes which are forked from this one need not."""
+
+    async def work() -> None:
+        async with service_in(folder) as service:
+            for learner in learners:
+                await service.create(new_task(learner, learner=learner))
+                await service.create(new_task(f"{learner}-text", learner=learner, features=TEXT))
+
+    run(work())
+    shutil.rmtree(folder)
+
+
+class Nursery:
+    """A process that has loaded everything, and forks real servers, which then start in a moment."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def _said(self, *words: str) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\t".join(words) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def start(self, folder: Path, *options: str) -> Life:
+        """A server in a folder; it may not listen yet."""
+        errors = folder.with_name(f"{folder.name}.{time.monotonic_ns()}.log")
+        return Life(self, self._said("start", str(errors), "--data", str(folder), "--port", "0", *options), errors)
+
+    def wait(self, pid: int) -> int:
+        """The exit code of a server that ends; negative where a signal ended it."""
+        return self._said("wait", str(pid))
+
+    def close(self) -> None:
+        """End; all servers have ended before."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(PATIENCE_S)
+        self._process.stdout.close()
+
+
+class Life:
+    """One life of a server."""
+
+    def __init__(self, nursery: Nursery, pid: int, errors: Path) -> None:
+        self._nursery, self.pid, self._errors = nursery, pid, errors
+        self._code: int | None = None
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """What it has logged, up to the last whole line."""
+        lines = self._errors.read_text().split("\n")[:-1] if self._errors.exists() else []
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    @property
+    def port(self) -> int | None:
+        """Where it listens, once it does."""
+        found = [event["address"] for event in self.events if event["event"] == "listening"]
+        return int(found[0].rpartition(":")[2]) if found else None
+
+    async def listens(self) -> int:
+        """The port, when it listens."""
+        await until(lambda: self.port is not None)
+        assert self.port is not None
+        return self.port
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """End it, if it has not ended; its exit code."""
+        if self._code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, how)
+            self._code = self._nursery.wait(self.pid)
+        return self._code
+
+
+class Client:
+    """One connection; HTTP in its plainest form."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def to(cls, port: int, **options: Any) -> Client:
+        """A new connection."""
+        return cls(*await asyncio.open_connection("127.0.0.1", port, **options))
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.writer.close()
+
+    async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """The status and the JSON of an answer."""
+        self.writer.write(request_of(method, path, body))
+        return await self.answer()
+
+    async def answer(self) -> tuple[int, Any]:
+        """The next answer."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = next(
+            int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")
+        )
+        content = await self.reader.readexactly(length)
+        return int(head.split()[1]), orjson.loads(content) if content else None
+
+
+def request_of(method: str, path: str, body: Any = None) -> bytes:
+    """The bytes of a request."""
+    content = b"" if body is None else orjson.dumps(body)
+    return b"%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (
+        method.encode(),
+        path.encode(),
+        len(content),
+        content,
+    )
+
+
+# --- the oracle ------------------------------------------------------------------------------------------------------
+
+
+def replayed(folder: Path, task: str) -> State:
+    """The state of a plain learner that is taught the log of a task, one feedback after the other."""
+    number = number_of(folder, task)
+    changes = rows_of(folder, "SELECT seq, kind, detail FROM changes WHERE task = ? ORDER BY seq", number)
+    created = json.loads(changes[0][2])
+    features = created["features"]
+    classes = list(created["classes"])
+    learner = _learner(created, classes, features)
+    generation = 1
+    for seq, kind, row in _steps(folder, number, changes[1:]):
+        if kind == "changed":
+            for name in row.get("add_classes", []):
+                classes.append(name)
+                learner.add_class(name)
+        elif kind == "learner":
+            generation = row["generation"]
+            learner = _trained(folder, number, row, created, changes, seq)
+        elif kind == "feedback" and row["learn"] and not row["late"]:
+            if row["generation"] != generation:
+                _learn_of_another(learner, features, row)
+            else:
+                _learn_of_its_own(learner, features, row)
+    return state_of(learner)
+
+
+def _trained(
+    folder: Path,
+    number: int,
+    detail: dict[str, Any],
+    created: dict[str, Any],
+    changes: list[tuple[Any, ...]],
+    before: int,
+) -> Learner:
+    """A learner that takes over: it was told everything that the log has up to then, from the classes of the beginning on."""
+    learner = _learner(detail, created["classes"], created["features"])
+    for seq, kind, row in _steps(folder, number, changes[1:]):
+        if seq >= before:
+            break
+        if kind == "changed":
+            for name in row.get("add_classes", []):
+                learner.add_class(name)
+        elif kind == "feedback":
+            _learn_of_another(learner, created["features"], row)
+    return learner
+
+
+def _learner(detail: dict[str, Any], classes: Sequence[Any], features: dict[str, Any]) -> Learner:
+    options = (
+        {"features": features["size"], "space": "dense"}
+        if features["kind"] == "numbers"
+        else {"hash_bits": features["hash_bits"], "text": features["kind"] == "text"}
+    )
+    learner = Learner(
+        detail["learner"],
+        list(classes),
+        seed=detail["seed"],
+        exploration_floor=detail["exploration_floor"],
+        **options,
+        **detail["parameters"],
+    )
+    learner.trust()
+    return learner
+
+
+def _steps(folder: Path, number: int, changes: list[tuple[Any, ...]]) -> list[tuple[int, str, dict[str, Any]]]:
+    steps = [(seq, kind, json.loads(detail)) for seq, kind, detail in changes]
+    steps += [(row["seq"], "feedback", row) for row in _feedback(folder, number)]
+    return sorted(steps, key=lambda step: step[0])
+
+
+def _feedback(folder: Path, number: int) -> list[dict[str, Any]]:
+    names = (
+        *("seq", "late", "learn", "right", "shown", "shown_propensity"),
+        *("id", "generation", "label", "greedy", "weight", "note", "second_note", "propensity", "x"),
+    )
+    found = rows_of(
+        folder,
+        """SELECT f.seq, f.late, f.learn, f.right, f.shown, f.shown_propensity,
+                  d.id, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity, d.x
+           FROM feedback f JOIN decisions d ON d.seq = f.decision WHERE f.task = ? ORDER BY f.seq""",
+        number,
+    )
+    return [dict(zip(names, row, strict=True)) for row in found]
+
+
+def _x(features: dict[str, Any], stored: bytes) -> Any:
+    if features["kind"] == "numbers":
+        return np.frombuffer(stored, dtype="<f8")
+    return stored.decode() if features["kind"] == "text" else orjson.loads(stored)
+
+
+def _learn_of_another(learner: Learner, features: dict[str, Any], row: dict[str, Any]) -> None:
+    """From a decision of another learner; late ones, and those that this learner cannot learn, are left out."""
+    if row["late"]:
+        return
+    label = row["label"] if row["shown"] is None else row["shown"]
+    propensity = row["propensity"] if row["shown"] is None else row["shown_propensity"]
+    with contextlib.suppress(OnebitError):
+        decision = learner.decided_elsewhere(
+            _x(features, row["x"]), learner.classes[label], min(propensity, 1.0), row["id"]
+        )
+        learner.learn(decision, right=bool(row["right"]))
+
+
+def _learn_of_its_own(learner: Learner, features: dict[str, Any], row: dict[str, Any]) -> None:
+    """From a decision that this learner made, as it noted it then; what was shown in its place had a chance of its own."""
+    with contextlib.suppress(OnebitError):
+        kept = learner.decide(_x(features, row["x"]), row["id"]).x
+        label, weight, propensity = row["label"], row["weight"], row["propensity"]
+        if row["shown"] is not None:
+            if learner.rule.notes_the_label and row["shown"] != label:
+                return  # what it noted belongs to the label that it chose
+            label, weight, propensity = row["shown"], row["shown_propensity"], row["shown_propensity"]
+        learner.learn(
+            Decision(
+                row["id"],
+                learner.classes[label],
+                propensity,
+                learner.classes[row["greedy"]],
+                weight,
+                (row["note"], row["second_note"]),
+                kept,
+                learner.learnt,
+                learner.identity,
+            ),
+            right=bool(row["right"]),
+        )

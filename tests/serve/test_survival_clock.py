@@ -1,0 +1,141 @@
+"""Clocks that go back, jump, or are behind the log: times in the log never go back, and deadlines are kept."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+import pytest
+
+from onebit.serve.clock import Clock
+from tests.serve.driving import (
+    crash_image,
+    decided,
+    followed,
+    heard,
+    new_task,
+    replayed,
+    rows_of,
+    run,
+    service_in,
+    states,
+    until,
+    visible,
+)
+
+TIMES = """
+SELECT time FROM (SELECT seq, time FROM changes UNION ALL SELECT seq, time FROM decisions UNION ALL SELECT seq, time FROM feedback)
+ORDER BY seq
+"""
+
+
+class Wall:
+    """The clock on the wall, which anybody may set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ahead = 0.0
+        real = time.time
+        monkeypatch.setattr("time.time", lambda: real() + self.ahead)
+        monkeypatch.setattr("time.time_ns", lambda: int((real() + self.ahead) * 1e9))
+
+
+@pytest.fixture
+def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
+    return Wall(monkeypatch)
+
+
+def test_a_clock_that_is_set_while_it_runs(tmp_path: Path, wall: Wall) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task(deadline_s=3600.0, silence="wrong"))
+            for turn, ahead in enumerate((0.0, -86_400.0, 86_400.0, -1e9, 5.0)):
+                wall.ahead = ahead
+                for number in range(5):
+                    await decided(service, f"{turn}-{number}")
+                    assert await heard(service, f"{turn}-{number}") == "accepted"
+            await followed(service)
+            stats = service.stats("fruit")
+            assert stats["rates"]["decisions_per_s"] >= 0
+            assert sum(stats["delays"]["counts"]) == 25
+            assert stats["delays"]["counts"][-1] == 0  # nobody waited for a week
+        times = [row[0] for row in rows_of(tmp_path, TIMES)]
+        assert times == sorted(times)
+        assert times[-1] - times[0] < 3600
+
+    run(work())
+
+
+@pytest.mark.parametrize("back", [10.0, 86_400.0, 1e8])
+def test_a_clock_that_is_behind_the_log_at_the_start(
+    tmp_path: Path, wall: Wall, caplog: pytest.LogCaptureFixture, back: float
+) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task(deadline_s=5.0, silence="wrong"))
+            await decided(service, "before")
+            assert await heard(service, "before") == "accepted"
+            await decided(service, "waits")
+            stats = visible(service.stats("fruit"))
+            await followed(service)
+            crashed = crash_image(tmp_path)
+        wall.ahead = -back
+        for folder in (tmp_path, crashed):
+            caplog.clear()
+            with caplog.at_level(logging.WARNING, "onebit.serve"):
+                async with service_in(folder) as service:
+                    assert [record.__dict__["event"] for record in caplog.records] == ["clock-behind"]
+                    assert (
+                        await heard(service, "waits") == "accepted"
+                    )  # it is not past its deadline, nor for ever before it
+                    await decided(service, "after")
+                    assert await heard(service, "after") == "accepted"
+                    found = await states(service)
+                    assert service.stats("fruit")["decisions"] == 3
+                    assert stats["decisions"] <= 2
+            times = [row[0] for row in rows_of(folder, TIMES)]
+            assert times == sorted(times)
+            assert replayed(folder, "fruit") == found["fruit"]
+
+    run(work())
+
+
+def test_deadlines_pass_also_where_the_clock_is_behind(tmp_path: Path, wall: Wall) -> None:
+    async def work() -> None:
+        wall.ahead = 1e6
+        async with service_in(tmp_path) as service:
+            await service.create(new_task(deadline_s=0.2, silence="wrong"))
+            await decided(service, "a")
+        wall.ahead = 0.0
+        async with service_in(tmp_path) as service:
+            await decided(service, "b")
+            await until(lambda: service.decision("fruit", "b")["source"] == "silence")
+            assert service.decision("fruit", "a")["source"] == "silence"
+
+    run(work())
+
+
+def test_a_long_time_between_two_starts_counts(tmp_path: Path, wall: Wall) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task(deadline_s=3600.0, silence="right"))
+            await decided(service, "a")
+        wall.ahead = 7200.0
+        async with service_in(tmp_path) as service:
+            assert await heard(service, "a", False) == "late"
+            await until(lambda: service.decision("fruit", "a")["source"] == "silence")
+
+    run(work())
+
+
+def test_the_clock_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    wall, steady = [1000.0], [50.0]
+    monkeypatch.setattr("time.time", lambda: wall[0])
+    monkeypatch.setattr("time.monotonic", lambda: steady[0])
+    clock = Clock(not_before=2000.0)
+    assert (clock.behind, clock.now()) == (1000.0, 2000.0)
+    wall[0] = 0.0
+    steady[0] = 51.5
+    assert clock.now() == 2001.5
+    assert Clock(not_before=-5.0).behind == 0.0
+    assert Clock().now() == 0.0
