@@ -28,6 +28,11 @@ class Inputs:
     size: int | None = None
     hash_bits: int | None = None
 
+    @property
+    def said(self) -> dict[str, Any]:
+        """The three, to be written down."""
+        return {"kind": self.kind, "size": self.size, "hash_bits": self.hash_bits}
+
     @cached_property
     def _numbers(self) -> struct.Struct:
         return struct.Struct(f"<{self.size}d")

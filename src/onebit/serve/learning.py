@@ -20,6 +20,7 @@ import numpy as np
 
 from onebit.errors import OnebitError
 from onebit.learner import Learner
+from onebit.names import ClassName
 from onebit.serve.inputs import Inputs
 from onebit.serve.log.reading import NO_END, Event, Reader
 from onebit.serve.log.schema import NAMES
@@ -69,10 +70,11 @@ class Trainee:
             self.learner.add_class(name)
 
 
-def trainee_of(reader: Reader, task: int, detail: dict[str, Any], inputs: Inputs) -> Trainee:
-    """A learner that begins where its task began, with the classes that there were then."""
+def first_classes(reader: Reader, task: int) -> list[ClassName]:
+    """The classes with which a task began, and with which whatever is trained from its log begins."""
     _, _, first = reader.changes(task, 0, NO_END)[0]
-    return Trainee(learner_of(detail, first["classes"], inputs), task, inputs)
+    classes: list[ClassName] = first["classes"]
+    return classes
 
 
 class Course:
@@ -194,7 +196,8 @@ class Course:
         """Train the learner that takes over at a position. That is a matter of the log alone, and so can be done beforehand."""
         generation = detail["generation"]
         if generation not in self.trainees:
-            self.trainees[generation] = trainee_of(reader, self.task, detail, self.inputs)
+            learner = learner_of(detail, first_classes(reader, self.task), self.inputs)
+            self.trainees[generation] = Trainee(learner, self.task, self.inputs)
         while not self.trainees[generation].advance(reader, seq):
             pass
 

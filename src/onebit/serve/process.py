@@ -55,7 +55,7 @@ def serve(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings, tokens: Tokens, listening: socket.socket, is_open: bool, began: float) -> int:
-    service = Service(settings)
+    service = Service(settings, compiles_apart=True)
     app = app_of(service, settings, tokens)
     await service.start()
     try:

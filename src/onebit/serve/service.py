@@ -20,12 +20,13 @@ from typing import Any
 from onebit.errors import OnebitError, nearest
 from onebit.names import ClassName
 from onebit.serve.clock import Clock
+from onebit.serve.compiling import Compiler
 from onebit.serve.deciding import Deciding
 from onebit.serve.export import as_object
 from onebit.serve.folder import FolderLock
 from onebit.serve.hearing import Hearing
 from onebit.serve.items import Items
-from onebit.serve.learning import NEAR, Course, Learning, Trainee, trainee_of
+from onebit.serve.learning import NEAR, Course, Learning, Trainee, first_classes
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.schema import FILE, reason
 from onebit.serve.log.writing import Writer
@@ -37,7 +38,7 @@ from onebit.serve.settings import Settings
 from onebit.serve.shapes import Ask, Change, Hint, NewLearner, NewTask, Task, Training
 from onebit.serve.snapshots import Snapshots
 from onebit.serve.statistics import Statistics
-from onebit.serve.tasks import TaskInfo, floor_of, learner_of, texts_of, warm
+from onebit.serve.tasks import TaskInfo, check_learner, floor_of, learner_of, texts_of, warm
 
 LOG = logging.getLogger("onebit.serve")
 SWEEP_S = 0.5  # how often deadlines are looked after
@@ -46,8 +47,9 @@ SWEEP_S = 0.5  # how often deadlines are looked after
 class Service:
     """Everything that `onebit serve` does, but for HTTP."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, compiles_apart: bool = False) -> None:
         self.settings = settings
+        self._compiler = Compiler(compiles_apart)  # in another process, which takes longer, and holds nobody up
         self._path = settings.data / FILE
         self._running: dict[str, Running] = {}
         self._creating: set[str] = set()  # names of tasks that are not on disk yet
@@ -193,8 +195,8 @@ class Service:
                 items=new.items,
             )
             texts_of(classes)
-            learner = learner_of(info.detail, classes, info.inputs)
-            await asyncio.to_thread(warm, learner, info.inputs)
+            check_learner(info.detail, classes, info.inputs)
+            learner = await asyncio.to_thread(self._compiler.learner, info.detail, classes, info.inputs)
         except OnebitError as error:
             raise error if isinstance(error, Invalid) else Invalid(str(error), "parameters") from None
         info.number, self._next_task = self._next_task, self._next_task + 1
@@ -267,26 +269,29 @@ class Service:
         }
         try:
             detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
-            learner_of(detail, info.classes, info.inputs)
+            check_learner(detail, info.classes, info.inputs)
             with _readable():
-                trainee = trainee_of(self._reader, info.number, detail, info.inputs)
+                classes = first_classes(self._reader, info.number)
         except OnebitError as error:
             raise error if isinstance(error, Refusal) else Invalid(str(error), "learner") from None
         counts = running.course.statistics
         running.training = Training(learner=new.learner, done=0, of=counts.count("feedback") + counts.count("late"))
-        training = asyncio.create_task(self._train(running, trainee, detail))
+        training = asyncio.create_task(self._train(running, classes, detail))
         self._trainers.add(training)
         training.add_done_callback(self._trainers.discard)
         return self._shown(running)
 
-    async def _train(self, running: Running, trainee: Trainee, detail: dict[str, Any]) -> None:
-        training = running.training
+    async def _train(self, running: Running, classes: list[ClassName], detail: dict[str, Any]) -> None:
+        training, info = running.training, running.info
         assert training is not None
         ended = threading.Event()
         try:
-            await asyncio.to_thread(self._train_near, running, trainee, training, ended)
+            learner = await asyncio.to_thread(self._compiler.learner, detail, classes, info.inputs)
+            trainee = Trainee(learner, info.number, info.inputs)
+            await asyncio.to_thread(self._train_near, trainee, training, ended)
             async with self._change_of(running):
-                learner_of(detail, running.info.classes, running.info.inputs)  # there may be more classes by now
+                # There may be more classes by now.
+                await asyncio.to_thread(learner_of, detail, info.classes, info.inputs)
                 running.course.trainees[detail["generation"]] = trainee
                 seq = await self._log_switch(running, detail)
             await self._until_followed(running, seq)
@@ -310,9 +315,8 @@ class Service:
             except Unavailable:
                 await asyncio.sleep(SWEEP_S)
 
-    def _train_near(self, running: Running, trainee: Trainee, training: Training, ended: threading.Event) -> None:
+    def _train_near(self, trainee: Trainee, training: Training, ended: threading.Event) -> None:
         """Come so near to the end of the log that the rest is a matter of a moment."""
-        warm(trainee.learner, running.info.inputs)
         reader = Reader(self._path)
         try:
             while not ended.is_set() and trainee.position < self._writer.last - NEAR:

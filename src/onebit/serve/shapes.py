@@ -63,7 +63,7 @@ class Image(Strict):
 class NewLearner(Strict):
     """Which learner, with which parameters; an exploration floor and a seed of null are the usual ones."""
 
-    learner: Annotated[str, Field(max_length=100)] = DEFAULT
+    learner: Annotated[str, Field(max_length=100)]
     parameters: dict[str, Any] = {}
     exploration_floor: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
     seed: Seed | None = None
@@ -72,6 +72,7 @@ class NewLearner(Strict):
 class NewTask(NewLearner):
     """A task to be created: what is decided on, and how it is learnt."""
 
+    learner: Annotated[str, Field(max_length=100)] = DEFAULT
     name: TaskName
     classes: (
         Annotated[list[ClassName], Field(min_length=2, max_length=MOST_CLASSES)]

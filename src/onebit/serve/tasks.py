@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onebit.contract.parameters import refuse_unknown
+from onebit.contract.rule import Rule
 from onebit.errors import OnebitError
 from onebit.learner import Learner
 from onebit.names import ClassName, checked_classes
@@ -86,11 +87,8 @@ def _about(field: str) -> Iterator[None]:
         raise error if isinstance(error, Invalid) else Invalid(str(error), field) from None
 
 
-def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
-    """A new learner, as a task or a switch asks for it, the same each time.
-
-    It keeps no account of what it was taught: the log sees to it that nothing is taught twice.
-    """
+def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Rule:
+    """Refuse most of what no learner could be made of, without making it, which may take a compiler and much memory."""
     with _about("learner"):
         rule = rule_named(detail["learner"])
     with _about("parameters"):
@@ -113,6 +111,15 @@ def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs)
             "hash_bits or features",
             "features",
         )
+    return rule
+
+
+def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
+    """A new learner, as a task or a switch asks for it, the same each time.
+
+    It keeps no account of what it was taught: the log sees to it that nothing is taught twice.
+    """
+    rule = check_learner(detail, classes, inputs)
     with _about("parameters"):
         learner = Learner(
             rule,
