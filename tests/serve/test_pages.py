@@ -229,10 +229,13 @@ def test_twenty_rounds_of_digits(reader: Reader) -> None:
     browser.until(f"{one('#right')}.ariaDisabled === 'false'")
     browser.click(one("#auto"))
     browser.until(f"{text_of('#auto-text')}.includes('answering for you')")
+    takes = "getComputedStyle(document.querySelector('#chances .bar span')).transitionDuration"
+    assert browser.run(takes) == "0s"  # bars that move slowly would lag behind the numbers
     browser.click(one("#right"))  # not now
     browser.until(f"{text_of('#said')}.startsWith('Round 30:')")
     browser.click(one("#auto"))
     browser.until(f"{text_of('#auto-text')}.includes('your turn')")
+    assert browser.run(takes) != "0s"
     played = browser.run(f"{one('#curve .plot')}.uplot.data[0].length")
     logged = reader.ask("GET", "/v1/tasks/digits/decisions?limit=200")["decisions"]
     assert 30 <= played == sum(decision["right"] is not None for decision in logged) < 120
@@ -344,6 +347,36 @@ def test_the_dashboard_tells_what_the_service_heard(reader: Reader) -> None:
 
 
 @needs_chromium
+def test_a_short_curve_counts_in_whole_feedbacks(reader: Reader) -> None:
+    browser = reader.browser
+    reader.new_task("few")
+    reader.visit("/#task=few")
+    for count, ticks in enumerate([["0", "1", "2"], ["1", "2"], ["1", "2", "3"]], 1):
+        (decided,) = reader.ask("POST", "/v1/tasks/few/decide", [{"x": [1, 0]}])
+        reader.ask("POST", "/v1/tasks/few/feedback", {"id": decided["id"], "right": True})
+        browser.until(f"{one('#curve .plot')}?.uplot?.data[0].at(-1) === {count}")
+        browser.settle()
+        assert browser.run(f"{one('#curve .plot')}.uplot.axes[0]._values") == ticks
+
+
+@needs_chromium
+def test_in_shadow_mode_the_error_is_that_of_what_was_shown(reader: Reader) -> None:
+    browser = reader.browser
+    heads = "[...document.querySelectorAll('#classes thead button')].map(e => e.textContent)"
+    reader.new_task("beside", mode="shadow")
+    decided = reader.ask("POST", "/v1/tasks/beside/decide", {"x": [1, 0]})
+    reader.ask("POST", "/v1/tasks/beside/feedback", {"id": decided["id"], "right": False, "shown": "b"})
+    reader.visit("/#task=beside")
+    browser.until(f"{text_of('#error-now')} === '100.0 %'")
+    assert browser.run(text_of("#error-title")) == "Error of what was shown"
+    assert browser.run(heads) == ["Class", "Decided", "Shown and heard", "Right when shown"]
+    assert "error of what was shown" in browser.run(text_of("#task-list [aria-current]"))
+    reader.ask("PATCH", "/v1/tasks/beside", {"mode": "learn"})
+    browser.until(f"{text_of('#error-title')} === 'Error now'")
+    assert browser.run(heads) == ["Class", "Played", "Heard", "Right"]
+
+
+@needs_chromium
 def test_the_theme_is_switched_and_remembered(reader: Reader) -> None:
     browser = reader.browser
     ground = "getComputedStyle(document.body).backgroundColor"
@@ -409,6 +442,11 @@ def test_what_the_token_may_not_do_is_not_offered(reader: Reader) -> None:
     assert not browser.run(shown("#create"))
     reader.visit("/play/mine")
     browser.until(f"{shown('#message')} && {text_of('#message')}.includes('scopes decide and feedback')")
+    play = f"{named('#top a', 'Play')}.getAttribute('href')"
+    assert browser.run(play) == "/play/digits"
+    reader.become(tokens.create(["decide", "feedback"], ["mine", "theirs"]))
+    reader.visit("/docs")
+    browser.until(f"{play} === '/play/mine'")  # of theirs there is nothing to show
     reader.become(tokens.create(["decide"], ["mine"]))
     reader.visit("/")
     browser.until(shown("#unreadable"))
@@ -429,8 +467,13 @@ def test_every_route_is_described(reader: Reader) -> None:
     )
     assert {(method, path) for method, path in told} == routes
     assert len(told) == len(routes)
+    needed = browser.run(f"{heads}.map(e => e.querySelector('.badge').textContent)")
+    scopes = {"no token", "any token", "decide", "feedback", "read", "read, for all tasks", "admin"}
+    assert set(needed) == scopes
     browser.run("document.querySelectorAll('.route').forEach(one => (one.open = true))")
     browser.settle()
+    assert "`" not in browser.run(text_of("#routes"))
+    assert "before" in browser.run("[...document.querySelectorAll('.route .about code')].map(e => e.textContent)")
     examples = browser.run("[...document.querySelectorAll('.route .command code')].map(e => e.textContent)")
     assert len(examples) == len(routes)
     assert all(reader.url in example for example in examples)

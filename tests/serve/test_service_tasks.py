@@ -519,13 +519,9 @@ def test_feedback_for_the_old_learner_comes_after_the_switch(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("what", ["create", "switch", "change"])
 def test_others_are_served_while_a_learner_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, request: pytest.FixtureRequest
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """To make one takes long where it has to be compiled, or is large."""
-    if what != "change":
-        request.applymarker(
-            pytest.mark.xfail(strict=True, reason="it is made, and compiled, on the event loop: everybody waits")
-        )
     begun, served, in_time = threading.Event(), threading.Event(), []
 
     def slow(*arguments: Any) -> Any:
@@ -536,7 +532,7 @@ def test_others_are_served_while_a_learner_is_made(
     async def work() -> None:
         async with service_in(tmp_path) as service:
             await service.create(new_task())
-            for module in ("service", "learning"):
+            for module in ("service", "learning", "compiling"):
                 monkeypatch.setattr(f"onebit.serve.{module}.learner_of", slow)
             making = asyncio.create_task(
                 outcome(

@@ -245,3 +245,16 @@ def test_what_the_command_refuses(
     assert sentence in err
     assert err.count("\n") == 1
     assert not (tmp_path / "tokens.json").exists()
+
+
+def test_the_folder_remembers_that_there_were_tokens(tmp_path: Path) -> None:
+    """Also where the process that knew is gone, and so is the file: nobody is let in by that."""
+    path, closed = tmp_path / "tokens.json", tmp_path / "closed"
+    assert Tokens(path, closed).open
+    assert not closed.exists()
+    Tokens(path).create(["read"])
+    assert not Tokens(path, closed).open
+    path.unlink()
+    assert not Tokens(path, closed).open
+    with pytest.raises(Unavailable):
+        Tokens(path, closed).check(None)

@@ -83,7 +83,7 @@ SENTENCES = [
         "shown_propensity is 0, but must be greater than 0",
     ),
     ("/v1/tasks/fruit/feedback", '{"id": "a", "right": true, "shown": "plum"}', 422, "shown", "'plum'"),
-    ("/v1/tasks", '{"name": "../a"}', 422, "name", "name is '../a', but must be a text that matches"),
+    ("/v1/tasks", '{"name": "../a"}', 422, "name", "name is '../a', but must be 1 to 100 letters"),
     ("/v1/tasks", '{"name": "a", "classes": 1, "features": {"kind": "text"}}', 422, "classes", "at least 2"),
     (
         "/v1/tasks",

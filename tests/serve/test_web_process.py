@@ -364,30 +364,25 @@ def test_a_folder_that_is_taken(process: Process, capsys: pytest.CaptureFixture[
     assert "another `onebit serve` is using" in capsys.readouterr().err
 
 
-def test_what_is_missing_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def without(module: str, *command: str) -> str:
+    """What a command says where a module is missing: in a process of its own, since others here have it."""
+    import subprocess
     import sys
 
-    for name in [name for name in sys.modules if name.startswith(("onebit.serve.", "uvicorn"))]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert main(["serve", "--data", str(tmp_path)]) == 2
-    err = capsys.readouterr().err
+    program = f"import sys; sys.modules[{module!r}] = None; from onebit.cli import main; sys.exit(main({command!r}))"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    return ended.stderr
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    err = without("uvicorn", "serve", "--data", str(tmp_path))
     assert 'the service needs uvicorn, which is not here: pip install "onebit[serve]"' in err
 
 
 @pytest.mark.parametrize("command", [["serve"], ["token", "list"]])
-def test_a_system_that_it_does_not_run_on_is_told_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
-) -> None:
-    import sys
-
-    for name in [name for name in sys.modules if name.startswith("onebit.serve.")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    assert main([*command, "--data", str(tmp_path)]) == 2
-    err = capsys.readouterr().err
+def test_a_system_that_it_does_not_run_on_is_told_so(tmp_path: Path, command: list[str]) -> None:
+    err = without("fcntl", *command, "--data", str(tmp_path))
     assert "the service runs on Linux and macOS" in err
     assert "pip" not in err
 
@@ -408,10 +403,28 @@ def test_words_for_people(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "onebit", "serve", "--data", str(tmp_path), "--port", "0", "--log-format", "text"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
-        lines = [running.stderr.readline(), running.stderr.readline()]
+        lines = [running.stderr.readline() for _ in range(3)]
         running.send_signal(signal.SIGTERM)
         lines += running.stderr.readlines()
     assert running.returncode == 0
-    assert "listening on http://127.0.0.1:" in lines[0]
-    assert "warning: there are no tokens" in lines[1]
+    assert f"starting on {tmp_path}" in lines[0]
+    assert "listening on http://127.0.0.1:" in lines[1]
+    assert "warning: there are no tokens" in lines[2]
     assert lines[-1].endswith("ended\n")
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_no_start_without_the_tokens_that_there_were(tmp_path: Path, lost: bool) -> None:
+    """The file is lost, or another was named by mistake: one line, and nobody is let in."""
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "onebit", "serve", "--data", str(tmp_path), "--port", "0"]
+    if lost:
+        (tmp_path / "closed").touch()
+    else:
+        command += ["--token-file", str(tmp_path / "mistyped.json")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1
+    assert ("is gone" if lost else "is not there") in ended.stderr

@@ -61,6 +61,9 @@ def execute(chosen: argparse.Namespace) -> int:
         return 0
     text = tokens.create(names_of(chosen.scope), chosen.task, chosen.name)
     print(text)
+    data = setting(chosen, "data")
+    if data is not None and not (data / "onebit.db").exists():
+        print(f"there is no service in {data} yet", file=sys.stderr)
     print(f"this is the only time that it is shown; {tokens.path} keeps a hash of it", file=sys.stderr)
     return 0
 

@@ -54,8 +54,9 @@ class Deciding:
         given = [ask.id for ask in asks if ask.id is not None]
         fresh = dict(zip(ids, stored, strict=True))
         if len(fresh) < len(ids):
+            first: dict[str, bytes] = {}
             for place, (identity, x) in enumerate(zip(ids, stored, strict=True)):
-                if fresh[identity] != x:
+                if first.setdefault(identity, x) != x:
                     raise Conflict(f"id {identity!r} is there twice, with two different x", f"[{place}].id")
         answers = await self._repeat(running, given, fresh) if given else {}
         for identity in answers:

@@ -359,7 +359,9 @@ class Learning:
             try:
                 path = course.snapshots.write(content)
                 course.snapshot_position, course.snapshot_time = content.position, time.monotonic()
-                LOG.info("snapshot", extra={"event": "snapshot", "path": str(path), "position": content.position})
+                LOG.info(
+                    f"snapshot {path}", extra={"event": "snapshot", "path": str(path), "position": content.position}
+                )
             except Exception as error:  # whatever it is, the next one is tried
                 LOG.warning(f"a snapshot could not be written: {error}", extra={"event": "snapshot-failed"})
             course.snapshot_tried = time.monotonic()

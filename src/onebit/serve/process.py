@@ -38,8 +38,16 @@ def serve(settings: Settings) -> int:
     """Run a service until it is told to end; the exit code."""
     began = time.perf_counter()
     with _logging(settings.log_format):
-        tokens = Tokens(settings.tokens)
+        if settings.token_file is not None and not settings.token_file.exists():
+            raise OnebitError(f"--token-file {settings.token_file} is not there: `onebit token create` makes it")
+        os.umask(0o077)  # what users send is nobody else's
+        tokens = Tokens(settings.tokens, settings.closed)
         is_open = tokens.open
+        if not is_open and not settings.tokens.exists():
+            raise OnebitError(
+                f"there have been tokens for {settings.data}, and {settings.tokens} is gone: bring it back, make a new token, or "
+                f"remove {settings.closed} to let everybody on this machine in"
+            )
         address = _address(settings.host, settings.port)
         if is_open and not ipaddress.ip_address(address[1][0]).is_loopback:
             raise OnebitError(
@@ -55,6 +63,7 @@ def serve(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings, tokens: Tokens, listening: socket.socket, is_open: bool, began: float) -> int:
+    LOG.info(f"starting on {settings.data}", extra={"event": "starting", "folder": str(settings.data)})
     service = Service(settings, compiles_apart=True)
     app = app_of(service, settings, tokens)
     await service.start()

@@ -297,7 +297,7 @@ class Service:
             await self._until_followed(running, seq)
             running.training = None
             LOG.info(
-                "a learner took over",
+                f"task {info.name}: {detail['learner']} took over",
                 extra={"event": "learner-switched", "task": running.info.name, "learner": detail["learner"]},
             )
         except Exception as error:
@@ -454,7 +454,7 @@ class Service:
     def gauges(self) -> dict[str, Any]:
         """What operators watch.
 
-        Of the log: its position, transactions, and the seconds spent in them. Of every task: the seconds since its last snapshot.
+        Of the log: its position, transactions, and the seconds spent in them. Of every task that has a snapshot: its age in seconds.
         """
         now = time.monotonic()
         return {
@@ -462,7 +462,9 @@ class Service:
             "transactions": self._writer.transactions,
             "commit_seconds": self._writer.seconds,
             "tasks": {
-                name: {"snapshot_age_s": now - running.course.snapshot_time} for name, running in self._running.items()
+                name: {"snapshot_age_s": now - running.course.snapshot_time}
+                for name, running in self._running.items()
+                if running.course.snapshot_position
             },
         }
 

@@ -25,6 +25,11 @@ class Settings:
     log_format: str = "json"
 
     @property
+    def closed(self) -> Path:
+        """The file that says that there have been tokens."""
+        return self.data / "closed"
+
+    @property
     def tokens(self) -> Path:
         """Where the tokens are."""
         return self.token_file or self.data / TOKENS

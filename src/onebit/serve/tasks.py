@@ -111,6 +111,10 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
             "hash_bits or features",
             "features",
         )
+    with _about("parameters"):  # without its features a learner has no weights yet, and needs no compiler
+        Learner(
+            rule, classes, exploration_floor=detail["exploration_floor"], seed=detail["seed"], **detail["parameters"]
+        )
     return rule
 
 

@@ -13,7 +13,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -69,10 +69,14 @@ ANYBODY = Principal(None, frozenset(SCOPES), None)
 
 
 class Tokens:
-    """The tokens of a service. Where there is no file, the service is open; once there was one, it never opens again."""
+    """The tokens of a service. Where there is no file, the service is open; once there was one, it never opens again.
 
-    def __init__(self, path: Path) -> None:
+    `closed` is a file that says so when the process has ended, and its tokens are lost with theirs.
+    """
+
+    def __init__(self, path: Path, closed: Path | None = None) -> None:
         self.path = path
+        self._closed = closed
         self._stamp: tuple[int, ...] | None = None  # of the file that was read
         self._known: dict[str, tuple[str, Principal]] = {}
         self._trouble: str | None = None
@@ -147,7 +151,8 @@ class Tokens:
         try:
             found = self.path.stat()
         except FileNotFoundError:
-            if self._stamp is not None:  # it must not be enough to lose the file to let everybody in
+            # It must not be enough to lose the file to let everybody in.
+            if self._stamp is not None or (self._closed is not None and self._closed.exists()):
                 self._stamp, self._trouble = (), "the file of the tokens is gone, and nobody is let in without it"
             return
         except OSError as error:
@@ -165,6 +170,9 @@ class Tokens:
         else:
             self._known = {token.id: (token.digest, _principal(token)) for token in tokens if token.revoked is None}
             self._trouble = None
+            if self._stamp is None and self._closed is not None:
+                with suppress(OSError):
+                    self._closed.touch(mode=0o600)
         self._stamp = stamp
 
     def _read(self) -> list[Token]:
@@ -192,7 +200,7 @@ class Tokens:
     def _locked(self) -> Iterator[None]:
         """One writer at a time; the file itself is replaced, so that the lock is another."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(self.path.with_name(f".{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise OnebitError(f"{self.path} cannot be written: {error.strerror or error}") from None

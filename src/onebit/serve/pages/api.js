@@ -7,10 +7,10 @@ export class Refused extends Error {
   }
 }
 
-const PATIENCE_MS = 20000;
+const PATIENCE_MS = { GET: 20000, OTHERS: 120000 }; // a new task may have to be compiled first
 
 export const call = async (method, path, body) => {
-  const options = { method, signal: AbortSignal.timeout(PATIENCE_MS), cache: "no-store" };
+  const options = { method, signal: AbortSignal.timeout(PATIENCE_MS[method] ?? PATIENCE_MS.OTHERS), cache: "no-store" };
   if (body !== undefined) {
     options.body = JSON.stringify(body);
     options.headers = { "Content-Type": "application/json" };
@@ -34,6 +34,11 @@ export const taskPath = (name, rest = "") => `/v1/tasks/${encodeURIComponent(nam
 // Whether the token may do something with a task; without a task, with any.
 export const may = (session, scope, task = null) =>
   session.scopes.includes(scope) && (session.tasks === null || task === null || session.tasks.includes(task));
+
+// Whether there is something to show of a task, so that a person can play it.
+export const showable = (task) => task.display !== null || task.features.kind === "text";
+
+export const mayPlay = (session, task) => showable(task) && may(session, "decide", task.name) && may(session, "feedback", task.name);
 
 // Calls `work` every `every` milliseconds while the tab is seen. When it fails, `failed(error, seconds)` is told when the
 // next try is, which is later each time; when it works again, `works()` is told. Returns a function that tries at once.

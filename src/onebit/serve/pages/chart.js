@@ -12,6 +12,8 @@ export const colourOf = (name) => {
 };
 
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", sans-serif';
+// Steps of the axis of x, which counts feedbacks, rounds or seconds: there is nothing between two of them.
+const STEPS = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat();
 const charts = new Set();
 addEventListener("themechange", () => charts.forEach((chart) => chart.plot?.redraw(false, false)));
 
@@ -62,7 +64,7 @@ export class Chart {
           })),
         ],
         axes: [
-          { ...axis, grid: { show: false }, size: 28, space: 70, values: (_, all) => all.map((x) => this.xText(x, true)) },
+          { ...axis, grid: { show: false }, size: 28, space: 70, incrs: STEPS, values: (_, all) => all.map((x) => this.xText(x, true)) },
           { ...axis, grid, size: 54, space: 34, values: (_, all) => all.map((y) => this.yText(y, true)) },
         ],
         hooks: { setCursor: [() => this.tell()] },

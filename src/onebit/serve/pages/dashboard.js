@@ -1,5 +1,5 @@
 // The dashboard: all tasks, and one of them in full, asked for anew every second while the tab is seen.
-import { call, may, poll, taskPath } from "./api.js";
+import { call, may, mayPlay, poll, taskPath } from "./api.js";
 import { byId, command, count, keyed, make, percent, rate, say } from "./dom.js";
 import { Figures } from "./figures.js";
 import { addClasses, changeTask, createTask, deleteTask, switchLearner } from "./manage.js";
@@ -44,7 +44,7 @@ const showList = () => {
       if (task === now) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
       say(name, task.name);
-      say(about, `${task.mode} · ${task.learner}`);
+      say(about, `${task.mode} · ${task.learner}${task.mode === "shadow" ? " · error of what was shown" : ""}`);
       const heard = stats && stats.window.error !== null;
       say(error, heard ? `${percent(stats.window.error)} error` : "");
       say(traffic, stats ? `${rate(stats.rates.decisions_per_s)} decisions a second` : "");
@@ -66,9 +66,8 @@ const news = (text) => {
 
 const tools = (task) => {
   const now = () => tasks.find(({ name }) => name === task.name) ?? task;
-  const canShow = task.items !== null || task.display !== null || task.features.kind === "text";
   const all = [];
-  if (canShow && may(session, "decide", task.name) && may(session, "feedback", task.name)) {
+  if (mayPlay(session, task)) {
     all.push(make("a", { className: "button", href: `/play/${encodeURIComponent(task.name)}`, textContent: "Play" }));
   }
   if (may(session, "admin", task.name)) {

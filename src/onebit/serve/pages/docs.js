@@ -1,6 +1,6 @@
 // The interface for people: every route of /openapi.json with its shapes, an example, and for reading routes a try.
 import { call } from "./api.js";
-import { byId, command, make } from "./dom.js";
+import { byId, command, make, prose } from "./dom.js";
 import { exampleOf, resolved, shapeElement, typeOf } from "./schema.js";
 import { shell, trouble } from "./shell.js";
 
@@ -42,7 +42,7 @@ const parameterTable = (parameters) => {
         {},
         make("th", { scope: "row" }, make("code", { textContent: one.name })),
         make("td", { textContent: kind }),
-        make("td", { textContent: one.description ?? resolved(document_, one.schema ?? {}).description ?? "" }),
+        make("td", {}, ...prose(one.description ?? resolved(document_, one.schema ?? {}).description ?? "")),
       ),
     );
   }
@@ -111,21 +111,21 @@ const routeElement = (path, method, operation, shared, names) => {
     {},
     make("span", { className: `method ${method}`, textContent: method.toUpperCase() }),
     make("code", { className: "path", textContent: path }),
-    make("span", { className: "about", textContent: about }),
+    make("span", { className: "about" }, ...prose(about)),
     scope ? make("span", { className: "badge", textContent: scope }) : null,
   );
   const route = make("details", { className: "route" }, summary);
   const fill = () => {
     if (!route.open || route.children.length > 1) return;
     const inside = make("div", { className: "inside" });
-    for (const text of more) inside.append(make("p", { textContent: text }));
+    for (const text of more) inside.append(make("p", {}, ...prose(text)));
     if (parameters.length) inside.append(make("h3", { textContent: "Parameters" }), parameterTable(parameters));
     const body = jsonOf(operation.requestBody?.content);
     if (body) inside.append(make("h3", { textContent: "Body" }), shapeElement(document_, body.schema));
     for (const [status, response] of Object.entries(operation.responses ?? {}).filter(([code]) => code.startsWith("2"))) {
       const content = jsonOf(resolved(document_, response).content);
       inside.append(make("h3", { textContent: `Reply ${status}` }));
-      inside.append(content?.schema ? shapeElement(document_, content.schema) : make("p", { textContent: resolved(document_, response).description ?? "" }));
+      inside.append(content?.schema ? shapeElement(document_, content.schema) : make("p", {}, ...prose(resolved(document_, response).description ?? "")));
     }
     inside.append(make("h3", { textContent: "Example" }), command(curl(method, path, operation, parameters), `the example of ${method.toUpperCase()} ${path}`));
     if (method === "get") inside.append(...tryIt(path, parameters, names));

@@ -11,6 +11,9 @@ export const make = (tag, properties = {}, ...children) => {
   return element;
 };
 
+// The parts of a sentence in which code stands between backticks.
+export const prose = (text) => text.split("`").map((part, place) => (place % 2 ? make("code", { textContent: part }) : part));
+
 export const byId = (id) => document.getElementById(id);
 
 // Sets the text only where it differs, so that a selection survives and a live region speaks only of what is new.

@@ -10,11 +10,12 @@ const CLASSES_AT_FIRST = 20;
 const MORE_CLASSES = 100;
 const PROBABILITIES = 3; // bars of one decision
 
+// In shadow mode the learner decides, and something else is shown: what is heard is of that.
 const COLUMNS = [
   { title: "Class", key: ({ name }) => String(name) },
-  { title: "Played", key: ({ played }) => played },
-  { title: "Heard", key: ({ heard }) => heard },
-  { title: "Right", key: ({ right_rate }) => right_rate },
+  { title: "Played", inShadow: "Decided", key: ({ played }) => played },
+  { title: "Heard", inShadow: "Shown and heard", key: ({ heard }) => heard },
+  { title: "Right", inShadow: "Right when shown", key: ({ right_rate }) => right_rate },
 ];
 
 export class Figures {
@@ -71,8 +72,8 @@ export class Figures {
   }
 
   buildClasses() {
-    const heads = COLUMNS.map(({ title }, column) => {
-      const button = make("button", { type: "button" }, title, make("span", { className: "arrow", "aria-hidden": "true" }));
+    const heads = COLUMNS.map((_, column) => {
+      const button = make("button", { type: "button" }, make("span"), make("span", { className: "arrow", "aria-hidden": "true" }));
       const head = make("th", { scope: "col" }, button);
       button.addEventListener("click", () => {
         const same = this.sorted.column === column;
@@ -91,6 +92,7 @@ export class Figures {
   }
 
   async show(task, stats) {
+    this.nameAll(stats.mode === "shadow");
     this.showError(stats.window);
     this.showState(stats);
     const { feedback, error } = stats.curve;
@@ -103,6 +105,14 @@ export class Figures {
     this.showClasses(stats.classes);
     this.showDelays(stats.delays);
     await this.showLast(task, stats);
+  }
+
+  nameAll(inShadow) {
+    say(byId("error-title"), inShadow ? "Error of what was shown" : "Error now");
+    say(byId("curve-title"), inShadow ? "Error curve of what was shown" : "Error curve");
+    COLUMNS.forEach(({ title, inShadow: other = title }, column) => {
+      say(this.heads[column].firstElementChild.firstElementChild, inShadow ? other : title);
+    });
   }
 
   showError({ error, low, high, wrong, feedback }) {

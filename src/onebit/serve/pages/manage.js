@@ -63,6 +63,7 @@ const learnerFields = (learners, chosen) => {
       kind: "choice",
       options: learners.map(({ name }) => [name, name]),
       value: chosen,
+      hint: "The first use of a learner compiles it, once on each machine, which takes up to half a minute.",
       after: about,
       shown: ({ learner }) => {
         if (about.dataset.of !== learner) describe((about.dataset.of = learner));
@@ -101,11 +102,11 @@ export const createTask = async (done) => {
       { name: "classes", label: "Classes", kind: "lines", required: true, hint: "One a line, at least two." },
       {
         name: "kind",
-        label: "An x is",
+        label: "x is",
         kind: "choice",
         options: [
-          ["numbers", "a list of numbers, always as many"],
-          ["dict", "names with numbers"],
+          ["numbers", "a list of numbers, always of the same length"],
+          ["dict", "an object of names and numbers"],
           ["text", "a text"],
         ],
         value: "numbers",

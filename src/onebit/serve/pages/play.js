@@ -1,5 +1,5 @@
 // Play: the page shows an item, the learner guesses, a person says right or wrong, and the curve falls.
-import { call, may, taskPath } from "./api.js";
+import { call, may, showable, taskPath } from "./api.js";
 import { Chart, percentAxis } from "./chart.js";
 import { byId, count, make, percent, say, shortened } from "./dom.js";
 import { likeliest, showProbabilities } from "./show.js";
@@ -36,7 +36,7 @@ class Game {
         { name: "since the first round", colour: "--curve-0", width: 2.5 },
         { name: `last ${RECENT} rounds`, colour: "--curve-1", dash: [6, 3], width: 2 },
       ],
-      xText: (x, onAxis) => (onAxis ? (Number.isInteger(x) ? count(x) : "") : `round ${count(x)}`),
+      xText: (x, onAxis) => (onAxis ? count(x) : `round ${count(x)}`),
       yText: percentAxis,
       range: () => [0, 1],
       height: 210,
@@ -141,6 +141,7 @@ class Game {
     this.running = true;
     this.allow(true);
     byId("auto").textContent = "Stop";
+    byId("chances").classList.add("quick");
     byId("said").ariaLive = "off"; // nobody can listen to twenty sentences a second
     let round = 0;
     while (this.running && round < AUTO_ROUNDS) {
@@ -152,6 +153,7 @@ class Game {
     }
     this.running = false;
     byId("said").ariaLive = "polite";
+    byId("chances").classList.remove("quick");
     byId("auto").textContent = `Play ${AUTO_ROUNDS} rounds by itself`;
     say(byId("auto-text"), `The page answered ${round} rounds for you. Now it is your turn again.`);
     this.show();
@@ -168,9 +170,11 @@ const message = (text, ...more) => {
 const toDashboard = () => make("a", { className: "button", href: `/#${new URLSearchParams({ task: name })}`, textContent: "To the dashboard" });
 
 const createDigits = () => {
-  const button = make("button", { type: "button", className: "primary", textContent: "Create the task digits" });
+  const label = "Create the task digits";
+  const button = make("button", { type: "button", className: "primary", textContent: label });
   button.addEventListener("click", async () => {
     button.disabled = true;
+    button.textContent = "Creating it; the first time this takes up to half a minute";
     try {
       await call("POST", "/v1/tasks", DIGITS);
       noTrouble();
@@ -179,6 +183,7 @@ const createDigits = () => {
     } catch (error) {
       trouble(error, noTrouble, "Close");
       button.disabled = false;
+      button.textContent = label;
     }
   });
   return button;
@@ -196,7 +201,7 @@ const missing = (session) => {
 const obstacle = (session, task) => {
   if (!may(session, "decide", name) || !may(session, "feedback", name)) return "To play, a token needs the scopes decide and feedback.";
   if (task.mode !== "learn") return `Play needs the mode learn; this task is in the mode ${task.mode}.`;
-  if (!task.display && task.features.kind !== "text") return "There is nothing to show: this task decides on plain numbers.";
+  if (!showable(task)) return "There is nothing to show: this task decides on plain numbers.";
   return null;
 };
 

@@ -1,5 +1,5 @@
 // JSON schemas of the OpenAPI document, said for people, and an example for each.
-import { make } from "./dom.js";
+import { make, prose } from "./dom.js";
 
 export const resolved = (root, schema) => {
   let found = schema ?? {};
@@ -51,7 +51,7 @@ const table = (root, object, label) => {
     const usual = "default" in schema ? `usually ${JSON.stringify(schema.default)}` : "";
     const notes = [schema.description, limits(root, schema), usual, required ? "" : "may be left out"].filter(Boolean).join("; ");
     body.append(
-      make("tr", {}, make("th", { scope: "row" }, make("code", { textContent: name })), make("td", { textContent: typeOf(root, schema) }), make("td", { textContent: notes })),
+      make("tr", {}, make("th", { scope: "row" }, make("code", { textContent: name })), make("td", { textContent: typeOf(root, schema) }), make("td", {}, ...prose(notes))),
     );
   }
   return make("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": label }, make("table", { className: "shape" }, body));
@@ -60,7 +60,7 @@ const table = (root, object, label) => {
 export const shapeElement = (root, schema) => {
   const box = make("div", {}, make("p", { textContent: typeOf(root, schema) }));
   [...objectsIn(root, schema)].forEach(([name, object], place) => {
-    const about = object.description ? make("p", { className: "note", textContent: object.description }) : null;
+    const about = object.description ? make("p", { className: "note" }, ...prose(object.description)) : null;
     const inside = [about, table(root, object, name)];
     if (place === 0) box.append(...inside.filter(Boolean));
     else box.append(make("details", {}, make("summary", { textContent: name }), ...inside.filter(Boolean)));

@@ -1,5 +1,5 @@
 // What all pages have: the bar at the top with the way to the other pages, the theme and logging out.
-import { call, Refused } from "./api.js";
+import { call, mayPlay, Refused } from "./api.js";
 import { byId, make } from "./dom.js";
 
 const THEMES = ["system", "light", "dark"];
@@ -38,14 +38,26 @@ const logOutButton = () => {
   return button;
 };
 
+const PLAY = "/play/";
+const DIGITS = "digits";
+
+// What there is to play: the digits where they are there, or else the first task that can be played. Without any, the page of the
+// digits offers to create them.
+const toPlay = (session, tasks) => {
+  const some = tasks.filter((task) => task.mode === "learn" && mayPlay(session, task)).map(({ name }) => name);
+  return some.includes(DIGITS) ? DIGITS : (some[0] ?? DIGITS);
+};
+
 // Fills the bar, and gives the session once it is known. `here` is the path of this page.
 export const shell = async (here) => {
-  const link = (path, text) => make("a", { href: path, textContent: text, ...(here === path && { "aria-current": "page" }) });
+  const link = (path, text, current = here === path) => make("a", { href: path, textContent: text, ...(current && { "aria-current": "page" }) });
+  const play = link(PLAY + DIGITS, "Play", here.startsWith(PLAY));
   const logOut = logOutButton();
-  const links = make("nav", { "aria-label": "Pages" }, link("/", "Tasks"), link("/play/digits", "Play"), link("/docs", "API"));
+  const links = make("nav", { "aria-label": "Pages" }, link("/", "Tasks"), play, link("/docs", "API"));
   byId("top").append(make("p", { className: "brand", textContent: "onebit" }), links, themeButton(), logOut);
-  const session = await call("GET", "/session");
+  const [session, { tasks }] = await Promise.all([call("GET", "/session"), call("GET", "/v1/tasks")]);
   logOut.hidden = session.open;
+  play.href = PLAY + encodeURIComponent(toPlay(session, tasks));
   return session;
 };
 

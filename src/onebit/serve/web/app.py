@@ -37,7 +37,7 @@ class App(FastAPI):
             redoc_url=None,
             redirect_slashes=False,
         )
-        self.tokens = tokens or Tokens(settings.tokens)
+        self.tokens = tokens or Tokens(settings.tokens, settings.closed)
         self._settings = settings
         self._requests = Requests()
         self._pages = Pages()

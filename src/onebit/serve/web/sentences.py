@@ -25,7 +25,7 @@ _MUST_BE = {
     "string_unicode": "a text of Unicode characters",
     "string_too_short": "a text of length {min_length} or more",
     "string_too_long": "a text of length {max_length} or less",
-    "string_pattern_mismatch": "a text that matches {pattern}",
+    "string_pattern_mismatch": "1 to 100 letters, digits, '.', '_' and '-', the first no '.'",  # the one pattern: names of tasks
     "list_type": "a list",
     "dict_type": "an object",
     "model_type": "an object",
