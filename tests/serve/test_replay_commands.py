@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from onebit.offpolicy import Round
 from onebit.serve.log.reading import LogReader
 from onebit.serve.replay import rounds_of
 from onebit.serve.service import Service
-from onebit.serve.shapes import Ask, Change, Hint, NewTask
+from onebit.serve.shapes import Ask, Change, Hint, NewLearner, NewTask
 from onebit.serve.tasks import TaskInfo
 from tests.serve.logs import ROUNDS, fill, served
 
@@ -245,7 +246,17 @@ def test_evaluate_finds_what_is_known_of_a_log(call: Call, coins: Path) -> None:
         assert found["high"] - found["low"] < 0.15, found
     with LogReader(coins) as log:
         rows = list(log.logged(log.task("coins")))
-    assert (printed["log"]["learner"], printed["log"]["exploration_floor"]) == ("banditron", 1.0)
+    assert printed["log"]["mode"] == "learn"
+    assert printed["log"]["made_by"] == [
+        {
+            "generation": 1,
+            "learner": "banditron",
+            "parameters": {},
+            "exploration_floor": 1.0,
+            "rounds": 4000,
+            "shown_by_caller": False,
+        }
+    ]
     assert printed["estimates"]["log"]["value"] == sum(bool(row.right) for row in rows) / 4000
     assert printed["estimates"]["log"]["low"] < 0.25 < printed["estimates"]["log"]["high"]
 
@@ -262,6 +273,61 @@ def test_evaluate_prints_a_table_and_its_warnings(call: Call, folder: Path, coin
     assert warnings, "six rounds say nothing"
     for warning in warnings:
         assert " ".join(warning.split()) in " ".join(out.split())
+
+
+def test_evaluate_shows_the_present_learner_beside_another(call: Call, coins: Path, folder: Path) -> None:
+    as_present = ["--learner", "banditron", "--set", "exploration_floor=1.0"]
+    alone = json.loads(call("evaluate", str(coins), "coins", *as_present, "--json")[1])
+    assert alone["present"] is None
+    beside = json.loads(call("evaluate", str(coins), "coins", "--learner", "bpa", "--json")[1])
+    assert beside["present"]["learner"] == "banditron"
+    assert beside["present"]["estimates"] == alone["estimates"]
+    assert alone["estimates"]["ips"]["value"] == pytest.approx(alone["estimates"]["log"]["value"]), "it made the log"
+    for given in ([*as_present, "--set", "exploration=0.1"], [*as_present, "--set", "dtype=float64"], as_present[:2]):
+        found = json.loads(call("evaluate", str(coins), "coins", *given, "--json")[1])
+        assert found["present"]["estimates"] == alone["estimates"]
+    _, out, _ = call("evaluate", str(coins), "coins", "--learner", "bpa")
+    assert "the present learner, in the same way: banditron" in out
+    assert "Their exploration floors differ" in out
+    _, out, _ = call("evaluate", str(coins), "coins", *as_present)
+    assert "This is the task's present learner" in out
+    _, out, _ = call("evaluate", str(folder), "shops", "--learner", "banditron")
+    assert "the log itself: task shops, 20 rounds shown by the caller, beside bpa (exploration_floor=0.05)\n" in out
+
+
+def test_evaluate_names_the_learners_that_made_the_log(call: Call, tmp_path: Path) -> None:
+    """After a switch the rounds are still those of the learner before it, until the new one has decided some."""
+
+    async def rounds(service: Service, count: int) -> None:
+        decided = await service.decide("news", [Ask(x=[1.0, 2.0]) for _ in range(count)], single=False)
+        await service.hear("news", [Hint(id=one["id"], right=one["label"] == 1) for one in decided], single=False)
+
+    async def switch(service: Service) -> None:
+        await service.create(
+            NewTask(name="news", classes=2, learner="banditron", features={"kind": "numbers", "size": 2})  # type: ignore[arg-type]
+        )
+        await rounds(service, 120)
+        await service.switch("news", NewLearner(learner="bpa", parameters={"exploration": 0.5}))
+        for _ in range(600):
+            await asyncio.sleep(0.05)
+            if service.task("news").generation == 2:
+                break
+
+    served(tmp_path, switch)
+    _, out, _ = call("evaluate", str(tmp_path), "news", "--learner", "banditron")
+    assert "the log itself: task news, 120 rounds decided by banditron (exploration_floor=0.05)\n" in out
+    assert "the present learner, in the same way: bpa, exploration=0.5, exploration_floor=0.05" in out
+    served(tmp_path, lambda service: rounds(service, 1))
+    _, out, _ = call("evaluate", str(tmp_path), "news", "--learner", "banditron")
+    assert (
+        "task news, 120 rounds decided by banditron (exploration_floor=0.05); "
+        "1 round decided by bpa (exploration=0.5, exploration_floor=0.05)\n"
+    ) in out
+
+
+@pytest.mark.parametrize("command", ["replay", "export"])
+def test_that_files_are_written_over_is_said(call: Call, command: str) -> None:
+    assert "over any file of that name" in " ".join(call(command, "--help")[1].split())
 
 
 def test_evaluate_says_how_many_were_never_answered(call: Call, folder: Path, coins: Path) -> None:

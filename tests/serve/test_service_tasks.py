@@ -374,14 +374,14 @@ class Held:
     """Training that goes on until it is let go, as it does on a log of a million rows."""
 
     def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._go, train = threading.Event(), service._train_near
+        self._go, train = threading.Event(), service._changing._train_near
 
         def slow(*arguments: Any) -> None:
             train(*arguments)
             self._go.wait(30.0)
             train(*arguments)
 
-        monkeypatch.setattr(service, "_train_near", slow)
+        monkeypatch.setattr(service._changing, "_train_near", slow)
 
     def let_go(self) -> None:
         self._go.set()
@@ -482,7 +482,7 @@ def test_a_task_that_is_deleted_while_a_learner_is_trained(tmp_path: Path, monke
             await service.delete("fruit")
             await service.create(new_task())
             held.let_go()
-            await until(lambda: not service._trainers)
+            await until(lambda: not service._changing._trainers)
             assert service.task("fruit").learner == "banditron"
             await decided(service, "a")
             await equal_everywhere(service)
@@ -532,7 +532,7 @@ def test_others_are_served_while_a_learner_is_made(
     async def work() -> None:
         async with service_in(tmp_path) as service:
             await service.create(new_task())
-            for module in ("service", "learning", "compiling"):
+            for module in ("changing", "learning", "compiling"):
                 monkeypatch.setattr(f"onebit.serve.{module}.learner_of", slow)
             making = asyncio.create_task(
                 outcome(
@@ -547,7 +547,7 @@ def test_others_are_served_while_a_learner_is_made(
             await decided(service, "a")
             served.set()
             assert not isinstance(await making, Exception)
-            await until(lambda: not service._trainers)
+            await until(lambda: not service._changing._trainers)
 
     run(work())
     assert all(in_time)

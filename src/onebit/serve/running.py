@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from onebit.serve.learning import Course
-from onebit.serve.shapes import Training
+from onebit.serve.shapes import Task, Training
 from onebit.serve.tasks import TaskInfo, texts_of
 
 
@@ -30,3 +30,17 @@ class Running:
     def queue(self) -> int:
         """Rows that are on disk, and not followed yet."""
         return max(0, self.written - self.course.rows)
+
+
+def shown(running: Running) -> Task:
+    """A task as it is now."""
+    info, course = running.info, running.course
+    return Task(
+        **{field: value for field, value in info.detail.items() if field != "seed"},
+        created=info.created_at,
+        deleted=info.deleted,
+        generation=info.generation,
+        learnt=course.replicas.learnt,
+        position=course.position,
+        training=running.training,
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -13,7 +15,8 @@ import numpy as np
 
 from onebit.errors import OnebitError, nearest
 from onebit.names import ClassName
-from onebit.serve.log.schema import FILE, NAMES, last_seq, last_time, opened
+from onebit.serve.log.schema import FILE, NAMES, last_seq, last_time, opened, reason
+from onebit.serve.refusals import Unavailable
 from onebit.serve.tasks import TaskInfo
 
 Mark = list[list[float] | None]  # the seq and the time of the last row of each table
@@ -306,3 +309,12 @@ class LogReader:
         while page := self._reader.events(info.number, after, self._end, PAGE):
             yield from page
             after = page[-1].seq
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """What cannot be read from the log now is no fault of whoever asks, and may be asked again."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise Unavailable(f"the log cannot be read: {reason(error)}") from None

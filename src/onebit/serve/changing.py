@@ -1,0 +1,257 @@
+"""Changing tasks: they are created, changed, deleted, and given other learners. Each change is in the log before it holds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import secrets
+import threading
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+from onebit.errors import OnebitError
+from onebit.names import ClassName
+from onebit.serve.clock import Clock
+from onebit.serve.compiling import Compiler
+from onebit.serve.items import Items
+from onebit.serve.learning import NEAR, Course, Learning, Trainee, first_classes
+from onebit.serve.log.reading import Reader
+from onebit.serve.log.schema import FILE
+from onebit.serve.log.writing import Writer
+from onebit.serve.progress import Progress
+from onebit.serve.refusals import Conflict, Invalid, NotFound, Refusal, Unavailable
+from onebit.serve.replicas import Replicas
+from onebit.serve.running import Running
+from onebit.serve.settings import Settings
+from onebit.serve.shapes import Change, NewLearner, NewTask, Training
+from onebit.serve.snapshots import Snapshots
+from onebit.serve.statistics import Statistics
+from onebit.serve.tasks import TaskInfo, check_learner, floor_of, learner_of, texts_of
+
+LOG = logging.getLogger("onebit.serve")
+AGAIN_S = 0.5  # until what could not be written is tried again
+
+
+class Changing:
+    """Changes tasks, on one event loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        running: dict[str, Running],
+        writer: Writer,
+        reader: Reader,
+        learning: Learning,
+        progress: Progress,
+        clock: Clock,
+        compiler: Compiler,
+        items: Items,
+        next_task: int,
+    ) -> None:
+        self._settings = settings
+        self._running = running
+        self._writer = writer
+        self._reader = reader
+        self._learning = learning
+        self._progress = progress
+        self._clock = clock
+        self._compiler = compiler
+        self._items = items
+        self._next_task = next_task
+        self._creating: set[str] = set()  # names of tasks that are not on disk yet
+        self._trainers: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        """Give up what is being trained."""
+        for training in self._trainers:
+            training.cancel()
+
+    async def create(self, new: NewTask) -> Running:
+        """Create a task, and compile what it needs."""
+        if new.name in self._running or new.name in self._creating:
+            raise Conflict(f"there is a task {new.name!r} already", "name")
+        self._creating.add(new.name)
+        creating = asyncio.ensure_future(self._create(new))
+        creating.add_done_callback(lambda _: self._creating.discard(new.name))
+        return await asyncio.shield(creating)
+
+    async def _create(self, new: NewTask) -> Running:
+        classes: list[ClassName] = list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes)
+        if new.display is not None:
+            pixels = new.display.width * new.display.height
+            if new.features.kind != "numbers" or new.features.size != pixels:
+                raise Invalid(f"display asks for {pixels} numbers, and features has others", "display")
+        if new.items is not None:
+            await asyncio.to_thread(self._items.check, new.items, new.features.model_dump(), classes)
+        try:
+            floor = floor_of(new.learner, new.exploration_floor)
+            info = TaskInfo(
+                number=self._next_task,
+                name=new.name,
+                created_at=self._clock.now(),
+                classes=classes,
+                learner=new.learner,
+                parameters=new.parameters,
+                exploration_floor=floor,
+                seed=secrets.randbelow(2**53) if new.seed is None else new.seed,
+                features=new.features.model_dump(),
+                mode=new.mode,
+                deadline_s=new.deadline_s,
+                silence=new.silence,
+                display=None if new.display is None else new.display.model_dump(),
+                items=new.items,
+            )
+            texts_of(classes)
+            check_learner(info.detail, classes, info.inputs)
+            learner = await asyncio.to_thread(self._compiler.learner, info.detail, classes, info.inputs)
+        except OnebitError as error:
+            raise error if isinstance(error, Invalid) else Invalid(str(error), "parameters") from None
+        info.number, self._next_task = self._next_task, self._next_task + 1
+        snapshots = Snapshots(self._settings.data, info.number, self._settings.keep_snapshots)
+        course = Course(info.number, info.inputs, Replicas(learner, 1), Statistics(len(classes)), 0, snapshots)
+        running = Running(info, course)
+        self._learning.courses[info.number] = course
+        try:
+            await self._log_change(running, "created", info.detail)
+        except BaseException:
+            self._learning.courses.pop(info.number, None)
+            raise
+        self._running[new.name] = running
+        return running
+
+    async def change(self, running: Running, change: Change) -> None:
+        """Change a task; new classes are there when this returns."""
+        await _whole(self._change(running, change))
+
+    async def _change(self, running: Running, change: Change) -> None:
+        given = change.model_dump(exclude_unset=True)
+        # Null, and no classes, change nothing; but a deadline of null is none.
+        for part in ("add_classes", "mode", "silence"):
+            if not given.get(part, True):
+                del given[part]
+        if given:
+            async with self._change_of(running):
+                if change.add_classes:
+                    wanted: list[ClassName] = [*running.info.classes, *change.add_classes]
+                    try:
+                        texts_of(wanted)
+                        await asyncio.to_thread(learner_of, running.info.detail, wanted, running.info.inputs)
+                    except OnebitError as error:
+                        raise Invalid(str(error), "add_classes") from None
+                seq = await self._log_change(running, "changed", given)
+            await self._progress.until(lambda: _followed(running, seq))
+
+    @contextlib.asynccontextmanager
+    async def _change_of(self, running: Running) -> AsyncIterator[None]:
+        """Nobody else changes the task meanwhile, and it is still there."""
+        async with running.changing:
+            if self._running.get(running.info.name) is not running:
+                raise NotFound(f"there is no task {running.info.name!r} any more")
+            yield
+
+    async def delete(self, running: Running) -> None:
+        """End a task. Its rows stay in the log, and its name is free."""
+        await _whole(self._delete(running))
+
+    async def _delete(self, running: Running) -> None:
+        async with self._change_of(running):
+            await self._log_change(running, "deleted", {})
+
+    def switch(self, running: Running, new: NewLearner) -> None:
+        """Begin to train another learner from the log; it takes over when it has seen everything."""
+        if running.training is not None and running.training.error is None:
+            raise Conflict(f"{running.training.learner} is being trained for task {running.info.name!r} already")
+        info = running.info
+        detail = {
+            "generation": info.generation + 1,
+            "learner": new.learner,
+            "parameters": new.parameters,
+            "seed": secrets.randbelow(2**53) if new.seed is None else new.seed,
+        }
+        try:
+            detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
+            check_learner(detail, info.classes, info.inputs)
+        except OnebitError as error:
+            raise error if isinstance(error, Refusal) else Invalid(str(error), "learner") from None
+        classes = first_classes(self._reader, info.number)
+        counts = running.course.statistics
+        running.training = Training(learner=new.learner, done=0, of=counts.count("feedback") + counts.count("late"))
+        training = asyncio.create_task(self._train(running, classes, detail))
+        self._trainers.add(training)
+        training.add_done_callback(self._trainers.discard)
+
+    async def _train(self, running: Running, classes: list[ClassName], detail: dict[str, Any]) -> None:
+        training, info = running.training, running.info
+        assert training is not None
+        ended = threading.Event()
+        try:
+            learner = await asyncio.to_thread(self._compiler.learner, detail, classes, info.inputs)
+            trainee = Trainee(learner, info.number, info.inputs)
+            await asyncio.to_thread(self._train_near, trainee, training, ended)
+            async with self._change_of(running):
+                # There may be more classes by now.
+                await asyncio.to_thread(learner_of, detail, info.classes, info.inputs)
+                running.course.trainees[detail["generation"]] = trainee
+                seq = await self._log_switch(running, detail)
+            await self._progress.until(lambda: _followed(running, seq))
+            running.training = None
+            LOG.info(
+                f"task {info.name}: {detail['learner']} took over",
+                extra={"event": "learner-switched", "task": running.info.name, "learner": detail["learner"]},
+            )
+        except Exception as error:
+            running.course.trainees.pop(detail["generation"], None)
+            training.error = str(error) or type(error).__name__
+            LOG.error(f"a learner could not take over: {training.error}", extra={"event": "switch-failed"})
+        finally:
+            ended.set()
+
+    async def _log_switch(self, running: Running, detail: dict[str, Any]) -> int:
+        """Write that a learner takes over, which was perhaps trained for hours: a disk that is full is waited for."""
+        while True:
+            try:
+                return await self._log_change(running, "learner", detail)
+            except Unavailable:
+                await asyncio.sleep(AGAIN_S)
+
+    def _train_near(self, trainee: Trainee, training: Training, ended: threading.Event) -> None:
+        """Come so near to the end of the log that the rest is a matter of a moment."""
+        reader = Reader(self._settings.data / FILE)
+        try:
+            while not ended.is_set() and trainee.position < self._writer.last - NEAR:
+                trainee.advance(reader, self._writer.last)
+                training.done = trainee.done
+        finally:
+            reader.close()
+
+    async def _log_change(self, running: Running, kind: str, detail: dict[str, Any]) -> int:
+        """Write a change; when it is on disk, it holds."""
+        info, now = running.info, self._clock.now()
+        seq = await self._writer.submit("changes", [(info.number, now, kind, json.dumps(detail))])
+        running.written += 1
+        if kind == "created":
+            info.created_at, info.silence_since = now, 0
+        else:
+            info.apply(seq, now, kind, detail)
+            running.name_classes()
+        if "silence" in detail or "deadline_s" in detail:
+            running.swept = seq
+        if kind == "deleted":
+            del self._running[info.name]
+            self._learning.courses.pop(info.number, None)
+            await asyncio.to_thread(running.course.snapshots.remove)
+            self._progress.wake()
+        LOG.info(f"task {info.name}: {kind}", extra={"event": f"task-{kind}", "task": info.name})
+        return seq
+
+
+def _followed(running: Running, seq: int) -> bool:
+    """Whether the learner has come to a position, or never will."""
+    return running.course.position >= seq or running.course.failing is not None or running.info.deleted is not None
+
+
+async def _whole(work: Coroutine[Any, Any, None]) -> None:
+    """Do something to its end, also where whoever asked for it does not wait: half of it would be on disk, and half not."""
+    await asyncio.shield(asyncio.ensure_future(work))
