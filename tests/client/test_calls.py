@@ -222,6 +222,47 @@ def test_create_is_fine_where_the_first_attempt_made_it(kind: str, monkeypatch: 
 
 
 @both
+@pytest.mark.parametrize("exist_ok", [False, True])
+def test_a_task_that_is_being_compiled_is_waited_for(
+    exist_ok: bool, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, absent = refused(409, "conflict", "The name is taken."), refused(404, "not_found", "There is no task.")
+    first: list[Answer] = [] if exist_ok else [httpx.ReadTimeout("slow")]
+
+    def create(client: Any) -> Any:
+        return client.create_task("news", ["sport", "tech"], "text", exist_ok=exist_ok)
+
+    for ending in ([taken, answer(200, TASK)], [answer(201, TASK)]):  # it is there; or the first attempt had failed
+        found, script = follow(kind, monkeypatch, [*first, taken, absent, taken, absent, *ending], create)
+        assert found.name == "news"
+        assert script.slept.count(plan.LONGEST_WAIT_S) == 2
+    found, _ = follow(kind, monkeypatch, [*first, *[taken, absent] * 4], create)
+    assert (str(found), found.status) == ("The name is taken.", 409)
+    found, _ = follow(kind, monkeypatch, [*first, taken, refused(403, "forbidden", "Not yours.")], create)
+    assert found.status == 403
+
+
+SLOW = ("create_task", "change", "switch")  # the service may compile a learner first
+
+
+@both
+@pytest.mark.parametrize("name", CALLS)
+def test_what_may_compile_is_given_time(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for timeout_s, patient_s in ((10.0, 120.0), (300.0, 300.0)):
+        waits = patient_s if name in SLOW else timeout_s
+        _, script = follow(kind, monkeypatch, [answer(200, CALLS[name][1])], CALLS[name][0], timeout_s=timeout_s)
+        assert script.requests[0].extensions["timeout"] == {
+            "connect": timeout_s, "read": waits, "write": timeout_s, "pool": None
+        }  # fmt: skip
+        found, _ = follow(kind, monkeypatch, [httpx.ReadTimeout("")], CALLS[name][0], timeout_s=timeout_s, attempts=1)
+        assert f"within {waits:g} s" in str(found)
+        found, _ = follow(
+            kind, monkeypatch, [httpx.ConnectTimeout("")], CALLS[name][0], timeout_s=timeout_s, attempts=1
+        )
+        assert f"within {timeout_s:g} s" in str(found)
+
+
+@both
 def test_a_class_that_the_first_attempt_added_is_fine(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     there = refused(409, "conflict", "The class is there.")
 
@@ -529,15 +570,27 @@ def test_calls_take_the_fields_of_the_services_requests(call: Any, name: str, ow
     assert set(inspect.signature(call).parameters) - {"self"} - own == set(getattr(shapes, name).model_fields)
 
 
+def test_stats_print_as_a_line() -> None:
+    many = {"feedback": list(range(400)), "error": [0.5] * 400, "recent": [0.5] * 400}
+    shown = repr(values.Stats.read({**STATS, "curve": many}))
+    assert "task='news'" in shown
+    assert len(shown) < 500
+
+
 def test_a_field_that_a_newer_service_adds_is_passed_over() -> None:
     assert LoggedDecision.read({**LOGGED, "mood": "good"}).id == "a"
 
 
 def test_without_httpx_it_says_what_to_install() -> None:
-    program = "import sys; sys.modules['httpx'] = None; import onebit.client"
+    program = (
+        "import sys, onebit.errors; sys.modules['httpx'] = None\n"
+        "for caught in (ImportError, onebit.errors.OnebitError):\n"
+        "    try: import onebit.client\n"
+        "    except caught as error: print(error)"
+    )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert answer.stderr.rstrip().endswith('the client of the service needs HTTPX: pip install "onebit[client]"')
-    assert "onebit.errors.OnebitError" in answer.stderr
+    assert answer.stderr == ""
+    assert answer.stdout == 'the client of the service needs HTTPX: pip install "onebit[client]"\n' * 2
 
 
 def test_importing_the_client_loads_no_compiler() -> None:

@@ -10,7 +10,8 @@ import pytest
 import onebit
 from onebit.learner import Learner
 from onebit.offpolicy import Evaluation, Round, evaluate
-from tests.offpolicy.logs import Array, drawn_log, gaussians, greedy_chances
+from onebit.offpolicy.estimates import Scores, doubly_robust
+from tests.offpolicy.logs import Array, drawn_log, gaussians, greedy_chances, played_log
 
 WEIGHED = {"ips", "snips", "doubly_robust"}
 
@@ -87,7 +88,7 @@ def test_labels_that_could_not_be_shown() -> None:
     assert (
         about(found, "100 % of this learner's probability is on labels that the log could never have shown") == WEIGHED
     )
-    assert about(found, "In 100 % of the rounds this learner drew a label that the log could not show") == {"replay"}
+    assert about(found, "in 100 % of the rounds this learner drew a label that the log could not show") == {"replay"}
     assert found.ips is not None
     assert (found.ips.low, found.ips.high) == (0.0, 1.0)
     half = judged(onebit.BPA(classes=3, exploration_floor=1.0), never)
@@ -112,6 +113,23 @@ def test_weights_so_uneven_that_little_is_left() -> None:
     found = judged(set_in_its_ways(2, 1), rare)
     assert about(found, "2,000 rounds say as much as 40 of the learner's own") == WEIGHED
     assert about(judged(set_in_its_ways(2, 0), rare), "say as much as") == set()
+
+
+def test_the_learner_of_a_short_log_does_not_differ_from_it() -> None:
+    X, y = gaussians(50, 3, 1)
+    logger = onebit.LinUCB(classes=3, exploration_floor=0.2)
+    found = evaluate(logger, played_log(logger.clone(), X, y))
+    assert about(found, "say as much as") == about(found, "One round alone") == set()
+    assert about(found, "only 50 rounds") == {"log", *WEIGHED, "replay"}
+
+
+def test_the_table_and_the_warning_have_the_same_number() -> None:
+    found = judged(set_in_its_ways(2, 1), np.tile([0.98, 0.02], (2000, 1)))
+    assert found.snips is not None
+    assert about(found, f"say as much as {found.snips.effective:.0f} of the learner's own") == WEIGHED
+    assert f"{found.snips.effective:.0f} rounds" in str(found)
+    assert found.weights is not None
+    assert found.snips.effective <= found.weights.effective
 
 
 def test_rare_labels_that_were_not_met_yet() -> None:
@@ -163,13 +181,25 @@ def test_a_right_rate_that_there_cannot_be() -> None:
     assert "snips" not in about(found, "A right rate of 250 % cannot be")
 
 
+def test_a_rate_that_is_outside_by_rounding_is_not() -> None:
+    one = np.ones(1)
+    found = doubly_robust(Scores(one, 0 * one, one, one + 1e-15, 0 * one, 0 * one, one, one))
+    assert (found.value, found.low) == (0.0, 0.0)
+
+
 def test_a_replay_that_is_short() -> None:
     found = judged(set_in_its_ways(10, 0), np.full((500, 10), 0.1))
-    assert about(found, "Replay is a run of") == {"replay"}
+    assert about(found, f"only {found.replay.rounds} of the 500 rounds could be kept") == {"replay"}
     assert "would have learnt more" not in "".join(found.warnings)
+    none = evaluate(onebit.BPA(classes=3), [Round(0, [1.0], 0, True, 1.0)])
+    assert none.replay.rounds == 0
+    assert about(none, "no round could be kept as this learner's own.") == {"replay"}
+    assert "1 rounds" not in str(none)
+    kept = judged(set_in_its_ways(2, 0), np.full((60, 2), 0.5))  # about 30; that there are few is said already
+    assert about(kept, "Replay is of no use") == set()
     X, y = gaussians(3000, 3, 4)
     learning = evaluate(onebit.LinUCB(classes=3), drawn_log(np.full((3000, 3), 1 / 3), X, y, 4))
-    assert about(learning, "over all of them this learner would have learnt more") == {"replay"}
+    assert about(learning, "over all of them it would have learnt more") == {"replay"}
 
 
 def test_unknown_propensities() -> None:
@@ -192,5 +222,18 @@ def test_the_table_marks_what_is_doubted() -> None:
                 assert (f"[{number}]" in line) == (found.ips is not None and sentence in found.ips.warnings)
             if line.startswith("the log itself"):
                 assert f"[{number}]" not in line
-    assert lines[7:] == [f"[{number}] {sentence}" for number, sentence in enumerate(found.warnings, start=1)]
-    assert any(line.startswith("replay") and "unknown" in line and "0.00 to 100.00" in line for line in lines)
+    *others, against_replay = found.warnings
+    assert lines[6:] == [
+        against_replay,  # where its numbers would be
+        *(f"[{number}] {sentence}" for number, sentence in enumerate(others, start=1)),
+    ]
+    assert not any(line.startswith("replay ") for line in lines)
+
+
+def test_a_replay_that_can_be_used_or_is_all_there_is_stays_in_the_table() -> None:
+    assert "replay " in str(judged(set_in_its_ways(2, 0), np.full((2000, 2), 0.5)))
+    log = drawn_log(np.full((500, 10), 0.1), np.ones((500, 1)), np.arange(500) % 10, 1, whole=False)
+    found = evaluate(set_in_its_ways(10, 0), [one._replace(propensity=None) for one in log], learning=False)
+    assert about(found, "Replay is of no use") == {"replay"}
+    row = next(line for line in str(found).split("\n") if line.startswith("replay "))
+    assert row.endswith(" [1] [2]")

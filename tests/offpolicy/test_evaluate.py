@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from itertools import product
 from typing import Any
 
@@ -223,11 +224,53 @@ def test_it_says_what_it_found() -> None:
     assert set(one) == {"name", "value", "error", "low", "high", "effective", "rounds", "warnings"}
     assert plain["weights"]["mean"] == pytest.approx(1.0, abs=0.3)
     shown = str(found)
-    assert "bpa, aggressiveness=0.5 on a log of 300 rounds" in shown
-    for line, estimate in zip(shown.split("\n")[2:7], found.estimates, strict=True):
+    assert "bpa, aggressiveness=0.5, exploration_floor=0.1 on a log of 300 rounds" in shown
+    assert plain["present"] is None
+    for line, estimate in zip(shown.split("\n")[2:6], found.estimates[:4], strict=True):
         assert f"{100 * estimate.value:.2f}" in line
         assert f"{100 * estimate.low:.2f} to {100 * estimate.high:.2f}" in line
         assert f"{100 * estimate.error:.2f}" in line
+
+
+def test_a_learner_is_compared_with_another_on_the_same_log() -> None:
+    X, y = gaussians(400, 3, 13)
+    log = played_log(onebit.LinUCB(classes=3, exploration_floor=0.3), X, y)
+    learner, present = (
+        onebit.BPA(classes=3, exploration_floor=0.3),
+        onebit.EpsilonGreedy(classes=3, exploration_floor=0.3),
+    )
+    told: list[int] = []
+    found = evaluate(learner, iter(log), present=present, progress=told.append)
+    assert sum(told) == 400
+    assert found.present == evaluate(present, log)
+    alone = evaluate(learner, log)
+    assert (found.estimates, found.warnings) == (alone.estimates, alone.warnings)
+    assert found.to_dict()["present"] == found.present.to_dict()
+    own, other = str(found).split("the present learner, in the same way: epsilon-greedy, exploration_floor=0.3\n")
+    for part, evaluation in ((own, found), (other, found.present)):
+        for name in WEIGHED:
+            estimate = getattr(evaluation, name)
+            assert f"{100 * estimate.value:.2f}   {100 * estimate.low:.2f} to {100 * estimate.high:.2f}" in part
+    assert "the log itself " not in other
+    assert "Compare the learners with each other" in other
+    assert "floors differ" not in other
+    assert "floors differ" in str(evaluate(onebit.BPA(classes=3), log, present=present))
+    with pytest.raises(OnebitError, match="present has the classes 0, 1, but learner has 0, 1, 2"):
+        evaluate(learner, log, present=onebit.BPA(classes=2))
+
+
+def test_each_row_has_the_numbers_of_its_own_warnings() -> None:
+    log = [Round(n, [1.0], 0, True, 0.4, [0.4, 0.6]) for n in range(300)]
+    found = evaluate(onebit.BPA(classes=2), log, present=onebit.BPA(classes=2, exploration_floor=1.0))
+    assert found.present is not None
+    lines = str(found).split("\n")
+    own, other = [line for line in lines if line.startswith("IPS")]
+    for line, evaluation in ((own, found), (other, found.present)):
+        assert evaluation.ips is not None
+        assert evaluation.ips.warnings
+        numbers = [int(mark) for mark in re.findall(r"\[(\d+)\]", line)]
+        named = {int(number): text for number, text in re.findall(r"^\[(\d+)\] (.*)$", str(found), re.MULTILINE)}
+        assert [named[number] for number in numbers] == list(evaluation.ips.warnings)
 
 
 def test_progress_is_told_of_every_round() -> None:

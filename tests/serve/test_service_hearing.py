@@ -104,12 +104,7 @@ def test_once_each_and_the_first_wins(tmp_path: Path) -> None:
     run(work())
 
 
-FORGOTTEN = pytest.mark.xfail(
-    strict=True, reason="what is remembered is forgotten while others are looked up, and is then unknown"
-)
-
-
-@pytest.mark.parametrize("remembered", [recent.MOST, pytest.param(20, marks=FORGOTTEN)])
+@pytest.mark.parametrize("remembered", [recent.MOST, 20])
 def test_a_batch_tells_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: int) -> None:
     monkeypatch.setattr(recent.Recent.__init__, "__defaults__", (remembered,))
 
@@ -146,6 +141,32 @@ def test_a_batch_that_is_larger_than_what_is_remembered(tmp_path: Path, monkeypa
             hints = [hint(str(number)) for number in range(100)] * 2
             answers = await service.hear("fruit", hints, single=False)
             assert [one["status"] for one in answers] == ["accepted"] * 100 + ["duplicate"] * 100
+
+    run(work())
+
+
+@pytest.mark.parametrize("remembered", [recent.MOST, 20])
+def test_two_opposite_batches_at_once_of_what_is_not_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: int
+) -> None:
+    monkeypatch.setattr(recent.Recent.__init__, "__defaults__", (remembered,))
+    ids = [str(number) for number in range(1000)]
+
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            await service.decide("fruit", [ask(one) for one in ids], single=False)
+        async with service_in(tmp_path) as service:
+            found = await asyncio.gather(
+                *(
+                    service.hear("fruit", [hint(one, right) for one in order], single=False)
+                    for right, order in ((True, ids), (False, ids[::-1]))
+                )
+            )
+            statuses = [{one["status"] for one in answers} for answers in found]
+            assert sorted(statuses, key=str) == [{"accepted"}, {"conflict"}]
+            assert service.ready is None
+        assert rows_of(tmp_path, "SELECT count(*), count(DISTINCT right) FROM feedback") == [(1000, 1)]
 
     run(work())
 

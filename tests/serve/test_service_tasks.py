@@ -518,9 +518,7 @@ def test_feedback_for_the_old_learner_comes_after_the_switch(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("what", ["create", "switch", "change"])
-def test_others_are_served_while_a_learner_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+def test_others_are_served_while_a_learner_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """To make one takes long where it has to be compiled, or is large."""
     begun, served, in_time = threading.Event(), threading.Event(), []
 

@@ -1,7 +1,8 @@
 """Say what another learner would have scored on the log of a task.
 
 The learner goes through the log in the order of the answers: in each round it is asked what it would have shown, and then learns from
-what was shown. Four estimates of its right rate, with 95 % intervals and what speaks against them. Examples:
+what was shown. Estimates of its right rate, with 95 % intervals and what speaks against them, beside those of the task's present
+learner on the same log. Examples:
 
     onebit evaluate data news
     onebit evaluate data news --learner bpa --set aggressiveness=0.01 --json
@@ -11,9 +12,17 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from onebit.cli.logs import add_learner_options, add_log_options, count_of, learner_for, log_of
+from onebit.cli.logs import (
+    add_learner_options,
+    add_log_options,
+    count_of,
+    learner_for,
+    log_of,
+    makers,
+    present_learner,
+)
 from onebit.cli.options import progress_bar
 from onebit.experiments.trial import shown
 
@@ -34,26 +43,37 @@ def execute(chosen: argparse.Namespace) -> None:
         from onebit.offpolicy import evaluate
         from onebit.serve.replay import rounds_of
 
-        learner = learner_for(chosen, task)
+        learner, present = learner_for(chosen, task), present_learner(chosen, task)
         heard = count_of(log, task)
         unanswered = log.count(task) - heard
         with progress_bar(f"{chosen.learner} on {task.name}", heard, chosen.quiet) as progress:
-            found = evaluate(learner, rounds_of(log, task), seed=chosen.seed, unanswered=unanswered, progress=progress)
-    show(found, task, chosen.json)
+            found = evaluate(
+                learner,
+                rounds_of(log, task),
+                present=present,
+                seed=chosen.seed,
+                unanswered=unanswered,
+                progress=progress,
+            )
+        made_by = makers(log, task)
+    show(found, task, made_by, chosen.json)
 
 
-def show(found: Evaluation, task: TaskInfo, as_json: bool) -> None:
+def show(found: Evaluation, task: TaskInfo, made_by: list[dict[str, Any]], as_json: bool) -> None:
     """Print an evaluation, and whose log it was made on."""
     if as_json:
-        made_by = {name: getattr(task, name) for name in ("learner", "parameters", "exploration_floor", "generation")}
-        print(
-            json.dumps(
-                {"task": task.name, "log": {**made_by, "mode": task.mode}, **found.to_dict()}, ensure_ascii=False
-            )
-        )
+        about = {"task": task.name, "log": {"mode": task.mode, "made_by": made_by}}
+        print(json.dumps({**about, **found.to_dict()}, ensure_ascii=False))
         return
     print(found)
-    settings = shown({**task.parameters, "exploration_floor": task.exploration_floor})
-    whose = f"{task.learner} ({settings})" + (f", the last of {task.generation}" if task.generation > 1 else "")
-    how = f"shown beside {whose} in shadow mode" if task.mode == "shadow" else f"decided by {whose}"
-    print(f"the log itself: task {task.name}, {how}; right in {100 * found.log.value:.2f} %")
+    if found.present is None:
+        print("This is the task's present learner: compare others with these lines, and not with the log itself.")
+    print(f"the log itself: task {task.name}, {'; '.join(map(_made, made_by))}")
+
+
+def _made(part: dict[str, Any]) -> str:
+    from onebit.offpolicy.doubts import counted_rounds
+
+    settings = shown({**part["parameters"], "exploration_floor": part["exploration_floor"]})
+    how = "shown by the caller, beside" if part["shown_by_caller"] else "decided by"
+    return f"{counted_rounds(part['rounds'])} {how} {part['learner']} ({settings})"

@@ -29,7 +29,10 @@ def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit export`."""
     command.add_argument("--format", required=True, choices=FORMATS, help="the form of the rows")
     command.add_argument(
-        "--out", metavar="FILE", default=STDOUT, help="the file to write (default, and -: stdout, but not for parquet)"
+        "--out",
+        metavar="FILE",
+        default=STDOUT,
+        help="the file to write, over any file of that name (default, and -: stdout, but not for parquet)",
     )
     add_log_options(command)
 

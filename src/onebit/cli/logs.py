@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -63,16 +64,48 @@ def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
 
 def learner_for(chosen: argparse.Namespace, task: TaskInfo) -> Learner:
     """A new learner as the service would make it for the task: with its classes and its features, and the usual floor."""
-    from onebit.serve.tasks import floor_of, learner_of
+    from onebit.serve.tasks import learner_of
+
+    return learner_of(_asked_for(chosen), task.classes, task.inputs)
+
+
+def present_learner(chosen: argparse.Namespace, task: TaskInfo) -> Learner | None:
+    """The task's own learner, as new; None where it is the one asked for."""
+    from onebit.serve.tasks import check_learner, learner_of
+
+    def settled(detail: dict[str, Any]) -> dict[str, Any]:
+        rule = check_learner(detail, task.classes, task.inputs)
+        return {**detail, "learner": rule.name, "parameters": {**rule.defaults, **detail["parameters"]}}
+
+    asked = _asked_for(chosen)
+    own = {name: getattr(task, name) for name in asked} | {"seed": chosen.seed}
+    return None if settled(own) == settled(asked) else learner_of(own, task.classes, task.inputs)
+
+
+def _asked_for(chosen: argparse.Namespace) -> dict[str, Any]:
+    from onebit.serve.tasks import floor_of
 
     parameters = settings(chosen.set)
-    detail: dict[str, Any] = {
+    return {
         "learner": chosen.learner,
         "exploration_floor": floor_of(chosen.learner, parameters.pop("exploration_floor", None)),
         "parameters": parameters,
         "seed": chosen.seed,
     }
-    return learner_of(detail, task.classes, task.inputs)
+
+
+def makers(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
+    """The learners that decided the rounds of a task, with how many; in some of them the caller showed something else."""
+    learners = {
+        detail.get("generation", 1): {name: detail[name] for name in ("learner", "parameters", "exploration_floor")}
+        for _, kind, detail in log._reader.changes(task.number, 0, log._end)
+        if kind in ("created", "learner")
+    }
+    counts = Counter((event.generation, event.shown is not None) for event in log.events(task) if not event.late)
+    return [
+        {"generation": generation, **learners[generation], "rounds": rounds, "shown_by_caller": shown}
+        for (generation, shown), rounds in sorted(counts.items())
+    ]
 
 
 def count_of(log: LogReader, task: TaskInfo) -> int:

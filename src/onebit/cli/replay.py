@@ -22,7 +22,9 @@ def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit replay`."""
     add_log_options(command)
     add_learner_options(command)
-    command.add_argument("--out", metavar="FILE", help="save the learner there: onebit.load(FILE) gives it")
+    command.add_argument(
+        "--out", metavar="FILE", help="save the learner there, over any file of that name: onebit.load(FILE) gives it"
+    )
 
 
 def execute(chosen: argparse.Namespace) -> None:

@@ -8,16 +8,15 @@
 Every decision gets an id before it is sent, so that a request that is sent again is the same decision.
 """
 
-from onebit.errors import OnebitError
+from onebit.client.failures import NotInstalledError, ServiceError
 
 try:
     import httpx as _httpx  # noqa: F401 - what everything here needs
 except ImportError:
-    raise OnebitError('the client of the service needs HTTPX: pip install "onebit[client]"') from None
+    raise NotInstalledError('the client of the service needs HTTPX: pip install "onebit[client]"') from None
 
 from onebit.client.asynchronous import AsyncClient, AsyncTaskHandle
 from onebit.client.blocking import Client, TaskHandle
-from onebit.client.failures import ServiceError
 from onebit.client.values import Decided, Heard, LoggedDecision, Readiness, Stats, Task, Version
 
 __all__ = [

@@ -128,8 +128,9 @@ class TaskHandle:
 class Client:
     """A connection to `onebit serve`; safe to use from several threads.
 
-    An attempt waits `timeout_s` for a connection, and for each next part of the reply. What fails in passing is tried
-    `attempts` times in all, with pauses that grow and are drawn at random. `transport` is HTTPX's, for a Unix socket
+    An attempt waits `timeout_s` for a connection, and for each next part of the reply; at least two minutes for that
+    where the service may have to compile a learner first. What fails in passing is tried `attempts` times in all, with
+    pauses that grow and are drawn at random. `transport` is HTTPX's, for a Unix socket
     or for tests.
     """
 
@@ -234,6 +235,7 @@ class Client:
 
     def _sent(self, send: Send) -> Reply | Lost:
         try:
-            return reply_of(self._http.request(send.method, send.path, content=send.body))
+            timeout = self._address.timeout(send)
+            return reply_of(self._http.request(send.method, send.path, content=send.body, timeout=timeout))
         except httpx.RequestError as error:
-            return self._address.lost(error)
+            return self._address.lost(send, error)

@@ -3,7 +3,8 @@
 - Looking changes nothing. A decision and a feedback carry an id, and the service does each id once. So these are sent
   again whatever happened to the first.
 - Creating and changing a task may have been done although no reply came. The second attempt is then refused; that is
-  fine where the task is by then as it was asked to be.
+  fine where the task is by then as it was asked to be. A name that is taken by a task that is not there yet is that
+  of one being compiled: it is waited for.
 - Deleting a task and switching its learner are sent again only where they have certainly not been done: by the time of
   a second one, the name could be another task's.
 """
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from onebit.client.failures import ServiceError
-from onebit.client.plan import Reply, Send, Steps, attempted, refusal
+from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
 from onebit.client.rows import batches, each, encoded, new_id, number, plain, truth
 from onebit.client.values import ClassName, Decided, Heard, LoggedDecision, Readiness, Stats, Task, Version
 from onebit.errors import OnebitError
@@ -58,11 +60,19 @@ class Calls:
     def create(self, wanted: dict[str, Any], *, exist_ok: bool) -> Steps[Task]:
         """Create a task; it is fine if it is there already, and as wanted, where the first attempt may have made it."""
         path = path_of(wanted["name"])
-        reply, doubt = yield from attempted(Send("POST", "/v1/tasks", encoded(wanted)), self.attempts)
-        if reply.status == HTTPStatus.CONFLICT and (doubt or exist_ok):
-            there = yield from self._read(path, Task.read)
-            if is_as_wanted(there, wanted):
-                return there
+        send, doubt = Send("POST", "/v1/tasks", encoded(wanted), patience_s=COMPILING_S), exist_ok
+        for _ in range(self.attempts):
+            reply, repeated = yield from attempted(send, self.attempts)
+            doubt = doubt or repeated
+            if reply.status != HTTPStatus.CONFLICT or not doubt:
+                break
+            look, _ = yield from attempted(Send("GET", path), self.attempts)
+            if look.status != HTTPStatus.NOT_FOUND:
+                there = _value(look, Task.read)
+                if is_as_wanted(there, wanted):
+                    return there
+                break
+            send = replace(send, wait_s=LONGEST_WAIT_S)  # it is being compiled
         return _value(reply, Task.read)
 
     def info(self, task: str) -> Steps[Task]:
@@ -72,7 +82,7 @@ class Calls:
     def change(self, task: str, wanted: dict[str, Any]) -> Steps[Task]:
         """Change a task; a refusal is fine where the attempt before may have done it, and the task is as wanted."""
         path = path_of(task)
-        reply, doubt = yield from attempted(Send("PATCH", path, encoded(wanted)), self.attempts)
+        reply, doubt = yield from attempted(Send("PATCH", path, encoded(wanted), patience_s=COMPILING_S), self.attempts)
         if doubt and not reply.good:
             there = yield from self._read(path, Task.read)
             named = {name: value for name, value in wanted.items() if name != "add_classes"}
@@ -87,7 +97,7 @@ class Calls:
 
     def switch(self, task: str, wanted: dict[str, Any]) -> Steps[Task]:
         """Have another learner trained from the log, to take over."""
-        send = Send("POST", f"{path_of(task)}/learner", encoded(wanted))
+        send = Send("POST", f"{path_of(task)}/learner", encoded(wanted), patience_s=COMPILING_S)
         reply, _ = yield from attempted(send, self.attempts, repeatable=False)
         return _value(reply, Task.read)
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import httpx
 
-from onebit.client.plan import Lost, Reply
+from onebit.client.plan import Lost, Reply, Send
 from onebit.errors import OnebitError
 from onebit.version import VERSION
 
@@ -55,14 +55,18 @@ class Address:
             "base_url": self.url,
             "headers": headers,
             "verify": _certificates(),
-            "timeout": httpx.Timeout(self.timeout_s, pool=None),
             "limits": httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
         }
 
-    def lost(self, error: httpx.RequestError) -> Lost:
+    def timeout(self, send: Send) -> httpx.Timeout:
+        """How long to wait for a connection, and for each next part of the reply to this."""
+        return httpx.Timeout(self.timeout_s, read=max(self.timeout_s, send.patience_s), pool=None)
+
+    def lost(self, send: Send, error: httpx.RequestError) -> Lost:
         """What it means that HTTPX could not send a request, or got no reply."""
         if isinstance(error, httpx.TimeoutException):
-            reason = f"no reply from {self.url} within {self.timeout_s:g} s"
+            waited = self.timeout(send).read if isinstance(error, httpx.ReadTimeout) else self.timeout_s
+            reason = f"no reply from {self.url} within {waited:g} s"
         elif isinstance(error, NOT_SENT):
             reason = f"{self.url} cannot be reached: {str(error) or type(error).__name__}"
         else:

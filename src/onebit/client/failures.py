@@ -5,6 +5,10 @@ from __future__ import annotations
 from onebit.errors import OnebitError
 
 
+class NotInstalledError(OnebitError, ImportError):
+    """What the client needs is not installed; also an ImportError, for programs that can do without it."""
+
+
 class ServiceError(OnebitError):
     """The service refused, or did not answer.
 

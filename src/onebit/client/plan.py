@@ -20,6 +20,7 @@ from onebit.client.failures import ServiceError
 
 FIRST_WAIT_S = 0.5  # up to so long after the first failure; then twice as long each time
 LONGEST_WAIT_S = 10.0
+COMPILING_S = 120.0  # what the service may take where it compiles a learner first
 MOST_PATIENCE_S = 60.0  # a service that says to come back later than this is not waited for
 
 UNDONE = frozenset({408, 429, 503})  # the service says that it has not done it
@@ -30,12 +31,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Send:
-    """What is to be sent, after a pause."""
+    """What is to be sent, after a pause. The reply may take `patience_s`, if that is longer than the client waits else."""
 
     method: str
     path: str
     body: bytes | None = None
     wait_s: float = 0.0
+    patience_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 ClassName = str | int
@@ -165,7 +165,7 @@ class Curve(Value):
 
 @dataclass(frozen=True)
 class Stats(Value):
-    """What there is to see of a task."""
+    """What there is to see of a task. `print` leaves `rates`, `delays`, `classes` and `curve` out, which are long."""
 
     task: str
     mode: Mode
@@ -181,11 +181,11 @@ class Stats(Value):
     silences: int
     refused: int
     window: Window
-    rates: Rates
-    delays: Delays
-    classes: list[ClassStats]
+    rates: Rates = field(repr=False)
+    delays: Delays = field(repr=False)
+    classes: list[ClassStats] = field(repr=False)
     exploration: Exploration
-    curve: Curve
+    curve: Curve = field(repr=False)
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:

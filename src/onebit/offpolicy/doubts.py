@@ -13,8 +13,9 @@ from onebit.offpolicy.estimates import Estimate, Scores
 from onebit.offpolicy.replaying import RARE
 
 FEW = 100  # rounds, effective rounds or matches below this are few
+NEARLY = 0.9  # the share of the rounds that may as well be all of them
 NOTABLE = 0.01  # the share of the learner's probability on labels that could not be shown
-DOMINANT = 0.05  # the share of all weight that one round may carry
+DOMINANT = 0.05  # the share of all weight that one round may carry, or twice an equal share where there are few
 UNHEARD = 0.05  # the share of the decisions that may be without an answer; some are always under way
 ENOUGH = 0.4  # the share of the rounds that replay keeps; all labels of two classes are kept every other time
 UNLIKELY = 4.0  # deviations
@@ -34,7 +35,10 @@ class Doubt(NamedTuple):
 def on_rounds(rounds: int) -> Iterator[Doubt]:
     """Too few to say much."""
     if rounds < FEW:
-        yield Doubt(ALL, f"There are only {counted_rounds(rounds)}: nothing can be said with any precision.")
+        yield Doubt(
+            ALL,
+            f"There {'is' if rounds == 1 else 'are'} only {counted_rounds(rounds)}: nothing can be said with any precision.",
+        )
 
 
 def on_answers(right: int, rounds: int, unanswered: int) -> Iterator[Doubt]:
@@ -69,18 +73,18 @@ def on_weights(scores: Scores, certain_log: bool) -> Iterator[Doubt]:
             f"{percent(missing)} of this learner's probability is on labels that the log could never have shown: they may be all "
             "right or all wrong, and the intervals allow for both.",
         )
-    if scores.effective < FEW:
+    if scores.effective < min(FEW, NEARLY * rounds):
         yield Doubt(
             WEIGHED,
             f"This learner and the log differ so much that {counted_rounds(rounds)} say as much as {scores.effective:.0f} of the "
             f"learner's own; below {FEW}, intervals are rough.",
         )
     total, largest = float(scores.weight.sum()), float(scores.weight.max())
-    if total > 0.0 and largest > DOMINANT * total and scores.effective > 0.0:
+    if total > 0.0 and largest > max(DOMINANT, 2.0 / rounds) * total and scores.effective > 0.0:
         yield Doubt(
             WEIGHED,
             f"One round alone carries {percent(largest / total)} of all weight: this learner would have shown its label "
-            f"{largest:,.0f} times as often as the log.",
+            f"{largest:,.{0 if largest >= FEW else 1}f} times as often as the log.",
         )
     yield from _on_mean_weight(scores, 1.0 - missing)
 
@@ -106,26 +110,25 @@ def on_values(estimates: Sequence[Estimate]) -> Iterator[Doubt]:
         if estimate.value < 0.0 or estimate.value > 1.0:
             yield Doubt(
                 (estimate.name,),
-                f"A right rate of {percent(estimate.value)} cannot be: this estimate is not bound to be from 0 to 1, and too few "
-                "rounds carry it.",
+                f"A right rate of {percent(estimate.value)} cannot be: this estimate, and the end of its interval on that side, are "
+                "not bound to be from 0 to 100 %, and too few rounds carry them.",
             )
 
 
 def on_replay(matches: int, rounds: int, missing: float, certain_log: bool, learning: bool) -> Iterator[Doubt]:
     """What matching says of replay."""
+    reasons = []
     if missing > NOTABLE and not certain_log:
-        yield Doubt(
-            MATCHED,
-            f"In {percent(missing)} of the rounds this learner drew a label that the log could not show (or did with less than "
-            f"{RARE:.0%} of an equal share), which replay passes over.",
+        reasons.append(
+            f"in {percent(missing)} of the rounds this learner drew a label that the log could not show (or did with less than "
+            f"{percent(RARE)} of an equal share)"
         )
-    if matches < FEW or (learning and matches < ENOUGH * rounds):
-        more = ", and over all of them this learner would have learnt more" if learning else ""
-        yield Doubt(
-            MATCHED,
-            f"Replay is a run of {counted_rounds(matches)}: no more of the {rounds:,} could be kept as decisions of this learner's "
-            f"own{more}.",
-        )
+    if matches < ENOUGH * rounds and (learning or matches < FEW):
+        kept = f"only {matches:,} of the {rounds:,} rounds" if matches else "no round"
+        more = ", and over all of them it would have learnt more" if learning and matches else ""
+        reasons.append(f"{kept} could be kept as this learner's own{more}")
+    if reasons:
+        yield Doubt(MATCHED, f"Replay is of no use here: {'; '.join(reasons)}.")
 
 
 def on_unknown(shown: Sequence[int], classes: Sequence[ClassName]) -> Iterator[Doubt]:

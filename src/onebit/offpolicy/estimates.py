@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from onebit.contract.description import NORMAL, share
 
 Column = NDArray[np.float64]
+ROUNDING = 1e-9  # what a right rate may be beyond 0 or 1 without meaning it
 
 
 class Scores(NamedTuple):
@@ -166,9 +167,14 @@ def _interval(estimator: Callable[[Scores, Column], tuple[float, float]], scores
     return value, middle - NORMAL * deviation, middle + NORMAL * deviation
 
 
+def _cut(value: float) -> float:
+    return max(0.0, min(1.0, value))
+
+
 def _estimate(name: str, value: float, low: float, high: float, scores: Scores) -> Estimate:
-    """A right rate is from 0 to 1, and so is its interval, unless the estimate itself is outside."""
-    low, high = max(0.0, min(1.0, low)), max(0.0, min(1.0, high))
+    """A right rate is from 0 to 1, and so is its interval; where the estimate itself is outside, the interval reaches to it."""
+    low, high, within = _cut(low), _cut(high), _cut(value)
     if not math.isnan(value):
+        value = within if abs(value - within) < ROUNDING else value
         low, high = min(low, value), max(high, value)
-    return Estimate(name, value, low, high, effective_rounds(scores.weight), len(scores.weight))
+    return Estimate(name, value, low, high, scores.effective, len(scores.weight))

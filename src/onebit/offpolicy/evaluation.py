@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from onebit.contract.draws import word_of
 from onebit.errors import OnebitError
 from onebit.learner import Learner
-from onebit.names import checked_seed
+from onebit.names import checked_seed, listed
 from onebit.offpolicy import doubts
 from onebit.offpolicy.doubts import Doubt
 from onebit.offpolicy.estimates import Estimate, Scores, counted, doubly_robust, effective_rounds, ips, snips
@@ -30,6 +30,7 @@ TITLES = {
     "doubly_robust": "doubly robust",
     "replay": "replay",
 }
+HEAD = f"{'':<20} {'right %':>8}  {'95 % interval':^16} {'error %':>8} {'says as much as':>18}"
 
 
 class Weights(NamedTuple):
@@ -46,7 +47,8 @@ class Weights(NamedTuple):
 class Evaluation:
     """What a learner would have scored on a log; `print` shows it as a table, with the warnings below.
 
-    `ips`, `snips`, `doubly_robust` and `weights` are None where the log has no propensities. `log` is what the log itself scored.
+    `ips`, `snips`, `doubly_robust` and `weights` are None where the log has no propensities. `log` is what the log itself scored,
+    and `present` the evaluation of the learner to compare with, where one was given.
     """
 
     learner: str
@@ -63,6 +65,7 @@ class Evaluation:
     replay: Estimate
     weights: Weights | None
     warnings: tuple[str, ...]
+    present: Evaluation | None = None
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
@@ -83,31 +86,69 @@ class Evaluation:
             "estimates": {one.name: one.to_dict() for one in self.estimates},
             "weights": None if self.weights is None else self.weights._asdict(),
             "warnings": list(self.warnings),
+            "present": None if self.present is None else self.present.to_dict(),
         }
 
     def __str__(self) -> str:
-        settings = "".join(f", {name}={value}" for name, value in self.parameters.items())
+        both = [self] if self.present is None else [self, self.present]
+        numbered = list(
+            dict.fromkeys(sentence for one in both for sentence in one.warnings if sentence not in one._against_replay)
+        )
         how = "learning from it round by round" if self.learning else "as it is, not learning"
-        lines = [f"{self.learner}{settings} on a log of {doubts.counted_rounds(self.rounds)}, {how}"]
-        lines.append(f"{'':<20} {'right %':>8}  {'95 % interval':^16} {'error %':>8} {'says as much as':>18}")
-        for one in self.estimates:
-            marks = "".join(f" [{self.warnings.index(sentence) + 1}]" for sentence in one.warnings)
-            lines.append(_line(one) + marks)
-        lines += [f"[{number}] {sentence}" for number, sentence in enumerate(self.warnings, start=1)]
+        lines = [f"{self._title} on a log of {doubts.counted_rounds(self.rounds)}, {how}", HEAD]
+        lines += [_line(self.log, numbered), *self._lines(numbered)]
+        if self.present is not None:
+            lines += [f"the present learner, in the same way: {self.present._title}", *self.present._lines(numbered)]
+        lines += [f"[{number}] {sentence}" for number, sentence in enumerate(numbered, start=1)]
+        if self.present is not None:
+            lines.append(_how_to_compare(self, self.present))
         return "\n".join(lines)
 
+    @property
+    def _title(self) -> str:
+        settings = "".join(f", {name}={value}" for name, value in self.parameters.items())
+        return f"{self.learner}{settings}, exploration_floor={self.exploration_floor:g}"
 
-def _line(one: Estimate) -> str:
+    @property
+    def _against_replay(self) -> list[str]:
+        """What speaks against replay alone, where there are other estimates: then these are shown, and it is not."""
+        return [] if self.ips is None else [one for one in self.replay.warnings if one not in self.ips.warnings]
+
+    def _lines(self, numbered: list[str]) -> list[str]:
+        """What is said of the learner, a line each."""
+        useless = self._against_replay
+        return [
+            *(_line(one, numbered) for one in self.estimates[1:] if not (useless and one.name == "replay")),
+            *useless,
+        ]
+
+
+def _how_to_compare(one: Evaluation, other: Evaluation) -> str:
+    floors = (
+        ""
+        if one.exploration_floor == other.exploration_floor
+        else " Their exploration floors differ, and what a floor costs is in every line."
+    )
+    return (
+        "Compare the learners with each other, line by line, and not with the log itself, which holds what its own learners lost "
+        f"by exploring and before they had learnt.{floors}"
+    )
+
+
+def _line(one: Estimate, numbered: list[str]) -> str:
     interval = f"{100 * one.low:.2f} to {100 * one.high:.2f}"
     known = one.value == one.value
     right, error = (f"{100 * one.value:.2f}", f"{100 * one.error:.2f}") if known else ("unknown", "unknown")
-    return f"{TITLES[one.name]:<20} {right:>8}  {interval:^16} {error:>8} {one.effective:>11,.0f} rounds"
+    says = doubts.counted_rounds(round(one.effective))
+    marks = "".join(f" [{numbered.index(sentence) + 1}]" for sentence in one.warnings)
+    return f"{TITLES[one.name]:<20} {right:>8}  {interval:^16} {error:>8} {says:>18}{marks}"
 
 
 def evaluate(
     learner: Learner,
     rounds: Iterable[Round],
     *,
+    present: Learner | None = None,
     seed: int = 0,
     learning: bool = True,
     unanswered: int = 0,
@@ -118,6 +159,7 @@ def evaluate(
     A copy goes through the log: in each round it is first asked for its probabilities, which are scored, and then learns from what was
     shown (with `learning=False` it stays as it was given). Another copy, for replay, draws decisions of its own and learns from those
     that match. `seed` decides these draws. Give a learner that has not learnt from these rounds before.
+    `present` is a learner to compare with, say the one in use: it goes through the log in the same way, and the table has both.
     `unanswered` is how many decisions there were beside these rounds, of which nobody said whether they were right.
 
     >>> import onebit
@@ -126,21 +168,28 @@ def evaluate(
     >>> found.log.value, found.snips.value > 0.95, found.warnings
     (0.5, True, ())
     """
-    refuse_learner(learner)
+    compared = [learner] if present is None else [learner, present]
+    for one in compared:
+        refuse_learner(one)
+        if one.classes != learner.classes:
+            raise OnebitError(
+                f"present has the classes {listed(one.classes)}, but learner has {listed(learner.classes)}"
+            )
     if isinstance(unanswered, bool) or not isinstance(unanswered, int | np.integer) or unanswered < 0:
         raise OnebitError(f"unanswered is {unanswered!r}, but must be a whole number of at least 0")
-    walk = _Walk(learner, checked_seed(seed), learning)
+    walks = [_Walk(one, checked_seed(seed), learning) for one in compared]
     for found in checked_rounds(learner, rounds):
         try:
-            done = walk.meet(found)
+            done = max([walk.meet(found) for walk in walks])
         except OnebitError as error:
             raise located(found.number, found.round, error) from None
         if done and progress is not None:
             progress(done)
-    done = walk.close_block()
+    done = max([walk.close_block() for walk in walks])
     if done and progress is not None:
         progress(done)
-    return walk.evaluation(learner, int(unanswered))
+    first, *other = [walk.evaluation(one, int(unanswered)) for one, walk in zip(compared, walks, strict=True)]
+    return replace(first, present=other[0] if other else None)
 
 
 class _Walk:

@@ -129,12 +129,13 @@ class Hearing:
 
     async def _entries(self, task: int, ids: list[str]) -> dict[str, Entry | None]:
         """What is known of decisions, from memory or from the log. While a long list is looked up, others get a turn."""
-        unknown = [identity for identity in ids if self._recent.get(task, identity) is None]
-        found: dict[str, Entry] = {}
+        found = {identity: entry for identity in ids if (entry := self._recent.get(task, identity)) is not None}
+        unknown = [identity for identity in ids if identity not in found]
         for start in range(0, len(unknown), AT_ONCE):
             if start:
                 await asyncio.sleep(0)
             found |= self._looked_up(task, unknown[start : start + AT_ONCE])
+        # Others may have come upon the same decision meanwhile, and a decision has one entry.
         return {identity: self._recent.get(task, identity) or found.get(identity) for identity in ids}
 
     def _looked_up(self, task: int, ids: list[str]) -> dict[str, Entry]:

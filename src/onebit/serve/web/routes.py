@@ -109,6 +109,7 @@ class GuardedRoute(APIRoute):
                 },
                 **{other: {"model": model} for other, model in (also or {}).items()},
             },
+            openapi_extra={"x-scope": needs},
         )
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
