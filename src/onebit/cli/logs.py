@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -98,13 +97,12 @@ def makers(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
     """The learners that decided the rounds of a task, with how many; in some of them the caller showed something else."""
     learners = {
         detail.get("generation", 1): {name: detail[name] for name in ("learner", "parameters", "exploration_floor")}
-        for _, kind, detail in log._reader.changes(task.number, 0, log._end)
+        for _, kind, detail in log.changes(task)
         if kind in ("created", "learner")
     }
-    counts = Counter((event.generation, event.shown is not None) for event in log.events(task) if not event.late)
     return [
         {"generation": generation, **learners[generation], "rounds": rounds, "shown_by_caller": shown}
-        for (generation, shown), rounds in sorted(counts.items())
+        for generation, shown, rounds in log.generations(task)
     ]
 
 

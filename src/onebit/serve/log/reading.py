@@ -202,6 +202,15 @@ class Reader:
                 break
         return page
 
+    def generations(self, task: int, upto: int) -> list[tuple[int, bool, int]]:
+        """How many feedbacks that count the decisions of each learner have: (generation, whether another label was shown, count)."""
+        rows = self._connection.execute(
+            "SELECT d.generation, f.shown IS NOT NULL, count(*) FROM feedback f JOIN decisions d ON d.seq = f.decision "
+            "WHERE f.task = ? AND f.seq <= ? AND f.late = 0 GROUP BY 1, 2 ORDER BY 1, 2",
+            (task, upto),
+        )
+        return [(generation, bool(shown), count) for generation, shown, count in rows]
+
     def following(self, info: TaskInfo, after: int, upto: int, most: int) -> list[Logged]:
         """The decisions of a task after a seq, as they were when the log ended at another."""
         rows = self._connection.execute(
@@ -295,6 +304,14 @@ class LogReader:
     def count_heard(self, info: TaskInfo) -> int:
         """How many feedbacks of a task count."""
         return self._reader.count("feedback", info.number, self._end, "AND late = 0")
+
+    def changes(self, info: TaskInfo) -> list[tuple[int, str, dict[str, Any]]]:
+        """What was changed of a task: (seq, kind, detail)."""
+        return self._reader.changes(info.number, 0, self._end)
+
+    def generations(self, info: TaskInfo) -> list[tuple[int, bool, int]]:
+        """Which learners decided what has a feedback that counts: (generation, whether another label was shown, how many)."""
+        return self._reader.generations(info.number, self._end)
 
     def logged(self, info: TaskInfo) -> Iterator[Logged]:
         """All decisions of a task, in their order."""
