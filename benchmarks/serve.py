@@ -191,9 +191,10 @@ def service(folder: Path, port: int, *options: str) -> list[str]:
     return [sys.executable, "-m", "onebit", "serve", "--data", str(folder), "--port", str(port), *options]
 
 
-async def create(port: int, learner: str, mode: str = "learn") -> None:
+async def create(port: int, learner: str, mode: str = "learn", **more: Any) -> None:
     connection = await Connection.open(port)
     task = {
+        **more,
         "name": TASK,
         "classes": CLASSES,
         "learner": learner,
@@ -230,34 +231,38 @@ def rate_of(command: list[str], port: int, clients: int, seconds: float, learner
 
 
 def throughput(learner: str, clients: int, seconds: float, repeats: int) -> dict[str, Any]:
-    """Single pairs beside the empty handler, and batches of 100."""
-    found: dict[str, list[float]] = {"empty": [], "single": [], "batch": []}
+    """Single pairs beside the empty handler, and batches of 100, each by many clients and by one."""
+    kinds = {
+        "empty": (clients, 1),
+        "single": (clients, 1),
+        "batch": (clients, 100),
+        "single_1": (1, 1),
+        "batch_1": (1, 100),
+    }
+    found: dict[str, list[float]] = {name: [] for name in kinds}
     tails = []
     for _ in range(repeats):
         for name, rates in found.items():
             port = free_port()
             with tempfile.TemporaryDirectory() as folder:
                 command = empty(Path(folder), port) if name == "empty" else service(Path(folder), port)
-                batch = 100 if name == "batch" else 1
-                load = rate_of(
-                    command, port, 4 if batch > 1 else clients, seconds, None if name == "empty" else learner, batch
-                )
+                many, batch = kinds[name]
+                load = rate_of(command, port, many, seconds, None if name == "empty" else learner, batch)
             rates.append(load.rate)
             if name == "single":
                 both = np.sort(load.decide_s + load.feedback_s)
                 tails.append((float(np.quantile(both, 0.5)), float(np.quantile(both, 0.99))))
-    median = {name: statistics.median(seen) for name, seen in found.items()}
-    half = statistics.median(one for one, _ in tails)
+
+    def ratio(one: str, other: str) -> float:
+        return statistics.median(a / b for a, b in zip(found[one], found[other], strict=True))
+
     return {
         "learner": learner,
-        **{f"{name}_pairs_per_s": round(rate) for name, rate in median.items()},
-        "single_over_empty": statistics.median(
-            single / other for single, other in zip(found["single"], found["empty"], strict=True)
-        ),
-        "batch_over_single": statistics.median(
-            many / single for many, single in zip(found["batch"], found["single"], strict=True)
-        ),
-        "median_ms": half * 1e3,
+        **{f"{name}_pairs_per_s": round(statistics.median(rates)) for name, rates in found.items()},
+        "single_over_empty": ratio("single", "empty"),
+        "batch_over_single": ratio("batch", "single"),
+        "batch_over_single_of_one_client": ratio("batch_1", "single_1"),
+        "median_ms": statistics.median(middle for middle, _ in tails) * 1e3,
         "p99_over_median": statistics.median(tail / middle for middle, tail in tails),
     }
 
@@ -289,7 +294,7 @@ def endurance(learner: str, decisions: int) -> dict[str, Any]:
         command = service(Path(folder), port)
         memory = []
         with running(command, port) as process:
-            asyncio.run(create(port, learner))
+            asyncio.run(create(port, learner, deadline_s=3600.0, silence="wrong"))
             for _ in range(10):
                 asyncio.run(pairs(port, 4, 600.0, 1000, decisions // 10))
                 memory.append(memory_mb(process))

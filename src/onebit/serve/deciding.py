@@ -179,8 +179,10 @@ def _choices(running: Running, stored: list[bytes], ids: list[str], first: int, 
                 replicas.decide(inputs.rows([x]), [identity])
             except OnebitError as error:
                 field = _field(place, single)
-                why = re.sub(r"^row 0[,:] |\b(?:of X|of x|x) ", "", str(error))
-                raise Invalid(f"{field}: {why}", field) from None
+                # It speaks of one row of a table; here it is the x of a request.
+                why = re.sub(r"^row 0[,:] | of [xX]\b", "", str(error))
+                sentence = f"{field}{why.removeprefix('x')}" if why.startswith("x ") else f"{field}: {why}"
+                raise Invalid(sentence, field) from None
         raise
 
 
