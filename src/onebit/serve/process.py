@@ -37,10 +37,9 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 def serve(settings: Settings) -> int:
     """Run a service until it is told to end; the exit code."""
     began = time.perf_counter()
-    with _logging(settings.log_format):
+    with _logging(settings.log_format), _private():
         if settings.token_file is not None and not settings.token_file.exists():
             raise OnebitError(f"--token-file {settings.token_file} is not there: `onebit token create` makes it")
-        os.umask(0o077)  # what users send is nobody else's
         tokens = Tokens(settings.tokens, settings.closed)
         is_open = tokens.open
         if not is_open and not settings.tokens.exists():
@@ -219,6 +218,16 @@ class _TextLines(logging.Formatter):
 
 def _utc(seconds: float) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03d}Z"
+
+
+@contextlib.contextmanager
+def _private() -> Iterator[None]:
+    """What users send is nobody else's on this machine: no file is."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 @contextlib.contextmanager
