@@ -14,11 +14,12 @@ run: .venv/ready
 serve: .venv/ready-serve
 	$(BIN)/onebit serve --data ./onebit-data
 
+# One worker more than there are cores: many tests wait for a service, and need no core for that.
 test: .venv/ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n auto --dist loadfile
+	$(BIN)/pytest -n $$(($$(nproc) + 1)) --dist loadfile
 
 # The test that opens a page needs a browser, here from Debian's packages, as root; without one it is skipped.
 browser:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -428,6 +428,15 @@ def test_a_row_that_a_learner_cannot_use_ends_the_run_with_the_number_of_the_row
 # --- Ctrl-C ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python's own handler of Ctrl-C, which is not there where the tests were started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_raises_stopped_with_the_runs_that_are_done() -> None:
     """The interrupt is sent once two runs are done and the third has begun; the runs are long, so it cannot be done too."""
     rounds, done = 30_000, 0
@@ -454,6 +463,7 @@ def test_ctrl_c_raises_stopped_with_the_runs_that_are_done() -> None:
     assert onebit.Stopped is Stopped
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_before_any_run_is_done_leaves_no_result() -> None:
     sent = threading.Event()
 

@@ -25,7 +25,7 @@ from onebit.serve.tokens import SCOPES, Tokens
 from onebit.serve.web.app import App, app_of
 from tests.serve.driving import PATIENCE_S, ask, hint, new_task
 
-EXAMPLES = 500 if os.environ.get("ONEBIT_SLOW") else 60  # of each operation
+EXAMPLES = 500 if os.environ.get("ONEBIT_SLOW") else 25  # of each operation
 TASKS: dict[str, dict[str, Any]] = {
     "numbers": {"features": {"kind": "numbers", "size": 2}},
     "words": {"features": {"kind": "text", "hash_bits": 4}, "mode": "shadow"},
