@@ -19,7 +19,7 @@ test: .venv/ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n $$(($$(nproc) + 1)) --dist loadfile
+	$(BIN)/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile
 
 # The test that opens a page needs a browser, here from Debian's packages, as root; without one it is skipped.
 browser:
