@@ -10,11 +10,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from onebit.engine.stream import CHOICE_COLUMNS
 from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
+from onebit.serve.inputs import numbers_in
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.writing import Writer
 from onebit.serve.recent import Entry, Recent, settled
@@ -153,7 +152,7 @@ def _again(running: Running, row: tuple[Any, ...], stored: bytes) -> dict[str, A
     identity, generation, learnt, label, greedy, propensity, probabilities, x = row
     if x != stored:
         raise Conflict(f"id {identity!r} was decided already, for another x", "id")
-    classes, chances = running.info.classes, np.frombuffer(probabilities, dtype="<f8").tolist()
+    classes, chances = running.info.classes, numbers_in(probabilities).tolist()
     return {
         "id": identity,
         "label": classes[label],

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from onebit.names import is_text
 from onebit.serve.refusals import Invalid
@@ -73,7 +74,7 @@ class Inputs:
     def rows(self, stored: Sequence[bytes]) -> Any:
         """Rows for a learner."""
         if self.kind == "numbers":
-            return np.frombuffer(b"".join(stored), dtype=_STORED).reshape(len(stored), -1)
+            return numbers_in(b"".join(stored)).reshape(len(stored), -1)
         if self.kind == "text":
             return [bytes(one).decode() for one in stored]
         return [orjson.loads(one) for one in stored]
@@ -81,8 +82,13 @@ class Inputs:
     def shown(self, stored: bytes) -> X:
         """X as it came."""
         if self.kind == "numbers":
-            return list(np.frombuffer(stored, dtype=_STORED).tolist())
+            return list(numbers_in(stored).tolist())
         return bytes(stored).decode() if self.kind == "text" else dict(orjson.loads(stored))
+
+
+def numbers_in(stored: bytes) -> NDArray[np.float64]:
+    """Numbers as the log keeps them: eight bytes each, the lowest first."""
+    return np.frombuffer(stored, dtype=_STORED)
 
 
 def _named(x: object) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from onebit.offpolicy import Round
+from onebit.serve.inputs import numbers_in
 from onebit.serve.log.reading import LogReader
 from onebit.serve.tasks import TaskInfo
 
@@ -24,16 +25,17 @@ def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
     for event in log.events(task):
         if event.late:
             continue
+        label, propensity = event.played
         probabilities = None
         if event.shown is None:
             probabilities = np.zeros(len(task.classes))  # a class that came later could not be shown
-            known = np.frombuffer(event.probabilities, dtype="<f8")
+            known = numbers_in(event.probabilities)
             probabilities[: len(known)] = known
         yield Round(
             id=event.id,
             x=task.inputs.rows([event.x])[0],
-            label=task.classes[event.label if event.shown is None else event.shown],
+            label=task.classes[label],
             right=bool(event.right),
-            propensity=event.propensity if event.shown is None else event.shown_propensity,
+            propensity=propensity,
             probabilities=probabilities,
         )

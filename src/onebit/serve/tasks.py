@@ -151,11 +151,13 @@ def texts_of(classes: list[ClassName]) -> list[str]:
     """The names of the classes as keys of a JSON object, which must differ too."""
     with _about("classes"):
         texts = [str(name) for name in checked_classes(classes)]
-    for place, text in enumerate(texts):
-        if text in texts[:place]:
+    seen: set[str] = set()
+    for text in texts:
+        if text in seen:
             raise Invalid(
                 f"two classes are written {text!r} in JSON: a number and a text; name one differently", "classes"
             )
+        seen.add(text)
     return texts
 
 

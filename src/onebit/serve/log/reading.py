@@ -11,10 +11,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from onebit.errors import OnebitError, nearest
 from onebit.names import ClassName
+from onebit.serve.inputs import numbers_in
 from onebit.serve.log.schema import FILE, NAMES, last_seq, last_time, opened, reason
 from onebit.serve.refusals import Unavailable
 from onebit.serve.tasks import TaskInfo
@@ -254,7 +253,7 @@ def _logged(info: TaskInfo, row: tuple[Any, ...]) -> Logged:
         weight=weight,
         notes=(note, second_note),
         propensity=propensity,
-        probabilities=tuple(np.frombuffer(probabilities, dtype="<f8").tolist()),
+        probabilities=tuple(numbers_in(probabilities).tolist()),
         x=info.inputs.shown(x),
         right=None if right is None else bool(right),
         feedback_time=feedback_time,
