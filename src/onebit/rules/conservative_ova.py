@@ -123,6 +123,17 @@ def distance(decoding: int, agreement: float) -> float:
     return 0.5 * (1.0 - sign_of(agreement))
 
 
+def pair_of(one: int, other: int) -> int:
+    """The column of a pair of classes."""
+    first, second = min(one, other), max(one, other)
+    return second * (second - 1) // 2 + first
+
+
+def side_of(label: int, other: int) -> float:
+    """Where a class wants the column of its pair with another: the first of the two up, the second down."""
+    return 1.0 if label < other else -1.0
+
+
 def decode(params: ConservativeOVA, memory: Vector, scores: Vector, closeness: Vector) -> None:
     """Write how close each class is to the binary answers; the closest is played."""
     if params.coding == Coding.ONE_VS_ALL:
@@ -130,17 +141,22 @@ def decode(params: ConservativeOVA, memory: Vector, scores: Vector, closeness: V
         for label in range(params.classes):
             closeness[label] = scores[label] if params.decoding == Decoding.LOSS else sign_of(scores[label])
         return
-    fill(closeness, params.classes, 0.0)
     if params.coding == Coding.ALL_PAIRS:
         # The zero entries of a row cost the same for every class and drop out.
-        column = 0
-        for second in range(1, params.classes):
-            for first in range(second):
-                closeness[first] -= distance(params.decoding, scores[column])
-                closeness[second] -= distance(params.decoding, -scores[column])
+        for label in range(params.classes):
+            total = 0.0
+            column = pair_of(0, label)  # those of a class as the second of a pair stand together
+            for _ in range(label):
+                total += distance(params.decoding, -scores[column])
                 column += 1
+            column += label
+            for other in range(label + 1, params.classes):
+                total += distance(params.decoding, scores[column])
+                column += other
+            closeness[label] = -total
         return
     for label in range(params.classes):
+        closeness[label] = 0.0
         for column in range(params.columns):
             entry = memory[OWN + label * params.columns + column]
             closeness[label] -= distance(params.decoding, entry * scores[column])
@@ -160,27 +176,19 @@ def decide(params: ConservativeOVA, memory: Vector, scores: Vector, norm: float,
     return Choice(greedy, greedy, 1.0, 0.0, 0.0)
 
 
-def sign_when_right(params: ConservativeOVA, memory: Vector, label: int, column: int, first: int, second: int) -> float:
-    """M(label, column): where this class wants the column; (first, second) is the pair of the column."""
+def sign_when_right(params: ConservativeOVA, memory: Vector, label: int, column: int) -> float:
+    """M(label, column): where this class wants the column."""
     if params.coding == Coding.ONE_VS_ALL:
         return 1.0 if column == label else -1.0
-    if params.coding == Coding.ALL_PAIRS:
-        if first == label:
-            return 1.0
-        return -1.0 if second == label else 0.0
     return float(memory[OWN + label * params.columns + column])
 
 
-def sign_when_wrong(params: ConservativeOVA, memory: Vector, label: int, column: int, first: int, second: int) -> float:
+def sign_when_wrong(params: ConservativeOVA, memory: Vector, label: int, column: int) -> float:
     """Where "not this class" wants the column: where all others want it (strict), or none wants it otherwise (lenient)."""
     if params.coding == Coding.ONE_VS_ALL:
         if column == label:
             return -1.0
         return 1.0 if params.classes == 2 else 0.0
-    if params.coding == Coding.ALL_PAIRS:
-        if params.wrong == Wrong.STRICT and params.classes > 2:
-            return 0.0
-        return -sign_when_right(params, memory, label, column, first, second)
     up, down, indifferent = False, False, False
     for other in range(params.classes):
         if other != label:
@@ -203,19 +211,31 @@ def move_columns(
     coefficients: Vector,
 ) -> None:
     """A binary step on every column that "this class" or "not this class" says something about."""
-    first, second = 0, 1
+    if params.coding == Coding.ALL_PAIRS:
+        move_pairs(params, scores, norm, label, right, coefficients)
+        return
     for column in range(params.columns):
         if right:
-            sign = sign_when_right(params, memory, label, column, first, second)
+            sign = sign_when_right(params, memory, label, column)
         else:
-            sign = sign_when_wrong(params, memory, label, column, first, second)
+            sign = sign_when_wrong(params, memory, label, column)
         coefficients[column] = 0.0
         if sign != 0.0:
             coefficients[column] = binary_step(params.variant, params.aggressiveness, scores[column], sign, norm)
-        first += 1
-        if first == second:
-            first = 0
-            second += 1
+
+
+def move_pairs(
+    params: ConservativeOVA, scores: Vector, norm: float, label: int, right: bool, coefficients: Vector
+) -> None:
+    """The same for all pairs, of which only those of this class are moved; strict, where wrong determines none, not even these."""
+    fill(coefficients, params.columns, 0.0)
+    if not right and params.wrong == Wrong.STRICT and params.classes > 2:
+        return
+    for other in range(params.classes):
+        if other != label:
+            column = pair_of(label, other)
+            sign = side_of(label, other) if right else -side_of(label, other)
+            coefficients[column] = binary_step(params.variant, params.aggressiveness, scores[column], sign, norm)
 
 
 def learn(

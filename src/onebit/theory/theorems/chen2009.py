@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.margins import Variant, step_size
-from onebit.rules.conservative_ova import Coding, ConservativeOVA, Decoding, sign_when_right, sign_when_wrong
+from onebit.rules.conservative_ova import Coding, ConservativeOVA, Decoding, move_columns
 from onebit.theory.bound import LOOKED_AT, Bound, Holds
 from onebit.theory.comparators import minimised
 from onebit.theory.setting import Setting, Trace
@@ -48,12 +48,12 @@ def coding_distance(matrix: Array) -> float:
 def coding_matrix(params: ConservativeOVA, memory: Array) -> tuple[Array, Array]:
     """Where each class wants each column when it is right, and where "not this class" wants it."""
     right, wrong = np.zeros((2, params.classes, params.columns))
-    for label in range(params.classes):
-        first, second = 0, 1
-        for column in range(params.columns):
-            right[label, column] = sign_when_right(params, memory, label, column, first, second)
-            wrong[label, column] = sign_when_wrong(params, memory, label, column, first, second)
-            first, second = (first + 1, second) if first + 1 < second else (0, second + 1)
+    nothing = np.zeros(params.columns)
+    for signs, told in ((right, True), (wrong, False)):
+        for label in range(params.classes):
+            # With all scores 0 every column that is wanted somewhere takes a step there.
+            move_columns(params, memory, nothing, 1.0, label, told, signs[label])
+        np.sign(signs, out=signs)
     return right, wrong
 
 
