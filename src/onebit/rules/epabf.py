@@ -114,7 +114,8 @@ def printed_step(
             support += 1
             total += losses[place]
             own = own or int(labels[place]) == label
-    shift = printed_shift(support, total, own, own_loss, a, damping)
+    numerator, divisor = printed_shift(support, total, own, own_loss, a, damping)
+    shift = numerator / divisor
     moved = 0.0
     for place in range(params.classes):
         row = int(labels[place])
@@ -127,12 +128,22 @@ def printed_step(
     coefficients[label] += a * moved
 
 
-def printed_shift(support: int, total: float, own: bool, own_loss: float, a: float, damping: float) -> float:
-    """The paper's q: what every support class's loss is lowered by, given the support's size and total loss."""
+def printed_shift(
+    support: int, total: float, own: bool, own_loss: float, a: float, damping: float
+) -> tuple[float, float]:
+    """The paper's q, what every support class's loss is lowered by, as a fraction: numerator and divisor, which is positive."""
     divisor = 1.0 + support * a * a + damping
     if own:
-        return (a * own_loss - a * a * total) / (divisor - a)
-    return -a * a * total / divisor
+        return a * own_loss - a * a * total, divisor - a
+    return -a * a * total, divisor
+
+
+def stays_above(
+    loss: float, support: int, total: float, own: bool, own_loss: float, a: float, damping: float
+) -> bool:
+    """Whether a loss stays above 0 when it is lowered so; asked often, so without dividing."""
+    numerator, divisor = printed_shift(support, total, own, own_loss, a, damping)
+    return loss * divisor + numerator > 0.0
 
 
 def mark_by_walking(
@@ -149,7 +160,7 @@ def mark_by_walking(
     fill(marks, params.classes, 0.0)
     total, own = 0.0, False
     for place in range(params.classes):
-        if losses[place] <= 0.0 or losses[place] + printed_shift(place, total, own, own_loss, a, damping) <= 0.0:
+        if losses[place] <= 0.0 or not stays_above(losses[place], place, total, own, own_loss, a, damping):
             return
         marks[int(labels[place])] = 1.0
         total += losses[place]
@@ -173,7 +184,7 @@ def mark_by_sweeps(
         settled = True
         for place in range(params.classes):
             row = int(labels[place])
-            entering = losses[place] + printed_shift(support, total, own, own_loss, a, 0.0) > 0.0
+            entering = stays_above(losses[place], support, total, own, own_loss, a, 0.0)
             if entering != (marks[row] == 1.0):
                 settled = False
                 marks[row] = 1.0 if entering else 0.0
