@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,20 @@ _ZERO = np.uint64(0)
 def quiet_tally() -> engine.Tally:
     """Counts that nobody looks at."""
     return engine.Tally(np.zeros(3, dtype=np.int64), NOTHING, np.zeros((2, 0), dtype=np.int64))
+
+
+def longest_row(rule: Rule, params: Any) -> float:
+    """The squared length that a row may have at most."""
+    longest = float("inf") if rule.largest_norm is None else rule.largest_norm(params) * SLACK
+    return min(longest, sys.float_info.max)
+
+
+class Beginning(NamedTuple):
+    """What a learner of weights of features begins with, for an engine that runs its rule elsewhere."""
+
+    params: Any
+    memory: Vector
+    longest: float  # squared, of a row with its constant feature
 
 
 class Machine:
@@ -111,6 +125,11 @@ class Machine:
     _next: int
     _lock: threading.RLock
     _warned: bool  # that a covariance was repaired
+
+    @property
+    def beginning(self) -> Beginning:
+        """The record, the memory and the longest row of this learner as it is now."""
+        return Beginning(self._params, self._memory.copy(), longest_row(self.rule, self._params) + self.bias)
 
     # --- whole streams, for onebit.run -----------------------------------------------------------------------------
 
@@ -406,10 +425,8 @@ class Machine:
         self._labels = np.zeros(1, dtype=np.int64)
         self._word = np.zeros(1, dtype=np.uint64)
         self._tally = quiet_tally()
-        limit = self.rule.largest_norm
-        longest = float("inf") if limit is None else limit(self._params) * SLACK
         # Of x, without the bias; by the kernel where there is one.
-        self._largest_norm = min(longest, sys.float_info.max)
+        self._largest_norm = longest_row(self.rule, self._params)
         # A constant feature is no part of what the rule speaks of; inside a kernel it cannot be told apart.
         plain = self._support is None or self._support.kernel.code == LINEAR
         self._limit = self._largest_norm + (self.bias if plain else 0)

@@ -1,0 +1,225 @@
+"""Builds the kernel for a rule, its codes, so many classes and features: constants for everything that can be one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from onebit.contract.rule import Rule
+from onebit.contract.sorting import sort_descending
+from onebit.engine import generic
+from onebit.engine.compile import ANNOUNCED
+from onebit.engine.gpu import kernel
+from onebit.engine.gpu.binding import Binding
+from onebit.engine.gpu.device import cuda
+from onebit.errors import OnebitError
+
+WARP = 32
+BLOCK = 64  # threads, where weights are in registers
+MOST_HELD = 160  # weights that a lane holds in its registers
+MOST_RANKED = 16  # classes that are sorted by their ranks
+SCRATCH_BYTES = 20 * 1024  # for the rules of a block, where weights are in registers
+SHARED_BYTES = 180 * 1024  # of weights in the shared memory of a block
+USUAL_SHARED_BYTES = 40 * 1024  # beside what the kernel has anyway
+
+
+class Shape(NamedTuple):
+    """What the replicates of a kernel have in common."""
+
+    rule: Rule
+    codes: tuple[int, ...]  # the whole numbers of the record, in its order
+    heads: int
+    memory: int  # numbers in the rule's memory
+    features: int  # with the constant one
+    told: bool
+
+    @classmethod
+    def of(cls, rule: Rule, params: Any, memory: int, features: int) -> Shape:
+        """That of a rule with these parameters."""
+        codes = tuple(int(getattr(params, name)) for name, kind in rule.kinds.items() if kind is int)
+        return cls(rule, codes, rule.heads(params), memory, features, rule.is_told(params))
+
+    @property
+    def floats(self) -> list[int]:
+        """The places of the record that replicates may differ in."""
+        return [place for place, kind in enumerate(self.rule.kinds.values()) if kind is float]
+
+    def numbers(self, params: Any) -> list[float]:
+        """What a replicate's record has at these places."""
+        return [float(params[place]) for place in self.floats]
+
+    @property
+    def classes(self) -> int:
+        """How many there are."""
+        names = [name for name, kind in self.rule.kinds.items() if kind is int]
+        return self.codes[names.index("classes")]
+
+
+class Layout(NamedTuple):
+    """How a replicate lies on the device."""
+
+    lanes: int  # that share a replicate
+    where: str  # registers, shared or memory: where its weights are
+    threads: int  # of a block
+
+    @classmethod
+    def of(cls, shape: Shape) -> Layout | None:
+        """The fewest lanes whose registers hold the weights, since a warp runs the rule once for all its replicates; else memory.
+
+        None where even one replicate has no room.
+        """
+        for lanes in (1, 2, 4, 8, 16, 32):
+            found = cls(lanes, "registers", BLOCK)
+            if shape.heads * found.width(shape) <= MOST_HELD and found.scratch_bytes(shape) <= SCRATCH_BYTES:
+                return found
+        for where in ("shared", "memory"):
+            found = cls(WARP, where, WARP)
+            if found.shared_bytes(shape) <= SHARED_BYTES and found.scratch_bytes(shape) <= USUAL_SHARED_BYTES:
+                return found
+        return None
+
+    @property
+    def groups(self) -> int:
+        """Replicates of a block."""
+        return self.threads // self.lanes
+
+    def unrolled(self, shape: Shape) -> int:
+        """Features of a lane that are summed in one go: all where they are in registers, else what needs the least padding."""
+        least = -(-shape.features // self.lanes)
+        return least if self.where == "registers" else min((8, 7, 6, 5, 4), key=lambda some: -(-least // some) * some)
+
+    def width(self, shape: Shape) -> int:
+        """Features of a lane."""
+        some = self.unrolled(shape)
+        return -(-shape.features // (self.lanes * some)) * some
+
+    def padded(self, shape: Shape) -> int:
+        """Numbers of a row as it lies on the device."""
+        return self.width(shape) * self.lanes
+
+    def scratch_bytes(self, shape: Shape) -> int:
+        """Shared memory for what the rules of a block read and write."""
+        wide = max(shape.heads, shape.classes) | 1
+        numbers = 2 * (shape.heads | 1) + 2 * wide + (shape.memory | 1) + kernel.ORDERS
+        return self.groups * (8 * numbers + 4 * (shape.heads | 1))
+
+    def shared_bytes(self, shape: Shape) -> int:
+        """Shared memory for the row of a block, and for its weights."""
+        rows = {"registers": 0, "memory": 1, "shared": 1 + shape.heads}[self.where]
+        return 4 * self.padded(shape) * rows
+
+
+_REGISTERS = {
+    "hold": kernel.in_registers,
+    "keep": kernel.from_registers,
+    "weight_at": kernel.register_at,
+    "feature_at": kernel.own_feature_at,
+    "choose_row": kernel.own_row,
+    "absorb": kernel.absorb_all,
+}
+_MEMORY = {
+    "hold": kernel.in_memory,
+    "keep": kernel.from_memory,
+    "weight_at": kernel.word_at,
+    "feature_at": kernel.feature_word_at,
+    "choose_row": kernel.shared_row,
+    "absorb": kernel.absorb_moved,
+}
+_SHARED = {**_MEMORY, "hold": kernel.in_shared, "keep": kernel.from_shared}
+_WHERE = {"registers": _REGISTERS, "shared": _SHARED, "memory": _MEMORY}
+
+_lock = threading.Lock()
+_kernels: dict[tuple[Shape, Layout], Any] = {}
+
+
+def kernel_for(shape: Shape, layout: Layout) -> Any:
+    """The compiled kernel, made on first use."""
+    with _lock:
+        if (shape, layout) not in _kernels:
+            ANNOUNCED[-1](
+                f"building {shape.rule.title} for the GPU, {shape.classes} classes, {shape.features} features"
+            )
+            module = cuda()
+            written = bound(shape, layout, module, _device_function).plain(kernel.replicate)
+            found = module.jit(signature())(written)
+            allow_shared(found, layout.shared_bytes(shape))
+            _kernels[shape, layout] = found
+        return _kernels[shape, layout]
+
+
+def resident(shape: Shape, layout: Layout) -> int:
+    """How many replicates the device runs at the same time."""
+    (found,) = kernel_for(shape, layout).overloads.values()
+    return int(found.max_cooperative_grid_blocks(layout.threads, layout.shared_bytes(shape))) * layout.groups
+
+
+def allow_shared(found: Any, size: int) -> None:
+    """Ask for more shared memory than a block has by itself, which numba-cuda has no word for."""
+    if size > USUAL_SHARED_BYTES:
+        from cuda.bindings import driver
+
+        (compiled,) = found.overloads.values()
+        function = compiled._codelibrary.get_cufunc()
+        what = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        (error,) = driver.cuKernelSetAttribute(what, size, function.handle, function.device.id)
+        if error != driver.CUresult.CUDA_SUCCESS:
+            raise OnebitError(f"the GPU has no room for {size} bytes of weights in its shared memory")
+
+
+def _device_function(function: Callable[..., Any]) -> Any:
+    return cuda().jit(device=True, forceinline=True)(function)
+
+
+def bound(shape: Shape, layout: Layout, module: Any, wrap: Callable[[Callable[..., Any]], Any]) -> Binding:
+    """The kernel's functions with the names of this shape and layout; `module` is numba.cuda, or what takes its place."""
+    width, held = layout.width(shape), layout.where == "registers"
+    slots, lanes = shape.heads, layout.lanes
+    while lanes > 1:
+        slots, lanes = (slots + 1) // 2, lanes // 2
+    names = {
+        "cuda": module,
+        "record_of": record_maker(shape),
+        **_WHERE[layout.where],
+        "LANES": layout.lanes,
+        "GROUPS": layout.groups,
+        "WIDTH": width,
+        "BLOCKS": width // layout.unrolled(shape),
+        "UNROLLED": layout.unrolled(shape),
+        "CLASSES": shape.classes,
+        "HEADS": shape.heads,
+        "MEMORY": shape.memory,
+        "HEAD_STRIDE": shape.heads | 1,
+        "WORK_STRIDE": max(shape.heads, shape.classes) | 1,
+        "MEMORY_STRIDE": shape.memory | 1,
+        "WEIGHTS": shape.heads * width,
+        "HELD": shape.heads * width if held else 1,
+        "HELD_FEATURES": width if held else 1,
+        "SHARED_FEATURES": 0 if held else layout.padded(shape),
+        "SLOTS": slots,
+        "REVEALED": shape.told,
+        "KEEPS_NORM": shape.rule.keeps_norm,
+    }
+    instead: dict[Callable[..., Any], Callable[..., Any]] = {generic.decide: shape.rule.decide, generic.learn: shape.rule.learn}
+    if shape.classes <= MOST_RANKED:
+        instead[sort_descending] = kernel.sort_by_rank
+    return Binding(names, instead, wrap)
+
+
+def record_maker(shape: Shape) -> Callable[..., Any]:
+    """A function that makes the record from the numbers of a replicate. It is written out, since Numba has no loop over fields."""
+    codes, floats = iter(shape.codes), iter(range(len(shape.floats)))
+    fields = [str(next(codes)) if kind is int else f"values[{next(floats)}]" for kind in shape.rule.kinds.values()]
+    names: dict[str, Any] = {"Record": shape.rule.record}
+    exec(f"def record_of(values):\n    return Record({', '.join(fields)})\n", names)
+    return names["record_of"]  # type: ignore[no-any-return]
+
+
+def signature() -> tuple[Any, ...]:
+    """The types of the kernel's arguments."""
+    from numba import types
+
+    single, double, word, whole, short = types.float32, types.float64, types.uint64, types.int64, types.int32
+    rows = (single[::1], single[::1], whole[:, ::1], short[::1])
+    replicates = (double[:, ::1], word[::1], double[::1], single[:, ::1], double[:, ::1], double[::1])
+    return (*rows, *replicates, short[:, ::1], short[::1], short[:, :, ::1], whole, whole, whole)

@@ -1,0 +1,60 @@
+"""The GPU: whether there is one, and how to reach it."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from onebit.errors import OnebitError
+
+MISSING = 'the GPU engine needs numba-cuda: pip install "onebit[gpu]"'
+
+
+def is_installed() -> bool:
+    """Whether what drives a GPU is installed."""
+    return importlib.util.find_spec("numba_cuda") is not None
+
+
+@cache
+def cuda() -> Any:
+    """The module `numba.cuda`, as the package numba-cuda has it."""
+    if not is_installed():
+        raise OnebitError(MISSING)
+    if not hasattr(np, "row_stack"):  # numba-cuda 0.30 asks for it when it is imported; NumPy 2.5 no longer has it
+        setattr(np, "row_stack", np.vstack)  # noqa: B010 - a plain assignment is "modernised" away
+    from numba import cuda as found
+    from numba.core import config
+
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # small sweeps are no mistake
+    return found
+
+
+@cache
+def trouble() -> str | None:
+    """Why there is no GPU to be used, in a sentence; None where there is one."""
+    if not is_installed():
+        return MISSING
+    found = cuda()
+    try:
+        if found.is_available():
+            return None
+        why = str(found.cuda_error() or "").strip().splitlines()
+    except Exception as error:  # a driver that is there and broken says so in many ways
+        why = [str(error)]
+    said = [line.strip() for line in why if line.strip() and not line.startswith("Error at driver init")]
+    return "there is no GPU that can be used here" + (f": {said[0].rstrip('.: ')}" if said else "")
+
+
+@cache
+def name() -> str:
+    """What the GPU is called."""
+    found = cuda().get_current_device().name
+    return found.decode() if isinstance(found, bytes) else str(found)
+
+
+def free_memory() -> int:
+    """Bytes of the device's memory that nobody uses."""
+    return int(cuda().current_context().get_memory_info()[0])

@@ -1,0 +1,451 @@
+"""The loop as a GPU runs it: some lanes of a warp share a replicate, each with its part of every weight vector.
+
+    score    every lane sums over its features; the lanes then exchange partial sums until each has the whole sum of some heads
+    decide   the first lane of the group alone, in the rule's own functions: what it reads and writes lies in shared memory
+    learn    the same
+    absorb   every lane moves its part of the weights
+
+Nothing here is called as it stands. The names in capitals and `cuda` are bound when a kernel is built (`binding`): the constants of
+this rule, these classes and features, and the device; tests bind them to lanes made of threads. With constants for bounds the
+compiler unrolls the loops, and the weights are registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.draws import DECIDING, LEARNING, Draws
+from onebit.contract.rule import LEARNT, NORM, RIGHT
+from onebit.engine.generic import REFRESH, decide, learn
+from onebit.engine.stream import LONGEST_STEP_32
+from onebit.spaces.scaled import LARGEST, SMALLEST
+
+cuda: Any = None
+# Where the weights are (registers, shared memory, the device's memory), and what belongs to that.
+hold: Any = None
+keep: Any = None
+weight_at: Any = None
+feature_at: Any = None
+choose_row: Any = None
+absorb: Any = None
+record_of: Any = None  # the parameters of one replicate, of which codes and counts are constants
+
+LANES = GROUPS = WIDTH = 0  # lanes of a replicate, replicates of a block, features of a lane
+BLOCKS = UNROLLED = 0  # the features of a lane come in so many blocks of so many: WIDTH is their product
+CLASSES = HEADS = MEMORY = 0  # numbers in the memory of the rule
+HEAD_STRIDE = WORK_STRIDE = MEMORY_STRIDE = 0  # between groups; odd, so that these read from different banks
+WEIGHTS = 0  # of a lane
+HELD = HELD_FEATURES = 0  # weights and features of a lane that are in its registers, at least 1
+SHARED_FEATURES = 0  # numbers of the row in shared memory, where it is not in registers
+SLOTS = 0  # heads whose sums a lane ends with
+REVEALED = KEEPS_NORM = False  # whether the rule is told the class, and asks for ||W||^2
+ALL = 0xFFFFFFFF  # lanes of a warp: every one takes part in every exchange
+ROW = 0xFFFFFFFF  # a round is its label above and its row below
+LABEL = 32
+FEATURES = 0xFFFFF  # more than a row has where it is in shared memory
+
+# What the first lane tells the others after a step.
+SCALE, INVERSE, WISH = 0, 1, 2
+NOTHING, FOLD, SUM, BOTH = 0.0, 1.0, 2.0, 3.0
+ORDERS = 3
+
+
+def replicate(
+    values: NDArray[np.float32],
+    norms: NDArray[np.float32],
+    courses: NDArray[np.int64],
+    which: NDArray[np.int32],
+    parameters: NDArray[np.float64],
+    keys: NDArray[np.uint64],
+    longest: NDArray[np.float64],
+    weights: NDArray[np.float32],
+    memories: NDArray[np.float64],
+    scales: NDArray[np.float64],
+    counts: NDArray[np.int32],
+    marks: NDArray[np.int32],
+    curves: NDArray[np.int32],
+    stride: int,
+    start: int,
+    stop: int,
+) -> None:
+    """Walk every replicate from round `start` to `stop`; what it knew before, and then knows, is in the device's memory.
+
+    Rows are `stride` numbers apart. A course has two rounds more than are walked, since they are looked up ahead.
+    counts[r] has the mistakes of played and greedy labels, the marks passed, and 1 where a round was refused: such a replicate
+    stands still, and is run again on a CPU, which says what is wrong with it.
+    """
+    lane = cuda.threadIdx.x & (LANES - 1)
+    group = cuda.threadIdx.x // LANES
+    me = cuda.blockIdx.x * GROUPS + group
+
+    scores = cuda.shared.array((GROUPS, HEAD_STRIDE), np.float64)[group]
+    coefficients = cuda.shared.array((GROUPS, HEAD_STRIDE), np.float64)[group]
+    work = cuda.shared.array((GROUPS, 2, WORK_STRIDE), np.float64)[group]
+    memory = cuda.shared.array((GROUPS, MEMORY_STRIDE), np.float64)[group]
+    orders = cuda.shared.array((GROUPS, ORDERS), np.float64)[group]
+    steps = cuda.shared.array((GROUPS, HEAD_STRIDE), np.float32)[group]
+
+    heads_here = cuda.local.array(SLOTS, np.int64)
+    find_heads(lane, heads_here)
+    shared = cuda.shared.array(0, np.float32)
+    x = choose_row(cuda.local.array(HELD_FEATURES, np.float32), shared)
+    here = hold(cuda.local.array(HELD, np.float32), shared[SHARED_FEATURES:], weights[me], lane)
+    ahead = cuda.local.array(WIDTH, np.float32)
+    sums = cuda.local.array(HEADS, np.float32)
+
+    for place in range(lane, MEMORY, LANES):
+        memory[place] = memories[me, place]
+    if lane == 0:
+        orders[SCALE] = scales[me]
+        orders[INVERSE] = 1.0 / scales[me]
+        orders[WISH] = NOTHING
+    params = record_of(parameters[me])
+    key, largest, course = keys[me], longest[me], courses[which[me]]
+    played_wrong, greedy_wrong, mark = counts[me, 0], counts[me, 1], counts[me, 2]
+    alive = counts[me, 3] == 0
+    next_mark = marks[mark]
+    flaw = np.float32(0.0)
+
+    entry = course[start]
+    coming = course[start + 1]
+    read(values, (entry & ROW) * stride + lane, ahead)
+    arrive(ahead, lane, x)
+    norm = norms[entry & ROW]
+    for now in range(start, stop):
+        # The next row is on its way while this one is used, and the round after it is looked up.
+        read(values, (coming & ROW) * stride + lane, ahead)
+        norm_ahead = norms[coming & ROW]
+        after = course[now + 2]
+
+        for head in range(HEADS):
+            sums[head] = np.float32(0.0)
+        for block in range(BLOCKS):
+            for inner in range(UNROLLED):
+                step = block * UNROLLED + inner
+                value = x[feature_at(step, lane)]
+                for head in range(HEADS):
+                    sums[head] += here[weight_at(head, step, lane)] * value
+        gather(lane, sums)
+        cuda.syncwarp()
+        for slot in range(SLOTS):
+            if heads_here[slot] >= 0:
+                scores[heads_here[slot]] = orders[SCALE] * sums[slot]
+                flaw += np.float32(0.0) * sums[slot]
+        cuda.syncwarp()
+
+        if lane == 0:
+            label = entry >> LABEL
+            length = float(norm)
+            if not length <= largest:
+                alive = False
+            identity = np.uint64(now)
+            choice = decide(params, memory, scores, length, Draws(key, identity, DECIDING), work)
+            if alive:
+                played_wrong += label != choice.label
+                greedy_wrong += label != choice.greedy
+                if now + 1 == next_mark:
+                    curves[me, 0, mark] = played_wrong
+                    curves[me, 1, mark] = greedy_wrong
+                    mark += 1
+                    next_mark = marks[mark]
+            told = label if REVEALED or label == choice.label else -1
+            factor = 1.0
+            if length > 0.0:
+                factor = learn(
+                    params,
+                    memory,
+                    scores,
+                    length,
+                    choice,
+                    told,
+                    Draws(key, identity, LEARNING),
+                    work,
+                    coefficients,
+                )
+                if not bearable(coefficients, length, choice.weight):
+                    alive = False
+            if length > 0.0 and alive:
+                memory[LEARNT] += 1.0
+                memory[RIGHT] += 1.0 if told == choice.label else 0.0
+                wish = NOTHING
+                if factor != 1.0:
+                    orders[SCALE] *= factor
+                    orders[INVERSE] = 1.0 / orders[SCALE]
+                    if not SMALLEST < orders[SCALE] < LARGEST:
+                        wish = FOLD
+                if KEEPS_NORM:
+                    keep_norm(memory, scores, length, coefficients, factor)
+                    if memory[LEARNT] % REFRESH == 0.0:
+                        wish += SUM
+                orders[WISH] = wish
+            else:
+                for head in range(HEADS):
+                    coefficients[head] = 0.0
+        cuda.syncwarp()
+
+        for head in range(lane, HEADS, LANES):
+            steps[head] = coefficients[head] * orders[INVERSE]
+        cuda.syncwarp()
+        if orders[WISH] == FOLD or orders[WISH] == BOTH:
+            fold_scale(here, lane, np.float32(orders[SCALE]))
+            for head in range(lane, HEADS, LANES):
+                steps[head] = coefficients[head]
+            cuda.syncwarp()
+            if lane == 0:
+                orders[SCALE], orders[INVERSE] = 1.0, 1.0
+            cuda.syncwarp()
+        absorb(here, x, steps, lane)
+        if KEEPS_NORM and orders[WISH] >= SUM:
+            total = whole_sum(squares(here, lane))
+            if lane == 0:
+                memory[NORM] = total * orders[SCALE] * orders[SCALE]
+        if lane == 0:
+            orders[WISH] = NOTHING
+
+        arrive(ahead, lane, x)
+        norm = norm_ahead
+        entry, coming = coming, after
+
+    keep(here, weights[me], lane)
+    cuda.syncwarp()
+    for place in range(lane, MEMORY, LANES):
+        memories[me, place] = memory[place]
+    total_flaw = whole_sum(float(flaw))
+    if lane == 0:
+        scales[me] = orders[SCALE]
+        counts[me, 0], counts[me, 1], counts[me, 2] = played_wrong, greedy_wrong, mark
+        if not alive or total_flaw != 0.0:  # which is so for NaN
+            counts[me, 3] = 1
+
+
+# --- where the weights are --------------------------------------------------------------------------------------------
+
+
+def in_registers(
+    registers: NDArray[np.float32], shared: NDArray[np.float32], stored: NDArray[np.float32], lane: int
+) -> NDArray[np.float32]:
+    """The weights of this lane, in its registers."""
+    for place in range(WEIGHTS):
+        registers[place] = stored[place * LANES + lane]
+    return registers
+
+
+def from_registers(held: NDArray[np.float32], stored: NDArray[np.float32], lane: int) -> None:
+    """Store them."""
+    for place in range(WEIGHTS):
+        stored[place * LANES + lane] = held[place]
+
+
+def register_at(head: int, step: int, lane: int) -> int:
+    """Where a weight of this lane is in its registers."""
+    return head * WIDTH + step
+
+
+def own_feature_at(step: int, lane: int) -> int:
+    """Where a feature of this lane is in its registers."""
+    return step
+
+
+def own_row(registers: NDArray[np.float32], shared: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The row is where the weights are: in registers."""
+    return registers
+
+
+def absorb_all(here: NDArray[np.float32], x: NDArray[np.float32], steps: NDArray[np.float32], lane: int) -> None:
+    """Move every head, most by 0: a register is added to in less time than a branch takes."""
+    for head in range(HEADS):
+        move = steps[head]
+        for step in range(WIDTH):
+            here[head * WIDTH + step] += move * x[step]
+
+
+def in_shared(
+    registers: NDArray[np.float32], shared: NDArray[np.float32], stored: NDArray[np.float32], lane: int
+) -> NDArray[np.float32]:
+    """The weights of this replicate, which is alone in its block, in shared memory."""
+    for place in range(WEIGHTS):
+        shared[place * LANES + lane] = stored[place * LANES + lane]
+    return shared
+
+
+def from_shared(held: NDArray[np.float32], stored: NDArray[np.float32], lane: int) -> None:
+    """Store them."""
+    for place in range(WEIGHTS):
+        stored[place * LANES + lane] = held[place * LANES + lane]
+
+
+def in_memory(
+    registers: NDArray[np.float32], shared: NDArray[np.float32], stored: NDArray[np.float32], lane: int
+) -> NDArray[np.float32]:
+    """The weights of this replicate where they are stored."""
+    return stored
+
+
+def from_memory(held: NDArray[np.float32], stored: NDArray[np.float32], lane: int) -> None:
+    """They are there."""
+
+
+def word_at(head: int, step: int, lane: int) -> int:
+    """Where a weight of this lane is in memory, shared or not."""
+    return head * (WIDTH * LANES) + feature_word_at(step, lane)
+
+
+def feature_word_at(step: int, lane: int) -> int:
+    """Where a feature of this lane is in shared memory. Masked, so that the compiler knows that it is not negative."""
+    return (step * LANES + lane) & FEATURES
+
+
+def shared_row(registers: NDArray[np.float32], shared: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The row is in shared memory, before the weights if these are there too."""
+    return shared
+
+
+def absorb_moved(here: NDArray[np.float32], x: NDArray[np.float32], steps: NDArray[np.float32], lane: int) -> None:
+    """Move the heads that move. All is read before anything is written, since the compiler cannot know that row and weights differ."""
+    moved = cuda.local.array(UNROLLED, np.float32)
+    for head in range(HEADS):
+        move = steps[head]
+        if move != 0.0:
+            for block in range(BLOCKS):
+                for inner in range(UNROLLED):
+                    step = block * UNROLLED + inner
+                    moved[inner] = here[word_at(head, step, lane)] + move * x[feature_word_at(step, lane)]
+                for inner in range(UNROLLED):
+                    here[word_at(head, block * UNROLLED + inner, lane)] = moved[inner]
+
+
+# --- rows and scores --------------------------------------------------------------------------------------------------
+
+
+def read(values: NDArray[np.float32], begin: int, x: NDArray[np.float32]) -> None:
+    """The part of a row that is this lane's."""
+    for step in range(WIDTH):
+        x[step] = values[begin + step * LANES]
+
+
+def arrive(ahead: NDArray[np.float32], lane: int, x: NDArray[np.float32]) -> None:
+    """The row that was on its way is the present one."""
+    for step in range(WIDTH):
+        x[feature_at(step, lane)] = ahead[step]
+
+
+def gather(lane: int, sums: NDArray[np.float32]) -> None:
+    """Exchange partial sums until this lane has the whole sums of its own heads, first in `sums`.
+
+    In each step a lane keeps one half of the sums and gives the other half to its partner, whose part of the first half it takes.
+    All heads are summed along the same tree, and a + b is b + a: equal weight vectors give equal scores, bit for bit.
+    """
+    count = HEADS
+    offset = LANES // 2
+    while offset > 0:
+        half = (count + 1) // 2
+        upper = (lane & offset) != 0
+        for place in range(half):
+            low = sums[place]
+            high = sums[place + half] if place + half < count else np.float32(0.0)
+            kept, given = (high, low) if upper else (low, high)
+            sums[place] = kept + cuda.shfl_xor_sync(ALL, given, offset)
+        count = half
+        offset //= 2
+
+
+def find_heads(lane: int, heads: NDArray[np.int64]) -> None:
+    """The head that each place of `sums` is of after `gather`, or -1 for a place that is of none."""
+    for slot in range(SLOTS):
+        heads[slot] = 0
+        head, exists = slot, True
+        offset = 1
+        while offset < LANES:
+            count = HEADS
+            for _ in range(steps_before(offset)):
+                count = (count + 1) // 2
+            if lane & offset:
+                head += (count + 1) // 2
+            exists = exists and head < count
+            offset *= 2
+        heads[slot] = head if exists and head < HEADS else -1
+    cuda.syncwarp()
+
+
+def steps_before(offset: int) -> int:
+    """How many exchanges come before the one with this offset."""
+    number, one = 0, LANES // 2
+    while one > offset:
+        number += 1
+        one //= 2
+    return number
+
+
+def bearable(coefficients: NDArray[np.float64], norm: float, weight: float) -> bool:
+    """As on the CPU: whether a step is one that weights can take."""
+    if 1e-20 < norm < 1e20 and weight > 1e-12:
+        return True
+    length = 0.0
+    for head in range(HEADS):
+        length += coefficients[head] * coefficients[head] * norm
+    return length <= LONGEST_STEP_32
+
+
+def keep_norm(
+    memory: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    norm: float,
+    coefficients: NDArray[np.float64],
+    factor: float,
+) -> None:
+    """||W||^2 moves by what was added."""
+    added = 0.0
+    for head in range(HEADS):
+        added += coefficients[head] * (2.0 * factor * scores[head] + norm * coefficients[head])
+    memory[NORM] = max(0.0, factor * factor * memory[NORM] + added)
+
+
+def fold_scale(here: NDArray[np.float32], lane: int, scale: np.float32) -> None:
+    """Multiply the scale into the weights."""
+    for head in range(HEADS):
+        for step in range(WIDTH):
+            here[weight_at(head, step, lane)] *= scale
+
+
+def squares(here: NDArray[np.float32], lane: int) -> float:
+    """The sum of the squares of this lane's weights."""
+    total = 0.0
+    for head in range(HEADS):
+        for step in range(WIDTH):
+            weight = float(here[weight_at(head, step, lane)])
+            total += weight * weight
+    return total
+
+
+def whole_sum(part: float) -> float:
+    """The sum of the parts of all lanes."""
+    offset = LANES // 2
+    while offset > 0:
+        part += cuda.shfl_xor_sync(ALL, part, offset)
+        offset //= 2
+    return part
+
+
+def sort_by_rank(keys: NDArray[np.float64], labels: NDArray[np.float64], count: int) -> None:
+    """`sort_descending` for few classes: every key goes where the number of larger ones says. No branch depends on a key.
+
+    Keys that are equal stay in order, which Shell's method promises only where nothing has to be moved.
+    """
+    held = cuda.local.array(CLASSES, np.float64)
+    names = cuda.local.array(CLASSES, np.float64)
+    ranks = cuda.local.array(CLASSES, np.int32)
+    for place in range(CLASSES):
+        held[place], names[place], ranks[place] = keys[place], labels[place], 0
+    for second in range(1, CLASSES):
+        if second < count:
+            for first in range(second):
+                later = held[second] <= held[first]
+                ranks[second] += 1 if later else 0
+                ranks[first] += 0 if later else 1
+    for place in range(CLASSES):
+        if place < count:
+            keys[ranks[place]] = held[place]
+            labels[ranks[place]] = names[place]
