@@ -19,6 +19,8 @@ import pytest
 import onebit
 from onebit.checks import rows
 from onebit.cli import main
+from onebit.experiments.places import Place, place_of
+from onebit.experiments.places.threads import processor
 from onebit.experiments.rows import FILE, read_rows
 
 Call = Callable[..., tuple[int, str, str]]
@@ -99,6 +101,9 @@ def test_compare_as_json_is_the_comparison_and_nothing_else(call: Call) -> None:
     found = onebit.compare("synsep9", ["bpa", "perceptron"], rounds=300, runs=2, seed=7).to_dict()
     for one in (*printed["data"][0]["standings"], *found["data"][0]["standings"]):
         one["rounds_per_second"] = None
+    for effort in (printed["effort"], found["effort"]):
+        assert effort.pop("seconds") > 0
+        assert effort.pop("core_seconds") > 0
     assert printed == json.loads(json.dumps(found))
 
 
@@ -242,9 +247,14 @@ def test_a_setting_that_fails_ends_a_sweep_with_1(call: Call) -> None:
 
 
 def test_the_same_command_again_runs_nothing_and_says_the_same(call: Call) -> None:
-    first = call(*SWEEP)
+    code, out, err = call(*SWEEP)
     before = Path("onebit-results/sweep-bpa-synsep9", FILE).read_bytes()
-    assert call(*SWEEP) == first
+    again = call(*SWEEP)
+    assert (again[0], again[2]) == (code, err)
+    first, after = out.splitlines(), again[1].splitlines()
+    assert (after[:-2], after[-1]) == (first[: len(after) - 2], first[-1])
+    assert " rounds a second; one core would have taken" in out
+    assert after[-2] == "no new runs; 11 runs were there already"
     assert Path("onebit-results/sweep-bpa-synsep9", FILE).read_bytes() == before
 
 
@@ -284,6 +294,9 @@ BAD: dict[str, tuple[list[str], list[str]]] = {
     "sweep of nothing": (["sweep", "bandtron", "synsep9", "--grid", "exploration=0.1"], ["'banditron'"]),
     "sweep on nothing": (["sweep", "bpa", "synsep1", "--grid", "exploration=0.1"], ["'synsep10'"]),
     "fresh runs": (["sweep", "bpa", "synsep9", "--grid", "exploration=0.1", "--fresh-runs", "0"], ["--fresh-runs"]),
+    "place": (["compare", "synsep9", "--on", "gup"], ["--on", "'gup'", "'gpu'"]),
+    "address": (["sweep", "bpa", "synsep9", "--grid", "exploration=0.1", "--on", "ray://host"], ["ray://host:port"]),
+    "place of a paper": (["reproduce", "chen2009", "--on", "dask://host:99999"], ["dask://host:port"]),
     "paper": (["reproduce", "chen2008"], ["'chen2008'", "'chen2009'"]),
     "item": (["reproduce", "chen2009", "--item", "tabel1"], ["'tabel1'", "'table1'"]),
 }
@@ -492,3 +505,47 @@ def test_the_table_has_no_colours_in_a_pipe_and_names_survive_a_poor_encoding(tm
     assert answer.returncode == 0, answer.stderr[-500:]
     assert b"\x1b" not in answer.stdout
     assert b"bpa" in answer.stdout
+
+
+# --- where it runs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("experiments.compare", ["compare", "synsep9", "--learners", "bpa", *SHORT]),
+        ("experiments.sweep", ["sweep", "bpa", "synsep9", "--grid", "exploration=0.1,0.2", *SHORT]),
+        ("papers.reproduce", ["reproduce", "hoeven2020", "--item", "figure1"]),
+    ],
+)
+def test_where_it_runs_is_said_on_the_command_line(
+    call: Call, module: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def place(on: str, threads: int | None) -> Place:
+        asked.append(on)
+        return place_of("threads", 1)
+
+    monkeypatch.setattr(f"onebit.{module}.place_of", place)
+    folders = ["here", "there"]
+    assert call(*arguments, "--out", folders[0])[0] == 0
+    assert call(*arguments, "--on", "ray://host:10001", "--out", folders[1])[0] == 0
+    assert asked == ["auto", "ray://host:10001"]
+    assert "--on" not in command_of(Path("here/page.html"))
+    assert "--on ray://host:10001 --out there" in command_of(Path("there/page.html"))
+
+
+def test_the_page_says_where_it_ran(call: Call) -> None:
+    assert call(*SWEEP, "--on", "threads", "--out", "out")[0] == 0
+    page = Path("out/page.html").read_text(encoding="utf-8")
+    assert "rounds a second; one core would have taken about" in page
+    assert processor() in unescape(page)
+
+
+def test_the_table_says_whose_speed_it_shows(call: Call) -> None:
+    arguments = ["compare", "synsep9", "--learners", "bpa", *SHORT, "--out", "out"]
+    assert "million rounds a second, one core" in " ".join(call(*arguments)[1].split())
+    path = Path("out", FILE)
+    path.write_text(path.read_text().replace('"on":"CPU"', '"on":"Imagined 9000"'))
+    assert "million rounds a second, Imagined 9000, its share" in " ".join(call(*arguments)[1].split())

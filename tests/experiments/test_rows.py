@@ -15,8 +15,9 @@ import pytest
 import onebit
 from onebit.checks import refused, rows
 from onebit.experiments.gathering import gather
+from onebit.experiments.places import place_of
 from onebit.experiments.rows import FILE, HEADER, Row, Rows, frame, read_rows
-from onebit.experiments.trial import Outcome, Trial, entry_of
+from onebit.experiments.trial import Trial, entry_of
 
 X, Y = rows(60)
 SHORT: dict[str, Any] = {"rounds": 120, "runs": 3}
@@ -30,14 +31,14 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
-    """The trials that were really run since the test began."""
-    seen: list[Trial] = []
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
+    """The rows of the trials that were really run since the test began."""
+    seen: list[Row] = []
     add = Rows.add
 
-    def counted(self: Rows, outcome: Outcome) -> Row:
-        seen.append(outcome.trial)
-        return add(self, outcome)
+    def counted(self: Rows, row: Row) -> Row:
+        seen.append(row)
+        return add(self, row)
 
     monkeypatch.setattr(Rows, "add", counted)
     return seen
@@ -62,15 +63,15 @@ def test_rows_are_appended_and_what_is_there_stays(tmp_path: Path) -> None:
     assert len({row["id"] for row in lines(tmp_path)}) == 9
 
 
-def test_what_is_done_is_not_done_again(tmp_path: Path, ran: list[Trial]) -> None:
+def test_what_is_done_is_not_done_again(tmp_path: Path, ran: list[Row]) -> None:
     first = compared(tmp_path, "bpa", "banditron")
     assert len(ran) == 6
     ran.clear()
     again = compared(tmp_path, "banditron", "bpa")
     assert ran == []
-    assert first.to_dict() == again.to_dict()
+    assert first[0].to_dict() == again[0].to_dict()
     more = compared(tmp_path, "bpa", "banditron", runs=5)
-    assert sorted((trial.entry.title, trial.seed) for trial in ran) == [
+    assert sorted((row.fields["learner"], row.fields["seed"]) for row in ran) == [
         ("banditron", 3), ("banditron", 4), ("bpa", 3), ("bpa", 4),
     ]  # fmt: skip
     assert more[0].standings[0].errors[:3].tolist() == first[0].standings[0].errors.tolist()
@@ -92,11 +93,13 @@ def test_progress_counts_what_is_there_too(tmp_path: Path) -> None:
         assert sum(seen) == 360
 
 
-def test_compare_sweep_and_reproduce_share_a_folder(tmp_path: Path, ran: list[Trial]) -> None:
+def test_compare_sweep_and_reproduce_share_a_folder(tmp_path: Path, ran: list[Row]) -> None:
     compared(tmp_path, ("bpa", {"aggressiveness": 0.01}), runs=2)
     ran.clear()
     onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, out=tmp_path, rounds=120, runs=2, fresh_runs=1)
-    tuned = sorted((trial.entry.options["aggressiveness"], trial.seed) for trial in ran if trial.seed < 2)
+    tuned = sorted(
+        (row.fields["options"]["aggressiveness"], row.fields["seed"]) for row in ran if row.fields["seed"] < 2
+    )
     assert tuned == [(1.0, 0), (1.0, 1)]
     assert len(ran) == 3
 
@@ -104,7 +107,7 @@ def test_compare_sweep_and_reproduce_share_a_folder(tmp_path: Path, ran: list[Tr
 # --- failures ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_failed_row_says_why_and_is_run_again(tmp_path: Path, ran: list[Trial]) -> None:
+def test_a_failed_row_says_why_and_is_run_again(tmp_path: Path, ran: list[Row]) -> None:
     long = X.copy()
     long[41] *= 1e25
     for turn in range(1, 3):
@@ -130,7 +133,7 @@ def test_the_frame_of_a_folder_has_one_line_a_trial(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [1, 2, 40, 500])
 def test_a_line_that_a_crash_has_cut_is_left_alone_and_its_trial_run_again(
-    tmp_path: Path, ran: list[Trial], cut: int
+    tmp_path: Path, ran: list[Row], cut: int
 ) -> None:
     first = compared(tmp_path, "bpa")
     path = tmp_path / FILE
@@ -155,7 +158,7 @@ def test_an_empty_file_is_begun(tmp_path: Path) -> None:
     assert len(lines(tmp_path)) == 3
 
 
-def test_noise_in_the_middle_of_the_file_is_skipped(tmp_path: Path, ran: list[Trial]) -> None:
+def test_noise_in_the_middle_of_the_file_is_skipped(tmp_path: Path, ran: list[Row]) -> None:
     compared(tmp_path, "bpa")
     path = tmp_path / FILE
     head, *rest = path.read_bytes().splitlines(keepends=True)
@@ -167,7 +170,7 @@ def test_noise_in_the_middle_of_the_file_is_skipped(tmp_path: Path, ran: list[Tr
     assert len(frame(tmp_path)) == 3
 
 
-def test_a_row_that_lacks_its_curve_is_run_again(tmp_path: Path, ran: list[Trial]) -> None:
+def test_a_row_that_lacks_its_curve_is_run_again(tmp_path: Path, ran: list[Row]) -> None:
     compared(tmp_path, "bpa")
     kept = [json.dumps({"id": row["id"], "why": None}) for row in lines(tmp_path)]
     (tmp_path / FILE).write_text("\n".join([json.dumps(HEADER), *kept]) + "\n")
@@ -216,7 +219,7 @@ FOREIGN: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
-def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path, content: bytes, ran: list[Trial]) -> None:
+def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path, content: bytes, ran: list[Row]) -> None:
     (tmp_path / FILE).write_bytes(content)
     for action in (lambda: compared(tmp_path, "bpa"), lambda: frame(tmp_path)):
         sentence = refused(action)
@@ -242,7 +245,7 @@ def test_a_file_of_another_format_is_refused_and_left_alone(tmp_path: Path, head
     assert (tmp_path / FILE).read_bytes() == head
 
 
-def test_a_folder_that_cannot_be_is_refused_before_anything_runs(tmp_path: Path, ran: list[Trial]) -> None:
+def test_a_folder_that_cannot_be_is_refused_before_anything_runs(tmp_path: Path, ran: list[Row]) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     (tmp_path / "folder" / FILE).mkdir(parents=True)
@@ -373,7 +376,7 @@ def test_classes_given_with_a_file_make_it_another(tmp_path: Path) -> None:
     assert plain.described() != more.described()
 
 
-def test_rows_do_not_depend_on_the_place_in_the_list(tmp_path: Path, ran: list[Trial]) -> None:
+def test_rows_do_not_depend_on_the_place_in_the_list(tmp_path: Path, ran: list[Row]) -> None:
     one = compared(tmp_path / "one", "bpa", "banditron", "perceptron")
     other = compared(tmp_path / "other", "perceptron", "bpa", "banditron", threads=1)
     by_id = [{row["id"]: row["error"] for row in lines(tmp_path / name)} for name in ("one", "other")]
@@ -429,6 +432,7 @@ def test_the_parameters_of_a_row_are_all_of_them(tmp_path: Path) -> None:
         assert row["code"]
         assert row["written"].startswith("20")
         assert row["seconds"] > 0
+        assert row["on"] == "CPU"
         assert row["hears"] == "one bit"
 
 
@@ -448,7 +452,7 @@ def test_a_name_that_is_no_text_is_no_traceback(tmp_path: Path) -> None:
     except OSError:
         pytest.skip("this file system has names of text only")
     found = onebit.compare(str(path), ["bpa"], runs=1, out=tmp_path / "out")
-    assert onebit.compare(str(path), ["bpa"], runs=1, out=tmp_path / "out").to_dict() == found.to_dict()
+    assert onebit.compare(str(path), ["bpa"], runs=1, out=tmp_path / "out")[0].to_dict() == found[0].to_dict()
 
 
 # --- the frame ---------------------------------------------------------------------------------------------------------
@@ -459,7 +463,7 @@ def test_a_frame_has_a_line_a_run_and_columns_for_all_that_it_was(tmp_path: Path
     table = frame(tmp_path)
     assert len(table) == 6
     needed = {
-        "id", "learner", "options", "seed", "hears", "why", "error", "greedy_error", "curve", "seconds", "version", "code",
+        "id", "learner", "options", "seed", "hears", "why", "error", "greedy_error", "curve", "seconds", "on", "version", "code",
         "written", "params.aggressiveness", "params.exploration", "stream.data", "stream.rounds", "stream.noise", "stream.order",
     }  # fmt: skip
     assert needed <= set(table.columns)
@@ -475,9 +479,9 @@ def test_a_frame_has_a_line_a_run_and_columns_for_all_that_it_was(tmp_path: Path
 # --- gather ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_trial_that_is_there_twice_is_run_once(ran: list[Trial]) -> None:
+def test_a_trial_that_is_there_twice_is_run_once(ran: list[Row]) -> None:
     trial, twin = (Trial(entry_of("bpa"), onebit.stream("synsep9", rounds=50), 3) for _ in range(2))
-    found = gather([trial, twin, trial], Rows(None), 2, None)
+    found = gather([trial, twin, trial], Rows(None), place_of(threads=2), None)
     assert len(ran) == 1
     assert len(found.of([trial, twin])) == 2
     assert found.of([Trial(entry_of("bpa"), trial.stream, 4)]) == []

@@ -371,6 +371,7 @@ def test_a_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
         for one in (found, whole):
             if one["fresh"]:
                 one["fresh"]["rounds_per_second"] = None
+            one["effort"] = None
         assert found == whole
         assert (folder / FILE).read_bytes().startswith(b"".join(lines[:kept]))
         assert len((folder / FILE).read_bytes().splitlines()) == len(lines) + 1, "the cut line is still there"

@@ -19,7 +19,8 @@ from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.data.tables import Dataset
 from onebit.errors import OnebitError
-from onebit.experiments.trial import Outcome, Trial, entry_of, execute, marks_for
+from onebit.experiments.places.threads import execute
+from onebit.experiments.trial import Outcome, Trial, entry_of, marks_for
 
 X, Y = rows(60)
 

@@ -58,7 +58,7 @@ def test_items_are_whole(paper: Paper) -> None:
         assert len({data.name for data in item.data}) == len(item.data)
         assert len({learner.name for learner in item.learners}) == len(item.learners)
         assert (item.kind not in ("scatter", "gap")) == bool(item.learners)
-        assert (item.kind == "grid") == bool(item.grid)
+        assert all(bool(learner.grid) == (item.kind == "grid") for learner in item.learners)
 
 
 def test_data_are_known_and_their_streams_can_be_made(paper: Paper) -> None:
@@ -79,15 +79,13 @@ def test_rules_and_options_are_known(paper: Paper) -> None:
 
 def test_grids_hold_the_published_settings(paper: Paper) -> None:
     for item in paper.items:
-        if item.kind != "grid":
-            continue
-        (learner,) = item.learners
-        assert set(item.chosen) == {data.name for data in item.data}
-        for data, chosen in item.chosen.items():
-            assert set(chosen) == set(item.grid)
-            axes = {name: sorted({*axis_of(name, values), chosen[name]}) for name, values in item.grid.items()}
-            points = Grid(learner.rule, axes, learner.options_on(data)).points
-            assert tuple(chosen[name] for name in axes) in points
+        for learner in item.learners:
+            if learner.chosen:
+                assert set(learner.chosen) == {data.name for data in item.data}
+            for data, chosen in learner.chosen.items():
+                axes = {name: sorted({*axis_of(name, values), chosen[name]}) for name, values in learner.grid.items()}
+                points = Grid(learner.rule, axes, learner.options_on(data)).points
+                assert tuple(chosen[name] for name in axes) in points
 
 
 def test_what_is_published_is_a_percentage(paper: Paper) -> None:
@@ -214,8 +212,9 @@ def test_arora_tables(table: str, variant: str) -> None:
     expected = settings_of(variant)
     item = item_of("arora2020", table)
     assert {data.name.split(",")[0] for data in item.data} == set(expected)
+    (searched,) = item.learners
     for data in item.data:
-        assert item.chosen[data.name] == expected[data.name.split(",")[0]]
+        assert searched.chosen[data.name] == expected[data.name.split(",")[0]]
     for figure in ("figure3", "figure4"):
         learner = learner_of(item_of("arora2020", figure), variant)
         for data in item_of("arora2020", figure).data:
@@ -228,7 +227,7 @@ def test_arora_tables(table: str, variant: str) -> None:
 @pytest.mark.parametrize("variant", ["EPABF", "EPABF-I", "EPABF-II"])
 def test_arora_figure_2_is_the_search_on_iris(variant: str) -> None:
     panel = {"EPABF": "figure2a", "EPABF-I": "figure2b", "EPABF-II": "figure2c"}[variant]
-    assert item_of("arora2020", panel).chosen == {"Iris": settings_of(variant)["Iris"]}
+    assert learner_of(item_of("arora2020", panel), variant).chosen == {"Iris": settings_of(variant)["Iris"]}
 
 
 def test_arora_runs_and_data() -> None:
@@ -238,6 +237,53 @@ def test_arora_runs_and_data() -> None:
         item = item_of("arora2020", figure)
         assert (item.runs, item.rounds) == (100, 100_000)
         assert {data.source for data in item.data} == sources
+
+
+SEARCHED = {  # learner: options, how many parameters
+    "EPABF": ({"variant": "PA", "update": "printed"}, 1),
+    "EPABF-I": ({"variant": "PA-I", "update": "printed"}, 2),
+    "EPABF-II": ({"variant": "PA-II", "update": "printed"}, 2),
+    "BPA": ({"variant": "PA-I"}, 2),
+    "Banditron": ({}, 1),
+}
+
+
+def test_arora_search_has_seven_data_sets_and_a_grid_of_twelve_values_for_each_parameter() -> None:
+    item = item_of("arora2020", "search")
+    assert (item.kind, item.runs, item.rounds) == ("grid", 100, 100_000)
+    sources = ["synsep10", "synnonsep10", "ecoli", "abalone", "satimage", "iris", "usps"]
+    assert [data.source for data in item.data] == sources
+    assert [learner.name for learner in item.learners] == list(SEARCHED)
+    settings = 0
+    for learner in item.learners:
+        options, parameters = SEARCHED[learner.name]
+        assert learner.options == options
+        assert list(learner.grid) == ["exploration", "aggressiveness"][:parameters]
+        for name, given in learner.grid.items():
+            values = axis_of(name, given)
+            assert len(values) == 12
+            assert values == sorted(values)
+        settings += len(Grid(learner.rule, learner.grid, learner.options).entries)
+    assert settings == 456
+
+
+@pytest.mark.parametrize("variant", ["EPABF", "EPABF-I", "EPABF-II"])
+def test_arora_search_has_the_settings_of_the_tables_on_its_grid(variant: str) -> None:
+    item, expected = item_of("arora2020", "search"), settings_of(variant)
+    learner = learner_of(item, variant)
+    assert set(learner.chosen) == {data.name for data in item.data}
+    for data, chosen in learner.chosen.items():
+        assert chosen == expected[data.split(",")[0]]
+        for name, value in chosen.items():
+            assert value in axis_of(name, learner.grid[name]), "a value more would make the grid larger"
+
+
+def test_arora_search_is_run_on_request_alone() -> None:
+    paper = paper_named("arora2020")
+    assert [item.name for item in paper.items if item.on_request] == ["search"]
+    assert "search" not in {item.name for item in paper.chosen([])}
+    assert len(paper.chosen([])) == len(paper.items) - 1
+    assert [item.name for item in paper.chosen(["search"])] == ["search"]
 
 
 def test_arora_numbers_read_off_figure_3() -> None:

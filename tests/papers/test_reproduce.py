@@ -20,7 +20,7 @@ from onebit.papers.paper import Paper, read_paper
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import Reproduction, Verdict
 from onebit.report.html import page_html
-from onebit.report.parts import HeatMap, Scatter
+from onebit.report.parts import Curves, HeatMap, Scatter, Section
 
 ROUNDS, RUNS = 300, 3
 Give = Callable[[str], None]
@@ -246,8 +246,14 @@ runs = {RUNS}
 rounds = {ROUNDS}
 tolerance = 2.0
 grid = {{ aggressiveness = "0.001..1:log:4" }}
-why = {{ SynSep = "They tuned on other data." }}
 """
+
+
+def searched(name: str, rule: str, chosen: str = "", grid: str = "") -> str:
+    """A learner of a grid: the setting that was published, and a grid of its own."""
+    more = f"chosen = {{ SynSep = {{ {chosen} }} }}\n" if chosen else ""
+    more += f"grid = {{ {grid} }}\n" if grid else ""
+    return learner(name, rule, more=more + 'why = { SynSep = "They tuned on other data." }')
 
 
 def test_a_published_setting_is_reproduced_if_it_is_among_the_best(give: Give) -> None:
@@ -255,7 +261,7 @@ def test_a_published_setting_is_reproduced_if_it_is_among_the_best(give: Give) -
     best = min((0.001, 0.01, 0.1, 1.0), key=lambda value: by[value].mean)
     assert best == 1.0
     for chosen, expected in ((1.0, "reproduced"), (0.001, "differs")):
-        give(GRID + f"chosen = {{ SynSep = {{ aggressiveness = {chosen} }} }}\n" + DATA + learner("BPA", "bpa"))
+        give(GRID + DATA + searched("BPA", "bpa", f"aggressiveness = {chosen}"))
         (one,) = reproduce("mine2026").verdicts
         assert one.verdict == expected
         assert (by[chosen].mean - by[best].mean <= 0.02) is (expected == "reproduced")
@@ -265,7 +271,7 @@ def test_a_published_setting_is_reproduced_if_it_is_among_the_best(give: Give) -
 
 
 def test_a_published_setting_that_is_not_on_the_grid_is_put_there(give: Give) -> None:
-    give(GRID + "chosen = { SynSep = { aggressiveness = 0.5 } }\n" + DATA + learner("BPA", "bpa"))
+    give(GRID + DATA + searched("BPA", "bpa", "aggressiveness = 0.5"))
     found = reproduce("mine2026")
     assert found.verdicts[0].measured == measured("bpa", aggressiveness=0.5)
     (picture,) = found.results[0].parts
@@ -280,6 +286,92 @@ def test_a_grid_of_two_has_a_heat_map_and_without_a_published_setting_the_best_i
     assert one.verdict == "no number published"
     assert "aggressiveness" in one.said
     assert isinstance(found.results[0].parts[0], HeatMap)
+
+
+MANY = (
+    searched(
+        "BPA",
+        "bpa",
+        "aggressiveness = 0.1, exploration = 0.01",
+        "aggressiveness = [0.1, 1.0], exploration = [0.01, 0.1]",
+    )
+    + searched("Banditron", "banditron", grid="exploration = [0.01, 0.1, 0.3]")
+    + searched("BPA again", "bpa", "aggressiveness = 0.001")
+)
+
+
+def sections_of(found: Reproduction) -> dict[str, list[Curves | HeatMap]]:
+    """The pictures of an item by data set."""
+    pictures: dict[str, list[Curves | HeatMap]] = {}
+    for section in found.results[0].parts:
+        assert isinstance(section, Section)
+        pictures[section.title] = [part for part in section.parts if isinstance(part, Curves | HeatMap)]
+        assert len(pictures[section.title]) == len(section.parts)
+    return pictures
+
+
+def test_each_learner_of_a_grid_has_its_own_verdict_and_picture(give: Give) -> None:
+    give(GRID + DATA + MANY)
+    found = reproduce("mine2026")
+    assert [verdict.what for verdict in found.verdicts] == ["BPA", "Banditron", "BPA again"]
+    two, none, one = found.verdicts
+    assert two.published == "aggressiveness=0.1, exploration=0.01"
+    assert two.measured == measured("bpa", aggressiveness=0.1, exploration=0.01)
+    assert (none.published, none.verdict) == ("", "no number published")
+    by = {value: measured("banditron", exploration=value) for value in (0.01, 0.1, 0.3)}
+    best = min(by, key=lambda value: by[value].mean)
+    assert none.measured == by[best]
+    assert none.said.endswith(f" at exploration={best:g}")
+    assert one.measured == measured("bpa", aggressiveness=0.001), "without a grid of its own it has the item's"
+    assert (one.verdict, one.why) == ("differs", "They tuned on other data.")
+
+
+def test_the_pictures_of_several_learners_stand_in_a_section_for_each_data_set(give: Give) -> None:
+    more = DATA.replace("SynSep", "Other").replace("synsep9", "synnonsep9")
+    give(GRID + DATA + more + MANY)
+    found = reproduce("mine2026", quick=True)
+    pictures = sections_of(found)
+    assert list(pictures) == ["SynSep", "Other"]
+    for data, note in (("SynSep", "; published: aggressiveness=0.1, exploration=0.01"), ("Other", "")):
+        heat, banditron, bpa = pictures[data]
+        assert isinstance(heat, HeatMap)
+        assert heat.title == "BPA: Error over aggressiveness and exploration"
+        assert heat.note == f"error of one run, %{note}"
+        assert isinstance(banditron, Curves)
+        assert list(banditron.x) == [0.01, 0.1, 0.3]
+        assert banditron.title == "Banditron: How the error depends on exploration"
+        assert bpa.title == "BPA again: How the error depends on aggressiveness"
+    text = page_html(found.page())
+    for words in ("BPA: Error over aggressiveness and exploration", "Banditron: How the error depends on exploration"):
+        assert text.count(f"<h4>{words}") == 2
+
+
+def test_data_missing_from_a_grid_of_several_learners_are_told_for_each(give: Give) -> None:
+    give(GRID + '[[item.data]]\nname = "SynSep"\nsource = "lost.npz"\n' + MANY)
+    found = reproduce("mine2026")
+    assert [one.verdict for one in found.verdicts] == ["missing data"] * 3
+    assert found.results[0].parts == []
+
+
+def test_a_learner_of_a_grid_that_failed_does_not_hide_the_others(give: Give) -> None:
+    give(GRID + DATA + searched("X", "gaptron", grid="max_norm = [0.4, 0.5]") + searched("BPA", "bpa"))
+    found = reproduce("mine2026")
+    assert [one.verdict for one in found.verdicts] == ["failed", "no number published"]
+    (picture,) = sections_of(found)["SynSep"]
+    assert picture.title.startswith("BPA:")
+
+
+def test_quick_takes_one_run_of_each_setting_of_a_grid(give: Give, tmp_path: Path) -> None:
+    give(GRID + DATA + MANY)
+    assert reproduce("mine2026", quick=True, out=tmp_path).results[0].runs == 1
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 1 + 4 + 3 + 4
+
+
+def test_a_published_setting_of_other_parameters_than_the_grid_is_refused() -> None:
+    text = GRID + DATA + searched("BPA", "bpa", "exploration = 0.5")
+    told = refused(lambda: read_paper("mine2026", text))
+    for word in ("table2", "BPA", "SynSep", "exploration", "aggressiveness"):
+        assert word in told
 
 
 def test_the_data_of_a_grid_may_be_missing(give: Give) -> None:
@@ -323,6 +415,23 @@ def test_items_are_chosen_by_name_and_the_rest_is_not_run(give: Give, tmp_path: 
     assert [one.item for one in reproduce("mine2026").verdicts] == ["table1", "table2"]
     assert [one.item for one in reproduce("mine2026", ["table2"]).verdicts] == ["table2"]
     assert "'table2'" in refused(lambda: reproduce("mine2026", ["tabel2"]))
+
+
+def test_an_item_on_request_is_run_only_if_it_is_named(give: Give) -> None:
+    other = HEAD.split("[[item]]")[1].replace("table1", "search").replace("Table 1", "The search")
+    give(
+        HEAD
+        + DATA
+        + learner("BPA", "bpa")
+        + "[[item]]"
+        + other
+        + "on_request = true\n"
+        + DATA
+        + learner("P", "perceptron")
+    )
+    assert [one.item for one in reproduce("mine2026").verdicts] == ["table1"]
+    assert [one.item for one in reproduce("mine2026", ["search"]).verdicts] == ["search"]
+    assert [one.item for one in reproduce("mine2026", ["search", "table1"]).verdicts] == ["search", "table1"]
 
 
 def test_what_two_items_share_is_run_once(give: Give, tmp_path: Path) -> None:

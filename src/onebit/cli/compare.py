@@ -17,6 +17,7 @@ import sys
 from typing import Any
 
 from onebit.cli.options import (
+    add_place,
     add_result_folder,
     add_run_options,
     download_bar,
@@ -26,7 +27,7 @@ from onebit.cli.options import (
     settings,
     stream_settings,
 )
-from onebit.cli.tables import learner_table, print_wide
+from onebit.cli.tables import learner_table, print_effort, print_wide
 from onebit.data.streams import stream
 from onebit.errors import OnebitError
 from onebit.experiments.compare import RUNS, Comparison, compare, usual_entries
@@ -44,6 +45,7 @@ def declare(command: argparse.ArgumentParser) -> None:
         "--learners", metavar="A,B:NAME=VALUE,...", help="the learners to compare, with parameters (default: all)"
     )
     command.add_argument("--runs", type=positive, default=RUNS, help=f"runs of each (default {RUNS})")
+    add_place(command)
     add_result_folder(command)
     add_run_options(command, "shuffle")
 
@@ -61,7 +63,14 @@ def execute(chosen: argparse.Namespace) -> int:
     try:
         with progress_bar(f"{count} learners", total, chosen.quiet) as progress:
             found = compare(
-                given, learners, runs=chosen.runs, seed=chosen.seed, out=folder, progress=progress, command=chosen.said
+                given,
+                learners,
+                runs=chosen.runs,
+                seed=chosen.seed,
+                out=folder,
+                on=chosen.on,
+                progress=progress,
+                command=chosen.said,
             )
     except Stopped as stopped:
         show(stopped.result, chosen.json)
@@ -98,6 +107,7 @@ def show(found: Comparison, as_json: bool) -> None:
     for scene in found.scenes:
         if scene.standings:
             print_wide(learner_table(scene), "\n".join(filter(None, (scene.stream.about, scene.stream.source.note))))
+    print_effort(found.effort)
 
 
 def report_failures(found: Any) -> int:

@@ -1,4 +1,4 @@
-"""What several commands share: how data come, parameters given as name=value, whole numbers, progress, result folders."""
+"""What several commands share: how data come, parameters given as name=value, whole numbers, progress, result folders, places."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from onebit.data.sources import names
 from onebit.data.streams import ORDERS
 from onebit.errors import OnebitError
 from onebit.experiments.grid import value_of
+from onebit.experiments.places import PLACES, checked_on
 from onebit.experiments.trial import Progress
 
 RESULTS = "onebit-results"  # the folder for results where none is named
@@ -93,6 +94,22 @@ def add_result_folder(command: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help=f"folder for the runs and the page (default: one below {RESULTS}/); runs found there are not run again",
     )
+
+
+def add_place(command: argparse.ArgumentParser) -> None:
+    """Where the runs run."""
+    places = ", ".join(f"{name} ({meaning})" for name, meaning in PLACES.items())
+    command.add_argument(
+        "--on", metavar="WHERE", type=_place, default="auto", help=f"where the runs run: {places}; default auto"
+    )
+
+
+def _place(text: str) -> str:
+    try:
+        checked_on(text)
+    except OnebitError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def result_folder(chosen: argparse.Namespace, *about: str) -> Path:

@@ -1,10 +1,13 @@
 """Run a paper's tables and figures again: published, measured, verdict.
 
 PAPER is chen2009, zhong2015, arora2020, prompak2017, hoeven2020, or all. Every figure and table has its data, parameters and number of
-runs from the paper; --quick takes two runs of each. What is done is kept: after Ctrl-C the same command goes on. Examples:
+runs from the paper; --quick takes two runs of each, and one of each setting of a grid. An item that takes hours on a laptop runs only if
+it is named: arora2020's search. What is done is kept: after Ctrl-C the same command goes on. Examples:
 
     onebit reproduce chen2009 --quick
     onebit reproduce arora2020 --item figure3
+    onebit reproduce arora2020 --item search --on gpu
+    onebit reproduce arora2020 --on gpu
     onebit reproduce all --markdown reproduction.md
 """
 
@@ -17,8 +20,8 @@ import sys
 from pathlib import Path
 
 from onebit.cli.compare import report_failures
-from onebit.cli.options import add_result_folder, download_bar, growing_bar, result_folder
-from onebit.cli.tables import print_wide
+from onebit.cli.options import add_place, add_result_folder, download_bar, growing_bar, result_folder
+from onebit.cli.tables import print_effort, print_wide
 from onebit.errors import OnebitError
 from onebit.experiments.gathering import facts
 from onebit.experiments.run import Stopped
@@ -32,7 +35,11 @@ def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit reproduce`."""
     command.add_argument("papers", metavar="PAPER", nargs="+", help=f"{', '.join(paper_names())}, or all")
     command.add_argument(
-        "--item", metavar="NAME", action="append", default=[], help="one table or figure; may be repeated"
+        "--item",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="one table or figure; may be repeated; some run only if named",
     )
     command.add_argument(
         "--quick",
@@ -42,6 +49,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument("--markdown", metavar="FILE", help="also write the verdicts into a Markdown file")
     command.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     command.add_argument("--quiet", action="store_true", help="show no progress")
+    add_place(command)
     add_result_folder(command)
 
 
@@ -56,6 +64,7 @@ def execute(chosen: argparse.Namespace) -> int:
         folder = result_folder(chosen, name) if not chosen.out or len(names) == 1 else Path(chosen.out) / name
         said = shlex.join(["onebit", "reproduce", name, *(["--quick"] if chosen.quick else [])])
         said += "".join(f" --item {item}" for item in chosen.item)
+        said += f" --on {chosen.on}" if chosen.on != "auto" else ""
         said += f" --out {shlex.quote(str(folder))}" if chosen.out else ""
         try:
             with download_bar(chosen.quiet) as heard, growing_bar(name, chosen.quiet) as (began, progress):
@@ -64,6 +73,7 @@ def execute(chosen: argparse.Namespace) -> int:
                     chosen.item,
                     quick=chosen.quick,
                     out=folder,
+                    on=chosen.on,
                     progress=progress,
                     began=began,
                     heard=heard,
@@ -93,7 +103,7 @@ def show(found: Reproduction) -> None:
 
     colours = {REPRODUCED: "green", DIFFERS: "red"}
     for result in found.results:
-        runs = f" ({result.runs} runs)" if result.runs else ""
+        runs = f" ({result.runs} run{'s' if result.runs > 1 else ''})" if result.runs else ""
         table = Table(title=escape(f"{found.paper.name}: {result.item.title}{runs}"), title_justify="left")
         for title in ("data", "what"):
             table.add_column(title, overflow="fold")
@@ -111,6 +121,7 @@ def show(found: Reproduction) -> None:
         for why, number in notes.items():
             print(f"  ({number}) {why}")
     print(f"{found.paper.name}: " + ", ".join(f"{count} {name}" for name, count in found.counts().items()))
+    print_effort(found.effort)
 
 
 def write_markdown(found: list[Reproduction], path: Path, said: str) -> None:

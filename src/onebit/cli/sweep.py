@@ -1,4 +1,4 @@
-"""Try a grid of settings on all cores: the best is chosen on tuning streams and reported on fresh ones.
+"""Try a grid of settings on all cores, a GPU or a cluster: the best is chosen on tuning streams and reported on fresh ones.
 
 The grid has a range FROM..TO:log:HOW_MANY (or :linear:), or a list A,B,C, for each parameter. What is done is kept: after Ctrl-C or
 a crash the same command goes on where it was. Examples:
@@ -6,6 +6,7 @@ a crash the same command goes on where it was. Examples:
     onebit sweep banditron synsep10 --grid exploration=0.001..0.3:log:8
     onebit sweep bpa digits --prepare scale --grid exploration=0.001..0.3:log:8 aggressiveness=0.0001..1:log:9
     onebit sweep epabf iris --rounds 100_000 --grid variant=PA-I,PA-II aggressiveness=0.01,0.1 --set exploration=0.05
+    onebit sweep bpa mnist --grid exploration=0.001..0.3:log:12 aggressiveness=0.0001..1:log:12 --runs 100 --on gpu
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 
 from onebit.cli.compare import report_failures
 from onebit.cli.options import (
+    add_place,
     add_result_folder,
     add_run_options,
     download_bar,
@@ -25,7 +27,7 @@ from onebit.cli.options import (
     settings,
     stream_settings,
 )
-from onebit.cli.tables import percent
+from onebit.cli.tables import percent, print_effort
 from onebit.data.streams import stream
 from onebit.experiments.grid import Grid
 from onebit.experiments.run import Stopped
@@ -48,6 +50,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--fresh-runs", type=positive, default=FRESH_RUNS, help=f"runs of the setting chosen (default {FRESH_RUNS})"
     )
+    add_place(command)
     add_result_folder(command)
     add_run_options(command, "shuffle")
 
@@ -71,6 +74,7 @@ def execute(chosen: argparse.Namespace) -> int:
                 fresh_runs=chosen.fresh_runs,
                 seed=chosen.seed,
                 out=folder,
+                on=chosen.on,
                 progress=progress,
                 command=chosen.said,
             )
@@ -91,6 +95,11 @@ def show(found: Sweep, as_json: bool) -> None:
     print(
         f"{found.grid.rule.name} on {found.stream.name}: {len(found.grid.entries)} settings, {found.stream.rounds:,} rounds"
     )
+    _show_choice(found)
+    print_effort(found.effort)
+
+
+def _show_choice(found: Sweep) -> None:
     if found.best is None or found.chosen is None:
         print("  no setting was run without a failure")
         return

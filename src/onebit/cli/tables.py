@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from onebit.experiments.gathering import whose_speed
 from onebit.experiments.statistics import Estimate
 from onebit.report.parts import EVERY_LABEL, ONE_BIT
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from onebit.experiments.compare import Scene
+    from onebit.experiments.effort import Effort
 
 WIDTH = 100  # where the output is no terminal
 
@@ -33,7 +35,7 @@ def learner_table(scene: Scene) -> Table:
     table = Table(
         title=escape(f"{scene.stream.name}: {runs} x {scene.stream.rounds:,} rounds, error in %, lowest first"),
         caption="±: 95 % interval of the mean over runs. more: than the best, run by run."
-        + (" M/s: million rounds a second, one core" if roomy else ""),
+        + (f" M/s: million rounds a second, {whose_speed(scene.standings)}" if roomy else ""),
         caption_justify="left",
     )
     table.add_column("learner", no_wrap=True)
@@ -73,3 +75,9 @@ def print_wide(table: Table, note: str = "") -> None:
     where.print(table)
     if note:
         where.print(note, highlight=False, markup=False)
+
+
+def print_effort(effort: Effort) -> None:
+    """Print where the runs ran and what that took."""
+    if effort.said:
+        console().print(effort.said, highlight=False, markup=False)

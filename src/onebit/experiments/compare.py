@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
 from onebit.experiments.drawing import curves_of, failure_table, number
-from onebit.experiments.gathering import Gathered, Interrupted, Standing, facts, gather
+from onebit.experiments.effort import Effort
+from onebit.experiments.gathering import Gathered, Interrupted, Standing, facts, gather, whose_speed
+from onebit.experiments.places import place_of
 from onebit.experiments.rows import Row, Rows, frame
 from onebit.experiments.run import Stopped
 from onebit.experiments.saving import save_page
@@ -72,6 +75,7 @@ class Comparison:
     seed: int
     command: str
     folder: Path | None = field(repr=False)
+    effort: Effort
 
     def __getitem__(self, place: int | str) -> Scene:
         """A scene by its place or by the name of its data."""
@@ -107,7 +111,12 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, as `onebit compare --json` prints it."""
-        return {"runs": self.runs, "seed": self.seed, "data": [scene.to_dict() for scene in self.scenes]}
+        return {
+            "runs": self.runs,
+            "seed": self.seed,
+            "data": [scene.to_dict() for scene in self.scenes],
+            "effort": self.effort.to_dict(),
+        }
 
     def plot(self, data: int | str = 0, measure: str = "played", logarithmic: bool = False) -> Figure:
         """The error curves on one of the streams as a matplotlib figure."""
@@ -121,7 +130,7 @@ class Comparison:
         sections = [Section(scene.stream.name, self._parts(scene)) for scene in self.scenes]
         parts: Sequence[Part] = sections[0].parts if len(sections) == 1 else [*self._overview(), *sections]
         title = "Learners compared on " + ", ".join(scene.stream.name for scene in self.scenes)
-        return Page(title, self.command, parts, facts(self.folder))
+        return Page(title, self.command, parts, facts(self.folder, self.effort))
 
     def _parts(self, scene: Scene) -> list[Part]:
         data = scene.stream
@@ -152,7 +161,7 @@ class Comparison:
             Column("error, %", True, "labels played, exploration included"),
             Column("more than the best", True, "difference to the best learner that hears one bit, run by run"),
             Column("greedy, %", True, "labels that the learner thought best"),
-            Column("million rounds/s", True, "on one core"),
+            Column("million rounds/s", True, f"on {whose_speed(scene.standings)}"),
         ]
         rows = [
             TableRow(
@@ -202,6 +211,7 @@ def compare(
     runs: int = RUNS,
     seed: int = 0,
     out: str | Path | None = None,
+    on: str = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
     command: str = "",
@@ -212,6 +222,7 @@ def compare(
     `data` is what `onebit.stream` takes (a name, a path, a stream, or a pair of rows and labels), or a list of those; the rows of files and arrays are
     shuffled unless `order` says otherwise. `learners` are names, learner classes or rules, or pairs of one and its options; without
     them all take part. Where `out` names a folder, every run is kept there as soon as it is done, and not run again.
+    `on` says where they run: `auto`, `threads` of this process, `gpu`, or a cluster: `dask`, `dask://host:port`, `ray`, `ray://host:port`.
 
     >>> import onebit
     >>> found = onebit.compare("synsep9", ["bpa", ("bpa", {"aggressiveness": 1})], rounds=500, runs=3)
@@ -237,9 +248,8 @@ def compare(
             raise OnebitError(f"{one.name} is named twice; name each data set once")
     seeds = range(seed, seed + runs)
     trials = [Trial(entry, one, each) for one in streams for each in seeds for entry in entries]
-    rows = Rows(out)
 
-    def result(gathered: Gathered) -> Comparison:
+    def result(gathered: Gathered, folder: Path | None) -> Comparison:
         scenes = []
         for one in streams:
             standings, failures = [], []
@@ -250,14 +260,13 @@ def compare(
                 if good and len(good) == len(found):
                     standings.append(Standing(entry, good))
             scenes.append(Scene(one, sorted(standings, key=lambda standing: standing.error.mean), failures))
-        return Comparison(scenes, runs, seed, command, rows.folder)
+        return Comparison(scenes, runs, seed, command, folder, gathered.effort)
 
-    try:
-        return result(gather(trials, rows, threads, progress))
-    except Interrupted as stopped:
-        raise Stopped(result(stopped.gathered)) from None
-    finally:
-        rows.close()
+    with closing(place_of(on, threads)) as place, closing(Rows(out)) as rows:
+        try:
+            return result(gather(trials, rows, place, progress), rows.folder)
+        except Interrupted as stopped:
+            raise Stopped(result(stopped.gathered, rows.folder)) from None
 
 
 def _entry(given: Any) -> Entry:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -15,21 +16,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.streams import Stream
+from onebit.experiments.effort import NOTHING, Effort
+from onebit.experiments.places import Place
+from onebit.experiments.places.threads import processor
 from onebit.experiments.rows import Row, Rows
 from onebit.experiments.statistics import Estimate, estimate
-from onebit.experiments.trial import Entry, Progress, Trial, cores, counted, execute
+from onebit.experiments.trial import CPU, Entry, Progress, Trial, cores
 from onebit.version import VERSION
 
 
 class Gathered:
-    """The rows of some trials."""
+    """The rows of some trials, and what they took."""
 
-    def __init__(self, rows: dict[str, Row]) -> None:
-        self._rows = rows
+    def __init__(self, rows: dict[str, Row] | None = None, effort: Effort = NOTHING) -> None:
+        self._rows = rows or {}
+        self.effort = effort
 
     def of(self, trials: Iterable[Trial]) -> list[Row]:
         """Those of these trials that were run, failed or not, in their order."""
         return [self._rows[trial.identity] for trial in trials if trial.identity in self._rows]
+
+    def failures(self, trials: Iterable[Trial]) -> list[Row]:
+        """Those of these trials that failed."""
+        return [row for row in self.of(trials) if row.failed]
 
     def standing(self, entry: Entry, stream: Stream, seeds: range) -> Standing | None:
         """How a learner did with all of these seeds; None where a run failed or was not done."""
@@ -46,27 +55,56 @@ class Interrupted(KeyboardInterrupt):
         self.gathered = gathered
 
 
-def gather(trials: Iterable[Trial], rows: Rows, threads: int | None, progress: Progress | None) -> Gathered:
+def gather(trials: Iterable[Trial], rows: Rows, place: Place, progress: Progress | None) -> Gathered:
     """The rows of these trials; those that are not there yet are run, and kept as soon as they are done."""
     report = progress or (lambda count: None)
     found: dict[str, Row] = {}
-    waiting: dict[tuple[str, int], dict[str, Trial]] = {}  # by stream and seed, which share their rows
+    waiting: dict[str, Trial] = {}
     for trial in trials:
         row = rows.get(trial)
         if row is not None:
             found[trial.identity] = row
             report(trial.stream.rounds)
-        else:
-            waiting.setdefault((trial.stream.key, trial.seed), {})[trial.identity] = trial
-    groups = [list(group.values()) for group in waiting.values()]
+        elif trial.identity not in waiting or trial.curve:  # where two ask for the same, the one that wants more
+            waiting[trial.identity] = trial
+    groups: dict[tuple[str, int], list[Trial]] = {}  # by stream and seed, which share their rows
+    for trial in waiting.values():
+        groups.setdefault((trial.stream.key, trial.seed), []).append(trial)
+    new: dict[str, Row] = {}
+    already, started = len(found), time.perf_counter()
+
+    def effort(measured: bool) -> Effort:
+        done = [(waiting[identity], row) for identity, row in new.items() if not row.failed]
+        seconds = time.perf_counter() - started if new else 0.0
+        rounds = sum(trial.stream.rounds for trial, _ in done)
+        return Effort(place.where, rounds, seconds, _core_seconds(done, place if measured else None), already)
+
     try:
-        count = cores() if threads is None else counted("threads", threads)
-        with closing(execute(groups, count, report)) as outcomes:
-            for outcome in outcomes:
-                found[outcome.trial.identity] = rows.add(outcome)
+        with closing(place.run(list(groups.values()), report)) as come:
+            for row in come:
+                if row.fields["id"] not in new:  # what a lost worker had done may come twice
+                    new[row.fields["id"]] = rows.add(row)
+        return Gathered({**found, **new}, effort(measured=True))
     except KeyboardInterrupt:
-        raise Interrupted(Gathered(found)) from None
-    return Gathered(found)
+        raise Interrupted(Gathered({**found, **new}, effort(measured=False))) from None
+
+
+def _core_seconds(done: Sequence[tuple[Trial, Row]], place: Place | None) -> float | None:
+    """How long one core would have been at these runs: those of a CPU say so, of others the place has measured some."""
+    total = float(sum(row.fields["seconds"] for _, row in done if row.on == CPU))
+    rounds: dict[tuple[str, str], int] = {}
+    samples: dict[tuple[str, str], Trial] = {}
+    for trial, row in done:
+        if row.on != CPU:
+            kind = trial.entry.rule.name, trial.stream.key  # settings change the speed little
+            samples.setdefault(kind, trial)
+            rounds[kind] = rounds.get(kind, 0) + trial.stream.rounds
+    for kind, trial in samples.items():
+        rate = place.core_rate(trial) if place is not None else None
+        if rate is None:
+            return None
+        total += rounds[kind] / rate
+    return total
 
 
 @dataclass(frozen=True)
@@ -103,9 +141,14 @@ class Standing:
 
     @property
     def rounds_per_second(self) -> float:
-        """On one core, in the loop alone."""
-        rounds = sum(int(row.marks[-1]) for row in self.rows)
+        """In the loop alone: on one core, or with a GPU's share of the time that it took for all its runs."""
+        rounds = sum(row.rounds for row in self.rows)
         return rounds / max(1e-9, float(sum(row.fields["seconds"] for row in self.rows)))
+
+    @property
+    def on(self) -> list[str]:
+        """What it ran on: `CPU`, the names of GPUs."""
+        return list(dict.fromkeys(row.on for row in self.rows))
 
     def difference(self, other: Standing, measure: str = "played") -> Estimate:
         """How much more it errs than another on the same streams, run by run, with the interval of that."""
@@ -132,24 +175,23 @@ class Standing:
         }
 
 
-def facts(folder: Path | None) -> dict[str, str]:
-    """What a reader needs to know to repeat it: versions, machine, where the rows are."""
+def whose_speed(standings: Iterable[Standing]) -> str:
+    """Of what the rounds a second of these are, for the head of their column."""
+    devices = dict.fromkeys(device for one in standings for device in one.on)
+    return " or ".join("one core" if one == CPU else f"{one}, its share of the time" for one in devices)
+
+
+def facts(folder: Path | None, effort: Effort | None = None) -> dict[str, str]:
+    """What a reader needs to know to repeat it: versions, machine, what it took, where the rows are."""
     versions = [f"onebit {VERSION}", f"Python {platform.python_version()}"]
     for package in ("numpy", "numba"):
         try:
             versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:  # installed in a way that leaves no record
             continue
-    found = {"versions": ", ".join(versions), "machine": f"{_processor()}, {cores()} cores, {sys.platform}"}
+    found = {"versions": ", ".join(versions), "machine": f"{processor()}, {cores()} cores, {sys.platform}"}
+    if effort is not None and effort.said:
+        found["ran on"] = effort.said
     if folder is not None:
         found["rows"] = "rows.jsonl, beside this page: one line a run"
     return found
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.processor() or platform.machine()

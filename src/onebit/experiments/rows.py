@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import OnebitError
-from onebit.experiments.trial import Outcome, Trial
+from onebit.experiments.trial import CPU, Outcome, Trial
 from onebit.version import VERSION
 
 if TYPE_CHECKING:
@@ -56,6 +56,16 @@ class Row:
         return str(self.fields["hears"])
 
     @property
+    def on(self) -> str:
+        """What ran it: `CPU`, or the name of a GPU."""
+        return str(self.fields["on"])
+
+    @property
+    def rounds(self) -> int:
+        """How many there were."""
+        return int(self.fields["stream"]["rounds"])
+
+    @property
     def marks(self) -> NDArray[np.int64]:
         """The rounds at which the curve has its points."""
         return self.fields["curve"]["rounds"]  # type: ignore[no-any-return]
@@ -83,14 +93,16 @@ def row_of(outcome: Outcome) -> Row:
         "greedy_error": None,
         "curve": None,
         "seconds": outcome.seconds,
+        "on": outcome.on,
         "version": VERSION,
         "code": trial.entry.described["code"],
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     if learner is not None:
-        played, greedy = outcome.curve
         fields["error"], fields["greedy_error"] = (outcome.mistakes / rounds).tolist()
-        fields["curve"] = {"rounds": outcome.marks, "played": played, "greedy": greedy}
+        if trial.curve:
+            played, greedy = outcome.curve
+            fields["curve"] = {"rounds": outcome.marks, "played": played, "greedy": greedy}
     return Row(fields)
 
 
@@ -117,14 +129,14 @@ class Rows:
             raise OnebitError(f"the results cannot be written to {self.folder}: {error.strerror or error}") from None
 
     def get(self, trial: Trial) -> Row | None:
-        """The row of a trial, where it was run; one that failed is run again."""
+        """The row of a trial, where it was run; one that failed is run again, and one whose curve is wanted and was not kept."""
         row = self._known.get(trial.identity)
-        return None if row is None or row.failed else row
+        lacking = row is None or row.failed or (trial.curve and row.fields["curve"] is None)
+        return None if lacking else row
 
-    def add(self, outcome: Outcome) -> Row:
-        """Keep an outcome; it is on disk when this returns, or the sentence says why not."""
-        row = row_of(outcome)
-        self._known[outcome.trial.identity] = row
+    def add(self, row: Row) -> Row:
+        """Keep a row; it is on disk when this returns, or the sentence says why not."""
+        self._known[row.fields["id"]] = row
         if self._file is not None:
             try:
                 self._write(row.fields)
@@ -175,6 +187,7 @@ def read_rows(path: Path) -> Iterator[Row]:
                 fields = json.loads(line)
                 if not isinstance(fields["id"], str) or "why" not in fields:
                     continue
+                fields.setdefault("on", CPU)  # versions before this field knew nothing else
                 if fields["curve"] is not None:
                     fields["curve"] = {
                         name: np.array(points, dtype=np.int64) for name, points in fields["curve"].items()

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from onebit.contract.parameters import refuse_unknown
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
+from onebit.experiments.places.threads import execute
 from onebit.experiments.statistics import Estimate, estimate
-from onebit.experiments.trial import OPTIONS, Entry, Outcome, Progress, Trial, cores, counted, entry_of, execute
+from onebit.experiments.trial import OPTIONS, Entry, Outcome, Progress, Trial, cores, counted, entry_of
 from onebit.learner import Learner
 from onebit.names import ClassName, checked_seed
 from onebit.rules import DEFAULT, registry

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,10 @@ import numpy as np
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
 from onebit.experiments.drawing import band, curves_of, failure_table, number, percent
+from onebit.experiments.effort import NOTHING, Effort
 from onebit.experiments.gathering import Gathered, Interrupted, Standing, facts, gather
 from onebit.experiments.grid import Grid
+from onebit.experiments.places import place_of
 from onebit.experiments.rows import Row, Rows, frame
 from onebit.experiments.run import Stopped
 from onebit.experiments.saving import save_page
@@ -50,6 +53,7 @@ class Sweep:
     seed: int
     command: str
     folder: Path | None = field(repr=False)
+    effort: Effort = NOTHING
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -90,6 +94,7 @@ class Sweep:
                 for place, point in enumerate(self.grid.points)
             ],
             "failures": [{name: row.fields[name] for name in ("options", "seed", "why")} for row in self.failures],
+            "effort": self.effort.to_dict(),
         }
 
     def _at(self, place: int) -> dict[str, float | None] | None:
@@ -114,7 +119,8 @@ class Sweep:
             parts.append(curves_of("The setting chosen, on fresh streams", [self.fresh]))
         if self.failures:
             parts.append(failure_table(self.failures))
-        return Page(f"{self.grid.rule.name} on {self.stream.name}: a sweep", self.command, parts, facts(self.folder))
+        title = f"{self.grid.rule.name} on {self.stream.name}: a sweep"
+        return Page(title, self.command, parts, facts(self.folder, self.effort))
 
     def _words(self) -> list[str]:
         what = (
@@ -254,6 +260,7 @@ def sweep(
     fresh_runs: int = FRESH_RUNS,
     seed: int = 0,
     out: str | Path | None = None,
+    on: str = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
     command: str = "",
@@ -262,7 +269,7 @@ def sweep(
     """Run a rule with every setting of a grid, choose the one with the lowest error, and run that on fresh streams.
 
     `grid` has the values of each parameter, a list or a text such as "0.001..0.3:log:8"; `options` are the other parameters. The data are
-    as for `onebit.compare`, and so is `out`: what is there is not run again.
+    as for `onebit.compare`, and so are `out`, where what is there is not run again, and `on`, which says where they run.
 
     >>> import onebit
     >>> found = onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, rounds=500, runs=2, fresh_runs=2)
@@ -274,49 +281,37 @@ def sweep(
     checked_seed(seed)
     cells = Grid(learner, grid, options or {})
     streamed = stream(X, y, usual_order="shuffle", **settings)
-    rows = Rows(out)
-    tuning = range(seed, seed + runs)
+    tuning, afresh = range(seed, seed + runs), range(seed + FRESH, seed + FRESH + fresh_runs)
+    tuned = Gathered()
     chosen: int | None = None
 
-    def of(place: int, gathered: Gathered, seeds: range) -> Standing | None:
-        return gathered.standing(cells.entries[place], streamed, seeds)
-
-    def result(tuned: Gathered, fresh: Gathered | None) -> Sweep:
-        standings = [of(place, tuned, tuning) for place in range(len(cells.entries))]
-        failures = [
-            row
-            for entry in cells.entries
-            for row in tuned.of(Trial(entry, streamed, each) for each in tuning)
-            if row.failed
-        ]
+    def result(fresh: Gathered, folder: Path | None) -> Sweep:
+        standings = [tuned.standing(entry, streamed, tuning) for entry in cells.entries]
+        failures = tuned.failures(Trial(entry, streamed, each) for entry in cells.entries for each in tuning)
         again = None
-        if fresh is not None and chosen is not None:
-            again = of(chosen, fresh, _fresh(seed, fresh_runs))
-            trials = [Trial(cells.entries[chosen], streamed, each) for each in _fresh(seed, fresh_runs)]
-            failures += [row for row in fresh.of(trials) if row.failed]
-        return Sweep(cells, streamed, standings, chosen, again, failures, runs, fresh_runs, seed, command, rows.folder)
+        if chosen is not None:
+            again = fresh.standing(cells.entries[chosen], streamed, afresh)
+            failures += fresh.failures(Trial(cells.entries[chosen], streamed, each) for each in afresh)
+        effort = tuned.effort + fresh.effort
+        return Sweep(
+            cells, streamed, standings, chosen, again, failures, runs, fresh_runs, seed, command, folder, effort
+        )
 
-    tuned = Gathered({})
-    try:
+    with closing(place_of(on, threads)) as place, closing(Rows(out)) as rows:
         try:
-            tuned = gather(
-                [Trial(entry, streamed, each) for each in tuning for entry in cells.entries], rows, threads, progress
-            )
-            means = [
-                math.inf if one is None else one.error.mean
-                for one in (of(p, tuned, tuning) for p in range(len(cells.entries)))
-            ]
+            trials = [Trial(entry, streamed, each) for each in tuning for entry in cells.entries]
+            tuned = gather(trials, rows, place, progress)
+            found = [tuned.standing(entry, streamed, tuning) for entry in cells.entries]
+            means = [math.inf if one is None else one.error.mean for one in found]
             if min(means) == math.inf:
-                return result(tuned, None)
+                return result(Gathered(), rows.folder)
             chosen = means.index(min(means))
-            seeds = _fresh(seed, fresh_runs)
-            fresh = gather([Trial(cells.entries[chosen], streamed, each) for each in seeds], rows, threads, progress)
-            return result(tuned, fresh)
+            trials = [Trial(cells.entries[chosen], streamed, each) for each in afresh]
+            return result(gather(trials, rows, place, progress), rows.folder)
         except Interrupted as stopped:
-            raise Stopped(result(stopped.gathered if chosen is None else tuned, None)) from None
-    finally:
-        rows.close()
-
-
-def _fresh(seed: int, runs: int) -> range:
-    return range(seed + FRESH, seed + FRESH + runs)
+            fresh = Gathered()
+            if chosen is None:
+                tuned = stopped.gathered
+            else:
+                fresh = stopped.gathered
+            raise Stopped(result(fresh, rows.folder)) from None

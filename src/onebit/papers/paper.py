@@ -6,18 +6,20 @@ title, note                        the paper, which is named by its file
   kind                             errors | grid | scatter | boundary | bounds | regrets | gap
   runs, rounds, measure            runs of each, rounds of each (default: as the data have), played (default) or greedy
   tolerance                        points between a published and a measured error that count as reproduced
+  on_request                       true where it takes so long that it is run only if it is named, and not with all the others
   [[item.data]]                    name, source, and the settings of `onebit.stream` (prepare, order, rounds, noise, ...); why
   [[item.learner]]                 name, rule, set = {...}; set_for, published and why by the name of the data
   [[item.claim]]                   text, lower, higher (names of learners), data (names; default all), why by the name of the data
   boundary_of (kind boundary)      which class: that with the fewest mistakes in the end (easiest), or the most (hardest)
-  grid, chosen, why (kind grid)    the grid; by the name of the data the setting that was published, and why it differs
+  grid (kind grid)                 the values of each parameter; a learner with a grid of its own has that instead, the whole of it
+  chosen (of a learner in a grid)  by the name of the data the setting that was published; `why` then says why it is not the best
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -38,7 +40,7 @@ class PaperData:
 
 @dataclass(frozen=True)
 class PaperLearner:
-    """A learner of an item: its name in the paper, and for each data set its options and its published error."""
+    """A learner of an item: its name in the paper, and for each data set its options and its published error or setting."""
 
     name: str
     rule: str
@@ -46,6 +48,8 @@ class PaperLearner:
     options_for: Mapping[str, Mapping[str, Any]]
     published: Mapping[str, float]
     why: Mapping[str, str]
+    grid: Mapping[str, Any]
+    chosen: Mapping[str, Mapping[str, Any]]
 
     def options_on(self, data: str) -> dict[str, Any]:
         """Its options on one data set."""
@@ -78,10 +82,8 @@ class Item:
     data: Sequence[PaperData] = ()
     learners: Sequence[PaperLearner] = ()
     claims: Sequence[Claim] = ()
-    grid: Mapping[str, Any] = field(default_factory=dict)
-    chosen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    why: Mapping[str, str] = field(default_factory=dict)
     boundary_of: str = "easiest"
+    on_request: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,12 +96,12 @@ class Paper:
     items: Sequence[Item]
 
     def chosen(self, names: Sequence[str]) -> list[Item]:
-        """The items of these names, or all where there are none."""
+        """The items of these names; where there are none, all but those that are run on request alone."""
         known = {item.name: item for item in self.items}
         for name in names:
             if name not in known:
                 raise OnebitError(f"{self.name} has no item {name!r}; {nearest(name, known)}")
-        return [known[name] for name in names] if names else list(self.items)
+        return [known[name] for name in names] if names else [item for item in self.items if not item.on_request]
 
 
 def paper_names() -> list[str]:
@@ -132,7 +134,8 @@ def _item(where: str, table: dict[str, Any]) -> Item:
     where = f"{where} ({table.get('name')})"
     table = dict(table)
     data = [_data(where, one) for one in table.pop("data", ())]
-    learners = [_learner(where, one) for one in table.pop("learner", ())]
+    grid = table.pop("grid", {})
+    learners = [_learner(where, {"grid": grid, **one}) for one in table.pop("learner", ())]
     names, titles = {one.name for one in data}, {one.name for one in learners}
     claims = []
     for one in table.pop("claim", ()):
@@ -149,14 +152,12 @@ def _item(where: str, table: dict[str, Any]) -> Item:
         _refuse_more(f"{where}, claim", dict.fromkeys([one["lower"], one["higher"]]), titles)
         _refuse_more(f"{where}, claim", dict.fromkeys(claims[-1].data), names)
     for learner in learners:
-        for by_data in (learner.options_for, learner.published, learner.why):
+        for by_data in (learner.options_for, learner.published, learner.why, learner.chosen):
             _refuse_more(f"{where}, {learner.name}", by_data, names)
     _refuse_more(where, table, set(Item.__dataclass_fields__) - {"data", "learners", "claims"})
     item = Item(data=data, learners=learners, claims=claims, **table)
     if item.kind not in KINDS:
         raise OnebitError(f"{where} is of the kind {item.kind!r}; {nearest(item.kind, KINDS)}")
-    for by_data in (item.chosen, item.why):
-        _refuse_more(where, by_data, names)
     return item
 
 
@@ -170,7 +171,13 @@ def _data(where: str, table: dict[str, Any]) -> PaperData:
 
 
 def _learner(where: str, table: dict[str, Any]) -> PaperLearner:
-    _refuse_more(where, table, {"name", "rule", "set", "set_for", "published", "why"})
+    _refuse_more(where, table, {"name", "rule", "set", "set_for", "published", "why", "grid", "chosen"})
+    for data, setting in table.get("chosen", {}).items():
+        if set(setting) != set(table["grid"]):
+            raise OnebitError(
+                f"{where}, {table['name']} has for {data} a setting of {', '.join(setting)}, "
+                f"but its grid is over {', '.join(table['grid']) or 'nothing'}"
+            )
     return PaperLearner(
         table["name"],
         table["rule"],
@@ -178,6 +185,8 @@ def _learner(where: str, table: dict[str, Any]) -> PaperLearner:
         table.get("set_for", {}),
         table.get("published", {}),
         table.get("why", {}),
+        table["grid"],
+        table.get("chosen", {}),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from onebit.errors import OnebitError
 from onebit.experiments.drawing import curves_of, percent
 from onebit.experiments.gathering import Gathered, Interrupted, Standing, gather
 from onebit.experiments.grid import Grid, axis_of
+from onebit.experiments.places import place_of
 from onebit.experiments.rows import Rows
 from onebit.experiments.run import Stopped, run
 from onebit.experiments.statistics import Estimate
@@ -35,7 +37,7 @@ from onebit.papers.verdicts import (
     Reproduction,
     Verdict,
 )
-from onebit.report.parts import Part, Scatter
+from onebit.report.parts import Curves, HeatMap, Part, Scatter, Section
 from onebit.report.regions import regions_of
 
 if TYPE_CHECKING:
@@ -167,63 +169,80 @@ class _ErrorsWork(_Work):
 
 
 class _GridWork(_Work):
-    """An item that searches settings, to see whether the published one is among the good ones."""
+    """An item that searches settings of each learner on each data set, to see whether the published ones are among the good ones."""
 
     def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
         super().__init__(item, streams, quick)
         self.runs = 1 if quick else item.runs
-        (learner,) = item.learners
-        self.grids: dict[str, Grid] = {}
-        for data in item.data:
-            axes = {name: axis_of(name, values) for name, values in item.grid.items()}
-            for name, value in item.chosen.get(data.name, {}).items():
-                axes[name] = sorted({*axes[name], value})
-            self.grids[data.name] = Grid(learner.rule, axes, learner.options_on(data.name))
+        self.grids: dict[tuple[str, str], Grid] = {}
+        for learner in item.learners:
+            for data in item.data:
+                axes = {name: axis_of(name, values) for name, values in learner.grid.items()}
+                for name, value in learner.chosen.get(data.name, {}).items():
+                    axes[name] = axes[name] if value in axes[name] else sorted([*axes[name], value])
+                self.grids[learner.name, data.name] = Grid(learner.rule, axes, learner.options_on(data.name))
 
     def trials(self) -> list[Trial]:
         return [
-            Trial(entry, streamed, seed)
-            for name, grid in self.grids.items()
-            if isinstance(streamed := self.streams[name], Stream)
+            Trial(entry, streamed, seed, curve=False)
+            for name, streamed in self.streams.items()
+            if isinstance(streamed, Stream)
             for seed in range(self.runs)
-            for entry in grid.entries
+            for learner in self.item.learners
+            for entry in self.grids[learner.name, name].entries
         ]
 
     def result(self, gathered: Gathered) -> ItemResult:
-        verdicts, parts = [], []
+        verdicts: list[Verdict] = []
+        parts: list[Part] = []
         for data in self.item.data:
-            learner, chosen = self.item.learners[0], self.item.chosen.get(data.name)
-            what, published = learner.name, shown(chosen) if chosen else ""
-            streamed, grid = self.streams[data.name], self.grids[data.name]
-            if isinstance(streamed, OnebitError):
-                verdicts.append(Verdict(self.item.name, data.name, what, published, None, "", MISSING, str(streamed)))
-                continue
-            standings = [gathered.standing(entry, streamed, range(self.runs)) for entry in grid.entries]
-            means = [math.inf if one is None else one.error.mean for one in standings]
-            if min(means) == math.inf:
-                verdicts.append(Verdict(self.item.name, data.name, what, published, None, "", FAILED))
-                continue
-            best = means.index(min(means))
-            found = Sweep(grid, streamed, standings, best, None, [], self.runs, 0, 0, "", None)
-            verdicts.append(self._verdict(data, grid, standings, best))
-            parts += [replace(picture, title=f"{data.name}: {picture.title}") for picture in found.pictures()]
-        return ItemResult(self.item, self.runs, verdicts, list(parts))
+            pictures: list[Part] = []
+            for learner in self.item.learners:
+                verdict, found = self._searched(learner, data, gathered)
+                verdicts.append(verdict)
+                if found is not None:
+                    of = data.name if len(self.item.learners) == 1 else learner.name
+                    pictures += [self._titled(picture, of, verdict) for picture in found.pictures()]
+            several = len(self.item.learners) > 1 and pictures
+            parts += [Section(data.name, pictures)] if several else pictures
+        return ItemResult(self.item, self.runs, verdicts, parts)
 
-    def _verdict(self, data: PaperData, grid: Grid, standings: Sequence[Standing | None], best: int) -> Verdict:
-        what, chosen = self.item.learners[0].name, self.item.chosen.get(data.name)
+    def _searched(self, learner: PaperLearner, data: PaperData, gathered: Gathered) -> tuple[Verdict, Sweep | None]:
+        streamed, grid = self.streams[data.name], self.grids[learner.name, data.name]
+        chosen = learner.chosen.get(data.name, {})
+        failed = Verdict(self.item.name, data.name, learner.name, shown(chosen), None, "", FAILED)
+        if isinstance(streamed, OnebitError):
+            return replace(failed, verdict=MISSING, why=str(streamed)), None
+        standings = [gathered.standing(entry, streamed, range(self.runs)) for entry in grid.entries]
+        means = [math.inf if one is None else one.error.mean for one in standings]
+        best = means.index(min(means))
         lowest = standings[best]
-        assert lowest is not None
-        said = f"{percent(lowest.error)} at {shown(dict(zip(grid.axes, grid.points[best], strict=True)))}"
+        if lowest is None:
+            return failed, None
+        found = Sweep(grid, streamed, standings, best, None, [], self.runs, 0, 0, "", None)
+        assert found.best is not None
+        said = f"{percent(lowest.error)} at {shown(found.best)}"
         if not chosen:
-            return Verdict(self.item.name, data.name, what, "", lowest.error, said, SHOWN)
+            return replace(failed, measured=lowest.error, said=said, verdict=SHOWN), found
         published = standings[grid.places[tuple(chosen[name] for name in grid.axes)]]
         if published is None:
-            return Verdict(self.item.name, data.name, what, shown(chosen), None, said, FAILED)
+            return replace(failed, said=said), found
         near = published.error.mean - lowest.error.mean <= self.item.tolerance / 100
-        said = f"{percent(published.error)} there; {said}"
-        why = "" if near else self.item.why.get(data.name, "")
-        verdict = REPRODUCED if near else DIFFERS
-        return Verdict(self.item.name, data.name, what, shown(chosen), published.error, said, verdict, why)
+        verdict = replace(
+            failed,
+            measured=published.error,
+            said=f"{percent(published.error)} there; {said}",
+            verdict=REPRODUCED if near else DIFFERS,
+            why="" if near else learner.why.get(data.name, "") or data.why,
+        )
+        return verdict, found
+
+    def _titled(self, picture: Curves | HeatMap, of: str, verdict: Verdict) -> Curves | HeatMap:
+        titled = replace(picture, title=f"{of}: {picture.title}")
+        if isinstance(titled, Curves):
+            return titled
+        runs = "error of one run" if self.runs == 1 else f"mean error of {self.runs} runs"
+        return replace(titled, note=f"{runs}, %" + (f"; published: {verdict.published}" if verdict.published else ""))
 
 
 class _ScatterWork(_Work):
@@ -329,6 +348,7 @@ def reproduce(
     *,
     quick: bool = False,
     out: str | Path | None = None,
+    on: str = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
     began: Any = None,
@@ -337,7 +357,7 @@ def reproduce(
 ) -> Reproduction:
     """Run a paper's experiments, or some of its items, and compare with what was published.
 
-    `quick` takes two runs of each, and one of each setting of a grid. `out` is as for `onebit.compare`; `began` is told the number of rounds ahead, `heard` of downloads.
+    `quick` takes two runs of each, and one of each setting of a grid. `out`, `on` and `threads` are as for `onebit.compare`; `began` is told the number of rounds ahead, `heard` of downloads.
 
     >>> import onebit
     >>> found = onebit.reproduce("hoeven2020", ["figure1"])
@@ -345,20 +365,21 @@ def reproduce(
     'Surrogate gap, logistic loss, rate 0.1733'
     """
     found = paper_named(paper)
+    chosen = found.chosen(items)
     streams = _Streams(heard)
-    works = [_WORK[item.kind](item, streams, quick) for item in found.chosen(items)]
-    trials = [trial for work in works for trial in work.trials()]
-    if began is not None:
-        began(sum(trial.stream.rounds for trial in trials))
-    rows = Rows(out)
+    works: list[_Work] = []
+    trials: list[Trial] = []
 
-    def result(gathered: Gathered) -> Reproduction:
-        failures = [row for row in gathered.of(trials) if row.failed]
-        return Reproduction(found, [work.result(gathered) for work in works], failures, command, rows.folder)
+    def result(gathered: Gathered, folder: Path | None) -> Reproduction:
+        results = [work.result(gathered) for work in works]
+        return Reproduction(found, results, gathered.failures(trials), command, folder, gathered.effort)
 
-    try:
-        return result(gather(trials, rows, threads, progress))
-    except Interrupted as stopped:
-        raise Stopped(result(stopped.gathered)) from None
-    finally:
-        rows.close()
+    with closing(place_of(on, threads)) as place, closing(Rows(out)) as rows:  # before data are fetched for nothing
+        works += [_WORK[item.kind](item, streams, quick) for item in chosen]
+        trials += [trial for work in works for trial in work.trials()]
+        if began is not None:
+            began(sum(trial.stream.rounds for trial in trials))
+        try:
+            return result(gather(trials, rows, place, progress), rows.folder)
+        except Interrupted as stopped:
+            raise Stopped(result(stopped.gathered, rows.folder)) from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from onebit.experiments.effort import Effort
 from onebit.experiments.gathering import facts
 from onebit.experiments.rows import Row
 from onebit.experiments.statistics import Estimate
@@ -71,6 +72,7 @@ class Reproduction:
     failures: list[Row]
     command: str
     folder: Path | None = field(repr=False)
+    effort: Effort
 
     def __repr__(self) -> str:
         return f"Reproduction({self.paper.name}: {_sum(self.counts())})"
@@ -93,6 +95,7 @@ class Reproduction:
             "counts": self.counts(),
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "failures": failures,
+            "effort": self.effort.to_dict(),
         }
 
     def page(self) -> Page:
@@ -104,7 +107,8 @@ class Reproduction:
                 parts.append(verdict_table(result))
             sections.append(Section(result.item.title, [*parts, *result.parts]))
         intro = [self.paper.title, *([self.paper.note] if self.paper.note else []), _sum(self.counts())]
-        return Page(f"{self.paper.name} reproduced", self.command, [Text(intro), *sections], facts(self.folder))
+        about = facts(self.folder, self.effort)
+        return Page(f"{self.paper.name} reproduced", self.command, [Text(intro), *sections], about)
 
     def markdown(self) -> list[str]:
         """The verdicts as lines of Markdown."""
@@ -146,4 +150,8 @@ def verdict_table(result: ItemResult) -> Table:
         value = None if one.measured is None else 100 * one.measured.mean
         badge = Badge(one.verdict, TONES.get(one.verdict, "plain"))
         rows.append([one.data, one.what, one.published, Number(value, one.said), badge, one.why])
-    return Table("Published and measured" + (f", {result.runs} runs" if result.runs else ""), columns, rows)
+    return Table(
+        "Published and measured" + (f", {result.runs} run{'s' if result.runs > 1 else ''}" if result.runs else ""),
+        columns,
+        rows,
+    )

@@ -10,6 +10,7 @@ from onebit.report import style
 from onebit.report.parts import Badge, Cell, HeatMap, Number, Table
 
 _LONG = 60  # characters in a cell that must not be squeezed on a narrow screen
+_LONG_NUMBER = 30  # a cell of numbers that may be broken into lines
 
 
 def rich(text: str) -> str:
@@ -59,10 +60,14 @@ def _cell(cell: Cell, numeric: bool, span: tuple[float, float] | None) -> str:
         value = cell.value if cell.value is not None and math.isfinite(cell.value) else ""
         interval = f' <span class="interval">{escape(cell.interval)}</span>' if cell.interval else ""
         drawn = _interval_svg(cell, span) if span else ""
-        return f'<td{_classed(numeric)} data-value="{value}">{drawn}{escape(cell.text)}{interval}</td>'
+        kind = ' class="number long"' if numeric and len(cell.text) > _LONG_NUMBER else _classed(numeric)
+        return f'<td{kind} data-value="{value}">{drawn}{escape(cell.text)}{interval}</td>'
     if isinstance(cell, Badge):
         return f'<td><span class="badge {cell.tone}">{escape(cell.text)}</span></td>'
-    kind = ' class="long"' if len(cell) > _LONG else _classed(numeric)
+    if numeric:
+        kind = ' class="number long"' if len(cell) > _LONG_NUMBER else _classed(numeric)
+    else:
+        kind = ' class="long"' if len(cell) > _LONG else ""
     return f"<td{kind}>{rich(cell)}</td>"
 
 

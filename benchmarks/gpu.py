@@ -1,0 +1,206 @@
+"""How fast the GPU engine is, rule by rule, with the whole contract: random ties, full draws, curves. Beside it one core.
+
+    python benchmarks/gpu.py                             # every line of the table; each kernel is built first, which is not timed
+    python benchmarks/gpu.py --only banditron --json gpu.json
+    ncu --clock-control none -k regex:replicate -c 1 python benchmarks/gpu.py --profile epabf 10 100
+
+A line is the best of three walks with twice as many replicates as run at the same time, on the clock, from the first launch to the
+last; rows, orders and keys are on the device before. Floating-point operations are those of the scores and of the heads that
+Banditron moves, 2 d (heads + 2) a round: what the draws, the choice and the step cost is overhead in this count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from onebit.contract.draws import key_of
+from onebit.data.streams import stream
+from onebit.data.synthetic import synsep10
+from onebit.engine.course import Course
+from onebit.engine.gpu import device, fleet
+from onebit.engine.gpu.build import Layout, Shape, kernel_for, resident
+from onebit.experiments.places.gpu import gpu_place
+from onebit.experiments.trial import Trial, entry_of, marks_for
+from onebit.rules import rule_named
+
+ROWS = 20_000
+COURSES = 4
+SECONDS = 1.0  # that a walk should take
+FP32_PEAK = 66.9e12  # of an H200, by its data sheet
+
+
+class Line(NamedTuple):
+    """A line of the table: what is run, and what it must and should reach, in billions of rounds a second."""
+
+    rule: str
+    classes: int
+    features: int
+    options: dict[str, Any]
+    bar: float | None = None
+    goal: float | None = None
+
+
+LINES = [
+    Line("banditron", 10, 100, {}, 1.3, 1.8),
+    Line("banditron", 10, 256, {}, 1.0, None),
+    Line("banditron", 10, 784, {}, 0.2, 0.4),
+    Line("banditron", 4, 36, {}),
+    Line("banditron", 3, 4, {}),
+    Line("bpa", 10, 100, {}, 0.6),
+    Line("bandit-perceptron", 10, 100, {}, 0.6),
+    Line("conservative-ova", 10, 100, {}, 0.6),
+    Line("offset-tree", 10, 100, {}, 0.6),
+    Line("policy-gradient", 10, 100, {}, 0.6),
+    Line("exact-pa", 10, 100, {}, 0.15, 0.4),
+    Line("gaptron", 10, 100, {"rate": 0.1, "exploration": 0.05}, 0.15, 0.4),
+    Line("epabf", 10, 100, {"variant": "PA"}, 0.15, 0.4),
+    Line("epabf", 10, 100, {}, 0.15, 0.4),
+    Line("epabf", 10, 100, {"variant": "PA-II"}, 0.15, 0.4),
+    Line("epabf", 10, 100, {"update": "stated"}),
+    Line("conservative-ova", 10, 100, {"coding": "all-pairs", "aggressiveness": 0.001}),
+    Line("pab", 10, 100, {}),
+    Line("perceptron", 10, 100, {}),
+    Line("passive-aggressive", 10, 100, {}),
+    Line("epabf", 28, 10, {}),
+    Line("conservative-ova", 10, 784, {"coding": "all-pairs", "aggressiveness": 0.001}),
+]
+
+
+def rows_of(classes: int, features: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """SynSep10 where it fits, else rows of about length one with labels of a linear teacher."""
+    if (classes, features) == (10, 100):
+        values, labels = synsep10(ROWS, 0)
+        return np.asarray(values, dtype=np.float32), np.asarray(labels)
+    generator = np.random.default_rng(0)
+    values = (generator.standard_normal((ROWS, features)) / np.sqrt(features)).astype(np.float32)
+    return values, (values @ generator.standard_normal((features, classes))).argmax(axis=1)
+
+
+def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, fleet.Ground, fleet.Replicates]:
+    rule = rule_named(line.rule)
+    params, memory = rule.settle(line.classes, line.options)
+    shape = Shape.of(rule, params, len(memory), line.features)
+    layout = Layout.of(shape)
+    assert layout is not None
+    values, labels = rows_of(line.classes, line.features)
+    courses = []
+    for seed in range(COURSES):
+        order = np.resize(np.random.default_rng(seed).permutation(ROWS), rounds)
+        courses.append(Course(labels[order].astype(np.int64), order))
+    ground = fleet.Ground([(values, courses)], False, layout.padded(shape))
+    count = 2 * resident(shape, layout)
+    replicates = fleet.Replicates(
+        (np.arange(count) * COURSES // count).astype(np.int32),
+        np.tile(np.array(shape.numbers(params)), (count, 1)),
+        np.tile(memory, (count, 1)),
+        np.array([key_of(seed) for seed in range(count)], dtype=np.uint64),
+        np.full(count, 1e300),
+    )
+    return shape, layout, ground, replicates
+
+
+def measured(line: Line) -> dict[str, Any]:
+    shape, layout, ground, replicates = prepared(line, 2000)
+    count = len(replicates.keys)
+    trial = fleet.walk(shape, layout, ground, replicates, marks_for(2000), lambda done: None)
+    rounds = int(np.clip(2000 * SECONDS / trial.seconds, 2000, 1_000_000))
+    shape, layout, ground, replicates = prepared(line, rounds)
+    tracks = [fleet.walk(shape, layout, ground, replicates, marks_for(rounds), lambda done: None) for _ in range(3)]
+    seconds = min(one.seconds for one in tracks)
+    (kernel,) = kernel_for(shape, layout).overloads.values()
+    rate = count * rounds / seconds
+    values, labels = rows_of(line.classes, line.features)
+    entry = entry_of(line.rule, line.options)
+    core = gpu_place().core_rate(Trial(entry, stream(values, labels, order="shuffle"), 0))
+    return {
+        **line._asdict(),
+        "heads": shape.heads,
+        "lanes": layout.lanes,
+        "where": layout.where,
+        "registers": int(kernel.regs_per_thread),
+        "spilled": int(kernel.local_mem_per_thread),
+        "replicates": count,
+        "rounds": rounds,
+        "rounds_per_second": rate,
+        "head_rounds_per_second": rate * shape.heads,
+        "peak": rate * 2 * line.features * (shape.heads + 2) / FP32_PEAK,
+        "cores": None if core is None else rate / core,
+        "error": float(tracks[0].mistakes[:, 0].mean() / rounds),
+    }
+
+
+def table_of(found: list[dict[str, Any]]) -> Table:
+    table = Table(title=f"GPU engine on {device.name()}, rounds a second")
+    for title in ("rule", "K", "d", "lanes", "weights", "regs", "billions/s", "bar", "goal", "of fp32 peak", "cores"):
+        table.add_column(title, justify="left" if title in ("rule", "weights") else "right")
+    for one in found:
+        said = ", ".join(f"{name}={value}" for name, value in one["options"].items())
+        rate = one["rounds_per_second"] / 1e9
+        met = "" if one["bar"] is None else f"{one['bar']} {'met' if rate >= one['bar'] else 'MISSED'}"
+        goal = "" if one["goal"] is None else f"{one['goal']} {'met' if rate >= one['goal'] else 'missed'}"
+        table.add_row(
+            f"{one['rule']} {said}".strip(),
+            str(one["classes"]),
+            str(one["features"]),
+            str(one["lanes"]),
+            one["where"] + (f" ({one['spilled']} B spilled)" if one["spilled"] else ""),
+            str(one["registers"]),
+            f"{rate:.3f}",
+            met,
+            goal,
+            f"{100 * one['peak']:.1f} %",
+            "" if one["cores"] is None else f"{one['cores']:.0f}",
+        )
+    return table
+
+
+def pairs_against_banditron(found: list[dict[str, Any]]) -> Iterator[str]:
+    """All pairs should do a third of the head-rounds a second of Banditron's, at K = 10 and d = 100."""
+    plain = [one for one in found if (one["rule"], one["classes"], one["features"]) == ("banditron", 10, 100)]
+    pairs = [one for one in found if one["options"].get("coding") == "all-pairs" and one["features"] == 100]
+    for one in plain:
+        for other in pairs:
+            share = other["head_rounds_per_second"] / one["head_rounds_per_second"]
+            yield f"all pairs: {share:.2f} of Banditron's head-rounds a second (bar 0.33)"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", metavar="RULE", help="the lines of one rule")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write everything to this file")
+    parser.add_argument("--profile", nargs=3, metavar=("RULE", "K", "D"), help="one walk of one rule, for a profiler")
+    chosen = parser.parse_args()
+    if device.trouble() is not None:
+        sys.exit(f"benchmarks/gpu.py: {device.trouble()}")
+    if chosen.profile:
+        rule, classes, features = chosen.profile
+        wanted = [line for line in LINES if (line.rule, str(line.classes), str(line.features)) == tuple(chosen.profile)]
+        line = wanted[0] if wanted else Line(rule, int(classes), int(features), {})
+        fleet.walk(*prepared(line, 2000), marks_for(2000), lambda done: None)
+        return
+    console = Console(width=150, emoji=False)
+    found: list[dict[str, Any]] = []
+    for line in LINES:
+        if chosen.only in (None, line.rule):
+            found.append(measured(line))
+            console.print(f"{line.rule} {line.classes} {line.features}: {found[-1]['rounds_per_second'] / 1e9:.3f}")
+    console.print(table_of(found))
+    for sentence in pairs_against_banditron(found):
+        console.print(sentence)
+    if chosen.json:
+        chosen.json.write_text(json.dumps({"device": device.name(), "lines": found}, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

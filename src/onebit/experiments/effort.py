@@ -1,0 +1,86 @@
+"""What a gathering of runs took: where, how many rounds, how long, and how long one core would have been at it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What was run now, and how many runs were there already; `core_seconds` is None where nobody has measured a core."""
+
+    where: str = ""
+    rounds: int = 0
+    seconds: float = 0.0
+    core_seconds: float | None = 0.0
+    found: int = 0
+
+    def __add__(self, other: Effort) -> Effort:
+        """Both together, one after the other."""
+        known = self.core_seconds is not None and other.core_seconds is not None
+        return Effort(
+            " and ".join(dict.fromkeys(filter(None, (self.where, other.where)))),
+            self.rounds + other.rounds,
+            self.seconds + other.seconds,
+            (self.core_seconds or 0.0) + (other.core_seconds or 0.0) if known else None,
+            self.found + other.found,
+        )
+
+    @property
+    def said(self) -> str:
+        """It in a sentence; empty where nothing was run and nothing was there.
+
+        >>> Effort("NVIDIA H200", 1_440_000_000, 3.1, 240.0, 12).said
+        'NVIDIA H200: 1,440,000,000 rounds in 3.1 s, 465 million rounds a second; one core would have taken about 4 minutes in the loop alone; 12 runs were there already'
+        """
+        words = []
+        if self.rounds:
+            rate = self.rounds / max(self.seconds, 1e-9)
+            words.append(
+                f"{self.where}: {self.rounds:,} rounds in {duration(self.seconds)}, {quantity(rate)} rounds a second"
+            )
+            if self.core_seconds is not None:
+                words.append(f"one core would have taken about {duration(self.core_seconds)} in the loop alone")
+        if self.found:
+            runs = "1 run was" if self.found == 1 else f"{self.found:,} runs were"
+            words.append(f"{runs} there already" if words else f"no new runs; {runs} there already")
+        return "; ".join(words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+
+NOTHING = Effort()
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> [duration(seconds) for seconds in (0.043, 3.14, 42.1, 240, 9000, 259_200)]
+    ['0.04 s', '3.1 s', '42 s', '4 minutes', '2.5 hours', '3 days']
+    """
+    if seconds < 0.1:
+        return f"{max(seconds, 0.001):.1g} s"
+    for unit, length, until in (("s", 1, 100), ("minutes", 60, 6000), ("hours", 3600, 180_000)):
+        if seconds < until:
+            return f"{_short(seconds / length)} {unit}"
+    return f"{_short(seconds / 86_400)} days"
+
+
+def quantity(number: float) -> str:
+    """A large number for people.
+
+    >>> [quantity(number) for number in (812, 45_678, 2_340_000, 465_000_000, 1.84e9)]
+    ['812', '45,700', '2.3 million', '465 million', '1.8 billion']
+    """
+    for word, size in (("billion", 1e9), ("million", 1e6)):
+        if number >= size:
+            return f"{_short(number / size)} {word}"
+    return f"{float(f'{number:.3g}'):,.0f}"
+
+
+def _short(number: float) -> str:
+    """One digit after the point for small numbers, none for large ones, and no zero there."""
+    return f"{number:.1f}".removesuffix(".0") if number < 9.95 else f"{number:,.0f}"

@@ -1,0 +1,140 @@
+"""The threads of this process, as many as there are cores unless another number is given.
+
+A thread stays with the rows it has until their trials run out: few data sets are in memory at a time, however many trials there are.
+"""
+
+from __future__ import annotations
+
+import platform
+import queue
+import threading
+import time
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from onebit.data.sources import Source
+from onebit.experiments.ground import Ground, Tables, run_trial
+from onebit.experiments.rows import Row, row_of
+from onebit.experiments.trial import Outcome, Progress, Trial, cores
+
+PATIENCE_S = 2.0  # so long a thread that was stopped is waited for
+
+
+@dataclass(frozen=True)
+class ThreadsPlace:
+    """Some threads of this process."""
+
+    threads: int
+
+    @property
+    def where(self) -> str:
+        """How many threads, and of which processor."""
+        return f"{self.threads} thread{'s' if self.threads > 1 else ''}, {processor()}"
+
+    def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Row, None, None]:
+        """The rows of these trials as they are done."""
+        with closing(execute(groups, self.threads, progress)) as outcomes:
+            for outcome in outcomes:
+                yield row_of(outcome)
+
+    def core_rate(self, trial: Trial) -> None:
+        """Nothing: the rows have it."""
+
+    def close(self) -> None:
+        """Nothing was started that goes on."""
+
+
+def threads_place(threads: int | None = None) -> ThreadsPlace:
+    """So many threads, by itself one for each core."""
+    return ThreadsPlace(cores() if threads is None else threads)
+
+
+@cache
+def processor() -> str:
+    """The name of this machine's processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()
+
+
+class _Work:
+    """Trials by their grounds. A thread that asks gets one of the ground it stands on, if there is one left."""
+
+    def __init__(self, groups: Iterable[Sequence[Trial]]) -> None:
+        self._lock = threading.Lock()
+        self._groups = iter(groups)
+        self._fixed: dict[tuple[Source, int], Tables] = {}  # the rows that all seeds share
+        self._begun: list[Ground] = []
+
+    def next(self, mine: Ground | None) -> tuple[Ground, Trial] | None:
+        with self._lock:
+            if mine is None or not mine.left:
+                self._begun = [ground for ground in self._begun if ground.left]
+                group = next((group for group in self._groups if group), None)
+                if group is not None:
+                    mine = Ground(group, self._fixed)
+                    self._begun.append(mine)
+                elif self._begun:  # help where most is left
+                    mine = max(self._begun, key=lambda ground: len(ground.left))
+                else:
+                    return None
+            return mine, mine.left.popleft()
+
+
+def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress) -> Generator[Outcome, None, None]:
+    """Run groups of trials that share stream and seed on threads, and give outcomes as they come.
+
+    Groups are asked for when a thread is free. Closing the iterator stops what is running.
+    """
+    work, stop, lock = _Work(groups), threading.Event(), threading.Lock()
+    outcomes: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
+
+    def report(count: int) -> None:
+        with lock:
+            progress(count)
+
+    def labour() -> None:
+        ground: Ground | None = None
+        try:
+            while not stop.is_set():
+                found = work.next(ground)
+                if found is None:
+                    break
+                ground, trial = found
+                outcome = run_trial(trial, ground, stop, report)
+                if outcome is not None:
+                    outcomes.put(outcome)
+        except BaseException as error:
+            outcomes.put(error)
+        finally:
+            outcomes.put(None)
+
+    workers = [threading.Thread(target=labour, daemon=True) for _ in range(threads)]
+    working = len(workers)
+    try:
+        for worker in workers:
+            worker.start()
+        while working:
+            try:
+                found = outcomes.get(timeout=0.2)  # in short breaths, so that Ctrl-C is heard
+            except queue.Empty:
+                continue
+            if found is None:
+                working -= 1
+            elif isinstance(found, BaseException):
+                raise found
+            else:
+                yield found
+    finally:
+        stop.set()
+        # One that draws rows does not hear of it: it ends by itself, later, and is not waited for.
+        deadline = time.monotonic() + PATIENCE_S
+        for worker in workers:
+            if worker.ident is not None:
+                worker.join(max(0.0, deadline - time.monotonic()) if working else None)

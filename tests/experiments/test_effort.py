@@ -1,0 +1,69 @@
+"""What a gathering took, in numbers and in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from onebit.experiments.effort import NOTHING, Effort, duration, quantity
+
+
+def test_two_gatherings_are_added() -> None:
+    one, other = Effort("2 threads", 100, 1.5, 2.5, 3), Effort("2 threads", 10, 0.5, 0.25, 4)
+    assert one + other == Effort("2 threads", 110, 2.0, 2.75, 7)
+    assert one + NOTHING == NOTHING + one == one
+    assert one + Effort("GPU", 10, 0.5, None, 0) == Effort("2 threads and GPU", 110, 2.0, None, 3)
+
+
+@pytest.mark.parametrize(
+    ("effort", "said"),
+    [
+        (NOTHING, ""),
+        (Effort("2 threads"), ""),
+        (Effort("2 threads", found=1), "no new runs; 1 run was there already"),
+        (Effort("2 threads", found=1200), "no new runs; 1,200 runs were there already"),
+        (
+            Effort("2 threads", 300_000, 2.0, 3.9),
+            "2 threads: 300,000 rounds in 2 s, 150,000 rounds a second; one core would have taken about 3.9 s in the loop alone",
+        ),
+        (Effort("GPU", 10**10, 5.0, None), "GPU: 10,000,000,000 rounds in 5 s, 2 billion rounds a second"),
+        (
+            Effort("GPU", 10**10, 5.0, None, 7),
+            "GPU: 10,000,000,000 rounds in 5 s, 2 billion rounds a second; 7 runs were there already",
+        ),
+    ],
+)
+def test_an_effort_is_said(effort: Effort, said: str) -> None:
+    assert effort.said == said
+
+
+def test_an_effort_that_no_clock_has_seen_is_said() -> None:
+    assert Effort("2 threads", 2, 0.0, 0.0).said.startswith("2 threads: 2 rounds in 0.001 s, ")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.0, "0.001 s"), (0.0004, "0.001 s"), (0.0123, "0.01 s"), (0.12, "0.1 s"), (1.0, "1 s"), (9.94, "9.9 s"), (9.96, "10 s"),
+        (99.4, "99 s"), (101, "1.7 minutes"), (600, "10 minutes"), (5940, "99 minutes"), (6000, "1.7 hours"),
+        (86_400, "24 hours"), (180_000, "2.1 days"), (8_640_000, "100 days"), (864_000_000, "10,000 days"),
+    ],
+)  # fmt: skip
+def test_durations_are_for_people(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (0, "0"), (7, "7"), (999, "999"), (12_345, "12,300"), (999_400, "999,000"), (1_000_000, "1 million"),
+        (9_940_000, "9.9 million"), (123_456_789, "123 million"), (1_840_000_000, "1.8 billion"), (2.5e12, "2,500 billion"),
+    ],
+)  # fmt: skip
+def test_quantities_are_for_people(number: float, said: str) -> None:
+    assert quantity(number) == said
+
+
+def test_an_effort_is_plain_values() -> None:
+    assert Effort("2 threads", 100, 1.5, None, 3).to_dict() == {
+        "where": "2 threads", "rounds": 100, "seconds": 1.5, "core_seconds": None, "found": 3,
+    }  # fmt: skip

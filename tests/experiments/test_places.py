@@ -1,0 +1,339 @@
+"""Places: what `on` may name, that all get the same trials, and that what they took is said."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import onebit
+from onebit.checks import rows as some_rows
+from onebit.errors import OnebitError
+from onebit.experiments.effort import Effort
+from onebit.experiments.gathering import Interrupted, gather, whose_speed
+from onebit.experiments.places import PLACES, Place, checked_on, place_of
+from onebit.experiments.places.threads import ThreadsPlace, processor, threads_place
+from onebit.experiments.rows import FILE, Row, Rows, read_rows
+from onebit.experiments.run import Stopped
+from onebit.experiments.trial import Progress, Trial, cores, entry_of
+
+DEVICE = "Imagined 9000"
+SHORT: dict[str, Any] = {"rounds": 120, "runs": 2}
+
+
+class Device:
+    """A device that runs trials on a thread of this process and says that it was somebody else."""
+
+    where = f"one {DEVICE}"
+
+    def __init__(self, rate: float | None = 60.0, twice: bool = False, until: int | None = None) -> None:
+        self.rate, self.twice, self.until = rate, twice, until
+        self.groups: list[list[Trial]] = []
+        self.measured: list[Trial] = []
+        self.closed = 0
+
+    def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Row, None, None]:
+        assert not self.closed
+        self.groups += [list(group) for group in groups]
+        with closing(threads_place(1).run(groups, progress)) as found:
+            for place, row in enumerate(found):
+                if place == self.until:
+                    raise KeyboardInterrupt
+                yield Row({**row.fields, "on": DEVICE})
+                if self.twice:
+                    yield Row({**row.fields, "on": DEVICE})
+
+    def core_rate(self, trial: Trial) -> float | None:
+        self.measured.append(trial)
+        return self.rate
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
+    """What compare, sweep and reproduce run on; each has closed it when it is done, and once."""
+    made = Device()
+    for module in ("experiments.compare", "experiments.sweep", "papers.reproduce"):
+        monkeypatch.setattr(f"onebit.{module}.place_of", lambda on, threads: made)
+    yield made
+    assert made.closed == 1
+
+
+def trials(*learners: str, seeds: int = 2, rounds: int = 120) -> list[Trial]:
+    streamed = onebit.stream("synsep9", rounds=rounds)
+    return [Trial(entry_of(name), streamed, seed) for seed in range(seeds) for name in learners]
+
+
+# --- what on may name --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("on", "found"),
+    [
+        ("auto", ("auto", None)),
+        ("threads", ("threads", None)),
+        ("gpu", ("gpu", None)),
+        ("dask", ("dask", None)),
+        ("dask://localhost:8786", ("dask", "localhost:8786")),
+        ("dask://10.0.0.1:1", ("dask", "10.0.0.1:1")),
+        ("dask://[::1]:8786", ("dask", "[::1]:8786")),
+        ("ray", ("ray", None)),
+        ("ray://Head.example:10001", ("ray", "Head.example:10001")),
+    ],
+)
+def test_places_are_read(on: str, found: tuple[str, str | None]) -> None:
+    assert checked_on(on) == found
+
+
+@pytest.mark.parametrize(
+    ("on", "words"),
+    [
+        ("gup", ["'gup'", "did you mean 'gpu'?"]),
+        ("GPU", ["'GPU'", "did you mean 'gpu'?"]),
+        ("thread", ["did you mean 'threads'?"]),
+        ("dusk://host:1", ["did you mean 'dask'?"]),
+        ("", ["''", *PLACES]),
+        ("cluster", ["'cluster'", *PLACES]),
+        ("gpu://0", ["'gpu://0'"]),
+        ("threads://localhost:4", ["'threads://localhost:4'"]),
+        ("dask://", ["dask://host:port"]),
+        ("dask://host", ["dask://host:port"]),
+        ("dask://host:port", ["dask://host:port"]),
+        ("dask://host:0", ["dask://host:port"]),
+        ("dask://host:65536", ["dask://host:port"]),
+        ("dask://:8786", ["dask://host:port"]),
+        ("dask://[::1:8786", ["dask://host:port"]),
+        ("dask://me@host:8786", ["dask://host:port"]),
+        ("ray://host:10001/home", ["ray://host:port"]),
+        (None, ["on is None", *PLACES]),
+        (2, ["on is 2", *PLACES]),
+    ],
+)
+def test_what_is_no_place_is_refused(on: Any, words: list[str]) -> None:
+    with pytest.raises(OnebitError) as error:
+        place_of(on)
+    for word in words:
+        assert word in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_threads_are_counted() -> None:
+    assert place_of("threads", 3) == ThreadsPlace(3)
+    assert place_of("threads") == ThreadsPlace(cores())
+    assert place_of("threads", 3).where == f"3 threads, {processor()}"
+    assert place_of("threads", 1).where == f"1 thread, {processor()}"
+    assert processor()
+    for bad in (0, -1, 1.5, "2", True):
+        with pytest.raises(OnebitError, match=r"threads is .* whole number of at least 1"):
+            place_of("threads", bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("on", "module", "function", "heard"),
+    [
+        ("gpu", "gpu", "gpu_place", {"threads": None}),
+        ("dask", "dask_cluster", "dask_place", None),
+        ("dask://host:8786", "dask_cluster", "dask_place", "host:8786"),
+        ("ray", "ray_cluster", "ray_place", None),
+        ("ray://host:10001", "ray_cluster", "ray_place", "host:10001"),
+    ],
+)
+def test_a_place_is_made_by_its_module(
+    on: str, module: str, function: str, heard: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"onebit.experiments.places.{module}"
+    fake, seen, made = ModuleType(name), [], Device()
+
+    def make(*positional: Any, **named: Any) -> Place:
+        seen.append(named or positional[0])
+        return made
+
+    setattr(fake, function, make)
+    monkeypatch.setitem(sys.modules, name, fake)
+    assert place_of(on) is made
+    assert seen == [heard]
+
+
+@pytest.mark.parametrize("on", ["dask", "dask://host:8786", "ray", "ray://host:10001"])
+def test_a_cluster_has_its_own_number_of_threads(on: str) -> None:
+    with pytest.raises(OnebitError, match="threads is 4, but a cluster has its own number"):
+        place_of(on, 4)
+
+
+# --- gathering ---------------------------------------------------------------------------------------------------------
+
+
+def test_threads_give_rows_and_stop_when_closed() -> None:
+    seen: list[int] = []
+    found = list(threads_place(2).run([trials("bpa"), trials("banditron")], seen.append))
+    assert {row.fields["id"] for row in found} == {one.identity for one in trials("bpa", "banditron")}
+    assert {row.on for row in found} == {"CPU"}
+    assert sum(seen) == 4 * 120
+    seen.clear()
+    with closing(threads_place(1).run([trials("bpa", seeds=500)], seen.append)) as come:
+        next(come)
+    assert sum(seen) < 500 * 120
+
+
+def test_groups_share_stream_and_seed() -> None:
+    device = Device()
+    gather(trials("bpa", "banditron"), Rows(None), device, None)
+    assert [[(one.entry.title, one.seed) for one in group] for group in device.groups] == [
+        [("bpa", 0), ("banditron", 0)],
+        [("bpa", 1), ("banditron", 1)],
+    ]
+
+
+def test_a_row_that_comes_twice_is_kept_once(tmp_path: Path) -> None:
+    with closing(Rows(tmp_path)) as rows:
+        found = gather(trials("bpa"), rows, Device(twice=True), None)
+    assert len(list(read_rows(tmp_path / FILE))) == 2
+    assert found.effort.rounds == 240
+
+
+def test_effort_on_threads_is_that_of_the_rows(tmp_path: Path) -> None:
+    seen: list[int] = []
+    with closing(Rows(tmp_path)) as rows:
+        gather(trials("bpa"), rows, threads_place(2), None)
+        found = gather(trials("bpa", "banditron"), rows, threads_place(2), seen.append)
+    effort = found.effort
+    new = found.of(trials("banditron"))
+    assert (effort.where, effort.rounds, effort.found) == (f"2 threads, {processor()}", 240, 2)
+    assert effort.core_seconds == sum(row.fields["seconds"] for row in new) > 0
+    assert effort.seconds > 0
+    assert sum(seen) == 480, "those that were there are done too"
+
+
+def test_what_one_core_would_have_taken_is_measured_once_a_learner_and_stream() -> None:
+    device = Device(rate=60.0)
+    found = gather(trials("bpa", "banditron", seeds=5), Rows(None), device, None)
+    assert [one.entry.title for one in device.measured] == ["bpa", "banditron"]
+    assert found.effort.core_seconds == pytest.approx(2 * 5 * 120 / 60)
+    unknown = gather(trials("bpa"), Rows(None), Device(rate=None), None)
+    assert (unknown.effort.core_seconds, unknown.effort.rounds) == (None, 240)
+
+
+def test_failed_runs_count_as_no_rounds() -> None:
+    table, labels = some_rows(60)
+    table[41] *= 1e25
+    streamed = onebit.stream(table, labels)
+    found = gather([Trial(entry_of("bpa"), streamed, 0)], Rows(None), threads_place(1), None)
+    assert (found.effort.rounds, found.effort.said) == (0, "")
+    assert len(found.failures([Trial(entry_of("bpa"), streamed, 0)])) == 1
+
+
+def test_an_interrupted_gathering_keeps_what_came_and_measures_nothing() -> None:
+    device = Device(until=3)
+    with pytest.raises(Interrupted) as stopped:
+        gather(trials("bpa", seeds=5), Rows(None), device, None)
+    gathered = stopped.value.gathered
+    assert len(gathered.of(trials("bpa", seeds=5))) == 3
+    assert (gathered.effort.rounds, gathered.effort.core_seconds) == (360, None)
+    assert device.measured == []
+
+
+def test_all_is_kept_where_the_measuring_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: Device, trial: Trial) -> float:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Device, "core_rate", interrupted)
+    with pytest.raises(Interrupted) as stopped:
+        gather(trials("bpa"), Rows(None), Device(), None)
+    assert len(stopped.value.gathered.of(trials("bpa"))) == 2
+
+
+# --- compare, sweep, reproduce -----------------------------------------------------------------------------------------
+
+
+def test_compare_says_where_it_ran(device: Device) -> None:
+    found = onebit.compare("synsep9", ["bpa", "perceptron"], **SHORT)
+    effort = found.effort
+    assert (effort.where, effort.rounds, effort.core_seconds) == (f"one {DEVICE}", 480, pytest.approx(8.0))
+    assert found.page().facts["ran on"] == effort.said
+    assert effort.said.startswith(f"one {DEVICE}: 480 rounds in ")
+    assert found.to_dict()["effort"] == effort.to_dict()
+    assert whose_speed(found[0].standings) == f"{DEVICE}, its share of the time"
+    notes = [column.help for column in found._table(found[0]).columns]
+    assert f"on {DEVICE}, its share of the time" in notes
+
+
+def test_the_speeds_of_cores_and_devices_are_told_apart(tmp_path: Path, device: Device) -> None:
+    with closing(Rows(tmp_path)) as rows:
+        gather(trials("bpa"), rows, threads_place(1), None)
+    found = onebit.compare("synsep9", ["bpa", "banditron"], out=tmp_path, **SHORT)
+    assert sorted(one.on[0] for one in found[0].standings) == ["CPU", DEVICE]
+    assert set(whose_speed(found[0].standings).split(" or ")) == {"one core", f"{DEVICE}, its share of the time"}
+
+
+def test_a_sweep_chooses_and_runs_afresh_on_one_place(device: Device) -> None:
+    found = onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, fresh_runs=3, **SHORT)
+    assert len(device.groups) == 2 + 3
+    assert found.effort.rounds == 120 * (2 * 2 + 3)
+    assert found.effort.core_seconds == pytest.approx(found.effort.rounds / 60)
+    assert found.page().facts["ran on"] == found.effort.said
+    assert found.to_dict()["effort"] == found.effort.to_dict()
+
+
+@pytest.mark.parametrize("until", [1, 6])
+def test_a_sweep_that_is_stopped_says_what_was_done(device: Device, until: int) -> None:
+    """In the midst of tuning, or, since the count begins anew with each gathering, of the fresh runs."""
+    device.until = until
+    with pytest.raises(Stopped) as stopped:
+        onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, rounds=120, runs=2, fresh_runs=9)
+    found = stopped.value.result
+    assert found.effort.rounds == 120 * (1 if until == 1 else 4 + 6)
+    assert (found.chosen is None) == (until == 1)
+
+
+def test_reproduce_says_where_it_ran(device: Device) -> None:
+    found = onebit.reproduce("hoeven2020", ["figure1"])
+    assert found.effort == Effort(f"one {DEVICE}")
+    assert "ran on" not in found.page().facts, "it needs no trials"
+    assert found.to_dict()["effort"]["rounds"] == 0
+
+
+def test_a_place_is_closed_when_something_breaks(device: Device, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("something else\n")
+    with pytest.raises(OnebitError, match="not a file of results"):
+        onebit.compare("synsep9", ["bpa"], out=tmp_path, **SHORT)
+
+
+def test_what_ran_on_threads_is_not_run_again_elsewhere(tmp_path: Path, device: Device) -> None:
+    with closing(Rows(tmp_path)) as rows:
+        gather(trials("bpa"), rows, threads_place(1), None)
+    found = onebit.compare("synsep9", ["bpa"], out=tmp_path, **SHORT)
+    assert device.groups == []
+    assert found.effort.said == "no new runs; 2 runs were there already"
+    assert found.page().facts["ran on"] == found.effort.said
+
+
+def test_older_rows_ran_on_a_cpu(tmp_path: Path) -> None:
+    onebit.compare("synsep9", ["bpa"], out=tmp_path, on="threads", **SHORT)
+    path = tmp_path / FILE
+    text = path.read_text()
+    assert text.count('"on":"CPU",') == 2
+    path.write_text(text.replace('"on":"CPU",', ""))
+    found = onebit.compare("synsep9", ["bpa"], out=tmp_path, **SHORT)
+    assert found.effort.found == 2
+    assert found[0].standings[0].on == ["CPU"]
+    assert found.frame()["on"].tolist() == ["CPU", "CPU"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda on: onebit.compare("synsep9", ["bpa"], on=on, **SHORT),
+        lambda on: onebit.sweep("bpa", "synsep9", grid={"exploration": [0.1]}, on=on, **SHORT),
+        lambda on: onebit.reproduce("hoeven2020", ["figure1"], on=on),
+    ],
+)
+def test_a_wrong_place_is_refused_by_all(call: Callable[[str], Any]) -> None:
+    with pytest.raises(OnebitError, match="did you mean 'gpu'"):
+        call("gup")
