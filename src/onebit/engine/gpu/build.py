@@ -18,9 +18,11 @@ from onebit.errors import OnebitError
 WARP = 32
 BLOCK = 64  # threads, where weights are in registers
 MOST_HELD = 160  # weights that a lane holds in its registers
+HELD_BESIDE = 128  # the same where there are more in memory
 MOST_RANKED = 16  # classes that are sorted by their ranks
 SCRATCH_BYTES = 20 * 1024  # for the rules of a block, where weights are in registers
-SHARED_BYTES = 180 * 1024  # of weights in the shared memory of a block
+SHARED_BYTES = 187 * 1024  # of shared memory for rows and weights, on the devices that have most
+CROWDED_BYTES = 28 * 1024  # the same where there are several replicates in it
 USUAL_SHARED_BYTES = 40 * 1024  # beside what the kernel has anyway
 
 
@@ -64,18 +66,23 @@ class Layout(NamedTuple):
     threads: int  # of a block
 
     @classmethod
-    def of(cls, shape: Shape) -> Layout | None:
+    def of(cls, shape: Shape, shared_bytes: int = SHARED_BYTES) -> Layout | None:
         """The fewest lanes whose registers hold the weights, since a warp runs the rule once for all its replicates; else memory.
 
-        None where even one replicate has no room.
+        A block may have so much of `shared_bytes`. None where even one replicate has no room.
         """
         for lanes in (1, 2, 4, 8, 16, 32):
             found = cls(lanes, "registers", BLOCK)
             if shape.heads * found.width(shape) <= MOST_HELD and found.scratch_bytes(shape) <= SCRATCH_BYTES:
                 return found
-        for where in ("shared", "memory"):
-            found = cls(WARP, where, WARP)
-            if found.shared_bytes(shape) <= SHARED_BYTES and found.scratch_bytes(shape) <= USUAL_SHARED_BYTES:
+        # In shared memory fewer lanes pay only while enough warps have room; one replicate may have nearly all of it.
+        tried = [cls(lanes, "shared", WARP) for lanes in (8, 16, 32)]
+        for found in (
+            *(one for one in tried if one.shared_bytes(shape) <= CROWDED_BYTES),
+            tried[-1],
+            cls(WARP, "memory", WARP),
+        ):
+            if found.shared_bytes(shape) <= shared_bytes and found.scratch_bytes(shape) <= USUAL_SHARED_BYTES:
                 return found
         return None
 
@@ -98,36 +105,41 @@ class Layout(NamedTuple):
         """Numbers of a row as it lies on the device."""
         return self.width(shape) * self.lanes
 
+    def held_heads(self, shape: Shape) -> int:
+        """Heads whose weights are in registers: all, or as many as there is room for."""
+        if self.where == "registers":
+            return shape.heads
+        return min(shape.heads, HELD_BESIDE // self.width(shape))
+
     def scratch_bytes(self, shape: Shape) -> int:
         """Shared memory for what the rules of a block read and write."""
         wide = max(shape.heads, shape.classes) | 1
         numbers = 2 * (shape.heads | 1) + 2 * wide + (shape.memory | 1) + kernel.ORDERS
         return self.groups * (8 * numbers + 4 * (shape.heads | 1))
 
+    def group_words(self, shape: Shape) -> int:
+        """Numbers of a replicate in shared memory: its row, and the weights that are not in registers.
+
+        Beginnings are so far apart that the groups of a warp read from different banks.
+        """
+        if self.where == "registers":
+            return 0
+        rows = 1 + (shape.heads - self.held_heads(shape) if self.where == "shared" else 0)
+        words = rows * self.padded(shape)
+        return words + (self.lanes - words) % WARP
+
     def shared_bytes(self, shape: Shape) -> int:
-        """Shared memory for the row of a block, and for its weights."""
-        rows = {"registers": 0, "memory": 1, "shared": 1 + shape.heads}[self.where]
-        return 4 * self.padded(shape) * rows
+        """Shared memory of a block for rows and weights."""
+        return 4 * self.groups * self.group_words(shape)
 
 
-_REGISTERS = {
-    "hold": kernel.in_registers,
-    "keep": kernel.from_registers,
-    "weight_at": kernel.register_at,
-    "feature_at": kernel.own_feature_at,
-    "choose_row": kernel.own_row,
-    "absorb": kernel.absorb_all,
+_OWN_ROW = {"choose_row": kernel.own_row, "feature_at": kernel.own_feature_at}
+_SHARED_ROW = {"choose_row": kernel.shared_row, "feature_at": kernel.shared_feature_at}
+_WHERE = {
+    "registers": {**_OWN_ROW, "choose_words": kernel.stored_words},
+    "shared": {**_SHARED_ROW, "choose_words": kernel.shared_words},
+    "memory": {**_SHARED_ROW, "choose_words": kernel.stored_words},
 }
-_MEMORY = {
-    "hold": kernel.in_memory,
-    "keep": kernel.from_memory,
-    "weight_at": kernel.word_at,
-    "feature_at": kernel.feature_word_at,
-    "choose_row": kernel.shared_row,
-    "absorb": kernel.absorb_moved,
-}
-_SHARED = {**_MEMORY, "hold": kernel.in_shared, "keep": kernel.from_shared}
-_WHERE = {"registers": _REGISTERS, "shared": _SHARED, "memory": _MEMORY}
 
 _lock = threading.Lock()
 _kernels: dict[tuple[Shape, Layout], Any] = {}
@@ -173,7 +185,8 @@ def _device_function(function: Callable[..., Any]) -> Any:
 
 def bound(shape: Shape, layout: Layout, module: Any, wrap: Callable[[Callable[..., Any]], Any]) -> Binding:
     """The kernel's functions with the names of this shape and layout; `module` is numba.cuda, or what takes its place."""
-    width, held = layout.width(shape), layout.where == "registers"
+    width, held = layout.width(shape), layout.held_heads(shape)
+    own_row, in_shared = layout.where == "registers", layout.where == "shared"
     slots, lanes = shape.heads, layout.lanes
     while lanes > 1:
         slots, lanes = (slots + 1) // 2, lanes // 2
@@ -192,15 +205,21 @@ def bound(shape: Shape, layout: Layout, module: Any, wrap: Callable[[Callable[..
         "HEAD_STRIDE": shape.heads | 1,
         "WORK_STRIDE": max(shape.heads, shape.classes) | 1,
         "MEMORY_STRIDE": shape.memory | 1,
-        "WEIGHTS": shape.heads * width,
-        "HELD": shape.heads * width if held else 1,
-        "HELD_FEATURES": width if held else 1,
-        "SHARED_FEATURES": 0 if held else layout.padded(shape),
+        "HELD_HEADS": held,
+        "HELD": max(1, held * width),
+        "HELD_FEATURES": width if own_row else 1,
+        "SHARED_FEATURES": 0 if own_row else layout.padded(shape),
+        "GROUP_WORDS": layout.group_words(shape),
+        "FIRST_WORD": held * layout.padded(shape) if in_shared else 0,
+        "COPIED_HEADS": shape.heads - held if in_shared else 0,
         "SLOTS": slots,
         "REVEALED": shape.told,
         "KEEPS_NORM": shape.rule.keeps_norm,
     }
-    instead: dict[Callable[..., Any], Callable[..., Any]] = {generic.decide: shape.rule.decide, generic.learn: shape.rule.learn}
+    instead: dict[Callable[..., Any], Callable[..., Any]] = {
+        generic.decide: shape.rule.decide,
+        generic.learn: shape.rule.learn,
+    }
     if shape.classes <= MOST_RANKED:
         instead[sort_descending] = kernel.sort_by_rank
     return Binding(names, instead, wrap)

@@ -58,3 +58,9 @@ def name() -> str:
 def free_memory() -> int:
     """Bytes of the device's memory that nobody uses."""
     return int(cuda().current_context().get_memory_info()[0])
+
+
+@cache
+def shared_memory() -> int:
+    """Bytes of shared memory that a block may have."""
+    return int(cuda().get_current_device().MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)

@@ -24,28 +24,28 @@ from onebit.engine.stream import LONGEST_STEP_32
 from onebit.spaces.scaled import LARGEST, SMALLEST
 
 cuda: Any = None
-# Where the weights are (registers, shared memory, the device's memory), and what belongs to that.
-hold: Any = None
-keep: Any = None
-weight_at: Any = None
+choose_row: Any = None  # where the row is: own_row or shared_row, and what belongs to that
 feature_at: Any = None
-choose_row: Any = None
-absorb: Any = None
+choose_words: Any = None  # where the weights are that are in no register: shared_words or stored_words
 record_of: Any = None  # the parameters of one replicate, of which codes and counts are constants
 
 LANES = GROUPS = WIDTH = 0  # lanes of a replicate, replicates of a block, features of a lane
 BLOCKS = UNROLLED = 0  # the features of a lane come in so many blocks of so many: WIDTH is their product
 CLASSES = HEADS = MEMORY = 0  # numbers in the memory of the rule
 HEAD_STRIDE = WORK_STRIDE = MEMORY_STRIDE = 0  # between groups; odd, so that these read from different banks
-WEIGHTS = 0  # of a lane
-HELD = HELD_FEATURES = 0  # weights and features of a lane that are in its registers, at least 1
+HELD_HEADS = 0  # the first heads, whose weights are in registers; those of the others are words in memory
+HELD = HELD_FEATURES = 0  # weights and features of a lane that are in its registers, at least 1 since no array is empty
 SHARED_FEATURES = 0  # numbers of the row in shared memory, where it is not in registers
+GROUP_WORDS = 0  # numbers of a replicate in shared memory
+FIRST_WORD = 0  # of the weights that are in memory
+COPIED_HEADS = 0  # of those, the heads that are copied there and back
 SLOTS = 0  # heads whose sums a lane ends with
 REVEALED = KEEPS_NORM = False  # whether the rule is told the class, and asks for ||W||^2
 ALL = 0xFFFFFFFF  # lanes of a warp: every one takes part in every exchange
 ROW = 0xFFFFFFFF  # a round is its label above and its row below
 LABEL = 32
 FEATURES = 0xFFFFF  # more than a row has where it is in shared memory
+NUMBERS = 0xFFFFFFFFFF  # more than all rows have
 
 # What the first lane tells the others after a step.
 SCALE, INVERSE, WISH = 0, 1, 2
@@ -90,9 +90,11 @@ def replicate(
 
     heads_here = cuda.local.array(SLOTS, np.int64)
     find_heads(lane, heads_here)
-    shared = cuda.shared.array(0, np.float32)
+    shared = cuda.shared.array(0, np.float32)[group * GROUP_WORDS :]
     x = choose_row(cuda.local.array(HELD_FEATURES, np.float32), shared)
-    here = hold(cuda.local.array(HELD, np.float32), shared[SHARED_FEATURES:], weights[me], lane)
+    held = cuda.local.array(HELD, np.float32)
+    words = choose_words(shared[SHARED_FEATURES:], weights[me])
+    fetch(weights[me], lane, held, words)
     ahead = cuda.local.array(WIDTH, np.float32)
     sums = cuda.local.array(HEADS, np.float32)
 
@@ -111,23 +113,27 @@ def replicate(
 
     entry = course[start]
     coming = course[start + 1]
-    read(values, (entry & ROW) * stride + lane, ahead)
+    read(values, beginning(entry, stride, lane), ahead)
     arrive(ahead, lane, x)
     norm = norms[entry & ROW]
     for now in range(start, stop):
         # The next row is on its way while this one is used, and the round after it is looked up.
-        read(values, (coming & ROW) * stride + lane, ahead)
+        read(values, beginning(coming, stride, lane), ahead)
         norm_ahead = norms[coming & ROW]
         after = course[now + 2]
 
         for head in range(HEADS):
             sums[head] = np.float32(0.0)
+        for step in range(WIDTH if HELD_HEADS > 0 else 0):
+            value = x[feature_at(step, lane)]
+            for head in range(HELD_HEADS):
+                sums[head] += held[head * WIDTH + step] * value
         for block in range(BLOCKS):
             for inner in range(UNROLLED):
                 step = block * UNROLLED + inner
                 value = x[feature_at(step, lane)]
-                for head in range(HEADS):
-                    sums[head] += here[weight_at(head, step, lane)] * value
+                for head in range(HELD_HEADS, HEADS):
+                    sums[head] += words[word_at(head, step, lane)] * value
         gather(lane, sums)
         cuda.syncwarp()
         for slot in range(SLOTS):
@@ -182,6 +188,7 @@ def replicate(
                         wish += SUM
                 orders[WISH] = wish
             else:
+                orders[WISH] = NOTHING
                 for head in range(HEADS):
                     coefficients[head] = 0.0
         cuda.syncwarp()
@@ -190,26 +197,25 @@ def replicate(
             steps[head] = coefficients[head] * orders[INVERSE]
         cuda.syncwarp()
         if orders[WISH] == FOLD or orders[WISH] == BOTH:
-            fold_scale(here, lane, np.float32(orders[SCALE]))
+            fold_scale(held, words, lane, np.float32(orders[SCALE]))
             for head in range(lane, HEADS, LANES):
                 steps[head] = coefficients[head]
             cuda.syncwarp()
             if lane == 0:
                 orders[SCALE], orders[INVERSE] = 1.0, 1.0
             cuda.syncwarp()
-        absorb(here, x, steps, lane)
+        absorb_held(held, x, steps, lane)
+        absorb_words(words, x, steps, lane)
         if KEEPS_NORM and orders[WISH] >= SUM:
-            total = whole_sum(squares(here, lane))
+            total = whole_sum(squares(held, words, lane))
             if lane == 0:
                 memory[NORM] = total * orders[SCALE] * orders[SCALE]
-        if lane == 0:
-            orders[WISH] = NOTHING
 
         arrive(ahead, lane, x)
         norm = norm_ahead
         entry, coming = coming, after
 
-    keep(here, weights[me], lane)
+    store(held, words, lane, weights[me])
     cuda.syncwarp()
     for place in range(lane, MEMORY, LANES):
         memories[me, place] = memory[place]
@@ -221,27 +227,12 @@ def replicate(
             counts[me, 3] = 1
 
 
-# --- where the weights are --------------------------------------------------------------------------------------------
+# --- where row and weights are ------------------------------------------------------------------------------------------
 
 
-def in_registers(
-    registers: NDArray[np.float32], shared: NDArray[np.float32], stored: NDArray[np.float32], lane: int
-) -> NDArray[np.float32]:
-    """The weights of this lane, in its registers."""
-    for place in range(WEIGHTS):
-        registers[place] = stored[place * LANES + lane]
+def own_row(registers: NDArray[np.float32], shared: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The row is in registers, as all weights are."""
     return registers
-
-
-def from_registers(held: NDArray[np.float32], stored: NDArray[np.float32], lane: int) -> None:
-    """Store them."""
-    for place in range(WEIGHTS):
-        stored[place * LANES + lane] = held[place]
-
-
-def register_at(head: int, step: int, lane: int) -> int:
-    """Where a weight of this lane is in its registers."""
-    return head * WIDTH + step
 
 
 def own_feature_at(step: int, lane: int) -> int:
@@ -249,75 +240,75 @@ def own_feature_at(step: int, lane: int) -> int:
     return step
 
 
-def own_row(registers: NDArray[np.float32], shared: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The row is where the weights are: in registers."""
-    return registers
-
-
-def absorb_all(here: NDArray[np.float32], x: NDArray[np.float32], steps: NDArray[np.float32], lane: int) -> None:
-    """Move every head, most by 0: a register is added to in less time than a branch takes."""
-    for head in range(HEADS):
-        move = steps[head]
-        for step in range(WIDTH):
-            here[head * WIDTH + step] += move * x[step]
-
-
-def in_shared(
-    registers: NDArray[np.float32], shared: NDArray[np.float32], stored: NDArray[np.float32], lane: int
-) -> NDArray[np.float32]:
-    """The weights of this replicate, which is alone in its block, in shared memory."""
-    for place in range(WEIGHTS):
-        shared[place * LANES + lane] = stored[place * LANES + lane]
-    return shared
-
-
-def from_shared(held: NDArray[np.float32], stored: NDArray[np.float32], lane: int) -> None:
-    """Store them."""
-    for place in range(WEIGHTS):
-        stored[place * LANES + lane] = held[place * LANES + lane]
-
-
-def in_memory(
-    registers: NDArray[np.float32], shared: NDArray[np.float32], stored: NDArray[np.float32], lane: int
-) -> NDArray[np.float32]:
-    """The weights of this replicate where they are stored."""
-    return stored
-
-
-def from_memory(held: NDArray[np.float32], stored: NDArray[np.float32], lane: int) -> None:
-    """They are there."""
-
-
-def word_at(head: int, step: int, lane: int) -> int:
-    """Where a weight of this lane is in memory, shared or not."""
-    return head * (WIDTH * LANES) + feature_word_at(step, lane)
-
-
-def feature_word_at(step: int, lane: int) -> int:
-    """Where a feature of this lane is in shared memory. Masked, so that the compiler knows that it is not negative."""
-    return (step * LANES + lane) & FEATURES
-
-
 def shared_row(registers: NDArray[np.float32], shared: NDArray[np.float32]) -> NDArray[np.float32]:
     """The row is in shared memory, before the weights if these are there too."""
     return shared
 
 
-def absorb_moved(here: NDArray[np.float32], x: NDArray[np.float32], steps: NDArray[np.float32], lane: int) -> None:
-    """Move the heads that move. All is read before anything is written, since the compiler cannot know that row and weights differ."""
+def shared_feature_at(step: int, lane: int) -> int:
+    """Where a feature of this lane is in shared memory. Masked, so that the compiler knows that it is not negative."""
+    return (step * LANES + lane) & FEATURES
+
+
+def shared_words(shared: NDArray[np.float32], stored: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Weights that are in no register are in shared memory."""
+    return shared
+
+
+def stored_words(shared: NDArray[np.float32], stored: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Weights that are in no register stay where they are stored."""
+    return stored
+
+
+def word_at(head: int, step: int, lane: int) -> int:
+    """Where a weight of this lane is in memory, shared or not."""
+    return head * (WIDTH * LANES) - FIRST_WORD + shared_feature_at(step, lane)
+
+
+def fetch(stored: NDArray[np.float32], lane: int, held: NDArray[np.float32], words: NDArray[np.float32]) -> None:
+    """The stored weights, to where they are used."""
+    for place in range(HELD_HEADS * WIDTH):
+        held[place] = stored[place * LANES + lane]
+    for place in range(COPIED_HEADS * WIDTH):
+        words[place * LANES + lane] = stored[(HELD_HEADS * WIDTH + place) * LANES + lane]
+
+
+def store(held: NDArray[np.float32], words: NDArray[np.float32], lane: int, stored: NDArray[np.float32]) -> None:
+    """The weights, to where they are stored."""
+    for place in range(HELD_HEADS * WIDTH):
+        stored[place * LANES + lane] = held[place]
+    for place in range(COPIED_HEADS * WIDTH):
+        stored[(HELD_HEADS * WIDTH + place) * LANES + lane] = words[place * LANES + lane]
+
+
+def absorb_held(held: NDArray[np.float32], x: NDArray[np.float32], steps: NDArray[np.float32], lane: int) -> None:
+    """Move the heads in registers, most by 0: a register is added to in less time than a branch takes."""
+    for head in range(HELD_HEADS):
+        move = steps[head]
+        for step in range(WIDTH):
+            held[head * WIDTH + step] += move * x[feature_at(step, lane)]
+
+
+def absorb_words(words: NDArray[np.float32], x: NDArray[np.float32], steps: NDArray[np.float32], lane: int) -> None:
+    """Move those of the others that move. All is read before anything is written: the compiler does not know that row and weights differ."""
     moved = cuda.local.array(UNROLLED, np.float32)
-    for head in range(HEADS):
+    for head in range(HELD_HEADS, HEADS):
         move = steps[head]
         if move != 0.0:
             for block in range(BLOCKS):
                 for inner in range(UNROLLED):
                     step = block * UNROLLED + inner
-                    moved[inner] = here[word_at(head, step, lane)] + move * x[feature_word_at(step, lane)]
+                    moved[inner] = words[word_at(head, step, lane)] + move * x[feature_at(step, lane)]
                 for inner in range(UNROLLED):
-                    here[word_at(head, block * UNROLLED + inner, lane)] = moved[inner]
+                    words[word_at(head, block * UNROLLED + inner, lane)] = moved[inner]
 
 
 # --- rows and scores --------------------------------------------------------------------------------------------------
+
+
+def beginning(entry: int, stride: int, lane: int) -> int:
+    """Where this lane's part of a round's row begins. Masked, so that the compiler knows that it is not negative."""
+    return ((entry & ROW) * stride + lane) & NUMBERS
 
 
 def read(values: NDArray[np.float32], begin: int, x: NDArray[np.float32]) -> None:
@@ -403,19 +394,23 @@ def keep_norm(
     memory[NORM] = max(0.0, factor * factor * memory[NORM] + added)
 
 
-def fold_scale(here: NDArray[np.float32], lane: int, scale: np.float32) -> None:
+def fold_scale(held: NDArray[np.float32], words: NDArray[np.float32], lane: int, scale: np.float32) -> None:
     """Multiply the scale into the weights."""
-    for head in range(HEADS):
+    for place in range(HELD_HEADS * WIDTH):
+        held[place] *= scale
+    for head in range(HELD_HEADS, HEADS):
         for step in range(WIDTH):
-            here[weight_at(head, step, lane)] *= scale
+            words[word_at(head, step, lane)] *= scale
 
 
-def squares(here: NDArray[np.float32], lane: int) -> float:
+def squares(held: NDArray[np.float32], words: NDArray[np.float32], lane: int) -> float:
     """The sum of the squares of this lane's weights."""
     total = 0.0
-    for head in range(HEADS):
+    for place in range(HELD_HEADS * WIDTH):
+        total += float(held[place]) * float(held[place])
+    for head in range(HELD_HEADS, HEADS):
         for step in range(WIDTH):
-            weight = float(here[weight_at(head, step, lane)])
+            weight = float(words[word_at(head, step, lane)])
             total += weight * weight
     return total
 

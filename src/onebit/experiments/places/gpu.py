@@ -19,7 +19,7 @@ from onebit.data.sources import Source
 from onebit.engine.compile import ANNOUNCED
 from onebit.engine.course import Course
 from onebit.engine.gpu import device, fleet
-from onebit.engine.gpu.build import Layout, Shape
+from onebit.engine.gpu.build import USUAL_SHARED_BYTES, Layout, Shape
 from onebit.engine.gpu.fleet import Replicates, most_at_once, walk
 from onebit.errors import OnebitError
 from onebit.experiments.ground import Ground, Tables, run_trial
@@ -30,11 +30,14 @@ from onebit.features import Features
 from onebit.learner import Learner
 from onebit.spaces.dense import DenseRows
 
-MOST_GROUND = 4 * 2**30  # bytes of rows that are on the device at a time
+MOST_GROUND = 3 * 2**29  # bytes of rows that are on the device at a time, and as many are made ready meanwhile
 SAMPLE = 20_000  # rounds by which a core is measured
 PAYS_S = 10.0  # `auto` takes the GPU for what all cores would take longer for
 CORE_RATE = 3e6  # rounds a second of one core, roughly, for that
 ALLOWED = {"bias", "dtype", "features", "space"}  # what is said of a learner besides the parameters of its rule
+
+
+Leave = Callable[[Sequence[Trial], str], None]  # told of trials that are to be run elsewhere, and why
 
 
 def gpu_place(threads: int | None = None, only_if_it_pays: bool = False) -> GpuPlace:
@@ -151,7 +154,7 @@ class _Case(NamedTuple):
 class _Flight:
     """The trials of one stream on the GPU: some seeds at a time, and for these one kernel after the other."""
 
-    def __init__(self, by_seed: dict[int, list[Trial]], leave: Callable[[Sequence[Trial], str], None]) -> None:
+    def __init__(self, by_seed: dict[int, list[Trial]], leave: Leave) -> None:
         self._by_seed, self._leave = by_seed, leave
         self._fixed: dict[tuple[Source, int], Tables] = {}
         self._learners: dict[tuple[int, int | None], Learner] = {}
@@ -160,19 +163,20 @@ class _Flight:
 
     def rows(self, progress: Progress) -> Generator[Row, None, None]:
         """Their rows; the data of the next seeds are made while these are walked over."""
-        seeds, at_once = list(self._by_seed), 0
+        seeds = list(self._by_seed)
+        first = self._made(seeds[0])
+        sample = list(self._cases(seeds[0], first, lambda trials, reason: None))
+        at_once = self._seeds_at_once(sample)
         with ThreadPoolExecutor(cores()) as pool:
             try:
-                making = [(seeds[0], pool.submit(self._made, seeds[0]))]
-                while making:
-                    made = {seed: one.result() for seed, one in making}
-                    begin = seeds.index(making[-1][0]) + 1
-                    cases = [case for seed in made for case in self._cases(seed, made[seed])]
-                    at_once = at_once or self._seeds_at_once(cases)
-                    making = [(seed, pool.submit(self._made, seed)) for seed in seeds[begin : begin + at_once]]
-                    yield from self._walked(
-                        cases, {seed: one for seed, one in made.items() if one is not None}, progress
-                    )
+                making = {seed: pool.submit(self._made, seed) for seed in seeds[1:at_once]}
+                made = {seeds[0]: first}
+                for end in range(at_once, len(seeds) + at_once, at_once):
+                    made |= {seed: one.result() for seed, one in making.items()}
+                    making = {seed: pool.submit(self._made, seed) for seed in seeds[end : end + at_once]}
+                    cases = [case for seed, one in made.items() for case in self._cases(seed, one, self._leave)]
+                    yield from self._walked(cases, {seed: one for seed, one in made.items() if one}, progress)
+                    made = {}
             finally:
                 pool.shutdown(cancel_futures=True)
 
@@ -195,19 +199,19 @@ class _Flight:
             return None
         return _Made(tables, values, course)
 
-    def _cases(self, seed: int, made: _Made | None) -> Iterator[_Case]:
+    def _cases(self, seed: int, made: _Made | None, leave: Leave) -> Iterator[_Case]:
         """The trials of a seed that the device runs; the others are left."""
         for trial in self._by_seed[seed]:
             features = trial.entry.options.get("features")
             if made is None or features not in (None, made.values.shape[1]):
-                self._leave([trial], "rows are sparse, or are refused")
+                leave([trial], "rows are sparse, or are refused")
                 continue
             learner = self._learner(trial, made)
             params, memory, _ = learner.beginning
             shape = Shape.of(trial.entry.rule, params, len(memory), made.values.shape[1] + learner.bias)
-            layout = Layout.of(shape)
+            layout = Layout.of(shape, device.shared_memory() - USUAL_SHARED_BYTES)
             if layout is None:
-                self._leave([trial], "rows are too long, or classes too many")
+                leave([trial], "rows are too long, or classes too many")
                 continue
             yield _Case(trial, learner, shape, layout)
 
@@ -224,7 +228,7 @@ class _Flight:
     def _seeds_at_once(self, cases: Sequence[_Case]) -> int:
         """So many seeds that the largest kernel has enough to do, as far as their rows have room."""
         if not cases:
-            return cores()
+            return 1
         counts = Counter((case.shape, case.layout) for case in cases)
         (shape, layout), count = max(counts.items(), key=lambda item: item[1])
         wanted = -(-most_at_once(shape, layout) // count)
