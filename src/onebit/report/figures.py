@@ -61,7 +61,10 @@ def draw(part: Figure, path: Path, measure: str = "played", *, looks: Looks | No
     """Writes a figure as .png (200 dots an inch) or .svg; the same part gives the same file."""
     if path.suffix not in SUFFIXES:
         raise OnebitError(f"{path.name} has the ending {path.suffix!r}, but a figure must be {' or '.join(SUFFIXES)}")
-    drawing = figure(part, measure, looks=looks)
+    _write(figure(part, measure, looks=looks), path)
+
+
+def _write(drawing: Drawing, path: Path) -> None:
     import matplotlib as mpl
 
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
@@ -88,9 +91,10 @@ def save_figures(page: Page, folder: Path) -> list[Path]:
         for measure in measures:
             # The title may be cut, the measure not.
             name = slugs.new(" ".join((*above, part.title)), measure if len(measures) > 1 else "")
+            drawing = figure(named, measure, looks=looks)
             for suffix in SUFFIXES:
                 paths.append(folder / f"{name}{suffix}")
-                draw(named, paths[-1], measure, looks=looks)
+                _write(drawing, paths[-1])
     return paths
 
 

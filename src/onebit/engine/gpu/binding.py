@@ -10,29 +10,43 @@ Wrap = Callable[[Callable[..., Any]], Any]
 
 
 class Binding:
-    """Binds functions and all that they call, each once."""
+    """Binds functions and all that they call, each once.
 
-    def __init__(self, names: Mapping[str, Any], instead: Mapping[Callable[..., Any], Any], wrap: Wrap) -> None:
+    `names` has by the name of a module the names that are bound in its functions; those of other modules stay as they are. `instead`
+    has functions that take the place of others. Functions of modules that `lasting` names are kept there, for other bindings too:
+    nothing in them differs from kernel to kernel, and they need not be compiled again.
+    """
+
+    def __init__(
+        self,
+        names: Mapping[str, Mapping[str, Any]],
+        instead: Mapping[Callable[..., Any], Callable[..., Any]],
+        wrap: Wrap,
+        lasting: dict[Callable[..., Any], Any] | None = None,
+        own: str = "",
+    ) -> None:
         self.names, self.instead, self.wrap = names, instead, wrap
+        self._lasting = {} if lasting is None else lasting
+        self._own = own
         self._bound: dict[Callable[..., Any], Any] = {}
 
     def called(self, function: Callable[..., Any]) -> Any:
         """What stands for a function where another calls it."""
         function = self.instead.get(function, function)
-        if function not in self._bound:
-            self._bound[function] = self.wrap(self.plain(function))
-        return self._bound[function]
+        kept = self._bound if function.__module__ == self._own else self._lasting
+        if function not in kept:
+            kept[function] = self.wrap(self.plain(function))
+        return kept[function]
 
     def plain(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function with its names bound, not wrapped."""
         assert isinstance(function, types.FunctionType)
         bound = dict(function.__globals__)
+        given = self.names.get(function.__module__, {})
         for name in function.__code__.co_names:
-            if name in self.names and name in bound:
-                given = self.names[name]
-                bound[name] = self.called(given) if isinstance(given, types.FunctionType) else given
-            elif isinstance(bound.get(name), types.FunctionType):
-                bound[name] = self.called(bound[name])
+            used = given.get(name, bound.get(name))
+            if name in bound:
+                bound[name] = self.called(used) if isinstance(used, types.FunctionType) else used
         made = types.FunctionType(function.__code__, bound, function.__name__, function.__defaults__)
         made.__annotations__ = {}
         return made

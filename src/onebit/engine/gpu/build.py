@@ -10,16 +10,15 @@ from onebit.contract.rule import Rule
 from onebit.contract.sorting import sort_descending
 from onebit.engine import generic
 from onebit.engine.compile import ANNOUNCED
-from onebit.engine.gpu import kernel
+from onebit.engine.gpu import kernel, ranks
 from onebit.engine.gpu.binding import Binding
-from onebit.engine.gpu.device import cuda
+from onebit.engine.gpu.device import cuda, quiet
 from onebit.errors import OnebitError
 
 WARP = 32
 BLOCK = 64  # threads, where weights are in registers
 MOST_HELD = 160  # weights that a lane holds in its registers
 HELD_BESIDE = 128  # the same where there are more in memory
-MOST_RANKED = 16  # classes that are sorted by their ranks
 SCRATCH_BYTES = 20 * 1024  # for the rules of a block, where weights are in registers
 SHARED_BYTES = 187 * 1024  # of shared memory for rows and weights, on the devices that have most
 CROWDED_BYTES = 28 * 1024  # the same where there are several replicates in it
@@ -143,6 +142,8 @@ _WHERE = {
 
 _lock = threading.Lock()
 _kernels: dict[tuple[Shape, Layout], Any] = {}
+# The functions of rules, which are the same in all kernels, but for how they sort.
+_lasting: dict[bool, dict[Callable[..., Any], Any]] = {True: {}, False: {}}
 
 
 def kernel_for(shape: Shape, layout: Layout) -> Any:
@@ -153,8 +154,9 @@ def kernel_for(shape: Shape, layout: Layout) -> Any:
                 f"building {shape.rule.title} for the GPU, {shape.classes} classes, {shape.features} features"
             )
             module = cuda()
-            written = bound(shape, layout, module, _device_function).plain(kernel.replicate)
-            found = module.jit(signature())(written)
+            written = bound(shape, layout, module, _device_function, _lasting[_ranked(shape)]).plain(kernel.replicate)
+            with quiet():
+                found = module.jit(signature())(written)
             allow_shared(found, layout.shared_bytes(shape))
             _kernels[shape, layout] = found
         return _kernels[shape, layout]
@@ -183,7 +185,17 @@ def _device_function(function: Callable[..., Any]) -> Any:
     return cuda().jit(device=True, forceinline=True)(function)
 
 
-def bound(shape: Shape, layout: Layout, module: Any, wrap: Callable[[Callable[..., Any]], Any]) -> Binding:
+def _ranked(shape: Shape) -> bool:
+    return shape.classes <= ranks.MOST
+
+
+def bound(
+    shape: Shape,
+    layout: Layout,
+    module: Any,
+    wrap: Callable[[Callable[..., Any]], Any],
+    lasting: dict[Callable[..., Any], Any] | None = None,
+) -> Binding:
     """The kernel's functions with the names of this shape and layout; `module` is numba.cuda, or what takes its place."""
     width, held = layout.width(shape), layout.held_heads(shape)
     own_row, in_shared = layout.where == "registers", layout.where == "shared"
@@ -220,16 +232,16 @@ def bound(shape: Shape, layout: Layout, module: Any, wrap: Callable[[Callable[..
         generic.decide: shape.rule.decide,
         generic.learn: shape.rule.learn,
     }
-    if shape.classes <= MOST_RANKED:
-        instead[sort_descending] = kernel.sort_by_rank
-    return Binding(names, instead, wrap)
+    if _ranked(shape):
+        instead[sort_descending] = ranks.sort_by_rank
+    return Binding({kernel.__name__: names, ranks.__name__: {"cuda": module}}, instead, wrap, lasting, kernel.__name__)
 
 
 def record_maker(shape: Shape) -> Callable[..., Any]:
     """A function that makes the record from the numbers of a replicate. It is written out, since Numba has no loop over fields."""
     codes, floats = iter(shape.codes), iter(range(len(shape.floats)))
     fields = [str(next(codes)) if kind is int else f"values[{next(floats)}]" for kind in shape.rule.kinds.values()]
-    names: dict[str, Any] = {"Record": shape.rule.record}
+    names: dict[str, Any] = {"Record": shape.rule.record, "__name__": kernel.__name__}
     exec(f"def record_of(values):\n    return Record({', '.join(fields)})\n", names)
     return names["record_of"]  # type: ignore[no-any-return]
 

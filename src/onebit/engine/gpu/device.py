@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -25,11 +28,20 @@ def cuda() -> Any:
         raise OnebitError(MISSING)
     if not hasattr(np, "row_stack"):  # numba-cuda 0.30 asks for it when it is imported; NumPy 2.5 no longer has it
         setattr(np, "row_stack", np.vstack)  # noqa: B010 - a plain assignment is "modernised" away
-    from numba import cuda as found
     from numba.core import config
 
+    with quiet():
+        from numba import cuda as found
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # small sweeps are no mistake
     return found
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """What NumPy 2.5 thinks of numba-cuda 0.30, which imports parts of itself late, is not for our users."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 @cache
@@ -43,7 +55,7 @@ def trouble() -> str | None:
             return None
         why = str(found.cuda_error() or "").strip().splitlines()
     except Exception as error:  # a driver that is there and broken says so in many ways
-        why = [str(error)]
+        why = str(error).splitlines()
     said = [line.strip() for line in why if line.strip() and not line.startswith("Error at driver init")]
     return "there is no GPU that can be used here" + (f": {said[0].rstrip('.: ')}" if said else "")
 

@@ -41,7 +41,8 @@ class Ground:
             part = rows[begin : begin + len(values)]
             part[:, : values.shape[1]] = values
             part[:, width - bias : width] = 1.0
-            norms[begin : begin + len(values)] = np.einsum("ij,ij->i", part, part, dtype=np.float64)
+            with np.errstate(over="ignore"):  # a row that is too long is refused when it comes
+                norms[begin : begin + len(values)] = np.einsum("ij,ij->i", part, part, dtype=np.float64)
             for course in some:
                 order = course.order if len(course.order) else np.arange(rounds) % len(values)
                 ways[number, :rounds] = (begin + order) | (course.labels << kernel.LABEL)

@@ -47,10 +47,15 @@ LABEL = 32
 FEATURES = 0xFFFFF  # more than a row has where it is in shared memory
 NUMBERS = 0xFFFFFFFFFF  # more than all rows have
 
-# What the first lane tells the others after a step.
-SCALE, INVERSE, WISH = 0, 1, 2
-NOTHING, FOLD, SUM, BOTH = 0.0, 1.0, 2.0, 3.0
-ORDERS = 3
+# What the lanes of a replicate tell each other.
+SCALE, INVERSE, FOLDED, WISH, REFUSED = 0, 1, 2, 3, 4
+NOTHING, FOLD, SUM, BOTH = (
+    0.0,
+    1.0,
+    2.0,
+    3.0,
+)  # wishes: multiply what was folded into the weights, sum their squares afresh
+ORDERS = 5
 
 
 def replicate(
@@ -104,12 +109,11 @@ def replicate(
         orders[SCALE] = scales[me]
         orders[INVERSE] = 1.0 / scales[me]
         orders[WISH] = NOTHING
+        orders[REFUSED] = float(counts[me, 3])
     params = record_of(parameters[me])
     key, largest, course = keys[me], longest[me], courses[which[me]]
     played_wrong, greedy_wrong, mark = counts[me, 0], counts[me, 1], counts[me, 2]
-    alive = counts[me, 3] == 0
     next_mark = marks[mark]
-    flaw = np.float32(0.0)
 
     entry = course[start]
     coming = course[start + 1]
@@ -139,17 +143,19 @@ def replicate(
         for slot in range(SLOTS):
             if heads_here[slot] >= 0:
                 scores[heads_here[slot]] = orders[SCALE] * sums[slot]
-                flaw += np.float32(0.0) * sums[slot]
+                if sums[slot] - sums[slot] != 0.0:  # as for infinity and what is no number
+                    orders[REFUSED] = 1.0
         cuda.syncwarp()
 
         if lane == 0:
             label = entry >> LABEL
             length = float(norm)
+            learns = False
             if not length <= largest:
-                alive = False
-            identity = np.uint64(now)
-            choice = decide(params, memory, scores, length, Draws(key, identity, DECIDING), work)
-            if alive:
+                orders[REFUSED] = 1.0
+            if orders[REFUSED] == 0.0:
+                identity = np.uint64(now)
+                choice = decide(params, memory, scores, length, Draws(key, identity, DECIDING), work)
                 played_wrong += label != choice.label
                 greedy_wrong += label != choice.greedy
                 if now + 1 == next_mark:
@@ -157,38 +163,27 @@ def replicate(
                     curves[me, 1, mark] = greedy_wrong
                     mark += 1
                     next_mark = marks[mark]
-            told = label if REVEALED or label == choice.label else -1
-            factor = 1.0
-            if length > 0.0:
-                factor = learn(
-                    params,
-                    memory,
-                    scores,
-                    length,
-                    choice,
-                    told,
-                    Draws(key, identity, LEARNING),
-                    work,
-                    coefficients,
-                )
-                if not bearable(coefficients, length, choice.weight):
-                    alive = False
-            if length > 0.0 and alive:
+                if length > 0.0:
+                    told = label if REVEALED or label == choice.label else -1
+                    draws = Draws(key, identity, LEARNING)
+                    factor = learn(params, memory, scores, length, choice, told, draws, work, coefficients)
+                    learns = bearable(coefficients, length, choice.weight)
+                    if not learns:
+                        orders[REFUSED] = 1.0
+            orders[WISH] = NOTHING
+            if learns:
                 memory[LEARNT] += 1.0
                 memory[RIGHT] += 1.0 if told == choice.label else 0.0
-                wish = NOTHING
                 if factor != 1.0:
-                    orders[SCALE] *= factor
-                    orders[INVERSE] = 1.0 / orders[SCALE]
-                    if not SMALLEST < orders[SCALE] < LARGEST:
-                        wish = FOLD
+                    scale = orders[SCALE] * factor
+                    if not SMALLEST < scale < LARGEST:
+                        orders[WISH], orders[FOLDED], scale = FOLD, scale, 1.0
+                    orders[SCALE], orders[INVERSE] = scale, 1.0 / scale
                 if KEEPS_NORM:
                     keep_norm(memory, scores, length, coefficients, factor)
                     if memory[LEARNT] % REFRESH == 0.0:
-                        wish += SUM
-                orders[WISH] = wish
+                        orders[WISH] += SUM
             else:
-                orders[WISH] = NOTHING
                 for head in range(HEADS):
                     coefficients[head] = 0.0
         cuda.syncwarp()
@@ -197,18 +192,13 @@ def replicate(
             steps[head] = coefficients[head] * orders[INVERSE]
         cuda.syncwarp()
         if orders[WISH] == FOLD or orders[WISH] == BOTH:
-            fold_scale(held, words, lane, np.float32(orders[SCALE]))
-            for head in range(lane, HEADS, LANES):
-                steps[head] = coefficients[head]
-            cuda.syncwarp()
-            if lane == 0:
-                orders[SCALE], orders[INVERSE] = 1.0, 1.0
-            cuda.syncwarp()
+            fold_scale(held, words, lane, np.float32(orders[FOLDED]))
         absorb_held(held, x, steps, lane)
         absorb_words(words, x, steps, lane)
-        if KEEPS_NORM and orders[WISH] >= SUM:
+        # All lanes of a warp must take part in an exchange, so all sum where one replicate wants to know.
+        if KEEPS_NORM and cuda.any_sync(ALL, orders[WISH] >= SUM):
             total = whole_sum(squares(held, words, lane))
-            if lane == 0:
+            if lane == 0 and orders[WISH] >= SUM:
                 memory[NORM] = total * orders[SCALE] * orders[SCALE]
 
         arrive(ahead, lane, x)
@@ -219,12 +209,10 @@ def replicate(
     cuda.syncwarp()
     for place in range(lane, MEMORY, LANES):
         memories[me, place] = memory[place]
-    total_flaw = whole_sum(float(flaw))
     if lane == 0:
         scales[me] = orders[SCALE]
         counts[me, 0], counts[me, 1], counts[me, 2] = played_wrong, greedy_wrong, mark
-        if not alive or total_flaw != 0.0:  # which is so for NaN
-            counts[me, 3] = 1
+        counts[me, 3] = 0 if orders[REFUSED] == 0.0 else 1
 
 
 # --- where row and weights are ------------------------------------------------------------------------------------------
@@ -422,25 +410,3 @@ def whole_sum(part: float) -> float:
         part += cuda.shfl_xor_sync(ALL, part, offset)
         offset //= 2
     return part
-
-
-def sort_by_rank(keys: NDArray[np.float64], labels: NDArray[np.float64], count: int) -> None:
-    """`sort_descending` for few classes: every key goes where the number of larger ones says. No branch depends on a key.
-
-    Keys that are equal stay in order, which Shell's method promises only where nothing has to be moved.
-    """
-    held = cuda.local.array(CLASSES, np.float64)
-    names = cuda.local.array(CLASSES, np.float64)
-    ranks = cuda.local.array(CLASSES, np.int32)
-    for place in range(CLASSES):
-        held[place], names[place], ranks[place] = keys[place], labels[place], 0
-    for second in range(1, CLASSES):
-        if second < count:
-            for first in range(second):
-                later = held[second] <= held[first]
-                ranks[second] += 1 if later else 0
-                ranks[first] += 0 if later else 1
-    for place in range(CLASSES):
-        if place < count:
-            keys[ranks[place]] = held[place]
-            labels[ranks[place]] = names[place]

@@ -94,10 +94,11 @@ class GpuPlace:
                 self._leave(left, [trial], reason)
         for by_seed in streams.values():
             if self._pays(by_seed):
-                self._used = True
                 flight = _Flight(by_seed, partial(self._leave, left))
                 with closing(flight.rows(progress)) as rows:
-                    yield from rows
+                    for row in rows:
+                        self._used = True
+                        yield row
             else:
                 left += [trial for trials in by_seed.values() for trial in trials]
                 self._reasons.setdefault("few rounds")
@@ -206,7 +207,11 @@ class _Flight:
             if made is None or features not in (None, made.values.shape[1]):
                 leave([trial], "rows are sparse, or are refused")
                 continue
-            learner = self._learner(trial, made)
+            try:
+                learner = self._learner(trial, made)
+            except OnebitError:  # of which threads say more
+                leave([trial], "a learner is refused")
+                continue
             params, memory, _ = learner.beginning
             shape = Shape.of(trial.entry.rule, params, len(memory), made.values.shape[1] + learner.bias)
             layout = Layout.of(shape, device.shared_memory() - USUAL_SHARED_BYTES)

@@ -1,0 +1,181 @@
+"""A Dask cluster: one that runs somewhere, by the address of its scheduler, or one of this machine's cores as processes."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import queue
+import signal
+from collections.abc import Hashable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from onebit.data.sources import Source
+from onebit.errors import OnebitError
+from onebit.experiments.places.cluster import CONNECT_S, ClusterPlace, Crew, Lost, call, missing
+from onebit.experiments.places.travel import Batch, Introduction, Parcel, introduction, work_off
+from onebit.experiments.rows import Row
+from onebit.experiments.trial import cores
+
+if TYPE_CHECKING:
+    from distributed import Client, Future, LocalCluster
+
+GONE = ("cancelled", "lost", "error")  # what Dask says of data that nobody has any more
+
+
+def dask_place(address: str | None) -> ClusterPlace:
+    """The Dask cluster whose scheduler has this address, `host:port`; without one, a cluster of this machine's cores."""
+    try:
+        import distributed
+    except ModuleNotFoundError:
+        raise missing("Dask", "dask") from None
+    cluster = _started(distributed) if address is None else None
+    try:
+        if address is not None:
+            call(address)  # Dask would wait for what never comes
+        client = distributed.Client(
+            cluster or f"tcp://{address}", timeout=CONNECT_S, set_as_default=False, name="onebit"
+        )
+    except OSError as error:
+        raise OnebitError(f"there is no Dask scheduler at {address}: {error}") from None
+    crew = DaskCrew(client, cluster)
+    try:
+        return ClusterPlace(crew)
+    except BaseException:
+        crew.close()
+        raise
+
+
+def _started(distributed: Any) -> LocalCluster:
+    """A process for each core, and no limit of memory: threads have none either. Port 0 is any that is free."""
+    try:
+        return distributed.LocalCluster(
+            n_workers=cores(),
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=0,
+            dashboard_address="127.0.0.1:0",
+            preload=[__name__],
+        )
+    except RuntimeError as error:
+        raise OnebitError(
+            f"Dask cannot start its workers: {error} In a script, they are started below `if __name__ == '__main__':`"
+        ) from None
+
+
+def dask_setup(worker: object) -> None:
+    """Called by Dask where a worker of this machine starts: Ctrl-C is for the process that started it, which then ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+class DaskCrew(Crew):
+    """The workers of a Dask cluster. A batch is a task of one worker; parcels are scattered to all of them."""
+
+    kind = "Dask"
+
+    def __init__(self, client: Client, cluster: LocalCluster | None) -> None:
+        self._client, self._cluster = client, cluster
+        self.at = "on this machine" if cluster is not None else f"at {client.scheduler.address}"
+        self._numbers = itertools.count()
+        self._parcels: dict[Source, Future] = {}
+        self._own: dict[tuple[str, Source], Future] = {}
+        self._futures: dict[Hashable, Future] = {}
+        self._done: queue.SimpleQueue[tuple[Hashable, list[Row] | BaseException]] = queue.SimpleQueue()
+
+    def present(self) -> dict[str, int]:
+        """The workers that the scheduler knows, by their addresses."""
+        try:
+            return dict(self._client.nthreads())
+        except (OSError, TimeoutError):
+            raise OnebitError(f"the Dask scheduler {self.at} no longer answers; the rows that came are kept") from None
+
+    def introductions(self, workers: Iterable[str]) -> dict[str, Introduction | Exception]:
+        """What these workers run; one that has gone meanwhile says nothing."""
+        return self._client.run(introduction, workers=list(workers), on_error="return")  # type: ignore[no-any-return]
+
+    def send(self, worker: str, threads: int, batch: Batch, source: Source) -> Hashable:
+        """Submit a batch to one worker."""
+        try:
+            parcel = self._parcel(worker, source)
+        except (OSError, TimeoutError, KeyError):  # those who were to have it go while it comes
+            raise Lost from None
+        key = f"onebit-{self._client.id}-{next(self._numbers)}"
+        future = self._client.submit(_work, batch, parcel, threads, key=key, workers=[worker], pure=False)
+        self._futures[key] = future
+        asyncio.run_coroutine_threadsafe(self._fetch(key, future), self._client.loop.asyncio_loop)
+        return key
+
+    def _parcel(self, worker: str, source: Source) -> Future:
+        """The parcel as this worker has it, under a name of its own: of many copies under one name Dask drops some."""
+        everybodys = self._parcels.get(source)
+        if everybodys is None or everybodys.status in GONE:
+            everybodys = self._client.scatter(Parcel(source), broadcast=True, hash=False)
+            self._parcels[source] = everybodys
+        own = self._own.get((worker, source))
+        if own is None or own.status in GONE:
+            own = self._client.submit(_keep, everybodys, workers=[worker], pure=False)
+            self._own[worker, source] = own
+        return own
+
+    async def _fetch(self, key: Hashable, future: Future) -> None:
+        """Get what a task gives as soon as it is there, which it may never be: what was done may be lost before it is fetched."""
+        from distributed.client import CancelledError
+        from distributed.scheduler import KilledWorker
+
+        answer: list[Row] | BaseException
+        try:
+            answer = await self._client.gather(future, asynchronous=True)
+        except (asyncio.CancelledError, CancelledError, KilledWorker):
+            answer = Lost()
+        except Exception as error:
+            answer = error if future.status == "error" else Lost()  # an error of the task, or on the way to it
+        self._done.put((key, answer))
+
+    def answers(self, timeout: float) -> list[tuple[Hashable, list[Row] | BaseException]]:
+        """What the tasks gave."""
+        found = []
+        with suppress(queue.Empty):
+            found.append(self._done.get(timeout=timeout))
+            while not self._done.empty():
+                found.append(self._done.get())
+        # What was cancelled is answered too.
+        return [(key, answer) for key, answer in found if self._futures.pop(key, None) is not None]
+
+    def forget(self, tickets: Iterable[Hashable]) -> None:
+        """Cancel tasks. One that runs sees it and ends."""
+        futures = [self._futures.pop(ticket) for ticket in tickets if ticket in self._futures]
+        if futures:
+            with suppress(OSError, TimeoutError):
+                self._client.cancel(futures)
+
+    def rest(self) -> None:
+        """Let the workers forget the data."""
+        self._own.clear()
+        self._parcels.clear()
+
+    def close(self) -> None:
+        """Leave the cluster, or end it where it was started here."""
+        self.rest()
+        with suppress(OSError, TimeoutError):
+            self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+def _keep(parcel: Parcel) -> Parcel:
+    """A task that makes a parcel one worker's own."""
+    return parcel
+
+
+def _work(batch: Batch, parcel: Parcel, threads: int) -> list[Row]:
+    """A task that works off a batch."""
+    from distributed import get_worker
+
+    worker: Any = get_worker()
+    key = worker.get_current_task()
+
+    def stopped() -> bool:
+        task = worker.state.tasks.get(key)
+        return task is None or task.state == "cancelled"
+
+    return work_off(batch, parcel, threads, stopped)

@@ -1,0 +1,220 @@
+"""What travels to a worker of a cluster, and what it does there.
+
+Trials travel in batches, without their data. These go once to each worker, which keeps what trials share: the rows as learners
+read them, and those drawn for the last few seeds.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import platform
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import cache
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit.contract.rule import Rule, known
+from onebit.data.sources import Source
+from onebit.data.streams import Stream
+from onebit.engine.compile import code_mark
+from onebit.engine.reach import reach
+from onebit.errors import OnebitError
+from onebit.experiments.ground import Ground, run_trial
+from onebit.experiments.rows import Row, row_of
+from onebit.experiments.trial import Entry, Trial
+from onebit.rules import registry, rule_named
+from onebit.version import VERSION
+
+TASK_S = 1.0  # a worker comes back with what it has after so long, or after its first trial
+PYTHON = ".".join(platform.python_version_tuple()[:2])
+LIBRARIES = ("onebit", "numpy", "numba", "math")  # every worker has them
+
+
+class Parcel:
+    """A source of data on its way to the workers. One that gets it opens it once, and keeps what its trials share."""
+
+    def __init__(self, source: Source) -> None:
+        _ = source.identity  # found here, so that no worker reads all rows for it
+        self._pickled, self._buffers = _pickled(source)
+        self._begin()
+
+    def __getstate__(self) -> tuple[bytes, list[Any]]:
+        return self._pickled, self._buffers
+
+    def __setstate__(self, state: tuple[bytes, list[Any]]) -> None:
+        self._pickled, self._buffers = state
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._source: Source | None = None
+        self._fixed: dict[Any, Any] = {}
+        self._grounds: OrderedDict[tuple[str, int], Ground] = OrderedDict()
+
+    @property
+    def size(self) -> int:
+        """How many bytes travel."""
+        return len(self._pickled) + sum(int(buffer.nbytes) for buffer in self._buffers)
+
+    def source(self) -> Source:
+        """The source, which shares the memory in which the parcel came."""
+        with self._lock:
+            if self._source is None:
+                try:
+                    self._source = pickle.loads(self._pickled, buffers=self._buffers)
+                except ImportError as error:
+                    raise OnebitError(f"the data cannot be opened on {platform.node()}: {error}") from None
+            return self._source
+
+    def ground(self, trial: Trial, keep: int) -> Ground:
+        """What the trials of this stream and this seed share; those of the last few are kept."""
+        key = trial.stream.key, trial.seed
+        with self._lock:
+            if key not in self._grounds:
+                self._grounds[key] = Ground([trial], self._fixed)
+            self._grounds.move_to_end(key)
+            while len(self._grounds) > keep:
+                self._grounds.popitem(last=False)
+            return self._grounds[key]
+
+
+def _pickled(thing: object) -> tuple[bytes, list[Any]]:
+    """Something in bytes, and its arrays as they lie in memory; of those that are mapped from a file, the path."""
+    import cloudpickle
+
+    class Packer(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, thing: Any) -> Any:
+            whole = isinstance(getattr(thing, "base", None), mmap.mmap)  # and no part of it
+            if whole and isinstance(thing, np.memmap) and thing.flags.c_contiguous:
+                size = os.stat(thing.filename).st_size  # type: ignore[arg-type]
+                return _mapped, (str(thing.filename), size, thing.dtype, thing.shape, thing.offset)
+            return super().reducer_override(thing)
+
+    file = BytesIO()
+    buffers: list[pickle.PickleBuffer] = []
+    Packer(file, protocol=5, buffer_callback=buffers.append).dump(thing)
+    return file.getvalue(), [np.frombuffer(buffer.raw(), dtype=np.uint8) for buffer in buffers]
+
+
+def _mapped(path: str, size: int, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> Any:
+    if not os.path.isfile(path) or os.stat(path).st_size != size:
+        raise OnebitError(
+            f"the rows lie in {path}, which is not there on {platform.node()}: large files do not travel, so let ONEBIT_CACHE "
+            "name a folder that all machines share"
+        )
+    return np.memmap(path, dtype=dtype, shape=shape, offset=offset, mode="r")
+
+
+class Errand(NamedTuple):
+    """A trial as it travels, without its stream: the rule by name or as code, and the hashes under which its row is kept."""
+
+    rule: str | bytes
+    options: dict[str, Any]
+    seed: int
+    identity: str
+    code: str
+
+
+class Batch(NamedTuple):
+    """Trials of one stream that travel together; its settings, since the source goes its own way."""
+
+    settings: dict[str, Any]
+    errands: list[Errand]
+
+
+def batch_of(trials: Sequence[Trial]) -> Batch:
+    """Trials of one stream as they travel."""
+    stream = trials[0].stream
+    settings = {field.name: getattr(stream, field.name) for field in fields(stream) if field.name != "source"}
+    return Batch(
+        settings,
+        [
+            Errand(
+                _sent(trial.entry.rule), trial.entry.options, trial.seed, trial.identity, trial.entry.described["code"]
+            )
+            for trial in trials
+        ],
+    )
+
+
+@cache
+def _sent(rule: Rule) -> str | bytes:
+    """A rule of onebit's as its name; one of a user's own file with all code of theirs that it reaches."""
+    import cloudpickle
+
+    if registry().get(rule.name) is rule:
+        return rule.name
+    _ = rule.parameters, rule.defaults, rule.kinds  # read here: what annotations name may not be there
+    functions = [value for value in vars(rule).values() if callable(value)]
+    names = {rule.record.__module__, *(function.__module__ for function in reach(functions))}
+    own = [sys.modules[name] for name in names if name in sys.modules and name.split(".")[0] not in LIBRARIES]
+    added = [module for module in own if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
+    for module in added:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return cloudpickle.dumps(rule)  # type: ignore[no-any-return]
+    finally:
+        for module in added:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+# --- on a worker -------------------------------------------------------------------------------------------------------
+
+
+class Introduction(NamedTuple):
+    """What a worker must have in common with whoever sends it trials."""
+
+    version: str
+    python: str
+
+    def __str__(self) -> str:
+        return f"onebit {self.version} on Python {self.python}"
+
+
+def introduction() -> Introduction:
+    """What this process runs."""
+    return Introduction(VERSION, PYTHON)
+
+
+@cache
+def _received(sent: str | bytes) -> Rule:
+    if isinstance(sent, str):
+        return rule_named(sent)
+    rule: Rule = pickle.loads(sent)
+    return known.setdefault(rule.record, rule)
+
+
+class _Stop(threading.Event):
+    """Set when somebody says so."""
+
+    def __init__(self, stopped: Callable[[], bool]) -> None:
+        super().__init__()
+        self.is_set = stopped  # type: ignore[method-assign]
+
+
+def work_off(batch: Batch, parcel: Parcel, threads: int, stopped: Callable[[], bool] = lambda: False) -> list[Row]:
+    """The rows of as many trials as are done in about a second, the first of a batch; `threads` batches are worked on at once."""
+    begun, rows = time.monotonic(), []
+    stream = Stream(parcel.source(), **batch.settings)
+    for errand in batch.errands:
+        rule = _received(errand.rule)
+        if isinstance(errand.rule, str) and code_mark(rule) != errand.code:
+            raise OnebitError(f"{platform.node()} has other code of {rule.name}: install the same onebit everywhere")
+        trial = Trial(Entry(rule, errand.options), stream, errand.seed)
+        outcome = run_trial(trial, parcel.ground(trial, threads + 1), _Stop(stopped), lambda count: None)
+        if outcome is None:
+            break
+        # The hashes of code that came by value may differ here; it is the code that was asked for.
+        rows.append(Row({**row_of(outcome).fields, "id": errand.identity, "code": errand.code}))
+        if time.monotonic() - begun >= TASK_S:
+            break
+    return rows

@@ -1,0 +1,163 @@
+"""What is sent to a GPU and how replicates are led over it: rows, courses, waves, launches, counts."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from onebit.engine.course import Course
+from onebit.engine.gpu import fleet, kernel
+from onebit.engine.gpu.build import Layout
+from onebit.engine.gpu.fleet import Ground, Replicates, most_at_once
+from onebit.rules import rule_named
+from tests.engine.gpu.imagined import Device, imagine
+from tests.engine.gpu.walks import learners_of, on_cpu, on_gpu, problem, shape_of
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
+    return imagine(monkeypatch)
+
+
+# --- the ground --------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(1, 3), st.integers(1, 4), st.booleans(), st.integers(0, 5), st.booleans(), st.integers(0, 999))
+def test_a_round_leads_to_its_row_and_label(
+    gpu: Device, tables: int, features: int, bias: bool, spare: int, ordered: bool, seed: int
+) -> None:
+    generator, rounds = np.random.default_rng(seed), 11
+    given_tables = []
+    for _ in range(tables):
+        values = generator.normal(size=(generator.integers(1, 9), features)).astype(np.float32)
+        courses = []
+        for _ in range(generator.integers(1, 3)):
+            order = generator.integers(0, len(values), size=rounds) if ordered else np.zeros(0, dtype=np.int64)
+            courses.append(Course(generator.integers(0, 100, size=rounds), order))
+        given_tables.append((values, courses))
+    stride = features + bias + spare
+    ground = Ground(given_tables, bias, stride)
+    flat, norms, ways = ground.arrays
+    rows = flat.reshape(-1, stride)
+    assert (ground.rounds, ground.stride) == (rounds, stride)
+    assert ways.shape[1] >= rounds + 2, "two rounds are looked up ahead"
+    number = 0
+    for values, courses in given_tables:
+        for course in courses:
+            for now in range(rounds):
+                entry = int(ways[number, now])
+                row = rows[entry & kernel.ROW]
+                expected = values[course.row(now, len(values))]
+                assert row[:features].tolist() == expected.tolist()
+                assert row[features:].tolist() == [1.0] * bias + [0.0] * spare
+                assert entry >> kernel.LABEL == course.labels[now]
+                assert norms[entry & kernel.ROW] == pytest.approx(np.square(expected).sum() + bias, rel=1e-6)
+            number += 1
+    assert number == len(ways)
+    assert all(0 <= int(entry) & kernel.ROW < len(rows) for entry in ways[:, rounds:].ravel()), "they are rows too"
+
+
+def test_rows_too_long_for_32_bits_have_no_finite_norm(gpu: Device) -> None:
+    ground = Ground([(np.full((2, 3), 1e20, dtype=np.float32), [Course(np.zeros(2, dtype=np.int64))])], False, 3)
+    assert np.isinf(ground.arrays[1]).all()
+
+
+# --- replicates --------------------------------------------------------------------------------------------------------
+
+
+def test_blocks_are_filled_with_the_last() -> None:
+    some = Replicates(
+        np.arange(3, dtype=np.int32),
+        np.arange(6.0).reshape(3, 2),
+        np.arange(9.0).reshape(3, 3),
+        np.arange(3, dtype=np.uint64),
+        np.arange(3.0),
+    )
+    filled = some.filled(5)
+    assert filled.courses.tolist() == [0, 1, 2, 2, 2]
+    assert filled.parameters.tolist() == [[0, 1], [2, 3], [4, 5], [4, 5], [4, 5]]
+    assert all(part.flags.c_contiguous and len(part) == 5 for part in filled)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_as_many_come_back_as_were_sent(count: int, gpu: Device) -> None:
+    """Of blocks of four, and each with its own course: those of the last block that nobody asked for are dropped."""
+    problems = [problem(3, 5, 24, seed=seed) for seed in range(count)]
+    rule = rule_named("banditron")
+    flight = on_gpu(learners_of(rule, {}, 3, count), problems, Layout(1, "registers", 4))
+    assert flight.tracks.curves.shape == (count, 2, 24)
+    assert flight.held["weights"].shape[0] == -(-count // 4) * 4
+    assert np.array_equal(flight.tracks.curves, on_cpu(learners_of(rule, {}, 3, count), problems).curves)
+
+
+def test_a_replicate_is_the_same_wherever_it_stands(gpu: Device) -> None:
+    """Bit for bit, in whichever block and beside whomever."""
+    one = problem(3, 5, 24)
+    learners = learners_of(rule_named("bpa"), {}, 3, 5)
+    there = on_gpu(learners, [one] * 5, Layout(2, "registers", 8))
+    back = on_gpu(learners[::-1], [one] * 5, Layout(2, "registers", 8))
+    assert there.weights.tobytes() == np.ascontiguousarray(back.weights[::-1]).tobytes()
+    assert len({row.tobytes() for row in there.weights}) == 5
+
+
+# --- waves and launches ------------------------------------------------------------------------------------------------
+
+
+def test_waves_are_as_large_as_memory_and_use_allow(gpu: Device) -> None:
+    learner = learners_of(rule_named("banditron"), {}, 10, 1)[0]
+    shape, layout = shape_of(learner, 100), Layout(8, "registers", 64)
+    gpu.together = 100
+    assert most_at_once(shape, layout) == fleet.WAVE * 100
+    size = 4 * 10 * layout.padded(shape)
+    gpu.memory = 2 * 37 * size
+    assert most_at_once(shape, layout) == 37, "half of what is free"
+    gpu.memory = 0
+    assert most_at_once(shape, layout) == layout.groups, "a block at the least"
+
+
+def test_a_launch_takes_about_as_long_as_it_should(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This device does eight rounds a second, and from the ninth on 64: a launch of a quarter of a second is so many."""
+    now = [0.0]
+
+    def passes(start: int, stop: int) -> None:
+        now[0] += (stop - start) / (8.0 if start < 8 else 64.0)
+
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(fleet, "TARGET_S", 0.25)
+    gpu.launching = passes
+    learners = learners_of(rule_named("perceptron"), {}, 3, 2)
+    flight = on_gpu(learners, [problem(3, 4, 50)] * 2, Layout(1, "registers", 2), first_rounds=5)
+    assert flight.launches == [(0, 5), (5, 7), (7, 9), (9, 11), (11, 27), (27, 43), (43, 50)]
+    assert flight.tracks.seconds == pytest.approx(now[0])
+
+
+def test_a_launch_is_of_a_round_at_least(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "TARGET_S", 0.0)
+    learners = learners_of(rule_named("perceptron"), {}, 3, 1)
+    flight = on_gpu(learners, [problem(3, 4, 6)], Layout(1, "registers", 1), first_rounds=2)
+    assert flight.launches == [(0, 2), (2, 3), (3, 4), (4, 5), (5, 6)]
+
+
+def test_progress_hears_of_rounds_that_were_asked_for(gpu: Device) -> None:
+    heard: list[int] = []
+    one = problem(3, 4, 30)
+    learner = learners_of(rule_named("perceptron"), {}, 3, 1)[0]
+    shape, layout = shape_of(learner, 4), Layout(1, "registers", 4)
+    params, memory, longest = learner.beginning
+    three = Replicates(
+        np.zeros(3, dtype=np.int32),
+        np.array([shape.numbers(params)] * 3).reshape(3, -1),
+        np.array([memory] * 3),
+        np.arange(3, dtype=np.uint64),
+        np.array([longest] * 3),
+    )
+    ground = Ground([(one.values, [one.course])], False, layout.padded(shape))
+    tracks = fleet.walk(shape, layout, ground, three, np.array([30]), heard.append)
+    assert sum(heard) == 3 * 30
+    assert tracks.mistakes.tolist() == tracks.curves[:, :, 0].tolist()
+    assert not tracks.refused.any()

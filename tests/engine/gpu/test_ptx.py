@@ -1,0 +1,69 @@
+"""Every first-order rule compiles for a GPU, which needs none: to PTX, the code that a device's driver takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from onebit.contract.rule import Rule
+from onebit.engine.gpu import build, device, kernel
+from onebit.engine.gpu.build import Layout, Shape
+from onebit.rules import rule_named
+from tests.engine.gpu.walks import FIRST_ORDER, named
+
+pytestmark = pytest.mark.skipif(not device.is_installed(), reason=device.MISSING)
+
+HOPPER = (9, 0)
+CASES = [*((rule, rule.examples[0]) for rule in FIRST_ORDER), (rule_named("conservative-ova"), {"coding": "all-pairs"})]
+SMALL = [Layout(1, "registers", 64), Layout(4, "registers", 64), Layout(32, "shared", 32), Layout(32, "memory", 32)]
+
+
+@pytest.fixture(autouse=True)
+def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is asked which device there is: numba-cuda does ask, even where it is told what to compile for."""
+    device.cuda()
+    import numba.cuda.dispatcher
+
+    asked = SimpleNamespace(compute_capability=HOPPER)
+    monkeypatch.setattr(numba.cuda.dispatcher, "get_current_device", lambda: asked)
+
+
+def shape_of(rule: Rule, options: Mapping[str, Any], classes: int, features: int) -> Shape:
+    params, memory = rule.settle(classes, options)
+    return Shape.of(rule, params, len(memory), features)
+
+
+def ptx(shape: Shape, layout: Layout) -> str:
+    module = device.cuda()
+    written = build.bound(shape, layout, module, build._device_function).plain(kernel.replicate)
+    code, _ = module.compile_ptx(written, build.signature(), cc=HOPPER)
+    return str(code)
+
+
+@pytest.mark.parametrize("place", range(len(CASES)), ids=[named(case) for case in CASES])
+def test_every_rule_compiles(place: int) -> None:
+    code = ptx(shape_of(*CASES[place], 3, 5), SMALL[place % len(SMALL)])
+    assert ".target sm_90" in code
+    assert ".visible .entry" in code
+    assert ".extern .func" not in code, "all that it calls is in it"
+
+
+def test_weights_in_registers_are_registers() -> None:
+    """Nothing of a lane's is in the memory that a compiler takes for arrays it cannot keep in registers."""
+    shape = shape_of(rule_named("banditron"), {}, 10, 100)
+    layout = Layout.of(shape)
+    assert layout is not None
+    assert layout.where == "registers"
+    code = ptx(shape, layout)
+    assert ".local" not in code
+    assert code.count("fma.rn.f32") >= 2 * shape.heads * layout.width(shape), (
+        "twice a round for each weight, in no loop"
+    )
+
+
+def test_weights_that_do_not_fit_are_seen() -> None:
+    """What the test above looks for is there where an array cannot be registers."""
+    assert ".local" in ptx(shape_of(rule_named("banditron"), {}, 10, 1000), Layout(1, "registers", 64))

@@ -1,0 +1,201 @@
+"""Some replicates of a learner walked twice: together by the engine of the GPU, and one by one by that of the CPU."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from onebit.contract.draws import key_of
+from onebit.contract.rule import Rule
+from onebit.engine.course import Course
+from onebit.engine.gpu import fleet, kernel
+from onebit.engine.gpu.build import Layout, Shape
+from onebit.engine.gpu.fleet import Replicates, Tracks
+from onebit.engine.stream import CHOICE_COLUMNS, GREEDY, LABEL, Tally
+from onebit.errors import OnebitError
+from onebit.learner import Learner, learner_class
+from onebit.rules import registry
+
+Array = NDArray[Any]
+FIRST_ORDER = [rule for rule in registry().values() if rule.second_order is None and not rule.composite]
+EXAMPLES = [(rule, dict(options)) for rule in FIRST_ORDER for options in rule.examples]
+TUNED = ("exploration", "aggressiveness", "rate", "radius", "rho")
+WHOLE = 10**9  # rounds: all in one launch
+
+
+def named(case: tuple[Rule, Mapping[str, Any]]) -> str:
+    """A rule and its options as the name of a test."""
+    return "-".join([case[0].name, *(str(value) for value in case[1].values())])
+
+
+class Problem(NamedTuple):
+    """Rows, and a way through them."""
+
+    values: NDArray[np.float32]
+    course: Course
+    classes: int
+
+    @property
+    def rounds(self) -> int:
+        return len(self.course.labels)
+
+
+def problem(classes: int, features: int, rounds: int, seed: int = 0, rows: int | None = None) -> Problem:
+    """Rows around class centres, at most 1 long. Each comes again; two are alike but for their label, and one is 0."""
+    generator = np.random.default_rng([seed, classes, features])
+    count = rows or rounds // 2
+    labels = generator.integers(0, classes, size=count)
+    values = generator.normal(size=(classes, features))[labels] + 0.7 * generator.normal(size=(count, features))
+    values /= np.linalg.norm(values, axis=1).max()
+    values[count // 2] = values[1]
+    values[count // 3] = 0.0
+    order = np.concatenate([generator.permutation(count) for _ in range(-(-rounds // count))])[:rounds]
+    return Problem(values.astype(np.float32), Course(labels[order].astype(np.int64), order.astype(np.int64)), classes)
+
+
+def coarse(one: Problem) -> Problem:
+    """The same with few different values, so that sums are tied that are no sums of the same numbers."""
+    size = np.float32(0.3)
+    values = np.sign(one.values) * (np.abs(one.values) > np.median(np.abs(one.values))) * size
+    return one._replace(values=np.ascontiguousarray(values, dtype=np.float32))
+
+
+def varied(rule: Rule, options: Mapping[str, Any], replicate: int) -> dict[str, Any]:
+    """The options of a replicate: the first has them as they are, others have numbers of their own."""
+    settings = {**rule.defaults, **options}
+    numbers = {name: settings[name] for name in TUNED if isinstance(settings.get(name), float)}
+    return {**options, **{name: value * 0.8 ** (replicate % 8) for name, value in numbers.items()}}
+
+
+def learners_of(rule: Rule, options: Mapping[str, Any], classes: int, count: int, **common: Any) -> list[Learner]:
+    """The learners that replicates begin as, each with a seed and numbers of its own."""
+    made = learner_class(rule)
+    return [made(classes, seed=seed, **varied(rule, options, seed), **common) for seed in range(count)]
+
+
+# --- on the CPU --------------------------------------------------------------------------------------------------------
+
+
+class Walk(NamedTuple):
+    """What a CPU made of the replicates: choices and mistakes in every round, what the learners then are, who was refused."""
+
+    choices: NDArray[np.int64]  # (replicates, 2, rounds): the label played, and the greedy one
+    curves: NDArray[np.int64]  # (replicates, 2, rounds): the mistakes so far
+    learners: list[Learner]
+    refused: NDArray[np.bool_]
+
+
+def on_cpu(
+    learners: Sequence[Learner], problems: Sequence[Problem], prepare: Callable[[Learner], None] | None = None
+) -> Walk:
+    """Walk every learner through its problem; `prepare` may change it when it has its features."""
+    choices, curves, refused = [], [], []
+    for learner, one in zip(learners, problems, strict=True):
+        rows = learner.table(one.values)
+        if prepare is not None:
+            prepare(learner)
+        kept, tally = np.zeros((one.rounds, CHOICE_COLUMNS)), every_round(one.rounds)
+        try:
+            learner.walk(rows, one.course, kept, tally, 0, one.rounds)
+            refused.append(False)
+        except OnebitError:
+            refused.append(True)
+        choices.append(kept[:, [LABEL, GREEDY]].T.astype(np.int64))
+        curves.append(tally.curve)
+    return Walk(np.array(choices), np.array(curves), list(learners), np.array(refused))
+
+
+def every_round(rounds: int) -> Tally:
+    """Counts with a mark at every round."""
+    marks = np.arange(1, rounds + 1)
+    return Tally(np.zeros(3, dtype=np.int64), marks, np.zeros((2, rounds), dtype=np.int64))
+
+
+# --- on the GPU --------------------------------------------------------------------------------------------------------
+
+
+class Flight(NamedTuple):
+    """What the GPU made of the replicates, with marks at every round, and all that is then in its memory."""
+
+    tracks: Tracks
+    weights: NDArray[np.float64]  # (replicates, heads, features)
+    held: dict[str, Array]  # by the name of the kernel's argument, bit for bit
+    launches: list[tuple[int, int]]
+
+    @property
+    def memories(self) -> NDArray[np.float64]:
+        return self.held["memories"][: len(self.weights)]
+
+
+def shape_of(learner: Learner, features: int) -> Shape:
+    """The shape of the kernel for a learner and rows without their constant feature."""
+    params, memory, _ = learner.beginning
+    return Shape.of(learner.rule, params, len(memory), features + learner.bias)
+
+
+def on_gpu(
+    learners: Sequence[Learner], problems: Sequence[Problem], layout: Layout | None = None, first_rounds: int = WHOLE
+) -> Flight:
+    """Walk all of them together, each a replicate; the first launch is over so many rounds."""
+    first, features = learners[0], problems[0].values.shape[1]
+    shape = shape_of(first, features)
+    assert all(shape_of(one, features) == shape for one in learners)
+    layout = layout or Layout.of(shape)
+    assert layout is not None
+    different = {id(one): one for one in problems}
+    tables = [(one.values, [one.course]) for one in different.values()]
+    places = {which: place for place, which in enumerate(different)}
+    beginnings = [one.beginning for one in learners]
+    replicates = Replicates(
+        np.array([places[id(one)] for one in problems], dtype=np.int32),
+        np.array([shape.numbers(one.params) for one in beginnings]).reshape(len(learners), -1),
+        np.array([one.memory for one in beginnings]),
+        np.array([key_of(one.seed) for one in learners], dtype=np.uint64),
+        np.array([one.longest for one in beginnings]),
+    )
+    marks = np.arange(1, problems[0].rounds + 1)
+    with _recorded(first_rounds) as launches:
+        ground = fleet.Ground(tables, first.bias, layout.padded(shape))
+        tracks = fleet.walk(shape, layout, ground, replicates, marks, lambda count: None)
+    given = launches[-1]
+    held = {name: one.copy_to_host() for name, one in given.items() if hasattr(one, "copy_to_host")}
+    stored = held["weights"][: len(learners)].reshape(len(learners), shape.heads, layout.padded(shape))
+    weights = stored[:, :, : shape.features] * held["scales"][: len(learners), None, None]
+    return Flight(tracks, weights, held, [(one["start"], one["stop"]) for one in launches])
+
+
+@contextmanager
+def _recorded(first_rounds: int) -> Iterator[list[dict[str, Any]]]:
+    """The arguments of the launches of `fleet.walk`, by their names."""
+    launches: list[dict[str, Any]] = []
+    build: Callable[..., Any] = vars(fleet)["kernel_for"]
+    parameters = inspect.signature(kernel.replicate)
+
+    class Recorded:
+        def __init__(self, *of: Any) -> None:
+            self._kernel = build(*of)
+
+        def __getitem__(self, grid: Any) -> Callable[..., None]:
+            launch = self._kernel[grid]
+
+            def launched(*arguments: Any) -> None:
+                launches.append(dict(parameters.bind(*arguments).arguments))
+                launch(*arguments)
+
+            return launched
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fleet, "kernel_for", Recorded)
+        patch.setattr(fleet, "FIRST_ROUNDS", first_rounds)
+        yield launches
+
+
+def close(found: Array, right: Array, relative: float = 1e-4) -> bool:
+    """Whether numbers are the same but for the rounding of 32 bits, of which the largest gives the measure."""
+    return bool(np.abs(found - right).max(initial=0.0) <= relative * max(1e-3, float(np.abs(right).max(initial=0.0))))

@@ -1,0 +1,384 @@
+"""The GPU as a place for trials, imagined: its rows are those of threads, and what it cannot run, threads run."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import onebit
+from onebit.checks import rows
+from onebit.cli import main
+from onebit.data.streams import Stream, stream
+from onebit.engine.compile import ANNOUNCED
+from onebit.engine.gpu import device, fleet
+from onebit.engine.gpu.build import Layout
+from onebit.errors import OnebitError
+from onebit.experiments import places
+from onebit.experiments.places import gpu as gpu_module
+from onebit.experiments.places import place_of
+from onebit.experiments.places.gpu import GpuPlace, gpu_place
+from onebit.experiments.places.threads import ThreadsPlace, threads_place
+from onebit.experiments.rows import FILE, read_rows
+from onebit.experiments.run import Stopped
+from onebit.experiments.trial import Trial, cores, entry_of
+from tests.engine.gpu.imagined import NAME, Device, imagine
+from tests.experiments.places.scenes import come, grouped, on_threads
+
+X, Y = rows(40, classes=3, width=4)
+ENTRIES = [
+    entry_of("banditron", {"exploration": 0.3}),
+    entry_of("banditron", {"exploration": 0.1}),
+    entry_of("bpa", {"variant": "PA", "bias": True}),
+    entry_of("gaptron"),
+    entry_of("gaptron", {"bias": True, "loss": "smooth"}),
+    entry_of("perceptron", {"features": None}),
+    entry_of("policy-gradient", {"rate": 0.3, "decay": 0.5}),
+    entry_of("conservative-ova", {"coding": "all-pairs", "space": "dense", "dtype": "float32"}),
+]
+STREAMS = {
+    "drawn": stream("strong2d", rounds=36),
+    "drawn, with noise and drift": stream("strong2d", rounds=31, noise=0.2, drift="abrupt"),
+    "given, again from the start": stream(X, Y, rounds=57),
+    "given, shuffled": stream(X, Y, rounds=57, order="shuffle"),
+    "given, resampled, drifting": stream(X, Y, rounds=33, order="resample", drift="gradual"),
+    "drawn once": stream("strong2d", rounds=31, same_rows=True, order="shuffle"),
+    "prepared": stream(X, Y, prepare="unit-norm"),
+    "named": stream(X, [["ant", "bee", "cat"][label] for label in Y], rounds=25),
+}
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
+    made = imagine(monkeypatch)
+    monkeypatch.setattr(places, "trouble", lambda: None)
+    monkeypatch.setattr(places, "is_installed", lambda: True)
+    monkeypatch.setattr(fleet, "FIRST_ROUNDS", 10)
+    return made
+
+
+@pytest.fixture
+def announced() -> Any:
+    """What is said of what takes long, or runs elsewhere."""
+    heard: list[str] = []
+    ANNOUNCED.append(heard.append)
+    yield heard
+    ANNOUNCED.pop()
+
+
+def trials(streamed: Stream, seeds: int = 2, entries: Any = ENTRIES) -> list[Trial]:
+    return [Trial(entry, streamed, seed) for seed in range(seeds) for entry in entries]
+
+
+def same(found: dict[str, dict[str, Any]], right: dict[str, dict[str, Any]], on: str | None = NAME) -> None:
+    """The rows of two places differ in nothing but where they ran."""
+    for identity, fields in right.items():
+        expected = {**fields, "on": found[identity]["on"] if on is None else on}
+        assert found[identity] == expected, fields["learner"]
+
+
+# --- the same rows -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_rows_are_those_of_threads(name: str, gpu: Device) -> None:
+    some = trials(STREAMS[name])
+    heard: list[int] = []
+    place = gpu_place()
+    same(come(place, some, heard.append), on_threads(some))
+    assert sum(heard) == sum(trial.stream.rounds for trial in some)
+    assert place.where == NAME
+    assert len(gpu.kernels) == len(ENTRIES) - 1, "two settings of a number are one kernel"
+
+
+@pytest.mark.parametrize(("together", "memory"), [(1, 2**30), (1, 0)])
+@pytest.mark.parametrize("name", ["drawn", "given, shuffled"])
+def test_waves_and_seeds_a_few_at_a_time_change_nothing(
+    name: str, together: int, memory: int, gpu: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu.together, gpu.memory = together, memory
+    monkeypatch.setattr(fleet, "WAVE", 3)
+    monkeypatch.setattr(gpu_module, "MOST_GROUND", 3000)
+    some = trials(STREAMS[name], seeds=5, entries=ENTRIES[:4])
+    same(come(gpu_place(), some), on_threads(some))
+    assert all(kernel.launches.count((0, 10)) >= 2 for kernel in gpu.kernels.values()), "several waves"
+
+
+def test_streams_come_one_after_the_other(gpu: Device) -> None:
+    some = [trial for streamed in STREAMS.values() for trial in trials(streamed, seeds=1, entries=ENTRIES[:2])]
+    same(come(gpu_place(), some), on_threads(some))
+
+
+def test_seconds_are_shares_of_the_devices_time(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def passes(start: int, stop: int) -> None:
+        now[0] += 1.0
+
+    gpu.launching = passes
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(fleet, "FIRST_ROUNDS", 100)
+    found = list(gpu_place().run(grouped(trials(STREAMS["drawn"], 2, ENTRIES[:2])), lambda count: None))
+    assert [row.fields["seconds"] for row in found] == pytest.approx([0.25] * 4)
+
+
+# --- what threads run --------------------------------------------------------------------------------------------------
+
+
+class Case:
+    """Trials that the GPU cannot run, and the words in which it says so."""
+
+    def __init__(self, words: str, streamed: Stream, learner: str, **options: Any) -> None:
+        self.words, self.trial = words, Trial(entry_of(learner, options), streamed, 0)
+
+
+LEFT = [
+    Case("arow keeps covariances", stream(X, Y), "arow"),
+    Case("feedback comes late or never", stream(X, Y, delay=2), "banditron"),
+    Case("feedback comes late or never", stream(X, Y, missing=0.1), "banditron"),
+    Case("weights of 64 bits", stream(X, Y), "banditron", dtype="float64"),
+    Case("exploration_floor is set", stream(X, Y), "banditron", exploration_floor=0.1),
+    Case("rows are sparse", stream(X, Y), "banditron", space="sparse"),
+    Case("rows are sparse", stream(scipy.sparse.csr_matrix(X), Y), "banditron"),
+    Case("rows are sparse", stream([{"a": float(x[0]), "b": float(x[1])} for x in X], Y), "banditron"),
+]
+
+
+@pytest.mark.parametrize("case", LEFT, ids=lambda case: case.words)
+def test_what_a_gpu_cannot_run_runs_on_threads_and_that_is_said(case: Case, gpu: Device, announced: list[str]) -> None:
+    others = trials(STREAMS["drawn"], 1, ENTRIES[:1])
+    place = gpu_place(threads=2)
+    some = [case.trial, *others]
+    found = come(place, some)
+    same(found, on_threads(some), on=None)
+    assert found[case.trial.identity]["on"] == "CPU"
+    assert found[others[0].identity]["on"] == NAME
+    assert place.where.startswith(f"{NAME}, and 2 threads, ")
+    assert case.words in place.where
+    said = [one for one in announced if "runs on threads" in one]
+    assert len(said) == 1
+    assert said[0].startswith(f"{case.trial.entry.rule.name} on {case.trial.stream.name} runs on threads: ")
+    assert case.words in said[0]
+
+
+def test_learners_of_other_kinds_run_on_threads() -> None:
+    for name, options, reason in (
+        ("perceptron", {"kernel": "rbf:0.5"}, "kernel is set"),
+        ("auto", {}, "auto keeps covariances"),
+        ("newtron", {}, "newtron keeps covariances"),
+    ):
+        assert gpu_module.why_not(Trial(entry_of(name, options), stream(X, Y), 0)) == reason
+    learner = onebit.Banditron(classes=[0, 1, 2])
+    learner.learn(learner.decide(X[0]), right=True)
+    assert gpu_module.why_not(Trial(entry_of(learner), stream(X, Y), 0)) == "a learner that has learnt already"
+    assert all(gpu_module.why_not(trial) is None for trial in trials(STREAMS["drawn"]))
+
+
+def test_what_is_too_large_runs_on_threads(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Layout, "of", lambda *given: None)
+    some, place = trials(STREAMS["drawn"], 1, ENTRIES[:2]), gpu_place()
+    same(come(place, some), on_threads(some), on="CPU")
+    assert place.where == threads_place().where, "nothing ran on the GPU"
+
+
+def test_a_reason_is_said_once(gpu: Device, announced: list[str]) -> None:
+    some = [Trial(entry_of("arow"), STREAMS[name], seed) for name in ("drawn", "given, shuffled") for seed in range(3)]
+    some += trials(stream(X, Y, delay=2), 2, ENTRIES[:2])
+    come(gpu_place(), some)
+    said = sorted(one.split(" runs on threads: ")[1] for one in announced if "runs on threads" in one)
+    assert said == ["arow keeps covariances", "feedback comes late or never"]
+
+
+# --- what fails --------------------------------------------------------------------------------------------------------
+
+
+def refused_stream() -> Stream:
+    """Row 17 is far too long for 32 bits."""
+    long = X.copy()
+    long[17] *= 1e25
+    return stream(long, Y)
+
+
+def test_what_the_device_refuses_is_explained_by_a_cpu(gpu: Device) -> None:
+    bad = trials(refused_stream(), 2, ENTRIES[:2])
+    good = trials(STREAMS["drawn"], 2, ENTRIES[:2])
+    heard: list[int] = []
+    place = gpu_place()
+    found = come(place, bad + good, heard.append)
+    same(found, on_threads(bad + good), on=None)
+    for trial in bad:
+        assert found[trial.identity]["why"].startswith("row 17: x is too long for float32 weights")
+        assert found[trial.identity]["on"] == "CPU"
+    assert sum(heard) == sum(trial.stream.rounds for trial in bad + good)
+    assert "rounds are refused" in place.where
+
+
+def test_only_those_that_are_refused_go_to_threads(gpu: Device) -> None:
+    """Rows may be at most as long as max_norm, which differs from setting to setting."""
+    entries = [entry_of("gaptron", {"rate": 0.1, "exploration": 0.1, "max_norm": length}) for length in (0.1, 100.0)]
+    some = trials(STREAMS["given, shuffled"], 2, entries)
+    found = come(gpu_place(), some)
+    same(found, on_threads(some), on=None)
+    on = [found[trial.identity]["on"] for trial in some]
+    assert on == ["CPU", NAME] * 2
+    assert "takes at most 0.1" in found[some[0].identity]["why"]
+
+
+def test_rows_that_cannot_be_read_fail_as_on_threads(gpu: Device) -> None:
+    bad = X.copy()
+    bad[3, 1] = np.nan
+    some = trials(stream(bad, Y), 2, ENTRIES[:1])
+    found = come(gpu_place(), some)
+    same(found, on_threads(some), on=None)
+    assert all(fields["why"] for fields in found.values())
+
+
+def test_a_learner_that_cannot_be_made_fails_as_on_threads(gpu: Device) -> None:
+    """All rows are 0, so that what theory plans with, their length, is refused."""
+    some = trials(stream(np.zeros((30, 4)), np.arange(30) % 3), 2, [entry_of("gaptron"), ENTRIES[0]])
+    found = come(gpu_place(), some)
+    same(found, on_threads(some), on=None)
+    assert "max_norm" in found[some[0].identity]["why"]
+    assert found[some[1].identity]["why"] is None
+
+
+def test_rows_of_another_width_fail_as_on_threads(gpu: Device) -> None:
+    some = trials(stream(X, Y), 2, [entry_of("banditron", {"features": 7}), entry_of("banditron", {"features": 4})])
+    found = come(gpu_place(), some)
+    same(found, on_threads(some), on=None)
+    assert [found[trial.identity]["on"] for trial in some] == ["CPU", NAME] * 2
+
+
+# --- stopping and going on ---------------------------------------------------------------------------------------------
+
+GRID: dict[str, Any] = {"grid": {"exploration": [0.1, 0.3]}, "rounds": 36, "runs": 3, "fresh_runs": 2, "on": "gpu"}
+
+
+def swept(**more: Any) -> Any:
+    return onebit.sweep("banditron", "strong2d", **{**GRID, **more})
+
+
+def test_a_sweep_on_the_gpu_is_one_on_threads(gpu: Device) -> None:
+    found, right = swept(), swept(on="threads")
+    assert found.best == right.best
+    assert [one.errors.tolist() for one in found.standings] == [one.errors.tolist() for one in right.standings]
+    assert found.fresh.errors.tolist() == right.fresh.errors.tolist()
+    assert (found.effort.where, found.effort.rounds) == (NAME, 36 * (2 * 3 + 2))
+    assert found.effort.core_seconds > 0, "a core was measured"
+    assert found.page().facts["ran on"].startswith(f"{NAME}: 288 rounds in ")
+
+
+@pytest.mark.parametrize("launches", [2, 5])
+def test_ctrl_c_keeps_what_was_done_and_a_second_sweep_goes_on(
+    launches: int, gpu: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two replicates at a time, in two launches each."""
+    monkeypatch.setattr(fleet, "FIRST_ROUNDS", 20)
+    monkeypatch.setattr(gpu_module, "most_at_once", lambda shape, layout: 2)
+
+    def interrupted(start: int, stop: int) -> None:
+        if gpu.launched == launches:
+            raise KeyboardInterrupt
+
+    gpu.launching = interrupted
+    with pytest.raises(Stopped) as stopped:
+        swept(out=tmp_path)
+    done = list(read_rows(tmp_path / FILE))
+    assert len(done) == 2 * ((launches - 1) // 2)
+    assert stopped.value.result.effort.rounds == 36 * len(done)
+    gpu.launching = lambda start, stop: None
+    found = swept(out=tmp_path)
+    assert found.effort.found == len(done)
+    assert found.effort.rounds == 36 * (8 - len(done))
+    assert len({row.fields["id"] for row in read_rows(tmp_path / FILE)}) == len(list(read_rows(tmp_path / FILE))) == 8
+    right = swept(on="threads")
+    assert [one.errors.tolist() for one in found.standings] == [one.errors.tolist() for one in right.standings]
+
+
+def test_closing_stops_what_is_running(gpu: Device) -> None:
+    with closing(gpu_place().run(grouped(trials(STREAMS["drawn"], 3)), lambda count: None)) as come_rows:
+        next(come_rows)
+        before = gpu.launched
+    assert gpu.launched == before
+
+
+def test_an_error_of_the_device_is_no_row(gpu: Device) -> None:
+    def broken(start: int, stop: int) -> None:
+        raise RuntimeError("the device is gone")
+
+    gpu.launching = broken
+    with pytest.raises(RuntimeError, match="the device is gone"):
+        list(gpu_place().run(grouped(trials(STREAMS["drawn"], 1)), lambda count: None))
+
+
+def test_what_one_core_does_is_measured(gpu: Device) -> None:
+    place = gpu_place()
+    rate = place.core_rate(trials(STREAMS["drawn"])[0])
+    assert rate is not None
+    assert rate > 1.0
+    assert place.core_rate(Trial(ENTRIES[0], refused_stream(), 0)) is None
+    place.close()
+
+
+# --- whether there is one, and whether it pays -------------------------------------------------------------------------
+
+
+def test_without_a_device_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "trouble", lambda: "there is no GPU that can be used here: it is away")
+    with pytest.raises(OnebitError, match="it is away"):
+        place_of("gpu")
+
+
+@pytest.mark.parametrize(
+    "command", [["sweep", "banditron", "strong2d", "--grid", "exploration=0.1,0.2"], ["compare", "strong2d"]]
+)
+def test_without_a_device_a_command_ends_with_one_line(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(device, "trouble", lambda: "there is no GPU that can be used here: it is away")
+    monkeypatch.chdir(tmp_path)
+    code = main([*command, "--rounds", "20", "--runs", "1", "--on", "gpu"])
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "there is no GPU that can be used here: it is away" in err
+
+
+def test_a_command_runs_on_the_gpu(
+    gpu: Device, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sizes = ["--rounds", "20", "--runs", "2", "--json"]
+    assert main(["sweep", "banditron", "strong2d", "--grid", "exploration=0.1,0.2", "--on", "gpu", *sizes]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["effort"]["where"] == NAME
+
+
+@pytest.mark.parametrize(("rounds", "where"), [(5, "CPU"), (36, NAME)])
+def test_auto_takes_the_gpu_only_where_it_pays(
+    rounds: int, where: str, gpu: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It pays from more than 100 rounds on: 20 trials of 5 rounds are too few."""
+    monkeypatch.setattr(gpu_module, "PAYS_S", 100 / (gpu_module.CORE_RATE * cores()))
+    place = place_of("auto")
+    assert isinstance(place, GpuPlace)
+    some = trials(stream("strong2d", rounds=rounds), 10, ENTRIES[:2])
+    assert {fields["on"] for fields in come(place, some).values()} == {where}
+    assert place.where == (NAME if where == NAME else threads_place().where)
+    assert isinstance(place_of("gpu"), GpuPlace)
+    named = place_of("gpu")
+    assert {fields["on"] for fields in come(named, some).values()} == {NAME}, "asked for, it need not pay"
+
+
+@pytest.mark.parametrize("missing", ["is_installed", "trouble"])
+def test_auto_is_threads_where_there_is_no_gpu(missing: str, gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: dict[str, Callable[[], Any]] = {"is_installed": lambda: False, "trouble": lambda: "none"}
+    monkeypatch.setattr(places, missing, answers[missing])
+    assert isinstance(place_of("auto"), ThreadsPlace)
