@@ -100,14 +100,20 @@ def follow_norm(
     params: Any, space: Any, memory: Vector, scores: Vector, norm: float, coefficients: Vector, scale: float
 ) -> None:
     """||W||^2 moves by what was added; now and then it is summed afresh."""
-    added = 0.0
-    for head in range(scores.shape[0]):
-        added += coefficients[head] * (2.0 * scale * scores[head] + norm * coefficients[head])
+    added = added_norm(scores, scores.shape[0], norm, coefficients, scale)
     change = moved(space)
     if not np.isnan(change):  # which says that nothing was done
         memory[NORM] = max(0.0, scale * scale * memory[NORM] + added + change)
     if memory[LEARNT] % REFRESH == 0.0:
         memory[NORM] = refreshed_norm(space, memory[NORM])
+
+
+def added_norm(scores: Vector, heads: int, norm: float, coefficients: Vector, scale: float) -> float:
+    """What a step adds to scale^2 ||W||^2."""
+    added = 0.0
+    for head in range(heads):
+        added += coefficients[head] * (2.0 * scale * scores[head] + norm * coefficients[head])
+    return added
 
 
 def play_and_learn(

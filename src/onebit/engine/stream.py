@@ -80,6 +80,7 @@ def stream(
     row = start % total_rows
     played_wrong, greedy_wrong, mark = tally.mistakes[0], tally.mistakes[1], tally.mistakes[2]
     ended, what = stop, mode
+    longest = LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64
     for step in range(start, stop):
         now = step
         if events.shape[0] > 0:
@@ -134,7 +135,7 @@ def stream(
             if norm > 0.0:  # nothing can be learnt from x = 0
                 draws = Draws(key, identity, LEARNING)
                 scale = learn(params, memory, scores, norm, choice, told, draws, work, coefficients)
-                if not bearable(space, coefficients, norm, choice.weight):
+                if not bearable(coefficients, coefficients.shape[0], norm, choice.weight, longest):
                     ended = step
                     break
                 memory[LEARNT] += 1.0
@@ -172,6 +173,7 @@ def lessons(
 ) -> int:
     """Take the step for a known label on every row from `start` on; the row that could not be used, or their number."""
     scores, coefficients, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[WORK:]
+    longest = LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64
     for row in range(start, labels.shape[0]):
         if full(space, rows, row):
             return row
@@ -181,21 +183,21 @@ def lessons(
         if norm > 0.0:
             draws = Draws(key, first_id + np.uint64(row), TEACHING)
             scale = teach(params, memory, scores, norm, labels[row], draws, work, coefficients)
-            if not bearable(space, coefficients, norm, 1.0):
+            if not bearable(coefficients, coefficients.shape[0], norm, 1.0, longest):
                 return row
             absorb(space, rows, row, coefficients, scale)
             follow(params, space, memory, scores, norm, coefficients, scale)
     return int(labels.shape[0])
 
 
-def bearable(space: Any, coefficients: Vector, norm: float, weight: float) -> bool:
-    """Whether a step is one that weights can take: a number, and not so long that it leaves the range of their dtype.
+def bearable(coefficients: Vector, heads: int, norm: float, weight: float, longest: float) -> bool:
+    """Whether a step is one that weights can take: a number, and not longer (squared) than the range of their dtype allows.
 
     Only a row or a probability out of all proportion asks for such a step, so others are not looked at.
     """
     if 1e-20 < norm < 1e20 and weight > 1e-12:
         return True
-    longest = 0.0
-    for head in range(coefficients.shape[0]):
-        longest += coefficients[head] * coefficients[head] * norm
-    return longest <= (LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64)
+    length = 0.0
+    for head in range(heads):
+        length += coefficients[head] * coefficients[head] * norm
+    return length <= longest

@@ -17,11 +17,9 @@ from onebit.engine.gpu import build, fleet, kernel
 from onebit.engine.gpu.binding import Binding
 from onebit.engine.gpu.build import Layout, Shape
 from onebit.engine.gpu.kernel import find_heads, gather
-from onebit.engine.stream import bearable as on_a_cpu_bearable
 from onebit.engine.stream import stream
 from onebit.learner import Learner, learner_class
 from onebit.rules import rule_named
-from onebit.spaces.dense import Dense
 from onebit.spaces.scaled import SMALLEST
 from tests.engine.gpu.imagined import Device, imagine
 from tests.engine.gpu.lanes import Kernel, Lanes
@@ -311,16 +309,6 @@ def test_steps_that_no_weights_can_take_are_refused(gpu: Device) -> None:
 
 
 LARGE = st.floats(1e-3, 1e35) | st.just(0.0)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(LARGE, min_size=3, max_size=3), st.floats(1e-45, 3e38), st.floats(1e-40, 1.0))
-def test_a_step_is_bearable_where_it_is_on_the_cpu(steps: list[float], norm: float, weight: float) -> None:
-    module = Lanes()
-    shape = Shape(rule_named("banditron"), (3,), 3, OWN, 5, False)
-    bearable = build.bound(shape, LAYOUTS[0], module, module.wrap).called(kernel.bearable)
-    space = Dense.empty(3, 5, False, np.float32)
-    assert bearable(np.array(steps), norm, weight) == on_a_cpu_bearable(space, np.array(steps), norm, weight)
 
 
 # --- several launches --------------------------------------------------------------------------------------------------

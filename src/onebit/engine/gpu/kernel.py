@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from onebit.contract.draws import DECIDING, LEARNING, Draws
 from onebit.contract.rule import LEARNT, NORM, RIGHT
-from onebit.engine.generic import REFRESH, decide, learn
-from onebit.engine.stream import LONGEST_STEP_32
+from onebit.engine.generic import REFRESH, added_norm, decide, learn
+from onebit.engine.stream import LONGEST_STEP_32, bearable
 from onebit.spaces.scaled import LARGEST, SMALLEST
 
 cuda: Any = None
@@ -49,12 +49,8 @@ NUMBERS = 0xFFFFFFFFFF  # more than all rows have
 
 # What the lanes of a replicate tell each other.
 SCALE, INVERSE, FOLDED, WISH, REFUSED = 0, 1, 2, 3, 4
-NOTHING, FOLD, SUM, BOTH = (
-    0.0,
-    1.0,
-    2.0,
-    3.0,
-)  # wishes: multiply what was folded into the weights, sum their squares afresh
+# Wishes: that what was folded be multiplied into the weights, that their squares be summed afresh, or both.
+NOTHING, FOLD, SUM, BOTH = 0.0, 1.0, 2.0, 3.0
 ORDERS = 5
 
 
@@ -167,7 +163,7 @@ def replicate(
                     told = label if REVEALED or label == choice.label else -1
                     draws = Draws(key, identity, LEARNING)
                     factor = learn(params, memory, scores, length, choice, told, draws, work, coefficients)
-                    learns = bearable(coefficients, length, choice.weight)
+                    learns = bearable(coefficients, HEADS, length, choice.weight, LONGEST_STEP_32)
                     if not learns:
                         orders[REFUSED] = 1.0
             orders[WISH] = NOTHING
@@ -180,7 +176,8 @@ def replicate(
                         orders[WISH], orders[FOLDED], scale = FOLD, scale, 1.0
                     orders[SCALE], orders[INVERSE] = scale, 1.0 / scale
                 if KEEPS_NORM:
-                    keep_norm(memory, scores, length, coefficients, factor)
+                    added = added_norm(scores, HEADS, length, coefficients, factor)
+                    memory[NORM] = max(0.0, factor * factor * memory[NORM] + added)
                     if memory[LEARNT] % REFRESH == 0.0:
                         orders[WISH] += SUM
             else:
@@ -346,7 +343,6 @@ def find_heads(lane: int, heads: NDArray[np.int64]) -> None:
             exists = exists and head < count
             offset *= 2
         heads[slot] = head if exists and head < HEADS else -1
-    cuda.syncwarp()
 
 
 def steps_before(offset: int) -> int:
@@ -356,30 +352,6 @@ def steps_before(offset: int) -> int:
         number += 1
         one //= 2
     return number
-
-
-def bearable(coefficients: NDArray[np.float64], norm: float, weight: float) -> bool:
-    """As on the CPU: whether a step is one that weights can take."""
-    if 1e-20 < norm < 1e20 and weight > 1e-12:
-        return True
-    length = 0.0
-    for head in range(HEADS):
-        length += coefficients[head] * coefficients[head] * norm
-    return length <= LONGEST_STEP_32
-
-
-def keep_norm(
-    memory: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    norm: float,
-    coefficients: NDArray[np.float64],
-    factor: float,
-) -> None:
-    """||W||^2 moves by what was added."""
-    added = 0.0
-    for head in range(HEADS):
-        added += coefficients[head] * (2.0 * factor * scores[head] + norm * coefficients[head])
-    memory[NORM] = max(0.0, factor * factor * memory[NORM] + added)
 
 
 def fold_scale(held: NDArray[np.float32], words: NDArray[np.float32], lane: int, scale: np.float32) -> None:
