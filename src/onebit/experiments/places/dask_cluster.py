@@ -20,6 +20,13 @@ from onebit.experiments.trial import cores
 if TYPE_CHECKING:
     from distributed import Client, Future, LocalCluster
 
+# What Dask does beside the work, dozens of times a second in each process, takes a twentieth of two cores; it is not looked at here.
+LESS: dict[str, object] = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.cycle": "5s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
 GONE = ("cancelled", "lost", "error")  # what Dask says of data that nobody has any more
 
 
@@ -48,15 +55,18 @@ def dask_place(address: str | None) -> ClusterPlace:
 
 def _started(distributed: Any) -> LocalCluster:
     """A process for each core, and no limit of memory: threads have none either. Port 0 is any that is free."""
+    import dask
+
     try:
-        return distributed.LocalCluster(
-            n_workers=cores(),
-            threads_per_worker=1,
-            processes=True,
-            memory_limit=0,
-            dashboard_address="127.0.0.1:0",
-            preload=[__name__],
-        )
+        with dask.config.set(LESS):
+            return distributed.LocalCluster(
+                n_workers=cores(),
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=0,
+                dashboard_address="127.0.0.1:0",
+                preload=[__name__],
+            )
     except RuntimeError as error:
         raise OnebitError(
             f"Dask cannot start its workers: {error} In a script, they are started below `if __name__ == '__main__':`"

@@ -1,0 +1,438 @@
+"""What clusters share, with workers that are no processes: who gets which trials, what travels, and what is lost and found again."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import pickle
+import socket
+import sys
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onebit.checks import rows as some_rows
+from onebit.contract.rule import known
+from onebit.data.sources import Source
+from onebit.data.streams import stream
+from onebit.data.tables import Dataset
+from onebit.engine.compile import ANNOUNCED
+from onebit.errors import OnebitError
+from onebit.experiments.gathering import Interrupted, gather
+from onebit.experiments.places import cluster, travel
+from onebit.experiments.places.cluster import ClusterPlace, Crew, Lost
+from onebit.experiments.places.travel import (
+    Batch,
+    Introduction,
+    Parcel,
+    _received,
+    _sent,
+    batch_of,
+    introduction,
+    work_off,
+)
+from onebit.experiments.rows import Row, Rows
+from onebit.experiments.trial import Trial, entry_of
+from tests.experiments.places.scenes import X, Y, come, drawn, grouped, mixed, on_threads, trials_on
+
+
+class Paper(Crew):
+    """Workers on paper: what is sent goes through pickle, and is worked off when answers are asked for."""
+
+    kind, at = "Paper", "on a desk"
+
+    def __init__(self, **threads: int) -> None:
+        self.here = dict(threads)
+        self.versions: dict[str, Introduction | Exception] = {}
+        self.sent: dict[int, tuple[str, Batch, bytes]] = {}
+        self.batches: list[tuple[str, int]] = []
+        self.forgotten: list[Hashable] = []
+        self.rested = self.closed = 0
+        self.before: Callable[[str, Batch], None] = lambda worker, batch: None  # called before a batch is worked off
+        self._numbers = itertools.count()
+
+    def present(self) -> dict[str, int]:
+        return dict(self.here)
+
+    def introductions(self, workers: Iterable[str]) -> dict[str, Introduction | Exception]:
+        return {worker: self.versions.get(worker, introduction()) for worker in workers}
+
+    def send(self, worker: str, threads: int, batch: Batch, source: Source) -> Hashable:
+        number = next(self._numbers)
+        self.sent[number] = worker, pickle.loads(pickle.dumps(batch)), pickle.dumps(Parcel(source))
+        self.batches.append((worker, len(batch.errands)))
+        return number
+
+    def answers(self, timeout: float) -> list[tuple[Hashable, list[Row] | BaseException]]:
+        number = min(self.sent)
+        worker, batch, parcel = self.sent.pop(number)
+        try:
+            self.before(worker, batch)
+            return [(number, work_off(batch, pickle.loads(parcel), 1))]
+        except (Lost, OnebitError, ZeroDivisionError) as error:
+            return [(number, error)]
+
+    def forget(self, tickets: Iterable[Hashable]) -> None:
+        for ticket in list(tickets):
+            self.sent.pop(int(str(ticket)), None)
+            self.forgotten.append(ticket)
+
+    def rest(self) -> None:
+        self.rested += 1
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "LOOK_S", 0.0)
+    monkeypatch.setattr(cluster, "BREATH_S", 0.001)
+    monkeypatch.setattr(cluster, "LEAST_S", 0.0)  # trials are short here, and batches should be many
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    heard: list[str] = []
+    monkeypatch.setattr(cluster, "ANNOUNCED", [*ANNOUNCED, heard.append])
+    return heard
+
+
+# --- the same rows -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [{"a": 1}, {"a": 2, "b": 1}])
+@pytest.mark.parametrize("task_s", [0.0, 1.0])
+def test_rows_are_those_of_threads(workers: dict[str, int], task_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(travel, "TASK_S", task_s)  # with 0 every batch comes back after one trial
+    trials, seen = mixed(), list[int]()
+    place = ClusterPlace(Paper(**workers))
+    expected = on_threads(trials)
+    assert come(place, trials, seen.append) == expected
+    assert sum(1 for row in expected.values() if row["why"]) == 12, "failures are rows"
+    assert sum(seen) == sum(trial.stream.rounds for trial in trials)
+
+
+def test_all_workers_get_several_batches_and_the_last_ones_are_small() -> None:
+    crew = Paper(a=1, b=1)
+    come(ClusterPlace(crew), trials_on(stream(X, Y), 30, 4))
+    assert crew.batches[0][1] == 1 + 120 // 8
+    assert crew.batches[-1][1] == 1
+    counts = Counter(worker for worker, _ in crew.batches)
+    assert counts["a"] > 5
+    assert counts["b"] > 5
+
+
+def test_a_batch_is_no_smaller_than_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "LEAST_S", 10 * cluster.TRIAL_S)
+    crew = Paper(a=1, b=1)
+    come(ClusterPlace(crew), trials_on(stream(X, Y), 30, 4))
+    assert len(crew.batches) <= 14, "of about ten each"
+
+
+def test_nothing_waits_behind_a_long_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "TASK_S", 0.0)  # as if all were long
+    crew, most = Paper(a=1, b=1), list[int]()
+    crew.before = lambda worker, batch: most.append(len(crew.sent) + 1)
+    come(ClusterPlace(crew), trials_on(stream(X, Y), 10))
+    assert max(most) == 2, "each has the one that it works on"
+
+
+def test_a_thread_stays_with_its_seed_while_there_are_others() -> None:
+    made: list[int] = []
+    parcels: dict[str, Parcel] = {}
+
+    def make(rounds: int, seed: int) -> Dataset:
+        made.append(seed)
+        table, labels = some_rows(rounds, seed=seed)
+        return Dataset(table, labels, tuple(range(5)))
+
+    class Shared(Paper):
+        """One parcel a worker, as a cluster has it."""
+
+        def answers(self, timeout: float) -> list[tuple[Hashable, list[Row] | BaseException]]:
+            number = min(self.sent)
+            worker, batch, _ = self.sent.pop(number)
+            parcel = parcels.setdefault(worker, Parcel(streamed.source))
+            parcel._source = streamed.source  # not a copy, which would count by itself
+            return [(number, work_off(batch, parcel, 1))]
+
+    streamed = drawn(make)
+    come(ClusterPlace(Shared(a=1, b=1)), trials_on(streamed, 6, 20))
+    assert set(made) == set(range(6))
+    assert len(made) <= 8, "a worker draws the rows of a seed once, and only the last seeds are shared"
+
+
+def test_no_trials_are_no_rows() -> None:
+    assert list(ClusterPlace(Paper(a=1)).run([[], []], lambda count: None)) == []
+
+
+# --- workers that come and go --------------------------------------------------------------------------------------------
+
+
+def test_what_a_lost_worker_had_is_done_by_others() -> None:
+    crew, trials = Paper(a=1, b=2), trials_on(stream(X, Y), 10)
+    lost: list[str] = []
+
+    def before(worker: str, batch: Batch) -> None:
+        if worker == "a" and len(crew.batches) > 4 and not lost:
+            lost.append(worker)
+            del crew.here["a"]
+            raise Lost
+
+    crew.before = before
+    assert come(ClusterPlace(crew), trials) == on_threads(trials)
+    assert lost == ["a"]
+    assert crew.forgotten, "it had another batch, of which nothing is heard any more"
+
+
+def test_who_comes_later_gets_work() -> None:
+    crew, trials = Paper(a=1), trials_on(stream(X, Y), 20)
+    crew.before = lambda worker, batch: crew.here.update(late=1)
+    come(ClusterPlace(crew), trials)
+    assert {"a", "late"} == {worker for worker, _ in crew.batches}
+
+
+def test_a_trial_that_ends_its_workers_is_found_and_named() -> None:
+    crew, trials = Paper(a=1, b=1), trials_on(stream(X, Y), 30, 1)
+    deadly: list[int] = []
+
+    def before(worker: str, batch: Batch) -> None:
+        if 2 in {errand.seed for errand in batch.errands}:
+            deadly.append(len(batch.errands))
+            raise Lost
+
+    crew.before = before
+    with pytest.raises(OnebitError, match=r"banditron, exploration=0.1 on arrays, seed 2: 3 workers were lost"):
+        list(ClusterPlace(crew).run(grouped(trials), lambda count: None))
+    assert deadly == [4, 1, 1], "those that were with it are innocent"
+    assert crew.rested == 1
+
+
+def test_without_workers_it_waits_and_then_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    crew = Paper()
+    looks = itertools.count()
+    monkeypatch.setattr(crew, "present", lambda: {"a": 1} if next(looks) > 5 else {})
+    trials = trials_on(stream(X, Y), 2)
+    assert len(come(ClusterPlace(crew), trials)) == 6
+    monkeypatch.setattr(cluster, "NO_WORKERS_S", 0.01)
+    with pytest.raises(OnebitError, match=r"Paper on a desk has had no workers for 0\.01 s"):
+        come(ClusterPlace(Paper()), trials)
+
+
+def test_a_worker_with_another_version_is_left_out(said: list[str]) -> None:
+    crew, trials = Paper(a=1, old=1, strange=1), trials_on(stream(X, Y), 5)
+    crew.versions = {"old": Introduction("0.0.1", "3.9"), "strange": ModuleNotFoundError("No module named 'onebit'")}
+    place = ClusterPlace(crew)
+    assert place.where == "Paper, 1 worker with 1 thread on a desk"
+    come(place, trials)
+    assert {worker for worker, _ in crew.batches} == {"a"}
+    assert len(said) == 2, "each is refused once"
+    here = str(introduction())
+    assert said[0].startswith("the worker old is left out: it runs onebit 0.0.1 on Python 3.9, and here it is onebit")
+    assert here in said[0]
+    assert "No module named 'onebit'" in said[1]
+
+
+def test_where_all_are_refused_it_ends(said: list[str]) -> None:
+    crew = Paper(old=1)
+    crew.versions = {"old": Introduction("0.0.1", "3.9")}
+    with pytest.raises(OnebitError, match=r"it runs onebit 0\.0\.1 on Python 3\.9"):
+        come(ClusterPlace(crew), trials_on(stream(X, Y), 2))
+
+
+def test_other_code_of_the_same_version_is_refused() -> None:
+    trial = Trial(entry_of("bpa"), stream(X, Y), 0)
+    batch = batch_of([trial])
+    wrong = batch._replace(errands=[errand._replace(code="other") for errand in batch.errands])
+    assert len(work_off(batch, Parcel(trial.stream.source), 1)) == 1
+    with pytest.raises(OnebitError, match="has other code of bpa: install the same onebit everywhere"):
+        work_off(wrong, Parcel(trial.stream.source), 1)
+
+
+# --- stopping and errors -----------------------------------------------------------------------------------------------
+
+
+def test_closing_forgets_what_is_under_way() -> None:
+    crew = Paper(a=1, b=1)
+    with closing(ClusterPlace(crew).run(grouped(trials_on(stream(X, Y), 20)), lambda count: None)) as found:
+        next(found)
+        under_way = list(crew.sent)
+        assert under_way
+    assert crew.forgotten == under_way
+    assert crew.rested == 1
+
+
+def test_ctrl_c_keeps_what_came(tmp_path: Path) -> None:
+    trials, heard = trials_on(stream(X, Y), 20), list[int]()
+
+    def progress(count: int) -> None:
+        heard.append(count)
+        if len(heard) == 7:
+            raise KeyboardInterrupt
+
+    rows = Rows(tmp_path)
+    with pytest.raises(Interrupted) as stopped:
+        gather(trials, rows, ClusterPlace(Paper(a=1, b=1)), progress)
+    rows.close()
+    assert len(stopped.value.gathered.of(trials)) == 6
+    again, crew = Rows(tmp_path), Paper(a=1)
+    assert len(gather(trials, again, ClusterPlace(crew), None).of(trials)) == 60
+    again.close()
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 1 + 60, "each run is there once"
+
+
+def test_a_batch_stops_when_it_is_told_to() -> None:
+    trials = trials_on(stream(X, Y), 3)
+    asked = itertools.count()
+    found = work_off(batch_of(trials), Parcel(trials[0].stream.source), 1, lambda: next(asked) >= 4)
+    assert 0 < len(found) < 9
+
+
+def test_any_other_error_comes_out() -> None:
+    crew = Paper(a=1)
+
+    def before(worker: str, batch: Batch) -> None:
+        raise ZeroDivisionError("a mistake of ours")
+
+    crew.before = before
+    with pytest.raises(ZeroDivisionError, match="a mistake of ours"):
+        come(ClusterPlace(crew), trials_on(stream(X, Y), 3))
+    assert crew.rested == 1
+
+
+@pytest.mark.parametrize("hangs_up", [True, False])
+def test_a_server_that_says_nothing_is_no_cluster(hangs_up: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "CONNECT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+
+        def hang_up() -> None:
+            mute.accept()[0].close()
+
+        if hangs_up:
+            Thread(target=hang_up).start()
+        with pytest.raises(OSError, match="it hangs up" if hangs_up else "timed out"):
+            cluster.call(f"127.0.0.1:{mute.getsockname()[1]}")
+
+
+# --- what travels ------------------------------------------------------------------------------------------------------
+
+
+def test_arrays_travel_apart_and_are_not_copied_when_opened() -> None:
+    table = np.arange(40_000.0).reshape(1000, 40)
+    sent = Parcel(stream(table, np.arange(1000) % 3).source)
+    assert sent.size > table.nbytes
+    assert len(sent._pickled) < 20_000
+    opened = pickle.loads(pickle.dumps(sent)).source()
+    data = opened.make(5, 0)
+    assert np.array_equal(data.X, table)
+    assert data.X.base is not None, "a view of the bytes that came"
+    assert opened.identity == sent.source().identity
+
+
+def test_a_parcel_that_was_opened_travels_as_it_came() -> None:
+    trials = trials_on(stream(X, Y), 2)
+    parcel = Parcel(trials[0].stream.source)
+    before = pickle.dumps(parcel)
+    assert len(work_off(batch_of(trials), parcel, 1)) == 6
+    assert pickle.dumps(parcel) == before
+
+
+def test_a_worker_keeps_the_rows_of_its_last_seeds_only() -> None:
+    parcel = Parcel(stream("synsep9", rounds=50).source)
+    trials = trials_on(stream("synsep9", rounds=50), 6, 1)
+    work_off(batch_of(trials), parcel, 2)
+    assert [seed for _, seed in parcel._grounds] == [3, 4, 5]
+
+
+def test_what_is_mapped_from_a_file_is_mapped_again(tmp_path: Path) -> None:
+    path = tmp_path / "rows.npy"
+    np.save(path, X)
+    source = stream(np.load(path, mmap_mode="r"), Y).source
+    parcel = pickle.loads(pickle.dumps(Parcel(source)))
+    assert parcel.size < 20_000
+    mapped = parcel.source().make(5, 0).X
+    assert isinstance(mapped, np.memmap)
+    assert np.array_equal(mapped, X)
+    lost = pickle.loads(pickle.dumps(Parcel(source)))
+    path.unlink()
+    with pytest.raises(OnebitError, match=r"rows\.npy, which is not there on .*: large files do not travel"):
+        lost.source()
+
+
+def test_a_source_of_a_module_that_a_worker_has_not_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "onebit_test_far.py").write_text("def make(rounds, seed): ...\n")
+    with monkeypatch.context() as patched:
+        patched.syspath_prepend(tmp_path)
+        parcel = Parcel(drawn(importlib.import_module("onebit_test_far").make).source)
+    del sys.modules["onebit_test_far"]
+    with pytest.raises(OnebitError, match=r"the data cannot be opened on .*: No module named 'onebit_test_far'"):
+        parcel.source()
+
+
+HELPER = "def step_of(right, step):\n    return step if right else -step\n"
+NUDGE = '''
+"""A rule of a user's own file, with annotations that are strings and a helper in another file."""
+from __future__ import annotations
+from typing import Annotated, NamedTuple
+import onebit
+from onebit_test_helper import step_of
+from onebit.contract.choices import explored_label, explored_weight, fill, greedy_label, share_greedy
+from onebit.contract.parameters import Real
+from onebit.contract.rule import Choice
+
+class Nudge(NamedTuple):
+    classes: int
+    exploration: Annotated[float, Real("(0, 1)", "the probability of exploring")] = 0.1
+    step: Annotated[float, Real("(0, inf)", "how far the played class moves")] = 0.1
+
+def decide(params, memory, scores, norm, draws, work):
+    greedy = greedy_label(scores, params.classes, draws)
+    label = explored_label(greedy, params.classes, params.exploration, draws)
+    return Choice(label, greedy, explored_weight(label, greedy, params.classes, params.exploration), 0.0, 0.0)
+
+def learn(params, memory, scores, norm, choice, told, draws, work, coefficients):
+    fill(coefficients, params.classes, 0.0)
+    coefficients[choice.label] = step_of(told == choice.label, params.step)
+    return 1.0
+
+def probabilities(params, memory, scores, norm, work, chances):
+    share_greedy(scores, params.classes, params.exploration, chances)
+
+RULE = onebit.Rule("nudge", "none", "moves the played class", Nudge, decide, learn, probabilities)
+'''
+
+
+@pytest.fixture
+def nudge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The rule of a file that only this process can import."""
+    (tmp_path / "onebit_test_helper.py").write_text(HELPER)
+    (tmp_path / "onebit_test_nudge.py").write_text(NUDGE)
+    monkeypatch.syspath_prepend(tmp_path)
+    rule = importlib.import_module("onebit_test_nudge").RULE
+    yield rule
+    known.pop(rule.record, None)
+    for name in ("onebit_test_nudge", "onebit_test_helper"):
+        sys.modules.pop(name, None)
+
+
+def test_a_rule_of_onebit_travels_as_its_name() -> None:
+    assert _sent(entry_of("bpa").rule) == "bpa"
+    assert _received("bpa") is entry_of("bpa").rule
+
+
+def test_a_rule_of_ones_own_travels_with_all_code_it_reaches(nudge: Any) -> None:
+    """In this process the parts are known; in another, the test of Dask shows that it runs."""
+    sent = _sent(nudge)
+    assert isinstance(sent, bytes)
+    assert b"onebit_test_helper" in sent
+    assert _received(sent) is not None
+    assert _received(sent) is _received(_sent(nudge))

@@ -1,0 +1,215 @@
+"""A Dask cluster of two processes on this machine: one is killed in the midst, data reach each once, and nothing goes on when it is stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onebit
+from onebit.data.streams import stream
+from onebit.errors import OnebitError
+from onebit.experiments.places import dask_cluster, place_of, travel
+from onebit.experiments.places.cluster import ClusterPlace
+from onebit.experiments.places.dask_cluster import dask_place
+from onebit.experiments.trial import Trial, entry_of
+from tests.experiments.places.scenes import (
+    Deadly,
+    Traced,
+    X,
+    Y,
+    come,
+    drawn,
+    free_port,
+    grouped,
+    mixed,
+    on_threads,
+    trials_on,
+)
+from tests.experiments.places.test_cluster import nudge
+
+__all__ = ["nudge"]  # a fixture
+
+distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Any]:
+    """Two processes with a thread each, and who may talk to them."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", memory_limit=0
+        ) as made,
+        distributed.Client(made, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def address(two: Any) -> str:
+    """Where two workers are; one that was killed is there again."""
+    two.wait_for_workers(2, timeout=30)
+    return str(two.scheduler.address).removeprefix("tcp://")
+
+
+@pytest.fixture
+def place(address: str) -> Iterator[ClusterPlace]:
+    with closing(dask_place(address)) as made:
+        yield made
+
+
+def until(true: Callable[[], bool], deadline_s: float = 20.0) -> bool:
+    """Whether something comes true within some time."""
+    end = time.monotonic() + deadline_s
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_rows_are_those_of_threads(place: ClusterPlace, address: str) -> None:
+    trials, seen = mixed(), list[int]()
+    assert place.where == f"Dask, 2 workers with 2 threads at tcp://{address}"
+    found = come(place, trials, seen.append)
+    assert found == on_threads(trials)
+    assert sum(1 for row in found.values() if row["why"]) == 12, "failures are rows"
+    assert sum(seen) == sum(trial.stream.rounds for trial in trials)
+
+
+def test_a_worker_that_is_killed_in_the_midst_costs_no_row(two: Any, place: ClusterPlace, tmp_path: Path) -> None:
+    deadly = Deadly(tmp_path, seed=5)
+    pids = {str(pid) for pid in two.run(os.getpid).values()}
+    trials = trials_on(drawn(deadly), 12)
+    found = come(place, trials)
+    assert len(deadly.killed) == 1
+    assert set(deadly.killed) < pids, "one of the two"
+    assert found == on_threads(trials)
+
+
+def test_data_reach_each_worker_once(two: Any, place: ClusterPlace, tmp_path: Path) -> None:
+    traced = Traced(tmp_path / "trace")
+    trials = trials_on(drawn(traced, fixed=True), 40)
+    come(place, trials)
+    assert sorted(traced.opened) == sorted(str(pid) for pid in two.run(os.getpid).values())
+    assert until(lambda: not two.has_what() or not any(two.has_what().values())), "they keep no data"
+
+
+def test_data_that_are_lost_with_all_workers_are_sent_again(two: Any, place: ClusterPlace, tmp_path: Path) -> None:
+    """Both are killed, each by its first trial, so that nobody has the data any more."""
+
+    class Brief(Traced):
+        def __call__(self, rounds: int, seed: int) -> Any:
+            first = self._trace.with_name("first")
+            if not first.exists() and os.getpid() != here:
+                first.write_text(str(os.getpid()))
+                two_pids = [int(pid) for pid in pids if pid != os.getpid()]
+                for pid in [*two_pids, os.getpid()]:
+                    os.kill(pid, 9)
+            return super().__call__(rounds, seed)
+
+    here, pids = os.getpid(), list(two.run(os.getpid).values())
+    trials = trials_on(drawn(Brief(tmp_path / "trace"), fixed=True), 5)
+    assert come(place, trials) == on_threads(trials)
+    assert (tmp_path / "first").exists()
+
+
+def test_closing_stops_a_long_trial_and_keeps_what_came(two: Any, place: ClusterPlace) -> None:
+    table = np.ones((4, 4000), dtype=np.float32)
+    long = stream(table, [0, 1, 2, 3], rounds=5_000_000)  # about a minute
+    trials = [*trials_on(stream(X, Y), 2, 1), Trial(entry_of("banditron"), long, 0)]
+    with closing(place.run(grouped(trials), lambda count: None)) as found:
+        came = [next(found), next(found)]
+        running = "lambda dask_worker: len(dask_worker.state.executing)"
+        assert until(lambda: sum(two.run(eval(running)).values()) == 1)
+    assert {row.fields["id"] for row in came} == {trial.identity for trial in trials[:2]}
+    assert until(lambda: sum(two.run(eval(running)).values()) == 0)
+
+
+def test_a_rule_of_ones_own_file_runs_where_the_file_is_not(place: ClusterPlace, nudge: Any) -> None:
+    trials = [Trial(entry_of(nudge, {"step": 0.5}), stream(X, Y), 0)]  # one, since each worker that has one compiles
+    assert come(place, trials) == on_threads(trials)
+
+
+def test_a_worker_with_another_version_is_left_out(
+    two: Any, address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, other = list(two.scheduler_info()["workers"])
+
+    def call_it(version: str) -> None:
+        vars(travel)["VERSION"] = version
+
+    two.run(call_it, "0.0.1", workers=[old])
+    try:
+        with closing(dask_place(address)) as place:
+            assert place.where.startswith("Dask, 1 worker with 1 thread")
+            assert f"the worker {old} is left out: it runs onebit 0.0.1" in capsys.readouterr().err
+            assert len(come(place, trials_on(stream(X, Y), 5))) == 15
+            two.run(call_it, "0.0.1", workers=[other])
+        with closing(dask_place(address)) as place, pytest.raises(OnebitError, match=r"it runs onebit 0\.0\.1"):
+            come(place, trials_on(stream(X, Y), 5))
+    finally:
+        two.run(call_it, onebit.version.VERSION)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, ConnectionError])
+def test_an_error_of_ours_comes_out_with_its_text(place: ClusterPlace, error: type[Exception]) -> None:
+    def broken(rounds: int, seed: int) -> Any:
+        raise error("a mistake of ours")
+
+    with pytest.raises(error, match="a mistake of ours"):
+        come(place, trials_on(drawn(broken), 3))
+
+
+def test_a_sweep_on_it_is_that_on_threads(address: str, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"grid": {"exploration": [0.05, 0.2]}, "rounds": 200, "runs": 2, "fresh_runs": 2}
+    there = onebit.sweep("banditron", "synsep9", on=f"dask://{address}", out=tmp_path, **settings)
+    here = onebit.sweep("banditron", "synsep9", on="threads", **settings)
+    assert there.to_dict()["settings"] == here.to_dict()["settings"]
+    assert f"Dask, 2 workers with 2 threads at tcp://{address}" in there.page().facts["ran on"]
+
+
+def test_without_an_address_the_cores_of_this_machine_are_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_cluster, "cores", lambda: 1)
+    with closing(place_of("dask")) as place:
+        assert place.where == "Dask, 1 worker with 1 thread on this machine"
+        assert len(come(place, trials_on(stream(X, Y), 2))) == 6
+
+
+@pytest.mark.skipif(not os.environ.get("ONEBIT_SLOW"), reason="takes ten seconds; ONEBIT_SLOW=1 runs it")
+def test_ctrl_c_at_a_terminal_is_for_the_command_alone(tmp_path: Path) -> None:
+    """It goes to all processes of the command; the workers do not answer it with pages of their own."""
+    command = ["sweep", "banditron", "synsep9", "--grid", "exploration=0.01..0.3:log:400", "--rounds", "100000"]
+    program = [sys.executable, "-m", "onebit", *command, "--on", "dask", "--out", str(tmp_path), "--quiet"]
+    with subprocess.Popen(program, start_new_session=True, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            rows = tmp_path / "rows.jsonl"
+            assert until(lambda: rows.exists() and len(rows.read_text().splitlines()) > 5, 60)
+            os.killpg(process.pid, signal.SIGINT)
+            said = process.communicate(timeout=30)[1]
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 130
+    assert "what is done is kept" in said
+    assert "Traceback" not in said
+
+
+def test_an_address_where_nobody_is_is_a_sentence() -> None:
+    with pytest.raises(OnebitError, match=r"there is no Dask scheduler at 127\.0\.0\.1:\d+: .*refused"):
+        place_of(f"dask://127.0.0.1:{free_port()}")
+
+
+def test_without_dask_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(OnebitError, match=r'Dask is not installed here: pip install "onebit\[dask\]"'):
+        place_of("dask")

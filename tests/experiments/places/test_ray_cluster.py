@@ -1,0 +1,118 @@
+"""Ray, started on this machine: one of its workers is killed in the midst, data reach each once, and nothing is left running."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onebit.data.streams import stream
+from onebit.errors import OnebitError
+from onebit.experiments.places import place_of, ray_cluster
+from onebit.experiments.places.cluster import ClusterPlace
+from onebit.experiments.places.ray_cluster import ray_place
+from tests.experiments.places.scenes import (
+    Deadly,
+    Traced,
+    X,
+    Y,
+    come,
+    drawn,
+    free_port,
+    grouped,
+    mixed,
+    on_threads,
+    trials_on,
+)
+
+ray = pytest.importorskip("ray", reason="Ray is not installed")
+psutil = pytest.importorskip("psutil", reason="psutil, which comes with Ray and Dask, is not installed")
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[ClusterPlace]:
+    """Two workers; starting Ray takes seconds, so that all tests share it."""
+    before = set(psutil.Process().children(recursive=True))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ray_cluster, "cores", lambda: 2)
+        patched.delenv("RAY_ADDRESS", raising=False)
+        with closing(ray_place(None)) as made:
+            yield made
+    assert not ray.is_initialized()
+    left = set(psutil.Process().children(recursive=True)) - before
+    assert not psutil.wait_procs(left, timeout=20)[1], "no process goes on in the dark"
+
+
+def test_rows_are_those_of_threads(place: ClusterPlace) -> None:
+    trials, seen = mixed(), list[int]()
+    assert place.where == "Ray, 2 workers with 2 threads on this machine"
+    found = come(place, trials, seen.append)
+    assert found == on_threads(trials)
+    assert sum(1 for row in found.values() if row["why"]) == 12, "failures are rows"
+    assert sum(seen) == sum(trial.stream.rounds for trial in trials)
+
+
+def test_data_reach_each_worker_once(place: ClusterPlace, tmp_path: Path) -> None:
+    traced = Traced(tmp_path / "trace")
+    come(place, trials_on(drawn(traced, fixed=True), 40))
+    assert len(traced.opened) == len(set(traced.opened)) == 2
+
+
+def test_a_worker_that_is_killed_in_the_midst_costs_no_row(place: ClusterPlace, tmp_path: Path) -> None:
+    deadly = Deadly(tmp_path, seed=5)
+    trials = trials_on(drawn(deadly), 12)
+    found = come(place, trials)
+    assert len(deadly.killed) == 1
+    assert deadly.killed != [str(os.getpid())]
+    assert found == on_threads(trials)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, ConnectionError])
+def test_an_error_of_ours_comes_out_with_its_text(place: ClusterPlace, error: type[Exception]) -> None:
+    def broken(rounds: int, seed: int) -> Any:
+        raise error("a mistake of ours")
+
+    with pytest.raises(error, match="a mistake of ours"):
+        come(place, trials_on(drawn(broken), 3))
+
+
+def test_closing_keeps_what_came_and_the_next_run_finds_workers(place: ClusterPlace) -> None:
+    trials = trials_on(stream(X, Y), 30)
+    with closing(place.run(grouped(trials), lambda count: None)) as found:
+        assert next(found).fields["id"] in {trial.identity for trial in trials}
+    assert come(place, trials[:9]) == on_threads(trials[:9])
+
+
+def test_a_ray_that_the_user_has_joined_is_left_to_them(place: ClusterPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_cluster, "START_S", 0.0)  # all cores have their workers
+    with closing(place_of("ray")) as other:
+        assert other.where.endswith("that this process has joined")
+    assert ray.is_initialized()
+    with pytest.raises(OnebitError, match="this process has joined a Ray cluster already"):
+        place_of("ray://127.0.0.1:10001")
+
+
+def test_an_address_where_nobody_is_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    with pytest.raises(OnebitError, match=r"there is no Ray cluster at 127\.0\.0\.1:\d+: .*refused"):
+        place_of(f"ray://127.0.0.1:{free_port()}")
+
+
+def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(OnebitError, match=r'Ray is not installed here: pip install "onebit\[ray\]"'):
+        place_of("ray")
+
+
+def test_an_address_needs_the_client_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(OnebitError, match=r'The client of Ray is not installed here: pip install "onebit\[ray\]"'):
+        place_of("ray://127.0.0.1:10001")
