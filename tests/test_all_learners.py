@@ -1,29 +1,43 @@
-"""Every learner of the registry, with each of its example option sets, through every check."""
+"""What is said of all learners of the registry at once; `tests/every_rule` goes through them one by one."""
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
 
-import pytest
-
-from onebit.checks import CHECKS
-from onebit.learner import Learner, learner_class
+from onebit.checks import rows, trained
+from onebit.decision import Decision
 from onebit.rules import registry
-
-CASES = [(name, options) for name, rule in registry().items() for options in rule.examples]
-
-# What a learner cannot meet, and why.
-EXCEPTIONS: dict[tuple[str, str], str] = {}
+from tests.every_rule.cases import EXAMPLES, FAMILIES, made
 
 
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name}-{number}" for number, (name, _) in enumerate(CASES)])
-def test_check(name: str, options: dict[str, Any], check: str) -> None:
-    if (name, check) in EXCEPTIONS:
-        pytest.skip(EXCEPTIONS[name, check])
-    made = learner_class(registry()[name])
+def test_every_rule_is_in_one_family_and_has_a_twin() -> None:
+    assert sorted(name for family in FAMILIES.values() for name in family) == sorted(registry())
+    for name in registry():
+        assert hasattr(importlib.import_module(f"tests.oracles.{name.replace('-', '_')}"), "Oracle"), name
 
-    def factory(**common: Any) -> Learner:
-        return made(**{**options, **common})
 
-    CHECKS[check](factory)
+def test_all_are_the_same_in_another_process(tmp_path: Path) -> None:
+    """Loaded there, each decides as it does here."""
+    X = rows(10, seed=9)[0]
+    expected = {}
+    for name, examples in EXAMPLES.items():
+        for case, options in examples.items():
+            learner = trained(lambda name=name, options=options, **common: made(name, options, **common))
+            learner.save(tmp_path / case)
+            expected[case] = [learner.decide(x) for x in X]
+    program = (
+        "import sys, json, pathlib, onebit\n"
+        "X = json.loads(sys.argv[2])\n"
+        "for path in pathlib.Path(sys.argv[1]).iterdir():\n"
+        "    learner = onebit.load(path)\n"
+        "    print(json.dumps([path.name, [learner.decide(x).to_json() for x in X]]))\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path), str(X.tolist())]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    there = dict(json.loads(line) for line in answer.stdout.splitlines())
+    assert {case: [Decision.from_json(one) for one in decided] for case, decided in there.items()} == expected

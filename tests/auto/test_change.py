@@ -98,10 +98,10 @@ def test_permuted_topics_are_learnt_anew() -> None:
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_noise_is_no_change(noise: float) -> None:
     """Stationary streams with labels at random in a share of the rounds; by chance an alarm comes once in 9 million rounds."""
-    X, y = gaussians(20_000, 5, 6, spread=1.5, seed=6)
+    X, y = gaussians(10_000, 5, 6, spread=1.5, seed=6)
     flipped = np.random.default_rng(6).random(len(y)) < noise
     y = np.where(flipped, np.random.default_rng(7).integers(0, 5, len(y)), y)
     assert run_auto(X, y).learner.describe().restarts == 0
-    X, y = topics(10_000, 6, 300, seed=6)
+    X, y = topics(5_000, 6, 300, seed=6)
     y = np.where(np.random.default_rng(6).random(len(y)) < noise, np.random.default_rng(7).integers(0, 6, len(y)), y)
     assert run_auto(X, y).learner.describe().restarts == 0

@@ -1,4 +1,4 @@
-"""Auto on dense rows against its slow twin, where `tests/test_against_oracles.py` does not go: restarts, diagonals, no waves."""
+"""Auto on dense rows against its slow twin, where `tests/every_rule` does not go: restarts, diagonals, no waves."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from tests.auto.streams import gaussians, permuted, walk_both
 from tests.oracles.auto import Oracle
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
-@pytest.mark.parametrize(("classes", "rounds"), [(2, 1600), (4, 1300)])
+@pytest.mark.parametrize(
+    ("classes", "rounds", "late"), [(2, 1600, True), (4, 1300, False)], ids=["2 classes, late", "4 classes, at once"]
+)
 def test_dense_auto_equals_its_twin_through_a_restart(classes: int, rounds: int, late: bool) -> None:
     X, y = gaussians(rounds, classes, 6, spread=1.0, seed=1)
     X, y = X.astype(np.float64), permuted(y, classes, seed=1)
@@ -37,8 +38,7 @@ def test_dense_auto_equals_its_twin_with_other_members(classes: int, features: i
     )
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
-@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize(("classes", "late"), [(2, False), (5, True)], ids=["2 classes, at once", "5 classes, late"])
 def test_dense_auto_equals_its_twin_on_rows_of_any_scale(classes: int, late: bool) -> None:
     X, y = gaussians(300, classes, 6, spread=1.5, seed=3)
     generator = np.random.default_rng(3)

@@ -1,4 +1,7 @@
-"""Saving, cloning, late answers, refusals, new classes and teaching: `auto` goes on bit for bit."""
+"""Every check, and the slow twin; saving, cloning, late answers, refusals, new classes and teaching: `auto` goes on bit for bit.
+
+All in one file, and so in one process: nothing takes as long to compile as `auto` does, and its forms share much.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ import onebit
 from onebit.checks import refused, state
 from onebit.learner import Learner
 from tests.auto.streams import Array, drawn_digits, gaussians, heard, permuted, topics
+from tests.every_rule.cases import checks_of, equals_its_oracle, passes, twins_of
+from tests.slow import slow
 
 kinds = pytest.mark.parametrize("kind", ["dense", "diagonal", "sparse"])
 both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -34,6 +39,16 @@ def auto(kind: str, classes: Any = CLASSES, **options: Any) -> Learner:
 def same(one: Learner, other: Learner) -> bool:
     """Whether everything that is kept is equal, but the name that a learner is given at birth."""
     return {**state(one), "identity": ""} == {**state(other), "identity": ""}
+
+
+@checks_of("composite")
+def test_check(name: str, options: dict[str, Any], check: str) -> None:
+    passes(name, options, check)
+
+
+@twins_of("composite")
+def test_compiled_rule_equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bool) -> None:
+    equals_its_oracle(name, options, classes, late)
 
 
 @both_dtypes
@@ -191,7 +206,7 @@ def test_a_class_that_is_added_later_leaves_the_others_and_is_learnt(kind: str, 
     assert late[names[-200:] == "c"].mean() > 0.7
 
 
-@kinds
+@pytest.mark.parametrize("kind", ["dense", pytest.param("diagonal", marks=slow), "sparse"])
 def test_what_is_taught_is_known(kind: str) -> None:
     X, y = topics(1200, 5, 100, seed=5) if kind == "sparse" else drawn_digits(1200, seed=5)
     if kind == "diagonal":

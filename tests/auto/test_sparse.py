@@ -25,8 +25,9 @@ def signed_rows(rounds: int, classes: int, features: int, seed: int) -> tuple[An
     return X, y
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
-@pytest.mark.parametrize(("classes", "rounds"), [(2, 900), (6, 1800)])
+@pytest.mark.parametrize(
+    ("classes", "rounds", "late"), [(2, 900, False), (6, 1800, True)], ids=["2 classes, at once", "6 classes, late"]
+)
 def test_sparse_auto_equals_its_twin_through_a_restart(classes: int, rounds: int, late: bool) -> None:
     X, y = topics(rounds, classes, 60, seed=1)
     X, y = X.astype(np.float64), permuted(y, classes, seed=1)

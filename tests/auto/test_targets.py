@@ -12,8 +12,7 @@ import scipy.sparse
 
 from onebit.data import synthetic
 from tests.auto.streams import Array, drawn_digits, error_of, gaussians, permuted
-
-slow = pytest.mark.skipif(not os.environ.get("ONEBIT_SLOW"), reason="takes minutes; ONEBIT_SLOW=1 runs it")
+from tests.slow import slow
 
 
 def stored(name: str) -> dict[str, Any]:

@@ -18,14 +18,35 @@ from onebit.client import AsyncClient, Client, Decided, ServiceError
 from onebit.serve.tokens import Tokens
 from tests.client.scripted import KINDS
 from tests.serve.site import Process
+from tests.slow import SLOW
 
 LEARNER = "banditron"  # compiles quickest
+CROWD = 1000 if SLOW else 300
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     process = Process(tmp_path_factory.mktemp("service") / "data")
     yield process
+    assert process.end() == 0
+
+
+@pytest.fixture(scope="module")
+def small_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """One that takes little at a time."""
+    process = Process(tmp_path_factory.mktemp("small") / "data", "--max-batch", "40", "--max-body", "20000")
+    yield process
+    assert process.end() == 0
+
+
+@pytest.fixture(scope="module")
+def closed_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, str, str]]:
+    """One with tokens: of somebody who may do everything, and of somebody who may decide for another task."""
+    folder = tmp_path_factory.mktemp("closed") / "data"
+    tokens = Tokens(folder / "tokens.json")
+    given = tokens.create(["admin"]), tokens.create(["decide"], ["other"])
+    process = Process(folder)
+    yield process, *given
     assert process.end() == 0
 
 
@@ -160,8 +181,7 @@ def test_numbers_of_every_kind_come_through_unchanged(service: Process, talk: Ca
     talk(conversation, service.url)
 
 
-def test_a_service_that_takes_little_at_a_time(tmp_path: Path, talk: Callable[..., Any]) -> None:
-    service = Process(tmp_path / "data", "--max-batch", "40", "--max-body", "20000")
+def test_a_service_that_takes_little_at_a_time(small_service: Process, talk: Callable[..., Any]) -> None:
     X = np.random.default_rng(0).normal(size=(300, 30))  # some 600 bytes a row
 
     async def conversation(client: Any) -> None:
@@ -170,21 +190,22 @@ def test_a_service_that_takes_little_at_a_time(tmp_path: Path, talk: Callable[..
         assert len({one.id for one in decided}) == 300
         assert {one.status for one in await task.feedback_many(decided, [True] * 300)} == {"accepted"}
         assert [one.x for one in reversed(await task.decisions(limit=300))] == X.tolist()
+        await task.delete()
 
-    talk(conversation, service.url)
-    service.end()
+    talk(conversation, small_service.url)
 
 
-def test_tokens(tmp_path: Path, talk: Callable[..., Any]) -> None:
-    tokens = Tokens(tmp_path / "data" / "tokens.json")
-    admin, other = tokens.create(["admin"]), tokens.create(["decide"], ["other"])
-    service = Process(tmp_path / "data")
+def test_tokens(closed_service: tuple[Process, str, str], talk: Callable[..., Any]) -> None:
+    service, admin, other = closed_service
 
     async def create(client: Any) -> None:
         await client.create_task("mine", 2, 1, learner=LEARNER)
 
     async def decide(client: Any) -> Any:
         return await client.task("mine").decide([1.0])
+
+    async def delete(client: Any) -> None:
+        await client.task("mine").delete()
 
     talk(create, service.url, admin)
     assert talk(decide, service.url, admin).label in (0, 1)
@@ -197,18 +218,17 @@ def test_tokens(tmp_path: Path, talk: Callable[..., Any]) -> None:
             talk(decide, service.url, token)
         assert (refused.value.status, refused.value.code) == (status, code)
         assert admin not in str(refused.value)
-    service.end()
+    talk(delete, service.url, admin)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_clients_come_over_a_restart(kind: str, tmp_path: Path) -> None:
-    """Whatever is done to the service, every call comes back, and what was acknowledged is there once."""
+def test_clients_come_over_a_restart(tmp_path: Path) -> None:
+    """Whatever is done to the service, every call of either kind comes back, and what was acknowledged is there once."""
     folder = tmp_path / "data"
     service = Process(folder)
     port = service.url.rpartition(":")[2]
     with Client(service.url) as client:
         client.create_task("long", 3, 2, learner=LEARNER)
-    done: list[Decided] = []
+    done: dict[str, list[Decided]] = {kind: [] for kind in KINDS}
     ending = threading.Event()
 
     def block(url: str) -> None:
@@ -217,13 +237,13 @@ def test_clients_come_over_a_restart(kind: str, tmp_path: Path) -> None:
             while not ending.is_set():
                 decided = task.decide([1.0, 2.0])
                 assert task.feedback(decided, right=decided.label == 1).status in ("accepted", "duplicate")
-                done.append(decided)
+                done["blocking"].append(decided)
 
     async def work(task: Any) -> None:
         while not ending.is_set():
             decided = await task.decide([1.0, 2.0])
             assert (await task.feedback(decided, right=decided.label == 1)).status in ("accepted", "duplicate")
-            done.append(decided)
+            done["async"].append(decided)
 
     async def flow(url: str) -> None:
         async with AsyncClient(url, attempts=12) as client:
@@ -231,36 +251,38 @@ def test_clients_come_over_a_restart(kind: str, tmp_path: Path) -> None:
 
     failures: list[BaseException] = []
 
-    def guarded() -> None:
+    def guarded(kind: str) -> None:
         try:
             asyncio.run(flow(service.url)) if kind == "async" else block(service.url)
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=guarded) for _ in range(1 if kind == "async" else 4)]
+    def both_go_on() -> None:
+        before = {kind: len(ones) for kind, ones in done.items()}
+        while not failures and any(len(done[kind]) < count + 40 for kind, count in before.items()):
+            time.sleep(0.01)
+
+    threads = [threading.Thread(target=guarded, args=(kind,)) for kind in ["async"] + ["blocking"] * 4]
     for thread in threads:
         thread.start()
     for how in (signal.SIGKILL, signal.SIGTERM):
-        before = len(done)
-        while len(done) < before + 40 and not failures:
-            time.sleep(0.01)
+        both_go_on()
         service.end(how)
         service = Process(folder, "--port", port)
-    before = len(done)
-    while len(done) < before + 40 and not failures:
-        time.sleep(0.01)
+    both_go_on()
     ending.set()
     for thread in threads:
         thread.join()
     assert not failures, failures
     with Client(service.url) as client:
         logged = {one.id: one for one in _all_of(client, "long")}
-    assert len(done) == len({one.id for one in done})
-    for decided in done:
+    ones = [one for kind in KINDS for one in done[kind]]
+    assert len(ones) == len({one.id for one in ones})
+    for decided in ones:
         there = logged[decided.id]
         assert (there.label, there.propensity, there.version) == (decided.label, decided.propensity, decided.version)
         assert there.right is (decided.label == 1)
-    assert set(logged) == {one.id for one in done}  # nothing was decided twice under two ids
+    assert set(logged) == {one.id for one in ones}  # nothing was decided twice under two ids
     service.end()
 
 
@@ -271,7 +293,7 @@ def _all_of(client: Client, name: str) -> list[Any]:
     return found
 
 
-def test_a_thousand_clients_at_once(service: Process) -> None:
+def test_a_crowd_of_clients_at_once(service: Process) -> None:
     async def one_client(number: int) -> tuple[str, str]:
         async with AsyncClient(service.url, timeout_s=60, attempts=6) as client:
             task = client.task("crowd")
@@ -279,25 +301,25 @@ def test_a_thousand_clients_at_once(service: Process) -> None:
             return decided.id, (await task.feedback(decided, right=True)).status
 
     async def crowd() -> list[tuple[str, str]]:
-        return await asyncio.gather(*(one_client(number) for number in range(1000)))
+        return await asyncio.gather(*(one_client(number) for number in range(CROWD)))
 
     with Client(service.url) as client:
         task = client.create_task("crowd", 2, 1, learner=LEARNER)
         answers = asyncio.run(crowd())
-        assert {name for name, _ in answers} == {f"client-{number}" for number in range(1000)}
+        assert {name for name, _ in answers} == {f"client-{number}" for number in range(CROWD)}
         assert {status for _, status in answers} <= {"accepted", "duplicate"}
-        assert len(_all_of(client, "crowd")) == 1000
+        assert len(_all_of(client, "crowd")) == CROWD
         task.delete()
 
 
-def test_a_thousand_requests_of_one_client_at_once(service: Process) -> None:
+def test_a_crowd_of_requests_of_one_client_at_once(service: Process) -> None:
     async def crowd() -> list[Decided]:
         async with AsyncClient(service.url) as client:
             task = await client.create_task("queue", 2, 1, learner=LEARNER)
-            decided = await asyncio.gather(*(task.decide([float(number)]) for number in range(1000)))
+            decided = await asyncio.gather(*(task.decide([float(number)]) for number in range(CROWD)))
             heard = await asyncio.gather(*(task.feedback(one, right=True) for one in decided))
             assert {one.status for one in heard} <= {"accepted", "duplicate"}
             await task.delete()
             return decided
 
-    assert len({one.id for one in asyncio.run(crowd())}) == 1000
+    assert len({one.id for one in asyncio.run(crowd())}) == CROWD

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+from functools import cache as cache_of
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -35,30 +37,36 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made(folder: Path, name: str) -> Path:
-    """A file of each format, with labels and categories that appear in no order."""
+    """A file of each format."""
+    path = folder / name
+    path.write_bytes(content_of(name))
+    return path
+
+
+@cache_of
+def content_of(name: str) -> bytes:
+    """Labels and categories that appear in no order."""
     generator = np.random.default_rng(5)
     values = generator.normal(size=(ROWS, 4)).astype(np.float32).round(3)
     labels = np.array(["late", "b", "a"])[np.minimum(generator.integers(0, 3, size=ROWS), np.arange(ROWS) // 10_000)]
     kinds = np.array(["z", "m", "k", "10", "9"])[generator.integers(0, 5, size=ROWS)]
-    path = folder / name
     if "csv" in name:
         lines = (
             ",".join([*map(repr, row), kind, label]) + "\n"
             for row, kind, label in zip(values.tolist(), kinds, labels, strict=True)
         )
         text = "p,q,r,s,kind,label\n" + "".join(lines)
-        path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
-    elif name.endswith("parquet"):
+        return gzip.compress(text.encode()) if name.endswith("gz") else text.encode()
+    if name.endswith("parquet"):
         columns = {**dict(zip("pqrs", values.T, strict=True)), "kind": kinds, "label": labels}
-        parquet.write_table(arrow.table(columns), path, row_group_size=7_000)
-    else:
-        path.write_text(
-            "".join(
-                f"{number % 3} {1 + number % 7}:{row[0]!r} {20 + number % 50}:{row[1]!r} 900:{'1' * 100}e-100\n"
-                for number, row in enumerate(values.tolist())
-            )
-        )
-    return path
+        file = io.BytesIO()
+        parquet.write_table(arrow.table(columns), file, row_group_size=7_000)
+        return file.getvalue()
+    lines = (
+        f"{number % 3} {1 + number % 7}:{row[0]!r} {20 + number % 50}:{row[1]!r} 900:{'1' * 100}e-100\n"
+        for number, row in enumerate(values.tolist())
+    )
+    return "".join(lines).encode()
 
 
 class Format(NamedTuple):

@@ -36,10 +36,10 @@ each = pytest.mark.parametrize("make", GENERATORS, ids=lambda make: make.__name_
 SEEDS = (0, 1, 2**40)
 ROUNDING = 1e-12  # of a dot product in float64
 SETTINGS = [
-    (layout, groups, margin)
+    (layout, groups, margin, seed)
     for layout in LAYOUTS
     for groups in ((3, 3, 3), (3, 4, 1), (1, 1, 1), (2, 5), (4,))
-    for margin in (0.0, 0.005, 0.04)
+    for margin, seed in zip((0.0, 0.005, 0.04), SEEDS, strict=True)
 ]
 
 
@@ -90,8 +90,7 @@ def test_a_longer_stream_begins_with_the_shorter(make: Callable[[int, int], Labe
 # --- margins, by the definitions -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("layout", "groups", "margin"), SETTINGS)
+@pytest.mark.parametrize(("layout", "groups", "margin", "seed"), SETTINGS)
 def test_group2d_is_group_weakly_separable_with_its_margin(
     layout: str, groups: tuple[int, ...], margin: float, seed: int
 ) -> None:

@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from onebit.offpolicy.estimates import Estimate, Scores, counted, doubly_robust, effective_rounds, ips, snips
 from tests.offpolicy.logs import Array, Labels, scores_of, simulated
+from tests.slow import slow
 
 WEIGHED = (ips, snips, doubly_robust)
 
@@ -135,8 +136,14 @@ REGIMES = [
 ]
 
 
-@pytest.mark.parametrize("whole", [True, False])
-@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize(
+    ("regime", "whole"),
+    [
+        pytest.param(regime, whole, marks=[] if whole is bool(number % 2) else [slow])
+        for number, regime in enumerate(REGIMES)
+        for whole in (True, False)
+    ],
+)
 def test_intervals_cover(regime: tuple[int, int, float, tuple[float, float]], whole: bool) -> None:
     generator = np.random.default_rng(9)
     covered = dict.fromkeys(("ips", "snips", "doubly_robust"), 0)

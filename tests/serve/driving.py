@@ -218,7 +218,7 @@ from pathlib import Path
 from onebit.cli import main
 import onebit.serve.process
 from tests.serve.driving import warmed_up
-warmed_up(Path(tempfile.mkdtemp()))
+warmed_up(Path(tempfile.mkdtemp()), sys.argv[1:])
 for line in sys.stdin:
     command, *arguments = line.rstrip().split("\\t")
     if command == "start":
@@ -235,7 +235,7 @@ for line in sys.stdin:
 """
 
 
-def warmed_up(folder: Path, learners: Sequence[str] = ("banditron", "bpa", "auto")) -> None:
+def warmed_up(folder: Path, learners: Sequence[str]) -> None:
     """Load what learners need, so that processes which are forked from this one need not."""
 
     async def work() -> None:
@@ -249,11 +249,11 @@ def warmed_up(folder: Path, learners: Sequence[str] = ("banditron", "bpa", "auto
 
 
 class Nursery:
-    """A process that has loaded everything, and forks real servers, which then start in a moment."""
+    """A process that has loaded everything that these learners need, and forks real servers, which then start in a moment."""
 
-    def __init__(self) -> None:
+    def __init__(self, *learners: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", _NURSERY, *learners], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def _said(self, *words: str) -> int:

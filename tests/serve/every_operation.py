@@ -4,7 +4,6 @@ document does not have. Examples are derandomised, so that a run is like the one
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import threading
 from collections import Counter
@@ -24,8 +23,9 @@ from onebit.serve.settings import Settings
 from onebit.serve.tokens import SCOPES, Tokens
 from onebit.serve.web.app import App, app_of
 from tests.serve.driving import PATIENCE_S, ask, hint, new_task
+from tests.slow import SLOW
 
-EXAMPLES = 500 if os.environ.get("ONEBIT_SLOW") else 25  # of each operation
+EXAMPLES = 500 if SLOW else 15  # of each operation
 TASKS: dict[str, dict[str, Any]] = {
     "numbers": {"features": {"kind": "numbers", "size": 2}},
     "words": {"features": {"kind": "text", "hash_bits": 4}, "mode": "shadow"},

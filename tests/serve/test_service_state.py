@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import string
 from collections.abc import Iterator, Mapping
@@ -33,8 +32,8 @@ from tests.serve.driving import (
     visible,
     without_snapshots,
 )
+from tests.slow import slow
 
-slow = pytest.mark.skipif(not os.environ.get("ONEBIT_SLOW"), reason="takes minutes; ONEBIT_SLOW=1 runs it")
 FEATURES: dict[str, dict[str, Any]] = {
     "numbers": {"kind": "numbers", "size": 4},
     "dict": {"kind": "dict", "hash_bits": 5},
@@ -142,7 +141,7 @@ def test_every_rule_with_its_options(tmp_path: Path, rule: str, options: dict[st
     "options",
     [
         {"learner": "banditron", "parameters": {"kernel": "rbf:0.5", "max_support": 20, "when_full": "merge"}},
-        {"learner": "bpa", "parameters": {"kernel": "polynomial:2", "max_support": 15, "when_full": "oldest"}},
+        {"learner": "banditron", "parameters": {"kernel": "polynomial:2", "max_support": 15, "when_full": "oldest"}},
         {"learner": "soba", "parameters": {"matrix": "full", "bias": True}},
         {"learner": "banditron", "parameters": {"bias": True, "dtype": "float64"}},
     ],

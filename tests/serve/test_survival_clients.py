@@ -37,7 +37,7 @@ NEW = {"name": "fruit", "classes": 3, "learner": "banditron", "features": {"kind
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
-    made = Nursery()
+    made = Nursery("banditron")
     yield made
     made.close()
 

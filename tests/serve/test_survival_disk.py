@@ -318,11 +318,12 @@ def test_a_lock_file_that_was_left_behind_stops_nobody(tmp_path: Path) -> None:
 def filled(url: str, folder: Path, most: int = 400) -> tuple[dict[str, Any], httpx.Response]:
     """Decisions until the disk is full: those that were acknowledged, and the first refusal."""
     acknowledged: dict[str, Any] = {}
-    for number in range(most):
-        answer = httpx.post(f"{url}/v1/tasks/fruit/decide", json={"id": str(number), "x": LONG}, timeout=30)
-        if answer.status_code != 200:
-            return acknowledged, answer
-        acknowledged[str(number)] = answer.json()
+    with httpx.Client(base_url=url, timeout=30) as client:
+        for number in range(most):
+            answer = client.post("/v1/tasks/fruit/decide", json={"id": str(number), "x": LONG})
+            if answer.status_code != 200:
+                return acknowledged, answer
+            acknowledged[str(number)] = answer.json()
     raise AssertionError("the disk is not full")
 
 
@@ -359,9 +360,9 @@ def survives_a_full_disk(process: Process, folder: Path, make_room: Any) -> None
     assert process.end() == 0
     assert {row[0] for row in rows_of(folder, "SELECT id FROM decisions")} == set(acknowledged)
     assert snapshots_in(folder)
-    with process_in(folder) as again_started:
+    with process_in(folder) as again_started, httpx.Client(base_url=again_started.url) as client:
         for identity, before in acknowledged.items():
-            kept = httpx.get(f"{again_started.url}/v1/tasks/fruit/decisions/{identity}").json()
+            kept = client.get(f"/v1/tasks/fruit/decisions/{identity}").json()
             assert {name: kept[name] for name in before} == before
     assert run(restarted(folder))["fruit"] == replayed(folder, "fruit")
 

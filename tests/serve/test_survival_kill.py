@@ -1,7 +1,7 @@
 """kill -9 at random moments under load, again and again: what was acknowledged is there, and nothing else.
 
 The moments are of a fixed seed; what they meet is of the machine. Servers are real processes on real sockets, forked from one that has
-loaded everything, so that sixty lives take a minute.
+loaded everything, so that a life takes a second.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ from tests.serve.driving import (
     visible,
     without_snapshots,
 )
+from tests.slow import SLOW
 
-LIVES = 60
+LIVES = 60 if SLOW else 20
 OPTIONS = ("--snapshot-every", "40", "--keep-snapshots", "2")
 NUMBERS = {"kind": "numbers", "size": 2}
 TASKS: dict[str, dict[str, Any]] = {
@@ -55,7 +56,7 @@ LOST = (ConnectionError, asyncio.IncompleteReadError, OSError)
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
-    made = Nursery()
+    made = Nursery("banditron", "bpa", "auto")
     yield made
     made.close()
 
@@ -225,7 +226,7 @@ async def looked_at(folder: Path) -> tuple[dict[str, State], dict[str, Any]]:
         return found, stats
 
 
-def test_killed_sixty_times(tmp_path: Path, nursery: Nursery) -> None:
+def test_killed_again_and_again(tmp_path: Path, nursery: Nursery) -> None:
     folder = tmp_path / "data"
     witnesses = [Witness(number) for number in range(6)]
     governor = Governor()
@@ -258,7 +259,7 @@ def test_killed_sixty_times(tmp_path: Path, nursery: Nursery) -> None:
         f"{listened} of {LIVES} lives listened; {answers} decisions, {sum(len(one.heard) for one in witnesses)} feedbacks, {open_ones} "
         f"never answered, {left_half} half snapshots, {time.monotonic() - began:.0f} s"
     )
-    assert answers > 500
+    assert answers > 8 * LIVES
     check_the_log(folder, witnesses, governor)
     assert snapshots_in(folder)
     copy = without_snapshots(crash_image(folder))

@@ -242,7 +242,7 @@ ANY_JSON = st.recursive(
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=300, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(body=ANY_JSON)
 def test_any_json_is_a_value_or_a_refusal(name: str, body: object) -> None:
     try:

@@ -29,12 +29,21 @@ from onebit.spaces.kernels import Kernel
 from tests.learner.learners import unchanged_by
 from tests.oracles.draws import draws
 from tests.oracles.kernel import Twin
+from tests.slow import slow
 
 Array = np.ndarray[Any, Any]
 CLASSES, FEATURES = 4, 3
 FIRST_ORDER = {name: rule for name, rule in registry().items() if rule.second_order is None}
 EXAMPLES = [(name, options) for name, rule in FIRST_ORDER.items() for options in rule.examples]
-EXAMPLE_NAMES = [f"{name}-{number}" for number, (name, _) in enumerate(EXAMPLES)]
+# Each takes seconds to be compiled with a kernel, and its steps are of a kind that the others take.
+ALIKE = ("pab", "passive-aggressive", "perceptron", "policy-gradient")
+examples = pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        pytest.param(name, options, id=f"{name}-{number}", marks=[slow] if name in ALIKE else [])
+        for number, (name, options) in enumerate(EXAMPLES)
+    ],
+)
 GAPTRON = {"rate": 0.6, "exploration": 0.2, "radius": 0.4}  # so small a ball that nearly every step is scaled back
 
 
@@ -110,7 +119,7 @@ def squares(X: Array) -> Array:
 
 
 @pytest.mark.parametrize("bias", [False, True], ids=["", "bias"])
-@pytest.mark.parametrize(("name", "options"), EXAMPLES, ids=EXAMPLE_NAMES)
+@examples
 def test_linear_kernel_is_the_linear_learner(name: str, options: dict[str, Any], bias: bool) -> None:
     # With a bias the score of x = 0 is a sum that cancels, and whether it is 0 exactly is rounding.
     X, y = stream(90, seed=1, zeros=not bias)
@@ -120,7 +129,7 @@ def test_linear_kernel_is_the_linear_learner(name: str, options: dict[str, Any],
 
 
 @pytest.mark.parametrize("bias", [False, True], ids=["", "bias"])
-@pytest.mark.parametrize(("name", "options"), EXAMPLES, ids=EXAMPLE_NAMES)
+@examples
 def test_polynomial_kernel_is_the_linear_learner_on_products(name: str, options: dict[str, Any], bias: bool) -> None:
     X, y = stream(90, seed=2, zeros=not bias)
     products = squares(np.column_stack([X, np.ones(90)]) if bias else X)
@@ -140,16 +149,12 @@ def test_more_rows_than_several_blocks_of_lanes() -> None:
 
 
 @pytest.mark.parametrize(
-    "kernel",
+    ("name", "kernel"),
     [
-        "linear",
-        "rbf:0.7",
-        "polynomial:2",
-        "rational",
-        "rational:shorten",
+        *(("banditron", kernel) for kernel in ("linear", "rbf:0.7", "polynomial:2", "rational", "rational:shorten")),
+        *(("gaptron", kernel) for kernel in ("rbf:0.7", "polynomial:2")),
     ],
 )
-@pytest.mark.parametrize("name", ["banditron", "gaptron", "bandit-perceptron"])
 def test_sparse_rows_are_dense_rows(name: str, kernel: str) -> None:
     X, y = stream(300, seed=4, width=12)
     X[np.abs(X) < 0.15] = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from onebit.learner import Learner
+from tests.slow import slow
 from tests.spaces.test_second_order_diagonal import finite, hear
 
 # A repair is reported, which is tested once, below.
@@ -17,7 +17,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*positive definiteness")
 
 Array = np.ndarray[Any, Any]
 WIDTH, RIDGE = 8, 0.1
-slow = pytest.mark.skipif(not os.environ.get("ONEBIT_SLOW"), reason="takes minutes; ONEBIT_SLOW=1 runs it")
 both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
 

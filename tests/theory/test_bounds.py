@@ -46,11 +46,11 @@ def kept(found: Bounds) -> None:
 @pytest.mark.parametrize("variant", [None, "PA", "PA-I", "PA-II"])
 @pytest.mark.parametrize("classes", [2, 4])
 def test_bounds_of_learners_that_are_told_hold_in_every_run(variant: str | None, classes: int) -> None:
-    """Nothing is left to chance but ties: 4 problems, 20 runs each, and no run may break a bound."""
+    """Nothing is left to chance but ties: 2 problems, 20 runs each, and no run may break a bound."""
     rules = ["perceptron"] if variant is None else ["passive-aggressive", "exact-pa"]
     options: dict[str, Any] = {} if variant is None else {"variant": variant}
     for rule in rules:
-        for seed in range(4):
+        for seed in (0, 3):  # without noise, and with it
             X, y = noisy(seed, classes=classes, noise=0.1 * (seed % 2))
             if variant in ("PA-I", "PA-II"):
                 options["aggressiveness"] = (0.05, 3.0)[seed // 2]

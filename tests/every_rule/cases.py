@@ -1,4 +1,7 @@
-"""Every rule, compiled, against its slow twin, round by round: decisions, probabilities and weights, feedback also late."""
+"""Every rule of the registry with its option sets, in families: a file, and so a process, compiles what a family shares.
+
+The composite one, `auto`, is in `tests/auto/test_keeping.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,55 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.learner import Learner
+from onebit.checks import CHECKS
+from onebit.learner import Learner, learner_class
 from onebit.rules import registry
 from tests.oracles.base import Decided
 from tests.oracles.draws import draws
+
+FAMILIES = {
+    "first order": [name for name, rule in registry().items() if rule.second_order is None and not rule.composite],
+    "second order": [name for name, rule in registry().items() if rule.second_order is not None and not rule.composite],
+    "composite": [name for name, rule in registry().items() if rule.composite],
+}
+
+# --- every check ---------------------------------------------------------------------------------------------------------
+
+EXAMPLES = {
+    name: {f"{name}-{n}": options for n, options in enumerate(registry()[name].examples)} for name in registry()
+}
+# Starts a process for each learner: `tests/test_all_learners.py` has one for all, and learners with a kernel go through the check itself.
+ELSEWHERE = "same_in_another_process"
+
+# What a learner cannot meet, and why.
+EXCEPTIONS: dict[tuple[str, str], str] = {}
+
+
+def checks_of(family: str) -> pytest.MarkDecorator:
+    """Every example of a family's rules with every check."""
+    return pytest.mark.parametrize(
+        ("name", "options", "check"),
+        [
+            pytest.param(name, options, check, id=f"{case}-{check}")
+            for name in FAMILIES[family]
+            for case, options in EXAMPLES[name].items()
+            for check in CHECKS
+            if check != ELSEWHERE
+        ],
+    )
+
+
+def made(name: str, options: dict[str, Any], **common: Any) -> Learner:
+    return learner_class(registry()[name])(**{**options, **common})
+
+
+def passes(name: str, options: dict[str, Any], check: str) -> None:
+    if (name, check) in EXCEPTIONS:
+        pytest.skip(EXCEPTIONS[name, check])
+    CHECKS[check](lambda **common: made(name, options, **common))
+
+
+# --- slow twins ----------------------------------------------------------------------------------------------------------
 
 CLASSES, FEATURES, ROUNDS, SEED = 6, 7, 250, 5
 
@@ -46,7 +94,22 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
     ],
 }
 ACCURACY = {"thompson": 2e-3}  # of probabilities that have no closed form; 1e-9 elsewhere
-CASES = [(name, options) for name, rule in registry().items() for options in [*rule.examples, *EXTRA.get(name, [])]]
+# How many classes, and whether feedback is late. The further option sets are played with half of the combinations.
+WAYS = [(CLASSES, False), (CLASSES, True), (2, False), (2, True)]
+FEWER = [(CLASSES, True), (2, False)]
+
+
+def twins_of(family: str) -> pytest.MarkDecorator:
+    """Every option set of a family's rules, against the twin."""
+    return pytest.mark.parametrize(
+        ("name", "options", "classes", "late"),
+        [
+            pytest.param(name, options, classes, late, id=f"{name}-{n}-{classes}-{'late' if late else 'at once'}")
+            for name in FAMILIES[family]
+            for n, options in enumerate([*EXAMPLES[name].values(), *EXTRA.get(name, [])])
+            for classes, late in (WAYS if n < len(EXAMPLES[name]) else FEWER)
+        ],
+    )
 
 
 def oracle_of(name: str, options: dict[str, Any], classes: int) -> Any:
@@ -66,15 +129,8 @@ def stream(seed: int, classes: int) -> tuple[np.ndarray[Any, Any], np.ndarray[An
     return X, y
 
 
-def test_every_rule_has_a_twin() -> None:
-    for name in registry():
-        assert hasattr(importlib.import_module(f"tests.oracles.{name.replace('-', '_')}"), "Oracle"), name
-
-
-@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
-@pytest.mark.parametrize("classes", [CLASSES, 2])
-@pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name}-{number}" for number, (name, _) in enumerate(CASES)])
-def test_compiled_rule_equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bool) -> None:
+def equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bool) -> None:
+    """The compiled rule and its slow twin, round by round: decisions, probabilities and weights, feedback also late."""
     if classes == 2 and isinstance(options.get("coding"), list):
         options = {**options, "coding": [[1, 0, 1], [-1, 1, -1]]}
     learner = Learner(name, classes, features=FEATURES, space="dense", dtype="float64", seed=SEED, **options)

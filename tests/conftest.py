@@ -1,0 +1,41 @@
+"""The order of the files: `pytest -n` gives a whole file to a worker, so that long ones must not be the last."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+# Files that take long for the few tests they have; xdist would begin with those that have the most.
+FIRST = [
+    "every_rule/test_second_order.py",
+    "every_rule/test_first_order.py",
+    "auto/test_keeping.py",
+    "spaces/test_kernel_space.py",
+    "client/test_service.py",
+    "serve/test_survival_kill.py",
+    "test_compile_cache.py",
+    "client/test_pages.py",
+    "serve/test_schemathesis.py",
+    "serve/test_survival_clients.py",
+    "serve/test_pages.py",
+    "serve/test_web_process.py",
+    "serve/test_replay_commands.py",
+    "serve/test_survival_disk.py",
+    "serve/test_service_model.py",
+    "auto/test_dense.py",
+    "auto/test_any_stream.py",
+    "offpolicy/test_evaluate.py",
+]
+PLACES = {Path(__file__).parent / name: place for place, name in enumerate(FIRST)}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    sizes = Counter(item.path for item in items)
+    items.sort(key=lambda item: (PLACES.get(item.path, len(FIRST)), -sizes[item.path]))

@@ -1,0 +1,17 @@
+"""Rules with first-order steps: through every check, and against their slow twins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.every_rule.cases import checks_of, equals_its_oracle, passes, twins_of
+
+
+@checks_of("first order")
+def test_check(name: str, options: dict[str, Any], check: str) -> None:
+    passes(name, options, check)
+
+
+@twins_of("first order")
+def test_compiled_rule_equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bool) -> None:
+    equals_its_oracle(name, options, classes, late)
