@@ -160,10 +160,16 @@ LARGE_START = {
     "soba": {"ridge": 1e-10, "exploration": 0.3},
     "newtron": {"radius": 1e10, "exploration": 0.3},
 }
+# Each rule in some spaces, each space with some rules.
 UNDONE = [
-    (name, matrix, space)
-    for name in LARGE_START
-    for matrix, space in (("diagonal", "dense"), ("diagonal", "sparse"), ("full", "dense"))
+    ("linucb", "diagonal", "dense"),
+    ("linucb", "full", "dense"),
+    ("second-order-perceptron", "diagonal", "sparse"),
+    ("second-order-perceptron", "full", "dense"),
+    ("soba", "diagonal", "sparse"),
+    ("soba", "full", "dense"),
+    ("newtron", "diagonal", "dense"),
+    ("newtron", "full", "dense"),
 ]
 
 

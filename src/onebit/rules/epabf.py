@@ -138,9 +138,7 @@ def printed_shift(
     return -a * a * total, divisor
 
 
-def stays_above(
-    loss: float, support: int, total: float, own: bool, own_loss: float, a: float, damping: float
-) -> bool:
+def stays_above(loss: float, support: int, total: float, own: bool, own_loss: float, a: float, damping: float) -> bool:
     """Whether a loss stays above 0 when it is lowered so; asked often, so without dividing."""
     numerator, divisor = printed_shift(support, total, own, own_loss, a, damping)
     return loss * divisor + numerator > 0.0
