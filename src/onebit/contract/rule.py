@@ -131,8 +131,8 @@ class Rule:
 
     @property
     def documentation(self) -> str:
-        """The text at the head of the rule's file."""
-        return inspect.cleandoc(sys.modules[self.record.__module__].__doc__ or self.summary)
+        """The text at the head of the rule's file; on a worker of a cluster, where the rule came without its file, its summary."""
+        return inspect.cleandoc(getattr(sys.modules.get(self.record.__module__), "__doc__", None) or self.summary)
 
     def is_told(self, params: Any) -> bool:
         """Whether this rule, with these parameters, is always told the class (full information)."""
