@@ -85,7 +85,7 @@ def place_of(on: str = "auto", threads: int | None = None) -> Place:
     if kind == "gpu":
         from onebit.experiments.places.gpu import gpu_place
 
-        return gpu_place(threads)
+        return gpu_place(threads=threads)
     if kind == "dask":
         from onebit.experiments.places.dask_cluster import dask_place
 
