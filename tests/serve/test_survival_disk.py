@@ -18,6 +18,7 @@ import pytest
 
 from onebit.errors import OnebitError
 from onebit.serve.log.reading import Reader
+from onebit.serve.log.schema import NAMES
 from onebit.serve.refusals import Refusal, Unavailable
 from onebit.serve.service import Service
 from tests.serve.driving import (
@@ -47,32 +48,54 @@ from tests.serve.site import Process, process_in
 class Cause:
     """What keeps the log from being written, in this process."""
 
-    def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-        self._service, self._patch, self._kind = service, monkeypatch, kind
-        self._lock = contextlib.ExitStack()
+    def __init__(self, service: Service, kind: str) -> None:
+        self._service, self._kind = service, kind
+        self._undone = contextlib.ExitStack()
 
     def begin(self) -> None:
         if self._kind == "locked":
-            self._lock.enter_context(locked(self._service.settings.data))
-        elif self._kind == "read-only":
-            self._service._writer._connection.execute("PRAGMA query_only = ON")
-        elif self._kind == "full":
-            # As many pages as there are: a new one is SQLITE_FULL.
-            connection = self._service._writer._connection
-            pages = connection.execute("PRAGMA page_count").fetchone()[0]
-            connection.execute(f"PRAGMA max_page_count = {pages}")
-        else:
-            self._patch.setattr(self._service._writer, "_connection", Broken(self._service._writer._connection))
+            self._undone.enter_context(locked(self._service.settings.data))
+            return
+        real = self._service._writer._connection
+        troubled = Broken(real) if self._kind == "broken" else Set(real, self._kind)
+        self._undone.enter_context(pytest.MonkeyPatch.context()).setattr(self._service._writer, "_connection", troubled)
 
     def end(self) -> None:
-        if self._kind == "locked":
-            self._lock.close()
-        elif self._kind == "read-only":
-            self._service._writer._connection.execute("PRAGMA query_only = OFF")
-        elif self._kind == "full":
-            self._service._writer._connection.execute("PRAGMA max_page_count = 1000000")
-        else:
-            self._patch.undo()
+        self._undone.close()
+
+
+class Set:
+    """A connection that is read-only or full while it is the writer's.
+
+    It is set and set back around each statement, by the thread that makes it: where another thread sets a connection at the same
+    moment, Python's sqlite3 can take one's error for the other's, and a BEGIN that failed for one that did not.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, kind: str) -> None:
+        self._connection = connection
+        if kind == "read-only":
+            self._begin, self._end = "PRAGMA query_only = ON", "PRAGMA query_only = OFF"
+        else:  # as many pages as there are: a new one is SQLITE_FULL
+            self._begin, self._end = "PRAGMA max_page_count = 1", "PRAGMA max_page_count = 1000000"
+
+    @contextlib.contextmanager
+    def _set(self) -> Iterator[None]:
+        self._connection.execute(self._begin)
+        try:
+            yield
+        finally:
+            self._connection.execute(self._end)
+
+    def execute(self, statement: str) -> sqlite3.Cursor:
+        with self._set():
+            return self._connection.execute(statement)
+
+    def executemany(self, statement: str, rows: list[Any]) -> sqlite3.Cursor:
+        with self._set():
+            return self._connection.executemany(statement, rows)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
 
 
 class Broken:
@@ -96,9 +119,7 @@ LONG = "word " * 3000  # more than a page, so that a full disk is noticed at onc
 
 
 @pytest.mark.parametrize("kind", ["locked", "read-only", "broken"])
-def test_it_is_said_and_it_goes_on_when_the_cause_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_it_is_said_and_it_goes_on_when_the_cause_is_gone(tmp_path: Path, kind: str) -> None:
     async def work() -> None:
         async with service_in(tmp_path) as service:
             await service.create(new_task(features={"kind": "text", "hash_bits": 6}))
@@ -107,7 +128,7 @@ def test_it_is_said_and_it_goes_on_when_the_cause_is_gone(
             assert await heard(service, "0") == "accepted"
             await followed(service)
             written = everything_in(tmp_path)
-            cause = Cause(service, monkeypatch, kind)
+            cause = Cause(service, kind)
             cause.begin()
             requests = [decided(service, f"new {number}", f"{LONG} {number}") for number in range(5)]
             requests += [heard(service, str(number)) for number in range(1, 6)]  # type: ignore[misc]
@@ -176,7 +197,7 @@ def test_causes_that_come_and_go_under_traffic(tmp_path: Path, monkeypatch: pyte
             async def trouble() -> None:
                 for _ in range(6):
                     await asyncio.sleep(chance.random() * 0.05)
-                    cause = Cause(service, monkeypatch, kind)
+                    cause = Cause(service, kind)
                     cause.begin()
                     await asyncio.sleep(chance.random() * 0.1)
                     cause.end()
@@ -191,6 +212,39 @@ def test_causes_that_come_and_go_under_traffic(tmp_path: Path, monkeypatch: pyte
                 assert logged[identity]["right"] is told.get(identity)
             for identity in refused:
                 await decided(service, identity, "again")
+            found = await states(service)
+            assert found["fruit"] == replayed(tmp_path, "fruit")
+        assert await restarted(without_snapshots(tmp_path)) == found
+
+    run(work())
+
+
+def test_a_commit_that_failed_after_all_was_written_is_found_when_the_request_comes_again(tmp_path: Path) -> None:
+    """What a disk kept though it said it had not is a row like any other, and its number is not given out twice."""
+
+    class Kept(Broken):
+        def execute(self, statement: str) -> sqlite3.Cursor:
+            if statement == "COMMIT":
+                self._connection.execute(statement)
+            return super().execute(statement)
+
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            await decided(service, "a")
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(service._writer, "_connection", Kept(service._writer._connection))
+                assert isinstance(await outcome(decided(service, "b")), Unavailable)
+            kept = service.decision("fruit", "b")
+            again = await decided(service, "b")
+            assert {name: kept[name] for name in again} == again
+            for identity in "ab":
+                assert await heard(service, identity) == "accepted"
+            await decided(service, "c")
+            await until(lambda: service.ready is None)
+            assert [row[0] for row in rows_of(tmp_path, "SELECT id FROM decisions ORDER BY seq")] == ["a", "b", "c"]
+            numbers = [row[0] for table in NAMES for row in rows_of(tmp_path, f"SELECT seq FROM {table}")]
+            assert sorted(numbers) == list(range(1, 7))
             found = await states(service)
             assert found["fruit"] == replayed(tmp_path, "fruit")
         assert await restarted(without_snapshots(tmp_path)) == found

@@ -138,6 +138,7 @@ class Writer:
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+            self._next = last_seq(self._connection) + 1  # a commit that failed may still be in the file
         except sqlite3.Error:
             self._reopen()
         self._tell(_refuse, [(batch.written, why) for batch in group])
