@@ -17,8 +17,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
 from onebit.checks import refused
-from onebit.data import preparation
-from onebit.data.preparation import STEPS, prepared, steps_of
+from onebit.data.preparation import STEPS, prepared, steps_of, tables
 from onebit.data.tables import Csr
 from onebit.features import Features
 from onebit.spaces.kernels import Kernel
@@ -125,8 +124,8 @@ def test_stored_zeros_count_for_nothing(steps: tuple[str, ...]) -> None:
 def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch, rows: int, values: int) -> None:
     table = counts()
     whole = {steps: prepared(table, steps) for steps in [("standard",), *SPARSE]}
-    monkeypatch.setattr(preparation, "BLOCK_ROWS", rows)
-    monkeypatch.setattr(preparation, "BLOCK_VALUES", values)
+    monkeypatch.setattr(tables, "BLOCK_ROWS", rows)
+    monkeypatch.setattr(tables, "BLOCK_VALUES", values)
     for steps, expected in whole.items():
         assert np.abs(prepared(table, steps) - expected).max() < 1e-6
         if steps != ("standard",):
@@ -135,7 +134,7 @@ def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch, rows:
 
 @pytest.mark.parametrize("steps", SPARSE, ids=",".join)
 def test_files_hold_what_memory_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: tuple[str, ...]) -> None:
-    monkeypatch.setattr(preparation, "BLOCK_ROWS", 13)
+    monkeypatch.setattr(tables, "BLOCK_ROWS", 13)
     table = counts()
     result = prepared(table, steps, tmp_path / "dense" / "deep")
     assert isinstance(result, np.memmap)
@@ -165,7 +164,7 @@ def test_a_table_may_be_replaced_by_its_own_preparation(tmp_path: Path) -> None:
 
 
 def test_a_refusal_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparation, "BLOCK_ROWS", 10)
+    monkeypatch.setattr(tables, "BLOCK_ROWS", 10)
     table = counts().astype(float)
     table[55, 2] = np.nan
     assert "row 55, column 2" in refused(lambda: prepared(table, "unit-norm", tmp_path))
@@ -219,7 +218,7 @@ def test_standard_is_scikit_learns() -> None:
 
 
 def test_standard_keeps_small_differences_between_large_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparation, "BLOCK_ROWS", 3)
+    monkeypatch.setattr(tables, "BLOCK_ROWS", 3)
     times = 1.7e9 + np.arange(50.0)[:, None]
     assert np.abs(prepared(times, "standard") - standard(np.arange(50.0)[:, None])).max() < 1e-5
 
@@ -307,7 +306,7 @@ def test_what_is_no_step_is_refused(given: Any, words: str) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
 def test_a_number_that_cannot_be_used_is_refused_with_its_place(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparation, "BLOCK_ROWS", 9)
+    monkeypatch.setattr(tables, "BLOCK_ROWS", 9)
     table = counts().astype(np.float64)
     table[31, 5] = value
     for X in (table, csr(table)):
