@@ -87,7 +87,7 @@ def rows_of(classes: int, features: int) -> tuple[np.ndarray[Any, Any], np.ndarr
     return values, (values @ generator.standard_normal((features, classes))).argmax(axis=1)
 
 
-def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, fleet.Ground, fleet.Replicates]:
+def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, fleet.Terrain, fleet.Replicates]:
     rule = rule_named(line.rule)
     params, memory = rule.settle(line.classes, line.options)
     shape = Shape.of(rule, params, len(memory), line.features)
@@ -98,7 +98,7 @@ def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, fleet.Ground, flee
     for seed in range(COURSES):
         order = np.resize(np.random.default_rng(seed).permutation(ROWS), rounds)
         courses.append(Course(labels[order].astype(np.int64), order))
-    ground = fleet.Ground([(values, courses)], False, layout.padded(shape))
+    terrain = fleet.Terrain([(values, courses)], False, layout.padded(shape))
     count = 2 * resident(shape, layout)
     replicates = fleet.Replicates(
         (np.arange(count) * COURSES // count).astype(np.int32),
@@ -107,16 +107,16 @@ def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, fleet.Ground, flee
         np.array([key_of(seed) for seed in range(count)], dtype=np.uint64),
         np.full(count, 1e300),
     )
-    return shape, layout, ground, replicates
+    return shape, layout, terrain, replicates
 
 
 def measured(line: Line) -> dict[str, Any]:
-    shape, layout, ground, replicates = prepared(line, 2000)
+    shape, layout, terrain, replicates = prepared(line, 2000)
     count = len(replicates.keys)
-    trial = fleet.walk(shape, layout, ground, replicates, marks_for(2000), lambda done: None)
+    trial = fleet.walk(shape, layout, terrain, replicates, marks_for(2000), lambda done: None)
     rounds = int(np.clip(2000 * SECONDS / trial.seconds, 2000, 1_000_000))
-    shape, layout, ground, replicates = prepared(line, rounds)
-    tracks = [fleet.walk(shape, layout, ground, replicates, marks_for(rounds), lambda done: None) for _ in range(3)]
+    shape, layout, terrain, replicates = prepared(line, rounds)
+    tracks = [fleet.walk(shape, layout, terrain, replicates, marks_for(rounds), lambda done: None) for _ in range(3)]
     seconds = min(one.seconds for one in tracks)
     (kernel,) = kernel_for(shape, layout).overloads.values()
     rate = count * rounds / seconds

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from onebit.data.streams import Stream
 from onebit.experiments.effort import NOTHING, Effort
+from onebit.experiments.ground import by_ground
 from onebit.experiments.places import Place
 from onebit.experiments.places.threads import processor
 from onebit.experiments.rows import Row, Rows
@@ -67,9 +68,6 @@ def gather(trials: Iterable[Trial], rows: Rows, place: Place, progress: Progress
             report(trial.stream.rounds)
         elif trial.identity not in waiting or trial.curve:  # where two ask for the same, the one that wants more
             waiting[trial.identity] = trial
-    groups: dict[tuple[str, int], list[Trial]] = {}  # by stream and seed, which share their rows
-    for trial in waiting.values():
-        groups.setdefault((trial.stream.key, trial.seed), []).append(trial)
     new: dict[str, Row] = {}
     already, started = len(found), time.perf_counter()
 
@@ -80,7 +78,7 @@ def gather(trials: Iterable[Trial], rows: Rows, place: Place, progress: Progress
         return Effort(place.where, rounds, seconds, _core_seconds(done, place if measured else None), already)
 
     try:
-        with closing(place.run(list(groups.values()), report)) as come:
+        with closing(place.run(by_ground(waiting.values()), report)) as come:
             for row in come:
                 if row.fields["id"] not in new:  # what a lost worker had done may come twice
                     new[row.fields["id"]] = rows.add(row)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -65,8 +64,8 @@ class Tables:
 class Ground:
     """What the trials of one stream and one seed share: the rows and the way through them, made when first needed."""
 
-    def __init__(self, trials: Sequence[Trial], fixed: dict[tuple[Source, int], Tables]) -> None:
-        self.stream, self.seed, self.left = trials[0].stream, trials[0].seed, deque(trials)
+    def __init__(self, trial: Trial, fixed: dict[tuple[Source, int], Tables]) -> None:
+        self.stream, self.seed = trial.stream, trial.seed
         self._fixed, self._lock = fixed, threading.Lock()
 
     @cached_property
@@ -83,6 +82,14 @@ class Ground:
         """The rows, and the way through them."""
         with self._lock:
             return self._made
+
+
+def by_ground(trials: Iterable[Trial]) -> list[list[Trial]]:
+    """Trials in groups that share their ground."""
+    groups: dict[tuple[str, int], list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault((trial.stream.key, trial.seed), []).append(trial)
+    return list(groups.values())
 
 
 def run_trial(trial: Trial, ground: Ground, stop: threading.Event, progress: Progress) -> Outcome | None:

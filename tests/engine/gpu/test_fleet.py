@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onebit.engine.course import Course
 from onebit.engine.gpu import fleet, kernel
 from onebit.engine.gpu.build import Layout
-from onebit.engine.gpu.fleet import Ground, Replicates, most_at_once
+from onebit.engine.gpu.fleet import Replicates, Terrain, most_at_once
 from onebit.rules import rule_named
 from tests.engine.gpu.imagined import Device, imagine
 from tests.engine.gpu.walks import learners_of, on_cpu, on_gpu, problem, shape_of
@@ -23,7 +23,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
     return imagine(monkeypatch)
 
 
-# --- the ground --------------------------------------------------------------------------------------------------------
+# --- the terrain --------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -41,10 +41,10 @@ def test_a_round_leads_to_its_row_and_label(
             courses.append(Course(generator.integers(0, 100, size=rounds), order))
         given_tables.append((values, courses))
     stride = features + bias + spare
-    ground = Ground(given_tables, bias, stride)
-    flat, norms, ways = ground.arrays
+    terrain = Terrain(given_tables, bias, stride)
+    flat, norms, ways = terrain.arrays
     rows = flat.reshape(-1, stride)
-    assert (ground.rounds, ground.stride) == (rounds, stride)
+    assert (terrain.rounds, terrain.stride) == (rounds, stride)
     assert ways.shape[1] >= rounds + 2, "two rounds are looked up ahead"
     number = 0
     for values, courses in given_tables:
@@ -63,8 +63,8 @@ def test_a_round_leads_to_its_row_and_label(
 
 
 def test_rows_too_long_for_32_bits_have_no_finite_norm(gpu: Device) -> None:
-    ground = Ground([(np.full((2, 3), 1e20, dtype=np.float32), [Course(np.zeros(2, dtype=np.int64))])], False, 3)
-    assert np.isinf(ground.arrays[1]).all()
+    terrain = Terrain([(np.full((2, 3), 1e20, dtype=np.float32), [Course(np.zeros(2, dtype=np.int64))])], False, 3)
+    assert np.isinf(terrain.arrays[1]).all()
 
 
 # --- replicates --------------------------------------------------------------------------------------------------------
@@ -156,8 +156,8 @@ def test_progress_hears_of_rounds_that_were_asked_for(gpu: Device) -> None:
         np.arange(3, dtype=np.uint64),
         np.array([longest] * 3),
     )
-    ground = Ground([(one.values, [one.course])], False, layout.padded(shape))
-    tracks = fleet.walk(shape, layout, ground, three, np.array([30]), heard.append)
+    terrain = Terrain([(one.values, [one.course])], False, layout.padded(shape))
+    tracks = fleet.walk(shape, layout, terrain, three, np.array([30]), heard.append)
     assert sum(heard) == 3 * 30
     assert tracks.mistakes.tolist() == tracks.curves[:, :, 0].tolist()
     assert not tracks.refused.any()

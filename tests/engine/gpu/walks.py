@@ -161,8 +161,8 @@ def on_gpu(
     )
     marks = np.arange(1, problems[0].rounds + 1)
     with _recorded(first_rounds) as launches:
-        ground = fleet.Ground(tables, first.bias, layout.padded(shape))
-        tracks = fleet.walk(shape, layout, ground, replicates, marks, lambda count: None)
+        terrain = fleet.Terrain(tables, first.bias, layout.padded(shape))
+        tracks = fleet.walk(shape, layout, terrain, replicates, marks, lambda count: None)
     given = launches[-1]
     held = {name: one.copy_to_host() for name, one in given.items() if hasattr(one, "copy_to_host")}
     stored = held["weights"][: len(learners)].reshape(len(learners), shape.heads, layout.padded(shape))

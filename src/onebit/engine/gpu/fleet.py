@@ -20,7 +20,7 @@ WAVE = 8  # replicates that are sent at a time, as a multiple of those that run 
 LAST = np.iinfo(np.int32).max  # a mark that is never reached
 
 
-class Ground:
+class Terrain:
     """What replicates walk over, on the device: the rows of some tables, and the ways through them.
 
     Each table is followed by its courses; all have the same number of features, and all courses the same number of rounds. Rows
@@ -87,7 +87,7 @@ def most_at_once(shape: Shape, layout: Layout) -> int:
 def walk(
     shape: Shape,
     layout: Layout,
-    ground: Ground,
+    terrain: Terrain,
     replicates: Replicates,
     marks: NDArray[np.int64],
     progress: Callable[[int], None],
@@ -109,10 +109,10 @@ def walk(
     )
     launch = kernel_for(shape, layout)[blocks, layout.threads, 0, layout.shared_bytes(shape)]
     done, rounds, seconds = 0, FIRST_ROUNDS, 0.0
-    while done < ground.rounds:
-        until = min(ground.rounds, done + rounds)
+    while done < terrain.rounds:
+        until = min(terrain.rounds, done + rounds)
         started = time.perf_counter()
-        launch(*ground.arrays, *state, ground.stride, done, until)
+        launch(*terrain.arrays, *state, terrain.stride, done, until)
         module.synchronize()
         took = time.perf_counter() - started
         seconds += took

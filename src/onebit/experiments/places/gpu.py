@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -22,7 +22,7 @@ from onebit.engine.gpu import device, fleet
 from onebit.engine.gpu.build import USUAL_SHARED_BYTES, Layout, Shape
 from onebit.engine.gpu.fleet import Replicates, most_at_once, walk
 from onebit.errors import OnebitError
-from onebit.experiments.ground import Ground, Tables, run_trial
+from onebit.experiments.ground import Ground, Tables, by_ground, run_trial
 from onebit.experiments.places.threads import ThreadsPlace, threads_place
 from onebit.experiments.rows import Row, row_of
 from onebit.experiments.trial import Outcome, Progress, Trial, cores, marks_for
@@ -102,7 +102,7 @@ class GpuPlace:
             else:
                 left += [trial for trials in by_seed.values() for trial in trials]
                 self._reasons.setdefault("few rounds")
-        yield from self._threads.run(_grouped(left), progress)
+        yield from self._threads.run(by_ground(left), progress)
 
     def _pays(self, by_seed: dict[int, list[Trial]]) -> bool:
         """Whether all cores together would take longer than it takes to build a kernel."""
@@ -118,21 +118,13 @@ class GpuPlace:
     def core_rate(self, trial: Trial) -> float | None:
         """Rounds a second of one core of this machine, measured by running the trial's first rounds there."""
         short = replace(trial, stream=replace(trial.stream, rounds=min(trial.stream.rounds, SAMPLE)))
-        outcome = run_trial(short, Ground([short], {}), threading.Event(), lambda count: None)
+        outcome = run_trial(short, Ground(short, {}), threading.Event(), lambda count: None)
         if outcome is None or outcome.why is not None:
             return None
         return short.stream.rounds / max(1e-9, outcome.seconds)
 
     def close(self) -> None:
         """Nothing was started that goes on."""
-
-
-def _grouped(trials: Iterable[Trial]) -> list[list[Trial]]:
-    """Trials by stream and seed."""
-    groups: dict[tuple[str, int], list[Trial]] = {}
-    for trial in trials:
-        groups.setdefault((trial.stream.key, trial.seed), []).append(trial)
-    return list(groups.values())
 
 
 class _Made(NamedTuple):
@@ -184,7 +176,7 @@ class _Flight:
     def _made(self, seed: int) -> _Made | None:
         """The rows of a seed as the device takes them; None where they are refused or sparse, of which threads say more."""
         try:
-            tables, course = Ground([self._by_seed[seed][0]], self._fixed).made()
+            tables, course = Ground(self._by_seed[seed][0], self._fixed).made()
             with self._lock:
                 values = self._values.get(id(tables))
                 if values is None:
@@ -253,7 +245,7 @@ class _Flight:
             for one in made.values():
                 tables.setdefault(id(one.values), (one.values, []))[1].append(one.course)
             places = {seed: place for place, seed in enumerate(made)}
-            ground = fleet.Ground(list(tables.values()), bias, stride)
+            ground = fleet.Terrain(list(tables.values()), bias, stride)
             kernels: dict[tuple[Shape, Layout], list[_Case]] = {}
             for case in some:
                 kernels.setdefault((case.shape, case.layout), []).append(case)
@@ -263,7 +255,7 @@ class _Flight:
                     yield from self._fly(alike[begin : begin + most], ground, places, progress)
 
     def _fly(
-        self, cases: Sequence[_Case], ground: fleet.Ground, places: Mapping[int, int], progress: Progress
+        self, cases: Sequence[_Case], ground: fleet.Terrain, places: Mapping[int, int], progress: Progress
     ) -> Iterator[Row]:
         """Walk with cases of one kernel; what the device refuses is left, so that a CPU says what is wrong with it."""
         shape, layout = cases[0].shape, cases[0].layout

@@ -9,11 +9,13 @@ import platform
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from onebit.data.sources import Source
 from onebit.experiments.ground import Ground, Tables, run_trial
@@ -63,25 +65,32 @@ def processor() -> str:
     return named[0] if named else platform.processor() or platform.machine()
 
 
+class _Share(NamedTuple):
+    """The trials of one ground that nobody is at yet."""
+
+    ground: Ground
+    left: deque[Trial]
+
+
 class _Work:
-    """Trials by their grounds. A thread that asks gets one of the ground it stands on, if there is one left."""
+    """Trials by their grounds. A thread that asks gets one of the share it is at, if there is one left."""
 
     def __init__(self, groups: Iterable[Sequence[Trial]]) -> None:
         self._lock = threading.Lock()
         self._groups = iter(groups)
         self._fixed: dict[tuple[Source, int], Tables] = {}  # the rows that all seeds share
-        self._begun: list[Ground] = []
+        self._begun: list[_Share] = []
 
-    def next(self, mine: Ground | None) -> tuple[Ground, Trial] | None:
+    def next(self, mine: _Share | None) -> tuple[_Share, Trial] | None:
         with self._lock:
             if mine is None or not mine.left:
-                self._begun = [ground for ground in self._begun if ground.left]
+                self._begun = [share for share in self._begun if share.left]
                 group = next((group for group in self._groups if group), None)
                 if group is not None:
-                    mine = Ground(group, self._fixed)
+                    mine = _Share(Ground(group[0], self._fixed), deque(group))
                     self._begun.append(mine)
                 elif self._begun:  # help where most is left
-                    mine = max(self._begun, key=lambda ground: len(ground.left))
+                    mine = max(self._begun, key=lambda share: len(share.left))
                 else:
                     return None
             return mine, mine.left.popleft()
@@ -100,14 +109,14 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
             progress(count)
 
     def labour() -> None:
-        ground: Ground | None = None
+        share: _Share | None = None
         try:
             while not stop.is_set():
-                found = work.next(ground)
+                found = work.next(share)
                 if found is None:
                     break
-                ground, trial = found
-                outcome = run_trial(trial, ground, stop, report)
+                share, trial = found
+                outcome = run_trial(trial, share.ground, stop, report)
                 if outcome is not None:
                     outcomes.put(outcome)
         except BaseException as error:

@@ -80,7 +80,7 @@ class Parcel:
         key = trial.stream.key, trial.seed
         with self._lock:
             if key not in self._grounds:
-                self._grounds[key] = Ground([trial], self._fixed)
+                self._grounds[key] = Ground(trial, self._fixed)
             self._grounds.move_to_end(key)
             while len(self._grounds) > keep:
                 self._grounds.popitem(last=False)
