@@ -504,7 +504,7 @@ def interrupted(arguments: list[str], wait_s: float) -> tuple[int, str, str]:
                 time.sleep(0.025)
             time.sleep(wait_s)
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=15)
+            out, err = process.communicate(timeout=120)
         finally:
             process.kill()
     return process.returncode, out, err

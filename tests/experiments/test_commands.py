@@ -409,7 +409,7 @@ def test_a_sweep_goes_on_after_ctrl_c_and_after_kill_9_to_the_same_end(tmp_path:
                         break
                     time.sleep(0.005)
                 process.send_signal(number)
-                out, err = process.communicate(timeout=30)
+                out, err = process.communicate(timeout=120)
             finally:
                 process.kill()
         assert process.returncode == (130 if number == signal.SIGINT else -number), err
@@ -426,7 +426,7 @@ def test_a_sweep_goes_on_after_ctrl_c_and_after_kill_9_to_the_same_end(tmp_path:
             after = lines(folder)[:-1]
         before = after
     with started([*LONG, "--out", str(folder)]) as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert lines(folder)[: len(before)] == before
     ids = [row.fields["id"] for row in read_rows(folder / FILE)]
@@ -455,7 +455,7 @@ def test_ctrl_c_in_a_comparison_shows_what_is_done_and_keeps_it(tmp_path: Path) 
                     break
                 time.sleep(0.005)
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=120)
         finally:
             process.kill()
     assert process.returncode == 130
@@ -486,7 +486,7 @@ def test_two_processes_share_a_folder(tmp_path: Path) -> None:
     answers = []
     for process in processes:
         with process:
-            answers.append(process.communicate(timeout=60))
+            answers.append(process.communicate(timeout=120))
             assert process.returncode == 0, answers[-1]
     found = [row.fields["id"] for row in read_rows(tmp_path / FILE)]
     assert len(set(found)) == 40

@@ -263,7 +263,7 @@ def test_closing_stops_what_is_running() -> None:
 
     with closing(execute(groups, 1, progress)) as found:
         assert next(found).trial.stream.rounds == 10
-        assert begun.wait(timeout=60)
+        assert begun.wait(timeout=120)
     assert 10 < done < rounds
 
 

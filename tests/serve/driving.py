@@ -34,7 +34,7 @@ from onebit.serve.settings import Settings
 from onebit.serve.shapes import Ask, Change, Hint, NewTask
 from onebit.storage import pack
 
-PATIENCE_S = 60.0  # after which a test that hangs fails; a learner may have to be compiled first
+PATIENCE_S = 180.0  # after which a test that hangs fails; a learner may have to be compiled first, on a busy machine
 TEXT = {"kind": "text", "hash_bits": 8}
 State = tuple[str, dict[str, tuple[str, tuple[int, ...], bytes]]]
 

@@ -111,7 +111,7 @@ class Stage:
 
 STAGE = Stage()
 schema = schemathesis.openapi.from_asgi("/openapi.json", STAGE)
-schema.config.update(request_timeout=120)  # a learner may have to be compiled
+schema.config.update(request_timeout=2 * PATIENCE_S)
 schema.config.generation.update(deterministic=True, with_security_parameters=False)
 
 

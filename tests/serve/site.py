@@ -21,6 +21,7 @@ from onebit.serve.service import Service
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
 from onebit.serve.web.app import App, app_of
+from tests.serve.driving import PATIENCE_S
 
 NEW: dict[str, Any] = {
     "name": "fruit",
@@ -28,7 +29,6 @@ NEW: dict[str, Any] = {
     "learner": "banditron",
     "features": {"kind": "numbers", "size": 3},
 }
-PATIENCE_S = 60.0  # after which a test that hangs fails
 
 
 class Site:

@@ -16,6 +16,7 @@ import pytest
 from onebit.report import style
 from onebit.serve.tokens import SCOPES, Tokens
 from tests.report.browser import Browser, chromium
+from tests.serve.driving import PATIENCE_S
 from tests.serve.site import process_in
 
 needs_chromium = pytest.mark.skipif(chromium() is None, reason="Chromium is not installed: make browser")
@@ -56,7 +57,7 @@ class Reader:
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         headers = {"authorization": f"Bearer {self.token}"}
-        answer = httpx.request(method, self.url + path, headers=headers, json=body, timeout=60)
+        answer = httpx.request(method, self.url + path, headers=headers, json=body, timeout=PATIENCE_S)
         assert answer.is_success, answer.text
         return answer.json()
 
@@ -490,7 +491,7 @@ def test_the_dashboard_waits_while_hidden_and_comes_back_after_a_restart(service
     with process_in(tmp_path) as process:
         url = process.url
         task = {"name": "kept", "classes": ["a", "b"], "features": {"kind": "text"}, "learner": "banditron"}
-        assert httpx.post(f"{url}/v1/tasks", json=task, timeout=60).status_code == 201
+        assert httpx.post(f"{url}/v1/tasks", json=task, timeout=PATIENCE_S).status_code == 201
         browser.visit(url)
         browser.until(f"{text_of('#task-name')} === 'kept'")
         hide = (

@@ -22,6 +22,7 @@ from onebit.serve.log.schema import NAMES
 from onebit.serve.refusals import Refusal, Unavailable
 from onebit.serve.service import Service
 from tests.serve.driving import (
+    PATIENCE_S,
     ask,
     change,
     decided,
@@ -353,7 +354,7 @@ def test_the_second_of_two_services_refuses(tmp_path: Path) -> None:
 def test_the_second_of_two_processes_refuses(tmp_path: Path) -> None:
     with process_in(tmp_path):
         command = [sys.executable, "-m", "onebit", "serve", "--data", str(tmp_path), "--port", "0"]
-        second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        second = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         assert second.returncode == 2
         assert "another `onebit serve` is using" in second.stderr
         assert "Traceback" not in second.stderr
@@ -385,7 +386,7 @@ def survives_a_full_disk(process: Process, folder: Path, make_room: Any) -> None
     created = httpx.post(
         f"{process.url}/v1/tasks",
         json={"name": "fruit", "classes": 2, "learner": "banditron", "features": {"kind": "text", "hash_bits": 6}},
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert created.status_code == 201
     acknowledged, refusal = filled(process.url, folder)

@@ -22,7 +22,7 @@ from onebit.cli.serve import OPTIONS
 from onebit.serve import process as process_module
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
-from tests.serve.driving import rows_of
+from tests.serve.driving import PATIENCE_S, rows_of
 from tests.serve.site import NEW, Process, error_in, everything_from, process_in
 
 PATIENCE = ("--request-timeout-s", "3")  # for half requests, and more than a machine that is busy takes for whole ones
@@ -35,12 +35,12 @@ BODY = b'{"x": [1, 2, 3]}'
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """A service that waits three seconds for a request."""
     with process_in(tmp_path_factory.mktemp("service"), *PATIENCE, "--max-body", str(MOST)) as made:
-        assert httpx.post(f"{made.url}/v1/tasks", json=NEW, timeout=60).status_code == 201
+        assert httpx.post(f"{made.url}/v1/tasks", json=NEW, timeout=PATIENCE_S).status_code == 201
         yield made
 
 
 def works(process: Process) -> bool:
-    return httpx.post(f"{process.url}/v1/tasks/fruit/decide", content=BODY, timeout=60).status_code == 200
+    return httpx.post(f"{process.url}/v1/tasks/fruit/decide", content=BODY, timeout=PATIENCE_S).status_code == 200
 
 
 def answer_to(process: Process, content: bytes) -> tuple[int, bytes]:
@@ -258,7 +258,7 @@ def test_the_process_says_what_it_does_in_json(process: Process) -> None:
 def test_a_signal_lets_what_is_under_way_be_done(tmp_path: Path, how: signal.Signals) -> None:
     process = Process(tmp_path)
     try:
-        assert httpx.post(f"{process.url}/v1/tasks", json=NEW, timeout=60).status_code == 201
+        assert httpx.post(f"{process.url}/v1/tasks", json=NEW, timeout=PATIENCE_S).status_code == 201
         with process.connect() as idle, process.connect() as busy:
             busy.sendall(HEAD + b"Expect: 100-continue\r\nContent-Length: 16\r\n\r\n")
             assert busy.recv(100).startswith(b"HTTP/1.1 100")  # the service waits for the body
@@ -369,7 +369,9 @@ def without(module: str, *command: str) -> str:
     import sys
 
     program = f"import sys; sys.modules[{module!r}] = None; from onebit.cli import main; sys.exit(main({command!r}))"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert ended.returncode == 2
     return ended.stderr
 
@@ -423,7 +425,7 @@ def test_no_start_without_the_tokens_that_there_were(tmp_path: Path, lost: bool)
         (tmp_path / "closed").touch()
     else:
         command += ["--token-file", str(tmp_path / "mistyped.json")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 2
     assert len(ended.stderr.splitlines()) == 1
     assert ("is gone" if lost else "is not there") in ended.stderr
