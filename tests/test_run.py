@@ -539,8 +539,7 @@ def test_ctrl_c_ends_a_comparison_with_130(tmp_path: Path) -> None:
     code, _, err = interrupted([*arguments, "--out", str(tmp_path)], 0.3)
     assert code == 130
     assert err.splitlines() == [
-        f"onebit: what is done is kept in {tmp_path}; the same command goes on from there",
-        "onebit: stopped",
+        f"onebit: stopped; what is done is kept in {tmp_path}, and the same command goes on from there"
     ]
 
 

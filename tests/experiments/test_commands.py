@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -297,6 +298,8 @@ BAD: dict[str, tuple[list[str], list[str]]] = {
     "place": (["compare", "synsep9", "--on", "gup"], ["--on", "'gup'", "'gpu'"]),
     "address": (["sweep", "bpa", "synsep9", "--grid", "exploration=0.1", "--on", "ray://host"], ["ray://host:port"]),
     "place of a paper": (["reproduce", "chen2009", "--on", "dask://host:99999"], ["dask://host:port"]),
+    "threads": (["compare", "synsep9", "--threads", "0"], ["--threads", "'0'"]),
+    "an option of others": (["run", "bpa", "synsep9", "--on", "gpu"], ["onebit run", "--on gpu", "onebit run --help"]),
     "paper": (["reproduce", "chen2008"], ["'chen2008'", "'chen2009'"]),
     "item": (["reproduce", "chen2009", "--item", "tabel1"], ["'tabel1'", "'table1'"]),
 }
@@ -415,9 +418,8 @@ def test_a_sweep_goes_on_after_ctrl_c_and_after_kill_9_to_the_same_end(tmp_path:
         assert process.returncode == (130 if number == signal.SIGINT else -number), err
         assert out == ""
         if number == signal.SIGINT:
-            assert len(err.splitlines()) == 2
-            assert f"what is done is kept in {folder}" in err.splitlines()[0]
-            assert err.splitlines()[1] == "onebit: stopped"
+            said = f"onebit: stopped; what is done is kept in {folder}, and the same command goes on from there"
+            assert err.splitlines() == [said]
         after = lines(folder)
         assert len(before) + 8 < len(after) < 122, "in the midst of it"
         assert after[: len(before)] == before
@@ -460,8 +462,7 @@ def test_ctrl_c_in_a_comparison_shows_what_is_done_and_keeps_it(tmp_path: Path) 
             process.kill()
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert f"what is done is kept in {tmp_path}" in err
-    assert err.splitlines()[-1] == "onebit: stopped"
+    assert err.splitlines()[-1].startswith(f"onebit: stopped; what is done is kept in {tmp_path}, and ")
     assert "bpa" in out
     assert "banditron" in out
     assert "nan" not in out
@@ -521,19 +522,41 @@ def test_the_table_has_no_colours_in_a_pipe_and_names_survive_a_poor_encoding(tm
 def test_where_it_runs_is_said_on_the_command_line(
     call: Call, module: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    asked: list[tuple[str, int | None]] = []
 
     def place(on: str, threads: int | None) -> Place:
-        asked.append(on)
+        asked.append((on, threads))
         return place_of("threads", 1)
 
     monkeypatch.setattr(f"onebit.{module}.place_of", place)
     folders = ["here", "there"]
     assert call(*arguments, "--out", folders[0])[0] == 0
-    assert call(*arguments, "--on", "ray://host:10001", "--out", folders[1])[0] == 0
-    assert asked == ["auto", "ray://host:10001"]
+    assert call(*arguments, "--threads", "3", "--on", "ray://host:10001", "--out", folders[1])[0] == 0
+    assert asked == [("auto", None), ("ray://host:10001", 3)]
     assert "--on" not in command_of(Path("here/page.html"))
     assert "--on ray://host:10001 --out there" in command_of(Path("there/page.html"))
+
+
+def test_in_a_log_file_progress_is_a_line_now_and_then(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onebit.cli.options.LINE_S", 0.0)
+    code, _, err = call(*SWEEP, "--on", "threads", "--threads", "1", "--out", "out")
+    assert code == 0
+    said = err.splitlines()
+    assert re.fullmatch(r"onebit: \d+ settings of \S+: \d+ % after [\d.]+ s, about [\d.]+ s left", said[0])
+    assert re.search(": 100 % after ", said[-1])
+    assert call(*SWEEP, "--quiet", "--out", "other")[2] == ""
+
+
+def test_ctrl_c_while_the_page_is_written_says_that_the_runs_are_kept(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(page: Any, folder: Any) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("onebit.cli.sweep.save_page", stopped)
+    code, out, err = call(*SWEEP, "--out", "out")
+    assert (code, out) == (130, "")
+    assert err == "onebit: stopped; what is done is kept in out, and the same command goes on from there\n"
 
 
 def test_the_page_says_where_it_ran(call: Call) -> None:

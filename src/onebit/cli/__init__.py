@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
                 formatter_class=argparse.RawDescriptionHelpFormatter,
             )
             module.declare(command)
-            command.set_defaults(execute=module.execute)
+            command.set_defaults(execute=module.execute, complain=command.error)
     return top
 
 
@@ -64,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a terminal without the letters of a name shows it as well as it can
     try:
         try:
-            chosen = parser().parse_args(arguments)
+            chosen, unknown = parser().parse_known_args(arguments)
+            if unknown:
+                chosen.complain(f"there is no {' '.join(unknown)} here")
             chosen.said = shlex.join(["onebit", *(sys.argv[1:] if arguments is None else arguments)])
             code = int(chosen.execute(chosen) or 0)
         except SystemExit as leaving:  # argparse's way to end after --help, --version and what it cannot read
@@ -75,8 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(error), 2)
     except MemoryError as error:
         return _complain(f"there is not enough memory: {error}", 2)
-    except KeyboardInterrupt:
-        return _complain("stopped", STOPPED)
+    except KeyboardInterrupt as stopped:
+        return _complain(str(stopped) or "stopped", STOPPED)
     except BrokenPipeError:  # the reader of a pipe, `head` say, has seen enough
         _abandon_output()
         return 0

@@ -21,6 +21,7 @@ from onebit.cli.options import (
     add_result_folder,
     add_run_options,
     download_bar,
+    kept_in,
     positive,
     progress_bar,
     result_folder,
@@ -60,23 +61,24 @@ def execute(chosen: argparse.Namespace) -> int:
     folder = result_folder(chosen, *chosen.data)
     count = len(usual_entries() if learners is None else learners)
     total = sum(one.rounds for one in given) * chosen.runs * count
-    try:
-        with progress_bar(f"{count} learners", total, chosen.quiet) as progress:
-            found = compare(
-                given,
-                learners,
-                runs=chosen.runs,
-                seed=chosen.seed,
-                out=folder,
-                on=chosen.on,
-                progress=progress,
-                command=chosen.said,
-            )
-    except Stopped as stopped:
-        show(stopped.result, chosen.json)
-        print(f"onebit: what is done is kept in {folder}; the same command goes on from there", file=sys.stderr)
-        raise
-    page = save_page(found.page(), folder)
+    with kept_in(folder):
+        try:
+            with progress_bar(f"{count} learners", total, chosen.quiet) as progress:
+                found = compare(
+                    given,
+                    learners,
+                    runs=chosen.runs,
+                    seed=chosen.seed,
+                    out=folder,
+                    on=chosen.on,
+                    threads=chosen.threads,
+                    progress=progress,
+                    command=chosen.said,
+                )
+        except Stopped as stopped:
+            show(stopped.result, chosen.json)
+            raise
+        page = save_page(found.page(), folder)
     show(found, chosen.json)
     print(f"page: {page}", file=sys.stderr if chosen.json else sys.stdout)
     return report_failures(found)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +16,13 @@ from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
 from onebit.errors import OnebitError
+from onebit.experiments.effort import duration, quantity
 from onebit.experiments.grid import value_of
 from onebit.experiments.places import PLACES, checked_on
 from onebit.experiments.trial import Progress
 
 RESULTS = "onebit-results"  # the folder for results where none is named
+LINE_S = 60.0  # so often progress is said where there is no terminal
 
 
 def add_run_options(command: argparse.ArgumentParser, usual_order: str) -> None:
@@ -97,10 +101,13 @@ def add_result_folder(command: argparse.ArgumentParser) -> None:
 
 
 def add_place(command: argparse.ArgumentParser) -> None:
-    """Where the runs run."""
+    """Where the runs run, and on how many threads."""
     places = ", ".join(f"{name} ({meaning})" for name, meaning in PLACES.items())
     command.add_argument(
         "--on", metavar="WHERE", type=_place, default="auto", help=f"where the runs run: {places}; default auto"
+    )
+    command.add_argument(
+        "--threads", metavar="N", type=positive, help="threads of this process that run (default: one for each core)"
     )
 
 
@@ -118,6 +125,17 @@ def result_folder(chosen: argparse.Namespace, *about: str) -> Path:
         return Path(chosen.out)
     words = [re.sub(r"[^A-Za-z0-9.-]+", "-", Path(word).name) for word in (chosen.command, *about)]
     return Path(RESULTS) / "-".join(words)[:120]
+
+
+@contextmanager
+def kept_in(folder: Path) -> Iterator[None]:
+    """Whoever stops what goes on here is told that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"stopped; what is done is kept in {folder}, and the same command goes on from there"
+        ) from None
 
 
 def names_of(text: str | None) -> list[str]:
@@ -169,7 +187,7 @@ def settings(given: Sequence[str], what: str = "--set", read: Callable[[str], An
 
 @contextmanager
 def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Progress]:
-    """A progress bar on stderr with the time left, gone when it is done; nothing where stderr is no terminal."""
+    """A progress bar on stderr with the time left, gone when it is done; where stderr is no terminal, a line now and then."""
     with growing_bar(title, quiet) as (began, progress):
         began(total)
         yield progress
@@ -179,17 +197,49 @@ def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Progress]:
 def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
     """The same where the total is heard of later: what is told the total, and what is told the progress."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
+    from rich.text import Text
+
+    class Counts(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            total = "?" if task.total is None else quantity(task.total)
+            return Text(f"{quantity(task.completed)} of {total}")
 
     console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    if quiet:
         yield (lambda total: None), (lambda count: None)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    if not console.is_terminal:
+        words = _Words(title)
+        yield words.began, words.progress
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), Counts(), TimeRemainingColumn())
     with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None)
         yield (lambda total: bar.update(task, total=total)), (lambda count: bar.advance(task, count))
+
+
+class _Words:
+    """Progress in a log file: a line a minute."""
+
+    def __init__(self, title: str) -> None:
+        self._title, self._total, self._done = title, 0, 0
+        self._started = self._said = time.monotonic()
+
+    def began(self, total: int) -> None:
+        """How much there is to do."""
+        self._total = total
+
+    def progress(self, count: int) -> None:
+        """So much more is done."""
+        self._done += count
+        now = time.monotonic()
+        if now - self._said >= LINE_S and 0 < self._done <= self._total:
+            self._said, took = now, now - self._started
+            left = took * (self._total - self._done) / self._done
+            share = f"{100 * self._done / self._total:.0f} % after {duration(took)}"
+            print(f"onebit: {self._title}: {share}, about {duration(left)} left", file=sys.stderr, flush=True)
 
 
 @contextmanager

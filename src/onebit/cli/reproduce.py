@@ -16,15 +16,13 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import sys
 from pathlib import Path
 
 from onebit.cli.compare import report_failures
-from onebit.cli.options import add_place, add_result_folder, download_bar, growing_bar, result_folder
-from onebit.cli.tables import print_effort, print_wide
+from onebit.cli.options import add_place, add_result_folder, download_bar, growing_bar, kept_in, result_folder
+from onebit.cli.tables import print_effort, print_wide, runs_of
 from onebit.errors import OnebitError
 from onebit.experiments.gathering import facts
-from onebit.experiments.run import Stopped
 from onebit.experiments.saving import save_page
 from onebit.papers.paper import paper_named, paper_names
 from onebit.papers.reproduce import reproduce
@@ -66,7 +64,7 @@ def execute(chosen: argparse.Namespace) -> int:
         said += "".join(f" --item {item}" for item in chosen.item)
         said += f" --on {chosen.on}" if chosen.on != "auto" else ""
         said += f" --out {shlex.quote(str(folder))}" if chosen.out else ""
-        try:
+        with kept_in(folder):
             with download_bar(chosen.quiet) as heard, growing_bar(name, chosen.quiet) as (began, progress):
                 one = reproduce(
                     name,
@@ -74,15 +72,13 @@ def execute(chosen: argparse.Namespace) -> int:
                     quick=chosen.quick,
                     out=folder,
                     on=chosen.on,
+                    threads=chosen.threads,
                     progress=progress,
                     began=began,
                     heard=heard,
                     command=said,
                 )
-        except Stopped:
-            print(f"onebit: what is done is kept in {folder}; the same command goes on from there", file=sys.stderr)
-            raise
-        page = save_page(one.page(), folder)
+            page = save_page(one.page(), folder)
         if not chosen.json:
             show(one)
             print(f"page: {page}")
@@ -91,8 +87,7 @@ def execute(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print(json.dumps([one.to_dict() for one in found], ensure_ascii=False, indent=2))
     if chosen.markdown:
-        quick = ["--quick"] if chosen.quick else []
-        write_markdown(found, Path(chosen.markdown), shlex.join(["onebit", "reproduce", *chosen.papers, *quick]))
+        write_markdown(found, Path(chosen.markdown), chosen.said)
     return code
 
 
@@ -103,7 +98,7 @@ def show(found: Reproduction) -> None:
 
     colours = {REPRODUCED: "green", DIFFERS: "red"}
     for result in found.results:
-        runs = f" ({result.runs} run{'s' if result.runs > 1 else ''})" if result.runs else ""
+        runs = f" ({runs_of(result.runs)})" if result.runs else ""
         table = Table(title=escape(f"{found.paper.name}: {result.item.title}{runs}"), title_justify="left")
         for title in ("data", "what"):
             table.add_column(title, overflow="fold")

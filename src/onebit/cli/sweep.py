@@ -21,16 +21,16 @@ from onebit.cli.options import (
     add_result_folder,
     add_run_options,
     download_bar,
+    kept_in,
     positive,
     progress_bar,
     result_folder,
     settings,
     stream_settings,
 )
-from onebit.cli.tables import percent, print_effort
+from onebit.cli.tables import percent, print_effort, runs_of
 from onebit.data.streams import stream
 from onebit.experiments.grid import Grid
-from onebit.experiments.run import Stopped
 from onebit.experiments.saving import save_page
 from onebit.experiments.sweep import FRESH_RUNS, TUNING_RUNS, Sweep, sweep
 from onebit.experiments.trial import shown
@@ -63,7 +63,7 @@ def execute(chosen: argparse.Namespace) -> int:
         given = stream(chosen.data, usual_order="shuffle", progress=heard, **stream_settings(chosen, chosen.data))
     folder = result_folder(chosen, chosen.rule, chosen.data)
     total = given.rounds * (cells * chosen.runs + chosen.fresh_runs)
-    try:
+    with kept_in(folder):
         with progress_bar(f"{cells} settings of {chosen.rule}", total, chosen.quiet) as progress:
             found = sweep(
                 chosen.rule,
@@ -75,13 +75,11 @@ def execute(chosen: argparse.Namespace) -> int:
                 seed=chosen.seed,
                 out=folder,
                 on=chosen.on,
+                threads=chosen.threads,
                 progress=progress,
                 command=chosen.said,
             )
-    except Stopped:
-        print(f"onebit: what is done is kept in {folder}; the same command goes on from there", file=sys.stderr)
-        raise
-    page = save_page(found.page(), folder)
+        page = save_page(found.page(), folder)
     show(found, chosen.json)
     print(f"page: {page}", file=sys.stderr if chosen.json else sys.stdout)
     return report_failures(found)
@@ -106,10 +104,10 @@ def _show_choice(found: Sweep) -> None:
     tuned = found.standings[found.chosen]
     print(f"  best    {shown(found.best)}")
     if tuned is not None:
-        print(f"  tuning  {percent(tuned.error)} %, {found.runs} runs: too low, since it is the lowest of many")
+        print(f"  tuning  {percent(tuned.error)} %, {runs_of(found.runs)}: too low, since it is the lowest of many")
     for name in found.edges():
         print(f"  edge    {name} is at the end of its grid: a wider one may do better")
     if found.fresh is not None:
         print(
-            f"  fresh   {percent(found.fresh.error)} %, {found.fresh_runs} runs; greedy {percent(found.fresh.greedy_error)} %"
+            f"  fresh   {percent(found.fresh.error)} %, {runs_of(found.fresh_runs)}; greedy {percent(found.fresh.greedy_error)} %"
         )

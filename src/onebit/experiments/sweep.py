@@ -114,9 +114,9 @@ class Sweep:
         parts: list[Part] = [Text(self._words())]
         if self.chosen is not None:
             parts += self.pictures()
-        parts.append(self._table())
         if self.fresh is not None:
             parts.append(curves_of("The setting chosen, on fresh streams", [self.fresh]))
+        parts.append(self._table())
         if self.failures:
             parts.append(failure_table(self.failures))
         title = f"{self.grid.rule.name} on {self.stream.name}: a sweep"

@@ -181,8 +181,8 @@ def _draw_heat_map(drawing: Drawing, axes: Axes, heat: HeatMap) -> None:
     if heat.best is not None:
         corner = (heat.best[1] + 0.02, heat.best[0] + 0.02)
         axes.add_patch(Rectangle(corner, 0.96, 0.96, fill=False, edgecolor="#111111", linewidth=2.2, clip_on=False))
-    axes.set_xticks([place + 0.5 for place in range(columns)], [_plain(str(value)) for value in heat.x_values])
-    axes.set_yticks([place + 0.5 for place in range(rows)], [_plain(str(value)) for value in heat.y_values])
+    axes.set_xticks([place + 0.5 for place in range(columns)], [_plain(value) for value in style.ticks(heat.x_values)])
+    axes.set_yticks([place + 0.5 for place in range(rows)], [_plain(value) for value in style.ticks(heat.y_values)])
     axes.invert_yaxis()
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

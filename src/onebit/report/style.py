@@ -106,6 +106,9 @@ def figures_of(parts: Sequence[Part]) -> list[tuple[tuple[str, ...], Figure]]:
     return [(above, part) for above, part in walk(parts) if isinstance(part, Figure)]
 
 
+LONGEST_SLUG = 80  # characters
+
+
 class Slugs:
     """Names for files and anchors, made of titles, no two alike.
 
@@ -119,7 +122,10 @@ class Slugs:
 
     def new(self, title: str, ending: str = "") -> str:
         """A name for this title, cut to a sensible length, and its ending that was not given before."""
-        base = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:80].strip("-") or "part"
+        words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+        if len(words) > LONGEST_SLUG:  # cut between words, if there are several
+            words = words[:LONGEST_SLUG].rpartition("-")[0] or words[:LONGEST_SLUG]
+        base = words or "part"
         base += f"-{ending}" if ending else ""
         name, number = base, 1
         while name in self._taken:
@@ -127,6 +133,23 @@ class Slugs:
             name = f"{base}-{number}"
         self._taken.add(name)
         return name
+
+
+def ticks(values: Sequence[float | str]) -> list[str]:
+    """Values beside a heat map: long numbers with as few digits as tell them apart, two at least.
+
+    >>> ticks([0.0001, 0.0001847849797, 0.125, "PA-I"])
+    ['0.0001', '0.00018', '0.125', 'PA-I']
+    """
+    whole = [str(value) for value in values]
+    for digits in range(2, 17):
+        found = [
+            text if isinstance(value, str) or len(text) <= 6 else f"{value:.{digits}g}"
+            for value, text in zip(values, whole, strict=True)
+        ]
+        if len(set(found)) == len(set(whole)):
+            return found
+    return whole
 
 
 def shade(value: float, lowest: float, highest: float) -> int:

@@ -10,6 +10,7 @@ from onebit.report import style
 from onebit.report.parts import Badge, Cell, HeatMap, Number, Table
 
 _LONG = 60  # characters in a cell that must not be squeezed on a narrow screen
+_WIDE = 10  # columns of a heat map from which on they are narrow
 _LONG_NUMBER = 30  # a cell of numbers that may be broken into lines
 
 
@@ -100,13 +101,14 @@ def heat_map_html(heat: HeatMap) -> str:
 
     columns = range(len(heat.x_values))
     lines = "".join(
-        f'<tr><th scope="row">{escape(str(value))}</th>{"".join(cell(row, column) for column in columns)}</tr>\n'
-        for row, value in enumerate(heat.y_values)
+        f'<tr><th scope="row">{escape(value)}</th>{"".join(cell(row, column) for column in columns)}</tr>\n'
+        for row, value in enumerate(style.ticks(heat.y_values))
     )
-    across = "".join(f'<th scope="col">{escape(str(value))}</th>' for value in heat.x_values)
+    across = "".join(f'<th scope="col">{escape(value)}</th>' for value in style.ticks(heat.x_values))
+    kind = "heat many" if len(heat.x_values) > _WIDE else "heat"
     steps = "".join(f'<span class="heat-{step}"></span>' for step in range(len(style.HEAT)))
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(heat.title)}"><table class="heat" data-test="heat">'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(heat.title)}"><table class="{kind}" data-test="heat">'
         f'<thead><tr><td></td><td class="across" colspan="{len(heat.x_values)}">{escape(heat.x_name)}</td></tr>'
         f'<tr><td class="down">{escape(heat.y_name)}</td>{across}</tr></thead><tbody>{lines}</tbody></table></div>'
         f'<div class="scale" aria-hidden="true">{lowest:.4g}<span class="steps">{steps}</span>{highest:.4g}</div>'
