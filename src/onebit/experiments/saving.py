@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import tempfile
 from pathlib import Path
 
 from onebit.errors import OnebitError
 from onebit.report.html import page_html
 from onebit.report.parts import Page
+from onebit.storage import whole_file
 
 PAGE, FIGURES = "page.html", "figures"
 
@@ -22,15 +21,8 @@ def save_page(page: Page, folder: str | Path) -> Path:
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-                file.write(page_html(page))
-            os.chmod(name, 0o644)
-            os.replace(name, folder / PAGE)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with whole_file(folder / PAGE) as file:
+            file.write(page_html(page).encode(errors="replace"))
         if importlib.util.find_spec("matplotlib") is not None:
             for old in (folder / FIGURES).glob("*.[ps][nv]g"):  # of an earlier page
                 old.unlink()
