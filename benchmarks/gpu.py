@@ -29,7 +29,7 @@ from onebit.data.streams import stream
 from onebit.data.synthetic import synsep10
 from onebit.engine.course import Course
 from onebit.engine.gpu import device, fleet
-from onebit.engine.gpu.build import Layout, Shape, kernel_for, resident
+from onebit.engine.gpu.build import Layout, Shape, kernel_for, layout_for, resident
 from onebit.experiments.places.gpu import gpu_place
 from onebit.experiments.trial import Trial, entry_of, marks_for
 from onebit.rules import rule_named
@@ -91,14 +91,15 @@ def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, fleet.Terrain, fle
     rule = rule_named(line.rule)
     params, memory = rule.settle(line.classes, line.options)
     shape = Shape.of(rule, params, len(memory), line.features)
-    layout = Layout.of(shape)
+    layout = layout_for(shape)
     assert layout is not None
     values, labels = rows_of(line.classes, line.features)
     courses = []
     for seed in range(COURSES):
         order = np.resize(np.random.default_rng(seed).permutation(ROWS), rounds)
         courses.append(Course(labels[order].astype(np.int64), order))
-    terrain = fleet.Terrain([(values, courses)], False, layout.padded(shape))
+    land = fleet.Land([values], False, layout.padded(shape))
+    terrain = fleet.Terrain(land, [(0, course) for course in courses])
     count = 2 * resident(shape, layout)
     replicates = fleet.Replicates(
         (np.arange(count) * COURSES // count).astype(np.int32),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Any
+
 import pytest
 
-from onebit.experiments.effort import NOTHING, Effort, duration, quantity
+import onebit
+from onebit.experiments.effort import NOTHING, Effort, duration, kind_of, quantity, together
+from onebit.experiments.trial import Trial, entry_of
 
 
 def test_two_gatherings_are_added() -> None:
@@ -12,6 +17,39 @@ def test_two_gatherings_are_added() -> None:
     assert one + other == Effort("2 threads", 110, 2.0, 2.75, 7)
     assert one + NOTHING == NOTHING + one == one
     assert one + Effort("GPU", 10, 0.5, None, 0) == Effort("2 threads and GPU", 110, 2.0, None, 3)
+    assert one + Effort("GPU", found=5) == Effort("2 threads", 100, 1.5, 2.5, 8), "nothing was run there"
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        (["GPU", "GPU"], "GPU"),
+        (["GPU", "2 threads"], "GPU and 2 threads"),
+        (["GPU", "2 threads (few rounds)"], "GPU and 2 threads (few rounds)"),
+        (["GPU", "GPU and 2 threads (few rounds)"], "GPU and 2 threads (few rounds)"),
+        (["GPU and 2 threads (a; b)", "GPU and 2 threads (b; c)", "GPU"], "GPU and 2 threads (a; b; c)"),
+        (["2 threads, X (R) 5", "2 threads, X (R) 5 (a)"], "2 threads, X (R) 5 and 2 threads, X (R) 5 (a)"),
+        (["", ""], ""),
+    ],
+)
+def test_places_are_said_once(places: list[str], said: str) -> None:
+    assert together(*places) == said
+
+
+def test_trials_of_a_kind_differ_in_numbers_alone() -> None:
+    streamed = onebit.stream("synsep9", rounds=120)
+
+    def kind(name: str, seed: int = 0, rounds: int = 120, **options: Any) -> Hashable:
+        return kind_of(Trial(entry_of(name, options), onebit.stream("synsep9", rounds=rounds), seed))
+
+    assert streamed.key == onebit.stream("synsep9", rounds=120).key
+    one = kind("conservative-ova")
+    assert one == kind("conservative-ova", seed=1, aggressiveness=0.3, bias=False, coding="one-vs-all")
+    others = [
+        kind("conservative-ova", coding="all-pairs"), kind("conservative-ova", bias=True), kind("conservative-ova", rounds=99),
+        kind("bpa"), kind("bpa", variant="PA"), kind("policy-gradient"), kind("policy-gradient", baseline=True),
+    ]  # fmt: skip
+    assert len({one, *others}) == 8
 
 
 @pytest.mark.parametrize(
@@ -21,6 +59,11 @@ def test_two_gatherings_are_added() -> None:
         (Effort("2 threads"), ""),
         (Effort("2 threads", found=1), "no new runs; 1 run was there already"),
         (Effort("2 threads", found=1200), "no new runs; 1,200 runs were there already"),
+        (
+            Effort("2 threads", 300_000, 20.0, 3.9),
+            "2 threads: 300,000 rounds in 20 s, 15,000 rounds a second; one core would have taken about 3.9 s in the loop alone: "
+            "the rest was data and compiling",
+        ),
         (
             Effort("2 threads", 300_000, 2.0, 3.9),
             "2 threads: 300,000 rounds in 2 s, 150,000 rounds a second; one core would have taken about 3.9 s in the loop alone",

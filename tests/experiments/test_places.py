@@ -220,6 +220,14 @@ def test_what_one_core_would_have_taken_is_measured_once_a_learner_and_stream() 
     assert (unknown.effort.core_seconds, unknown.effort.rounds) == (None, 240)
 
 
+def test_what_changes_the_speed_is_measured_apart() -> None:
+    """A code, and the bias; numbers do not."""
+    options: list[dict[str, Any]] = [{}, {"aggressiveness": 0.3}, {"coding": "all-pairs"}, {"bias": True}]
+    streamed, device = onebit.stream("synsep9", rounds=120), Device()
+    gather([Trial(entry_of("conservative-ova", one), streamed, 0) for one in options], Rows(None), device, None)
+    assert [one.entry.options for one in device.measured] == [options[0], options[2], options[3]]
+
+
 def test_failed_runs_count_as_no_rounds() -> None:
     table, labels = some_rows(60)
     table[41] *= 1e25

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from onebit.contract.parameters import Real
+from onebit.experiments.trial import Trial
+
+AND = " and "
 
 
 @dataclass(frozen=True)
@@ -19,8 +25,9 @@ class Effort:
     def __add__(self, other: Effort) -> Effort:
         """Both together, one after the other."""
         known = self.core_seconds is not None and other.core_seconds is not None
+        ran = [effort.where for effort in (self, other) if effort.rounds]
         return Effort(
-            " and ".join(dict.fromkeys(filter(None, (self.where, other.where)))),
+            together(*(ran or [self.where, other.where])),
             self.rounds + other.rounds,
             self.seconds + other.seconds,
             (self.core_seconds or 0.0) + (other.core_seconds or 0.0) if known else None,
@@ -41,7 +48,8 @@ class Effort:
                 f"{self.where}: {self.rounds:,} rounds in {duration(self.seconds)}, {quantity(rate)} rounds a second"
             )
             if self.core_seconds is not None:
-                words.append(f"one core would have taken about {duration(self.core_seconds)} in the loop alone")
+                rest = ": the rest was data and compiling" if self.core_seconds < self.seconds else ""
+                words.append(f"one core would have taken about {duration(self.core_seconds)} in the loop alone{rest}")
         if self.found:
             runs = "1 run was" if self.found == 1 else f"{self.found:,} runs were"
             words.append(f"{runs} there already" if words else f"no new runs; {runs} there already")
@@ -53,6 +61,26 @@ class Effort:
 
 
 NOTHING = Effort()
+
+
+def together(*places: str) -> str:
+    """Places in one text, each once, and behind it in brackets all that was said of why.
+
+    >>> together("NVIDIA H200 and 2 threads, EPYC (few rounds)", "2 threads, EPYC (rows are sparse)")
+    'NVIDIA H200 and 2 threads, EPYC (few rounds; rows are sparse)'
+    """
+    found: dict[str, dict[str, None]] = {}
+    for part in (part for text in places for part in text.split(AND) if part):
+        place, _, why = part.removesuffix(")").partition(" (") if part.endswith(")") else (part, "", "")
+        found.setdefault(place, {}).update(dict.fromkeys(why.split("; ") if why else ()))
+    return AND.join(f"{place} ({'; '.join(why)})" if why else place for place, why in found.items())
+
+
+def kind_of(trial: Trial) -> Hashable:
+    """What says how fast a trial runs: the stream, the rule, the codes among its parameters, the bias. Numbers change little."""
+    entry, rule = trial.entry, trial.entry.rule
+    codes = [str(entry.settings[name]) for name, kind in rule.parameters.items() if not isinstance(kind, Real)]
+    return trial.stream.key, rule.name, bool(entry.options.get("bias")), *codes
 
 
 def duration(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.streams import Stream
-from onebit.experiments.effort import NOTHING, Effort
+from onebit.experiments.effort import NOTHING, Effort, kind_of
 from onebit.experiments.ground import by_ground
 from onebit.experiments.places import Place
 from onebit.experiments.places.threads import processor
@@ -88,13 +88,13 @@ def gather(trials: Iterable[Trial], rows: Rows, place: Place, progress: Progress
 
 
 def _core_seconds(done: Sequence[tuple[Trial, Row]], place: Place | None) -> float | None:
-    """How long one core would have been at these runs: those of a CPU say so, of others the place has measured some."""
+    """How long one core would have been at these runs: those of a CPU say so, of others the place measures one of a kind."""
     total = float(sum(row.fields["seconds"] for _, row in done if row.on == CPU))
-    rounds: dict[tuple[str, str], int] = {}
-    samples: dict[tuple[str, str], Trial] = {}
+    rounds: dict[Hashable, int] = {}
+    samples: dict[Hashable, Trial] = {}
     for trial, row in done:
         if row.on != CPU:
-            kind = trial.entry.rule.name, trial.stream.key  # settings change the speed little
+            kind = kind_of(trial)
             samples.setdefault(kind, trial)
             rounds[kind] = rounds.get(kind, 0) + trial.stream.rounds
     for kind, trial in samples.items():

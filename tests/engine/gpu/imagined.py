@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from onebit.engine.gpu import build, device, fleet
-from onebit.engine.gpu.build import Layout, Shape
+from onebit.engine.gpu.build import KernelError, Layout, Shape
 from tests.engine.gpu.lanes import Kernel, garbage
 
 NAME = "Imagined 9000"
@@ -22,6 +22,11 @@ class Held(np.ndarray[Any, Any]):
 
     def copy_to_host(self) -> NDArray[Any]:
         return np.array(self)
+
+    def copy_to_device(self, array: NDArray[Any]) -> None:
+        assert array.flags.c_contiguous
+        assert (self.shape, self.dtype) == (array.shape, array.dtype)
+        self[...] = array
 
 
 class Device:
@@ -34,13 +39,14 @@ class Device:
         self.launching: Callable[[int, int], None] = lambda start, stop: None  # hears of the rounds of a launch
         self.launched = 0
         self.together = 8  # replicates that run at the same time
+        self.refuses: set[str] = set()  # names of rules that do not compile for it
         self.memory = 2**30
 
     def to_device(self, array: NDArray[Any]) -> Held:
         assert array.flags.c_contiguous
         return array.copy().view(Held)
 
-    def device_array(self, shape: tuple[int, ...], dtype: Any) -> Held:
+    def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Held:
         return garbage(shape, dtype).view(Held)
 
     def _fill(self, array: Held, value: int, size: int) -> None:
@@ -51,6 +57,8 @@ class Device:
         """All has been done when a launch returns."""
 
     def kernel_for(self, shape: Shape, layout: Layout) -> Any:
+        if shape.rule.name in self.refuses:
+            raise KernelError(f"{shape.rule.title} does not compile for a GPU: it is too clever")
         if (shape, layout) not in self.kernels:
             self.kernels[shape, layout] = Kernel(shape, layout, **self.names)
         return _Counted(self, self.kernels[shape, layout])
@@ -89,7 +97,8 @@ def imagine(patch: pytest.MonkeyPatch, block: int = 4) -> Device:
     patch.setattr(device, "trouble", lambda: None)
     patch.setattr(device, "name", lambda: NAME)
     patch.setattr(device, "is_installed", lambda: True)
-    patch.setattr(device, "shared_memory", lambda: 227 * 1024)
+    for module in (device, build):
+        patch.setattr(module, "shared_memory", lambda: 227 * 1024)
     for module in (device, fleet):
         patch.setattr(module, "free_memory", lambda: made.memory)
     patch.setattr(fleet, "kernel_for", made.kernel_for)

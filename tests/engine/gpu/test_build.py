@@ -15,8 +15,10 @@ from onebit.contract.sorting import sort_descending
 from onebit.engine import generic
 from onebit.engine.gpu import build, device, kernel, ranks
 from onebit.engine.gpu.binding import Binding
-from onebit.engine.gpu.build import Layout, Shape, bound, record_maker
+from onebit.engine.gpu.build import KernelError, Layout, Shape, bound, layout_for, record_maker
 from onebit.errors import OnebitError
+from onebit.experiments.places import place_of
+from onebit.experiments.places.threads import ThreadsPlace
 from onebit.rules import rule_named
 from tests.engine.gpu.lanes import Lanes
 from tests.engine.gpu.walks import EXAMPLES
@@ -117,6 +119,15 @@ def test_what_the_kernel_asks_for_is_what_is_counted(where: str) -> None:
     assert asked.count(0) == 1
 
 
+@pytest.mark.parametrize(("room", "where"), [(227, "shared"), (50, "memory"), (42, None)])
+def test_the_device_says_how_much_there_is_room_for(
+    room: int, where: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "shared_memory", lambda: room * 1024)
+    layout = layout_for(shape_of("banditron", 10, 784))
+    assert (None if layout is None else layout.where) == where
+
+
 # --- shapes and records ------------------------------------------------------------------------------------------------
 
 
@@ -194,6 +205,20 @@ def test_a_function_is_wrapped_once() -> None:
     assert wrapped == ["doubled"]
 
 
+def test_what_a_function_closes_over_is_bound_too() -> None:
+    def made(step: int, other: Any) -> Any:
+        def stepped(value: int, *, more: int = 5) -> int:
+            return step * value + int(other(value)) + more
+
+        return stepped
+
+    bound_ones = Binding({__name__: {"FACTOR": 10}}, {}, lambda function: function)
+    assert made(100, doubled)(1) == 107
+    assert bound_ones.plain(made(100, doubled))(1) == 115
+    assert bound_ones.called(made(200, tripled))(2) == 411
+    assert bound_ones.called(made(7, made(100, doubled)))(1) == 7 + 115 + 5
+
+
 def test_a_rule_takes_the_place_of_the_generic_names() -> None:
     shape = shape_of("epabf", 4, 6)
     binding = bound(shape, Layout(2, "registers", 4), SimpleNamespace(), lambda function: function)
@@ -203,6 +228,40 @@ def test_a_rule_takes_the_place_of_the_generic_names() -> None:
     assert written.__globals__["decide"].__code__ is shape.rule.decide.__code__
     assert written.__globals__["HEADS"] == 4
     assert kernel.HEADS == 0
+
+
+# --- building ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_does_not_compile_is_tried_once_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Any] = []
+
+    def jit(*given: Any, **more: Any) -> Any:
+        def compiled(function: Any) -> Any:
+            if not more:
+                tried.append(function)
+                raise ValueError(
+                    "Failed in cuda mode pipeline (step: nopython frontend)\nNo implementation of dot:\nMore."
+                )
+            return function
+
+        return compiled
+
+    monkeypatch.setattr(build, "cuda", lambda: SimpleNamespace(jit=jit))
+    monkeypatch.setattr(build, "_kernels", {})
+    monkeypatch.setattr(build, "_lasting", {True: {}, False: {}})
+    monkeypatch.setattr(build, "signature", lambda: ())
+    heard: list[str] = []
+    monkeypatch.setattr(build, "ANNOUNCED", [heard.append])
+    shape, layout = shape_of("banditron", 3, 4), Layout(1, "registers", 64)
+    for ask in (build.kernel_for, build.kernel_for, build.resident):
+        with pytest.raises(KernelError, match=r"^Banditron does not compile for a GPU: No implementation of dot$"):
+            ask(shape, layout)
+    assert len(tried) == 1
+    assert heard[1:] == ["Banditron does not compile for a GPU: No implementation of dot"]
+    with pytest.raises(KernelError):
+        build.kernel_for(shape_of("banditron", 4, 4), layout)
+    assert len(tried) == 2, "another kernel is another question"
 
 
 # --- sorting -----------------------------------------------------------------------------------------------------------
@@ -313,6 +372,20 @@ def test_trouble_is_said_in_one_line(
         assert said in found
         assert "\n" not in found
         assert not found.endswith(".")
+
+
+def test_a_numba_cuda_that_cannot_be_imported_is_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    def halved() -> Any:
+        raise AttributeError("module 'numpy' has no attribute 'in1d'")
+
+    monkeypatch.setattr(device, "is_installed", lambda: True)
+    monkeypatch.setattr(device, "cuda", halved)
+    sentence = "there is no GPU that can be used here: module 'numpy' has no attribute 'in1d'"
+    assert device.trouble.__wrapped__() == sentence
+    device.trouble.cache_clear()
+    assert isinstance(place_of("auto"), ThreadsPlace)
+    with pytest.raises(OnebitError, match="has no attribute 'in1d'"):
+        place_of("gpu")
 
 
 def test_names_of_a_kernel_are_not_those_of_a_rule() -> None:

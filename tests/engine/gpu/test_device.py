@@ -19,7 +19,7 @@ import onebit
 from onebit.contract.rule import LEARNT, NORM, Rule
 from onebit.engine.generic import REFRESH
 from onebit.engine.gpu import device, fleet
-from onebit.engine.gpu.build import Layout
+from onebit.engine.gpu.build import Layout, layout_for
 from onebit.learner import Learner, learner_class
 from onebit.rules import rule_named
 from tests.engine.gpu.agreement import Agreement, agreement, first_tie, table
@@ -150,7 +150,7 @@ def test_every_size_agrees(name: str, classes: int, width: int, where: str | Non
     common = {key: options[key] for key in ("bias",) if key in options}
     own = {key: value for key, value in options.items() if key not in common}
     make = makers(rule_named(name), own, classes, 24, **common)
-    layout = Layout.of(shape_of(make[0](), width))
+    layout = layout_for(shape_of(make[0](), width))
     assert layout is not None
     assert where in (None, layout.where)
     agree(f"{name}, K={classes}, d={width}, {layout.lanes} lanes, {layout.where}", make, [one] * 24)
@@ -237,9 +237,9 @@ def test_a_replicate_is_the_same_wherever_it_stands() -> None:
 
 def test_waves_have_room() -> None:
     shape = shape_of(makers(rule_named("banditron"), {}, CLASSES, 1)[0](), 100)
-    layout = Layout.of(shape)
+    layout = layout_for(shape)
     assert layout is not None
-    assert fleet.most_at_once(shape, layout) >= 1000
+    assert fleet.most_at_once(shape, layout, 1000) >= 1000
     assert device.free_memory() >= 2**30
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from onebit.engine.course import Course
 from onebit.engine.gpu import fleet, kernel
 from onebit.engine.gpu.build import Layout
-from onebit.engine.gpu.fleet import Replicates, Terrain, most_at_once
+from onebit.engine.gpu.fleet import Land, Replicates, Terrain, most_at_once
+from onebit.errors import OnebitError
 from onebit.rules import rule_named
 from tests.engine.gpu.imagined import Device, imagine
 from tests.engine.gpu.walks import learners_of, on_cpu, on_gpu, problem, shape_of
@@ -27,10 +30,14 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.integers(1, 3), st.integers(1, 4), st.booleans(), st.integers(0, 5), st.booleans(), st.integers(0, 999))
+@given(
+    *(st.integers(1, 3), st.integers(1, 4), st.booleans(), st.integers(0, 5), st.booleans(), st.integers(0, 999)),
+    st.sampled_from([1, 50, 2**26]),
+)
 def test_a_round_leads_to_its_row_and_label(
-    gpu: Device, tables: int, features: int, bias: bool, spare: int, ordered: bool, seed: int
+    gpu: Device, tables: int, features: int, bias: bool, spare: int, ordered: bool, seed: int, at_a_time: int
 ) -> None:
+    """However few bytes are sent at a time."""
     generator, rounds = np.random.default_rng(seed), 11
     given_tables = []
     for _ in range(tables):
@@ -41,7 +48,10 @@ def test_a_round_leads_to_its_row_and_label(
             courses.append(Course(generator.integers(0, 100, size=rounds), order))
         given_tables.append((values, courses))
     stride = features + bias + spare
-    terrain = Terrain(given_tables, bias, stride)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fleet, "SENT_BYTES", at_a_time)
+        land = Land([values for values, _ in given_tables], bias, stride)
+    terrain = Terrain(land, [(table, course) for table, (_, some) in enumerate(given_tables) for course in some])
     flat, norms, ways = terrain.arrays
     rows = flat.reshape(-1, stride)
     assert (terrain.rounds, terrain.stride) == (rounds, stride)
@@ -63,8 +73,36 @@ def test_a_round_leads_to_its_row_and_label(
 
 
 def test_rows_too_long_for_32_bits_have_no_finite_norm(gpu: Device) -> None:
-    terrain = Terrain([(np.full((2, 3), 1e20, dtype=np.float32), [Course(np.zeros(2, dtype=np.int64))])], False, 3)
-    assert np.isinf(terrain.arrays[1]).all()
+    assert np.isinf(Land([np.full((2, 3), 1e20, dtype=np.float32)], False, 3).norms).all()
+
+
+def test_rows_are_padded_a_few_at_a_time(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What may be a file that is mapped from a disk is nowhere whole on the host."""
+    made: list[int] = []
+    zeros = np.zeros
+
+    def counted(shape: tuple[int, ...], dtype: type) -> NDArray[Any]:
+        made.append(4 * int(np.prod(shape)))
+        return zeros(shape, dtype)
+
+    monkeypatch.setattr(fleet, "SENT_BYTES", 400)
+    monkeypatch.setattr(np, "zeros", counted)
+    values = np.ones((95, 4), dtype=np.float32)
+    land = Land([values], True, 5)
+    assert made == [400] * 4 + [300]
+    assert land.rows.tolist() == [1.0] * (95 * 5)
+
+
+@pytest.mark.parametrize("where", ["device_array", "to_device", "synchronize"])
+def test_what_the_driver_raises_is_a_sentence(where: str, gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*given: Any, **more: Any) -> Any:
+        raise RuntimeError("[2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY\nand more")
+
+    monkeypatch.setattr(gpu, where, failing)
+    with pytest.raises(
+        OnebitError, match=r"^the GPU failed \(\[2\] Call to .*OUT_OF_MEMORY\); runs that are done are kept"
+    ):
+        on_gpu(learners_of(rule_named("perceptron"), {}, 3, 1), [problem(3, 4, 6)], Layout(1, "registers", 1))
 
 
 # --- replicates --------------------------------------------------------------------------------------------------------
@@ -112,12 +150,21 @@ def test_waves_are_as_large_as_memory_and_use_allow(gpu: Device) -> None:
     learner = learners_of(rule_named("banditron"), {}, 10, 1)[0]
     shape, layout = shape_of(learner, 100), Layout(8, "registers", 64)
     gpu.together = 100
-    assert most_at_once(shape, layout) == fleet.WAVE * 100
+    assert most_at_once(shape, layout, 1000) == fleet.WAVE * 100
     size = 4 * 10 * layout.padded(shape)
     gpu.memory = 2 * 37 * size
-    assert most_at_once(shape, layout) == 37, "half of what is free"
+    assert most_at_once(shape, layout, 1000) == 37, "half of what is free"
     gpu.memory = 0
-    assert most_at_once(shape, layout) == layout.groups, "a block at the least"
+    assert most_at_once(shape, layout, 1000) == layout.groups, "a block at the least"
+
+
+@pytest.mark.parametrize(
+    ("rounds", "times"), [(1, 8), (100_000, 8), (1_000_000, 8), (2_000_000, 4), (10_000_000, 1), (10**9, 1)]
+)
+def test_waves_of_long_runs_are_small(rounds: int, times: int, gpu: Device) -> None:
+    """Ctrl-C loses about half a minute, or what one replicate takes."""
+    shape = shape_of(learners_of(rule_named("banditron"), {}, 10, 1)[0], 100)
+    assert most_at_once(shape, Layout(8, "registers", 64), rounds) == times * gpu.together
 
 
 def test_a_launch_takes_about_as_long_as_it_should(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +203,7 @@ def test_progress_hears_of_rounds_that_were_asked_for(gpu: Device) -> None:
         np.arange(3, dtype=np.uint64),
         np.array([longest] * 3),
     )
-    terrain = Terrain([(one.values, [one.course])], False, layout.padded(shape))
+    terrain = Terrain(Land([one.values], False, layout.padded(shape)), [(0, one.course)])
     tracks = fleet.walk(shape, layout, terrain, three, np.array([30]), heard.append)
     assert sum(heard) == 3 * 30
     assert tracks.mistakes.tolist() == tracks.curves[:, :, 0].tolist()

@@ -361,7 +361,7 @@ def test_marks_are_those_that_are_asked_for(gpu: Device) -> None:
     marks = np.array([1, 7, 40])
     params, memory, longest = learners[0].beginning
     shape = Shape.of(learners[0].rule, params, len(memory), 5)
-    terrain = fleet.Terrain([(one.values, [one.course])], False, layout.padded(shape))
+    terrain = fleet.Terrain(fleet.Land([one.values], False, layout.padded(shape)), [(0, one.course)])
     parts = np.zeros(1, np.int32), np.zeros((1, 0)), memory[None], np.array([learners[0]._key]), np.array([longest])
     heard: list[int] = []
     tracks = fleet.walk(shape, layout, terrain, fleet.Replicates(*parts), marks, heard.append)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from numba.core.errors import NumbaError
 
 from onebit.contract.rule import Rule
 from onebit.engine.gpu import build, device, kernel
@@ -67,3 +70,48 @@ def test_weights_in_registers_are_registers() -> None:
 def test_weights_that_do_not_fit_are_seen() -> None:
     """What the test above looks for is there where an array cannot be registers."""
     assert ".local" in ptx(shape_of(rule_named("banditron"), {}, 10, 1000), Layout(1, "registers", 64))
+
+
+def closed(step: float, moved: Any) -> Rule:
+    """A rule whose functions close over a number and a function."""
+    base = rule_named("banditron")
+
+    def learn(
+        params: Any,
+        memory: Any,
+        scores: Any,
+        norm: Any,
+        choice: Any,
+        told: Any,
+        draws: Any,
+        work: Any,
+        coefficients: Any,
+        at_least: float = 0.5,
+    ) -> float:
+        factor = base_learn(params, memory, scores, norm, choice, told, draws, work, coefficients)
+        coefficients[choice.label] += moved(step, at_least)
+        return factor
+
+    base_learn = base.learn
+    return replace(base, learn=learn)
+
+
+def larger(one: float, other: float) -> float:
+    return max(one, other)
+
+
+def summed(one: float, other: float) -> float:
+    pair = np.array([one, other])
+    return float(np.dot(pair, pair))
+
+
+def test_a_closure_compiles() -> None:
+    code = ptx(shape_of(closed(0.25, larger), {}, 3, 5), SMALL[1])
+    assert ".extern .func" not in code
+
+
+def test_what_a_gpu_has_no_word_for_does_not_compile() -> None:
+    """And the compiler's first words say what."""
+    with pytest.raises(NumbaError) as error:
+        ptx(shape_of(closed(0.25, summed), {}, 3, 5), SMALL[1])
+    assert build._gist(error.value).startswith("No implementation of function")

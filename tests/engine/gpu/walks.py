@@ -15,7 +15,7 @@ from onebit.contract.draws import key_of
 from onebit.contract.rule import Rule
 from onebit.engine.course import Course
 from onebit.engine.gpu import fleet, kernel
-from onebit.engine.gpu.build import Layout, Shape
+from onebit.engine.gpu.build import Layout, Shape, layout_for
 from onebit.engine.gpu.fleet import Replicates, Tracks
 from onebit.engine.stream import CHOICE_COLUMNS, GREEDY, LABEL, Tally
 from onebit.errors import OnebitError
@@ -146,10 +146,10 @@ def on_gpu(
     first, features = learners[0], problems[0].values.shape[1]
     shape = shape_of(first, features)
     assert all(shape_of(one, features) == shape for one in learners)
-    layout = layout or Layout.of(shape)
+    layout = layout or layout_for(shape)
     assert layout is not None
     different = {id(one): one for one in problems}
-    tables = [(one.values, [one.course]) for one in different.values()]
+    tables = [one.values for one in different.values()]
     places = {which: place for place, which in enumerate(different)}
     beginnings = [one.beginning for one in learners]
     replicates = Replicates(
@@ -161,7 +161,8 @@ def on_gpu(
     )
     marks = np.arange(1, problems[0].rounds + 1)
     with _recorded(first_rounds) as launches:
-        terrain = fleet.Terrain(tables, first.bias, layout.padded(shape))
+        land = fleet.Land(tables, first.bias, layout.padded(shape))
+        terrain = fleet.Terrain(land, [(table, one.course) for table, one in enumerate(different.values())])
         tracks = fleet.walk(shape, layout, terrain, replicates, marks, lambda count: None)
     given = launches[-1]
     held = {name: one.copy_to_host() for name, one in given.items() if hasattr(one, "copy_to_host")}

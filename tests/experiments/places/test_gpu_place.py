@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +19,27 @@ import scipy.sparse
 import onebit
 from onebit.checks import rows
 from onebit.cli import main
+from onebit.contract.choices import greedy_label
+from onebit.contract.rule import Choice, Rule
 from onebit.data.streams import Stream, stream
+from onebit.data.tables import Dataset
 from onebit.engine.compile import ANNOUNCED
 from onebit.engine.gpu import device, fleet
 from onebit.engine.gpu.build import Layout
+from onebit.engine.gpu.fleet import Land
 from onebit.errors import OnebitError
 from onebit.experiments import places
+from onebit.experiments.effort import kind_of
+from onebit.experiments.places import flight, place_of
 from onebit.experiments.places import gpu as gpu_module
-from onebit.experiments.places import place_of
 from onebit.experiments.places.gpu import GpuPlace, gpu_place
 from onebit.experiments.places.threads import ThreadsPlace, threads_place
 from onebit.experiments.rows import FILE, read_rows
 from onebit.experiments.run import Stopped
-from onebit.experiments.trial import Trial, cores, entry_of
+from onebit.experiments.trial import Entry, Trial, entry_of
+from onebit.rules import rule_named
 from tests.engine.gpu.imagined import NAME, Device, imagine
-from tests.experiments.places.scenes import come, grouped, on_threads
+from tests.experiments.places.scenes import come, drawn, grouped, on_threads
 
 X, Y = rows(40, classes=3, width=4)
 ENTRIES = [
@@ -98,17 +107,28 @@ def test_rows_are_those_of_threads(name: str, gpu: Device) -> None:
     assert len(gpu.kernels) == len(ENTRIES) - 1, "two settings of a number are one kernel"
 
 
-@pytest.mark.parametrize(("together", "memory"), [(1, 2**30), (1, 0)])
-@pytest.mark.parametrize("name", ["drawn", "given, shuffled"])
+@pytest.mark.parametrize(("name", "sent"), [("drawn", 6), ("given, shuffled", 2)])
 def test_waves_and_seeds_a_few_at_a_time_change_nothing(
-    name: str, together: int, memory: int, gpu: Device, monkeypatch: pytest.MonkeyPatch
+    name: str, sent: int, gpu: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpu.together, gpu.memory = together, memory
+    """Rows that are drawn are sent for three times two seeds, those that are given once, each without and with a bias."""
+    lands: list[weakref.ref[Land]] = []
+
+    def landed(*given: Any) -> Land:
+        land = Land(*given)
+        lands.append(weakref.ref(land))
+        return land
+
+    gpu.together = 1
     monkeypatch.setattr(fleet, "WAVE", 3)
-    monkeypatch.setattr(gpu_module, "MOST_GROUND", 3000)
+    monkeypatch.setattr(flight, "Land", landed)
+    monkeypatch.setattr(flight, "MOST_GROUND", 3500 if name == "drawn" else 1000)
     some = trials(STREAMS[name], seeds=5, entries=ENTRIES[:4])
     same(come(gpu_place(), some), on_threads(some))
     assert all(kernel.launches.count((0, 10)) >= 2 for kernel in gpu.kernels.values()), "several waves"
+    assert len(lands) == sent
+    gc.collect()
+    assert all(land() is None for land in lands), "nothing stays on the device"
 
 
 def test_streams_come_one_after_the_other(gpu: Device) -> None:
@@ -160,7 +180,7 @@ def test_what_a_gpu_cannot_run_runs_on_threads_and_that_is_said(case: Case, gpu:
     same(found, on_threads(some), on=None)
     assert found[case.trial.identity]["on"] == "CPU"
     assert found[others[0].identity]["on"] == NAME
-    assert place.where.startswith(f"{NAME}, and 2 threads, ")
+    assert place.where.startswith(f"{NAME} and 2 threads, ")
     assert case.words in place.where
     said = [one for one in announced if "runs on threads" in one]
     assert len(said) == 1
@@ -185,7 +205,73 @@ def test_what_is_too_large_runs_on_threads(gpu: Device, monkeypatch: pytest.Monk
     monkeypatch.setattr(Layout, "of", lambda *given: None)
     some, place = trials(STREAMS["drawn"], 1, ENTRIES[:2]), gpu_place()
     same(come(place, some), on_threads(some), on="CPU")
-    assert place.where == threads_place().where, "nothing ran on the GPU"
+    assert place.where == f"{threads_place().where} (rows are too long, or classes too many)", "none on the GPU"
+
+
+@pytest.mark.parametrize("name", ["drawn", "given, shuffled", "drawn once"])
+def test_rows_that_have_no_room_run_on_threads(name: str, gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of what is free must do. Otherwise nothing is cast, built or sent."""
+    some = trials(STREAMS[name], 2, ENTRIES[:3])
+    rounds = some[0].stream.rounds
+    height, width = X.shape if name == "given, shuffled" else (rounds, 3)
+    needed = 4 * height * sum(width + bias + 1 for bias in (False, True)) + 8 * (rounds + 2)
+    gpu.memory = 2 * needed
+    same(come(gpu_place(), some), on_threads(some))
+    gpu.memory, gpu.kernels = 2 * needed - 2, {}
+    for module, what in ((flight, "_cast"), (flight, "Land"), (fleet, "kernel_for")):
+        monkeypatch.setattr(module, what, None)
+    place = gpu_place()
+    same(come(place, some), on_threads(some), on="CPU")
+    assert place.where == f"{threads_place().where} (more rows than the GPU has room for)"
+    assert not gpu.kernels
+
+
+def test_a_rule_that_does_not_compile_runs_on_threads(gpu: Device, announced: list[str]) -> None:
+    gpu.refuses = {"banditron"}
+    some, place = trials(STREAMS["drawn"]), gpu_place()
+    found = come(place, some)
+    same(found, on_threads(some), on=None)
+    on = {(found[one.identity]["learner"], found[one.identity]["on"]) for one in some}
+    assert on == {(entry.rule.name, "CPU" if entry.rule.name == "banditron" else NAME) for entry in ENTRIES}
+    assert place.where == f"{NAME} and {threads_place().where} (banditron does not compile for a GPU)"
+    assert [one for one in announced if "runs on threads" in one] == [
+        "banditron on strong2d runs on threads: banditron does not compile for a GPU"
+    ]
+
+
+def test_where_nothing_compiles_all_runs_on_threads(gpu: Device) -> None:
+    gpu.refuses = {entry.rule.name for entry in ENTRIES}
+    some = trials(STREAMS["given, shuffled"])
+    same(come(gpu_place(), some), on_threads(some), on="CPU")
+
+
+def test_a_rule_that_is_a_closure_runs_on_the_gpu(gpu: Device) -> None:
+    def made(step: float, label_of: Any) -> Rule:
+        def decide(params: Any, memory: Any, scores: Any, norm: Any, draws: Any, work: Any) -> Choice:
+            label = label_of(scores, params.classes, draws)
+            return Choice(label, label, 1.0, step, 0.0)
+
+        return replace(rule_named("perceptron"), name="closed", decide=decide)
+
+    some = trials(STREAMS["given, shuffled"], 1, [entry_of("perceptron")])
+    rule = made(0.5, greedy_label)
+    found = list(gpu_place().run([[replace(some[0], entry=entry_of(rule))]], lambda count: None))
+    assert [row.on for row in found] == [NAME]
+    assert found[0].error == come(gpu_place(), some)[some[0].identity]["error"]
+
+
+def test_where_is_that_of_the_last_run(gpu: Device, announced: list[str]) -> None:
+    place, late = gpu_place(), trials(stream(X, Y, delay=2), 1, ENTRIES[:1])
+    threads = f"{threads_place().where} (feedback comes late or never)"
+    for some, where in (
+        (late, threads),
+        (trials(STREAMS["drawn"], 1, ENTRIES[:1]), NAME),
+        ([], NAME),
+        (late + trials(STREAMS["drawn"], 1, ENTRIES[:1]), f"{NAME} and {threads}"),
+    ):
+        come(place, some)
+        assert place.where == where
+    assert sum("runs on threads" in one for one in announced) == 1
 
 
 def test_a_reason_is_said_once(gpu: Device, announced: list[str]) -> None:
@@ -249,6 +335,18 @@ def test_a_learner_that_cannot_be_made_fails_as_on_threads(gpu: Device) -> None:
     assert found[some[1].identity]["why"] is None
 
 
+def test_a_learner_that_only_the_first_seed_refuses_is_not_lost(gpu: Device) -> None:
+    """Room is made by the first seed, whose rows are all 0."""
+
+    def make(rounds: int, seed: int) -> Dataset:
+        table, labels = rows(rounds, classes=3, width=4, seed=seed)
+        return Dataset(table * (seed > 0), labels, (0, 1, 2))
+
+    for others in ([], ENTRIES[:1], ENTRIES[2:3]):
+        some = trials(drawn(make), 3, [*others, entry_of("gaptron")])
+        same(come(gpu_place(), some), on_threads(some), on=None)
+
+
 def test_rows_of_another_width_fail_as_on_threads(gpu: Device) -> None:
     some = trials(stream(X, Y), 2, [entry_of("banditron", {"features": 7}), entry_of("banditron", {"features": 4})])
     found = come(gpu_place(), some)
@@ -281,7 +379,7 @@ def test_ctrl_c_keeps_what_was_done_and_a_second_sweep_goes_on(
 ) -> None:
     """Two replicates at a time, in two launches each."""
     monkeypatch.setattr(fleet, "FIRST_ROUNDS", 20)
-    monkeypatch.setattr(gpu_module, "most_at_once", lambda shape, layout: 2)
+    monkeypatch.setattr(flight, "most_at_once", lambda shape, layout, rounds: 2)
 
     def interrupted(start: int, stop: int) -> None:
         if gpu.launched == launches:
@@ -314,16 +412,17 @@ def test_an_error_of_the_device_is_no_row(gpu: Device) -> None:
         raise RuntimeError("the device is gone")
 
     gpu.launching = broken
-    with pytest.raises(RuntimeError, match="the device is gone"):
+    with pytest.raises(OnebitError, match=r"^the GPU failed \(the device is gone\)"):
         list(gpu_place().run(grouped(trials(STREAMS["drawn"], 1)), lambda count: None))
 
 
-def test_what_one_core_does_is_measured(gpu: Device) -> None:
+def test_what_one_core_does_is_measured(gpu: Device, announced: list[str]) -> None:
     place = gpu_place()
     rate = place.core_rate(trials(STREAMS["drawn"])[0])
     assert rate is not None
     assert rate > 1.0
     assert place.core_rate(Trial(ENTRIES[0], refused_stream(), 0)) is None
+    assert sum("measuring one core" in one for one in announced) == 1
     place.close()
 
 
@@ -361,20 +460,58 @@ def test_a_command_runs_on_the_gpu(
     assert found["effort"]["where"] == NAME
 
 
+def of_kinds(count: int, runs: int, rounds: int) -> list[Trial]:
+    """Trials of so many kernels, each with so many runs."""
+    kinds = [Entry(replace(rule_named("bpa"), name=f"bpa-{number}")) for number in range(count)]
+    streamed = stream("synsep10", rounds=rounds)
+    return [Trial(entry, streamed, seed) for entry in kinds for seed in range(runs)]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "runs", "rounds", "threads", "pays"),
+    [
+        pytest.param(1, 1, 10**9, 16, False, id="one run, however long"),
+        pytest.param(1, 100, 10**7, 2, True, id="hundred long runs, two threads"),
+        pytest.param(1, 100, 10**7, 64, False, id="hundred long runs, which sixty-four threads do in seven seconds"),
+        pytest.param(12, 40, 100_000, 16, False, id="a comparison"),
+        pytest.param(1, 768, 100_000, 2, True, id="a sweep, two threads"),
+        pytest.param(1, 768, 100_000, 16, False, id="a sweep, sixteen threads"),
+        pytest.param(5, 9120, 100_000, 16, True, id="one of the seven data sets of arora2020"),
+    ],
+)
+def test_a_gpu_pays_where_it_is_done_first(kernels: int, runs: int, rounds: int, threads: int, pays: bool) -> None:
+    assert gpu_module.pays(of_kinds(kernels, runs, rounds), threads) == pays
+
+
+def test_a_kernel_that_is_there_need_not_be_built() -> None:
+    some = of_kinds(2, 768, 100_000)
+    kinds = [kind_of(one) for one in some]
+    assert [gpu_module.pays(some, 12, built) for built in ((), kinds[:1], kinds)] == [False, False, True]
+
+
 @pytest.mark.parametrize(("rounds", "where"), [(5, "CPU"), (36, NAME)])
 def test_auto_takes_the_gpu_only_where_it_pays(
     rounds: int, where: str, gpu: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It pays from more than 100 rounds on: 20 trials of 5 rounds are too few."""
-    monkeypatch.setattr(gpu_module, "PAYS_S", 100 / (gpu_module.CORE_RATE * cores()))
-    place = place_of("auto")
+    """A core does a round a second, and a kernel takes a minute: 20 trials of 5 rounds are too few for it, with two threads."""
+    monkeypatch.setattr(gpu_module, "CORE_RATE", 1.0)
+    monkeypatch.setattr(gpu_module, "KERNEL_S", 60.0)
+    place = place_of("auto", 2)
     assert isinstance(place, GpuPlace)
     some = trials(stream("strong2d", rounds=rounds), 10, ENTRIES[:2])
     assert {fields["on"] for fields in come(place, some).values()} == {where}
-    assert place.where == (NAME if where == NAME else threads_place().where)
-    assert isinstance(place_of("gpu"), GpuPlace)
+    assert place.where == (NAME if where == NAME else f"{threads_place(2).where} (few rounds)")
     named = place_of("gpu")
     assert {fields["on"] for fields in come(named, some).values()} == {NAME}, "asked for, it need not pay"
+
+
+def test_a_sweep_whose_fresh_runs_do_not_pay_says_each_place_once(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six tuning runs on two threads take 108 s, two fresh ones 36."""
+    monkeypatch.setattr(gpu_module, "CORE_RATE", 1.0)
+    monkeypatch.setattr(gpu_module, "KERNEL_S", 0.0)
+    monkeypatch.setattr(gpu_module, "REPLICATE_RATE", 36 / 50)
+    found = swept(on="auto", threads=2)
+    assert found.effort.where == f"{NAME} and {threads_place(2).where} (few rounds)"
 
 
 @pytest.mark.parametrize("missing", ["is_installed", "trouble"])

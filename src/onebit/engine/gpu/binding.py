@@ -1,4 +1,4 @@
-"""Turns plain functions into device functions: the same code, with its global names bound to constants and to other functions."""
+"""Turns plain functions into device functions: the same code, with its names bound to constants and to other functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Wrap = Callable[[Callable[..., Any]], Any]
 
 
 class Binding:
-    """Binds functions and all that they call, each once.
+    """Binds functions and all that they call, by global names or out of a closure, each once.
 
     `names` has by the name of a module the names that are bound in its functions; those of other modules stay as they are. `instead`
     has functions that take the place of others. Functions of modules that `lasting` names are kept there, for other bindings too:
@@ -41,12 +41,16 @@ class Binding:
     def plain(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function with its names bound, not wrapped."""
         assert isinstance(function, types.FunctionType)
-        bound = dict(function.__globals__)
         given = self.names.get(function.__module__, {})
+        bound = dict(function.__globals__)
         for name in function.__code__.co_names:
-            used = given.get(name, bound.get(name))
             if name in bound:
-                bound[name] = self.called(used) if isinstance(used, types.FunctionType) else used
-        made = types.FunctionType(function.__code__, bound, function.__name__, function.__defaults__)
+                bound[name] = self._standing_for(given.get(name, bound[name]))
+        cells = tuple(types.CellType(self._standing_for(cell.cell_contents)) for cell in function.__closure__ or ())
+        made = types.FunctionType(function.__code__, bound, function.__name__, function.__defaults__, cells)
+        made.__kwdefaults__ = function.__kwdefaults__
         made.__annotations__ = {}
         return made
+
+    def _standing_for(self, used: Any) -> Any:
+        return self.called(used) if isinstance(used, types.FunctionType) else used

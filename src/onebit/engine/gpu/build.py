@@ -12,7 +12,7 @@ from onebit.engine import generic
 from onebit.engine.compile import ANNOUNCED
 from onebit.engine.gpu import kernel, ranks
 from onebit.engine.gpu.binding import Binding
-from onebit.engine.gpu.device import cuda, quiet
+from onebit.engine.gpu.device import cuda, quiet, shared_memory, spoken
 from onebit.errors import OnebitError
 
 WARP = 32
@@ -141,31 +141,61 @@ _WHERE = {
 }
 
 _lock = threading.Lock()
-_kernels: dict[tuple[Shape, Layout], Any] = {}
+_kernels: dict[tuple[Shape, Layout], Any] = {}  # or why there is none
 # The functions of rules, which are the same in all kernels, but for how they sort.
 _lasting: dict[bool, dict[Callable[..., Any], Any]] = {True: {}, False: {}}
 
 
+class KernelError(OnebitError):
+    """The rule does not compile for a GPU."""
+
+
+def layout_for(shape: Shape) -> Layout | None:
+    """How replicates lie on the device that is here; None where it has no room for them."""
+    with spoken():
+        return Layout.of(shape, shared_memory() - USUAL_SHARED_BYTES)
+
+
 def kernel_for(shape: Shape, layout: Layout) -> Any:
-    """The compiled kernel, made on first use."""
+    """The compiled kernel, made on first use; `KernelError` where there is none, which is tried once and said once."""
     with _lock:
         if (shape, layout) not in _kernels:
             ANNOUNCED[-1](
                 f"building {shape.rule.title} for the GPU, {shape.classes} classes, {shape.features} features"
             )
-            module = cuda()
-            written = bound(shape, layout, module, _device_function, _lasting[_ranked(shape)]).plain(kernel.replicate)
-            with quiet():
-                found = module.jit(signature())(written)
-            allow_shared(found, layout.shared_bytes(shape))
-            _kernels[shape, layout] = found
-        return _kernels[shape, layout]
+            try:
+                _kernels[shape, layout] = _built(shape, layout)
+            except Exception as error:  # what a rule may be, and a compiler may say to it, nobody knows
+                _kernels[shape, layout] = f"{shape.rule.title} does not compile for a GPU: {_gist(error)}"
+                ANNOUNCED[-1](_kernels[shape, layout])
+        found = _kernels[shape, layout]
+        if isinstance(found, str):
+            raise KernelError(found)
+        return found
+
+
+def _built(shape: Shape, layout: Layout) -> Any:
+    module = cuda()
+    written = bound(shape, layout, module, _device_function, _lasting[_ranked(shape)]).plain(kernel.replicate)
+    with quiet():
+        found = module.jit(signature())(written)
+    allow_shared(found, layout.shared_bytes(shape))
+    return found
+
+
+def _gist(error: Exception) -> str:
+    """The first line of a compiler's pages that names a cause."""
+    lines = [line.strip(" -") for line in str(error).splitlines()]
+    told = (line for line in lines if line and "mode pipeline" not in line and "Resolution failure" not in line)
+    return next(told, type(error).__name__).rstrip(":. ")
 
 
 def resident(shape: Shape, layout: Layout) -> int:
     """How many replicates the device runs at the same time."""
     (found,) = kernel_for(shape, layout).overloads.values()
-    return int(found.max_cooperative_grid_blocks(layout.threads, layout.shared_bytes(shape))) * layout.groups
+    with spoken():
+        blocks = found.max_cooperative_grid_blocks(layout.threads, layout.shared_bytes(shape))
+    return int(blocks) * layout.groups
 
 
 def allow_shared(found: Any, size: int) -> None:

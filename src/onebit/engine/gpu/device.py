@@ -49,15 +49,35 @@ def trouble() -> str | None:
     """Why there is no GPU to be used, in a sentence; None where there is one."""
     if not is_installed():
         return MISSING
-    found = cuda()
     try:
+        found = cuda()
         if found.is_available():
             return None
-        why = str(found.cuda_error() or "").strip().splitlines()
-    except Exception as error:  # a driver that is there and broken says so in many ways
-        why = str(error).splitlines()
-    said = [line.strip() for line in why if line.strip() and not line.startswith("Error at driver init")]
-    return "there is no GPU that can be used here" + (f": {said[0].rstrip('.: ')}" if said else "")
+        why = _gist(found.cuda_error() or "")
+    except Exception as error:  # what is there and broken, a driver or a package, says so in many ways
+        why = _gist(error)
+    return "there is no GPU that can be used here" + (f": {why}" if why else "")
+
+
+@contextmanager
+def spoken() -> Iterator[None]:
+    """What the driver raises becomes a sentence."""
+    try:
+        yield
+    except OnebitError:
+        raise
+    except Exception as error:  # which it does in many ways: out of memory, a launch that failed, a device that is gone
+        why = _gist(error) or type(error).__name__
+        raise OnebitError(
+            f"the GPU failed ({why}); runs that are done are kept, and threads can run the others"
+        ) from error
+
+
+def _gist(said: object) -> str:
+    """The first line that says something."""
+    lines = [line.strip() for line in str(said).splitlines()]
+    told = (line for line in lines if line and not line.startswith("Error at driver init"))
+    return next(told, "").rstrip(".: ")
 
 
 @cache
@@ -69,7 +89,8 @@ def name() -> str:
 
 def free_memory() -> int:
     """Bytes of the device's memory that nobody uses."""
-    return int(cuda().current_context().get_memory_info()[0])
+    with spoken():
+        return int(cuda().current_context().get_memory_info()[0])
 
 
 @cache

@@ -12,44 +12,65 @@ from numpy.typing import NDArray
 from onebit.engine.course import Course
 from onebit.engine.gpu import kernel
 from onebit.engine.gpu.build import Layout, Shape, kernel_for, resident
-from onebit.engine.gpu.device import cuda, free_memory
+from onebit.engine.gpu.device import cuda, free_memory, spoken
 
 TARGET_S = 0.25  # the device comes up for air about this often, to report and so that Ctrl-C is heard
 FIRST_ROUNDS = 200
 WAVE = 8  # replicates that are sent at a time, as a multiple of those that run at the same time
+WAVE_S = 30.0  # that they should take at most, since Ctrl-C loses them
 LAST = np.iinfo(np.int32).max  # a mark that is never reached
+SENT_BYTES = 2**26  # of rows that are padded on the host and sent at a time
+
+# What one replicate walks in a second beside all that run at the same time. With 10 classes and 100 features an H200 does 2.56 billion
+# rounds of Banditron and 0.58 of EPABF (docs/performance.md), with 8 lanes a replicate and about 2 warps in each of the 4 schedulers of
+# its 132 processors: 4,224 replicates, each of which does 606,000 and 137,000. In the middle, by their logarithms:
+REPLICATE_RATE = 3e5
+TOGETHER = 4000
+
+
+class Land:
+    """The rows of some tables with the same number of features, on the device, one table after the other.
+
+    They begin `stride` numbers apart, as many as the widest layout reads.
+    """
+
+    def __init__(self, tables: Sequence[NDArray[np.float32]], bias: bool, stride: int) -> None:
+        self.stride = stride
+        self.heights = [len(values) for values in tables]
+        self.begins = np.cumsum([0, *self.heights])[:-1].tolist()
+        most = max(1, SENT_BYTES // (4 * stride))
+        with spoken():
+            self.rows = cuda().device_array(sum(self.heights) * stride, dtype=np.float32)
+            self.norms = cuda().device_array(sum(self.heights), dtype=np.float32)
+            for table, values in zip(self.begins, tables, strict=True):
+                for first in range(0, len(values), most):
+                    self._send(table + first, values[first : first + most], bias)
+
+    def _send(self, begin: int, values: NDArray[np.float32], bias: bool) -> None:
+        count, width = values.shape
+        rows = np.zeros((count, self.stride), dtype=np.float32)
+        rows[:, :width] = values
+        rows[:, width : width + bias] = 1.0
+        with np.errstate(over="ignore"):  # a row that is too long is refused when it comes
+            norms = np.einsum("ij,ij->i", rows, rows, dtype=np.float64).astype(np.float32)
+        self.rows[begin * self.stride : (begin + count) * self.stride].copy_to_device(rows.ravel())
+        self.norms[begin : begin + count].copy_to_device(norms)
 
 
 class Terrain:
-    """What replicates walk over, on the device: the rows of some tables, and the ways through them.
+    """What replicates walk over: rows, and the ways through them, each a course and the number of its table.
 
-    Each table is followed by its courses; all have the same number of features, and all courses the same number of rounds. Rows
-    begin `stride` numbers apart, as many as the widest layout reads.
+    All courses have the same number of rounds.
     """
 
-    def __init__(self, tables: Sequence[tuple[NDArray[np.float32], Sequence[Course]]], bias: bool, stride: int) -> None:
-        heights = [len(values) for values, _ in tables]
-        width = tables[0][0].shape[1] + bias
-        self.stride = stride
-        rows = np.zeros((sum(heights), self.stride), dtype=np.float32)
-        norms = np.empty(len(rows), dtype=np.float32)
-        courses = [course for _, some in tables for course in some]
-        rounds = len(courses[0].labels)
-        ways = np.zeros((len(courses), rounds + 2), dtype=np.int64)
-        begin = number = 0
-        for values, some in tables:
-            part = rows[begin : begin + len(values)]
-            part[:, : values.shape[1]] = values
-            part[:, width - bias : width] = 1.0
-            with np.errstate(over="ignore"):  # a row that is too long is refused when it comes
-                norms[begin : begin + len(values)] = np.einsum("ij,ij->i", part, part, dtype=np.float64)
-            for course in some:
-                order = course.order if len(course.order) else np.arange(rounds) % len(values)
-                ways[number, :rounds] = (begin + order) | (course.labels << kernel.LABEL)
-                number += 1
-            begin += len(values)
-        self.rounds = rounds
-        self.arrays = [cuda().to_device(array) for array in (rows.ravel(), norms, ways)]
+    def __init__(self, land: Land, courses: Sequence[tuple[int, Course]]) -> None:
+        self.stride, self.rounds = land.stride, len(courses[0][1].labels)
+        ways = np.zeros((len(courses), self.rounds + 2), dtype=np.int64)
+        for way, (table, course) in zip(ways, courses, strict=True):
+            order = course.order if len(course.order) else np.arange(self.rounds) % land.heights[table]
+            way[: self.rounds] = (land.begins[table] + order) | (course.labels << kernel.LABEL)
+        with spoken():
+            self.arrays = (land.rows, land.norms, cuda().to_device(ways))
 
 
 class Replicates(NamedTuple):
@@ -77,11 +98,12 @@ class Tracks(NamedTuple):
     seconds: float  # that the device took
 
 
-def most_at_once(shape: Shape, layout: Layout) -> int:
-    """How many replicates are sent at a time: some times those that run at the same time, as far as memory goes."""
+def most_at_once(shape: Shape, layout: Layout, rounds: int) -> int:
+    """How many replicates are sent at a time: some times those that run at the same time, as far as time and memory go."""
     size = 4 * shape.heads * layout.padded(shape)
+    times = max(1, min(WAVE, int(WAVE_S * REPLICATE_RATE / rounds)))
     fitting = max(layout.groups, free_memory() // 2 // size)
-    return int(min(WAVE * resident(shape, layout), fitting))
+    return int(min(times * resident(shape, layout), fitting))
 
 
 def walk(
@@ -94,29 +116,32 @@ def walk(
 ) -> Tracks:
     """Walk all rounds with all of these replicates; `progress` is told of rounds done."""
     module, count = cuda(), len(replicates.keys)
+    send = module.to_device
     blocks = -(-count // layout.groups)
     given = replicates.filled(blocks * layout.groups)
     whole = len(given.keys)
-    courses = module.to_device(given.courses)
-    send = module.to_device
-    weights = module.device_array((whole, shape.heads * layout.padded(shape)), dtype=np.float32)
-    module.cudadrv.driver.device_memset(weights, 0, weights.nbytes)
-    counts = send(np.zeros((whole, 4), dtype=np.int32))
-    curves = send(np.zeros((whole, 2, len(marks)), dtype=np.int32))
-    state = (
-        *(courses, send(given.parameters), send(given.keys), send(given.longest), weights, send(given.memories)),
-        *(send(np.ones(whole)), counts, send(np.append(marks, LAST).astype(np.int32)), curves),
-    )
     launch = kernel_for(shape, layout)[blocks, layout.threads, 0, layout.shared_bytes(shape)]
+    with spoken():
+        weights = module.device_array((whole, shape.heads * layout.padded(shape)), dtype=np.float32)
+        module.cudadrv.driver.device_memset(weights, 0, weights.nbytes)
+        counts = send(np.zeros((whole, 4), dtype=np.int32))
+        curves = send(np.zeros((whole, 2, len(marks)), dtype=np.int32))
+        state = (
+            *(send(given.courses), send(given.parameters), send(given.keys), send(given.longest), weights),
+            *(send(given.memories), send(np.ones(whole)), counts),
+            *(send(np.append(marks, LAST).astype(np.int32)), curves),
+        )
     done, rounds, seconds = 0, FIRST_ROUNDS, 0.0
     while done < terrain.rounds:
         until = min(terrain.rounds, done + rounds)
         started = time.perf_counter()
-        launch(*terrain.arrays, *state, terrain.stride, done, until)
-        module.synchronize()
+        with spoken():
+            launch(*terrain.arrays, *state, terrain.stride, done, until)
+            module.synchronize()
         took = time.perf_counter() - started
         seconds += took
         progress(count * (until - done))
         done, rounds = until, max(1, min(20 * rounds, int(rounds * TARGET_S / max(took, 1e-6))))
-    found = counts.copy_to_host()[:count].astype(np.int64)
-    return Tracks(found[:, :2], curves.copy_to_host()[:count].astype(np.int64), found[:, 3] != 0, seconds)
+    with spoken():
+        found = counts.copy_to_host()[:count].astype(np.int64)
+        return Tracks(found[:, :2], curves.copy_to_host()[:count].astype(np.int64), found[:, 3] != 0, seconds)
