@@ -1,12 +1,18 @@
-"""What makes the tests quicker: `pytest -n` gives a whole file to a worker, so that long ones must not be the last; less collecting."""
+"""What all tests share, and what makes them quicker.
+
+`pytest -n` gives a whole file to a worker, so long ones must not be the last; and garbage is collected less.
+"""
 
 from __future__ import annotations
 
 import gc
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from onebit.contract.rule import known
 
 # Files that take long for the few tests they have; xdist would begin with those that have the most.
 FIRST = [
@@ -30,6 +36,15 @@ FIRST = [
     "offpolicy/test_evaluate.py",
 ]
 PLACES = {Path(__file__).parent / name: place for place, name in enumerate(FIRST)}
+
+
+@pytest.fixture
+def rules_as_before() -> Iterator[None]:
+    """For tests that change a rule of onebit's: a rule made with the record of another takes its place."""
+    kept = dict(known)
+    yield
+    known.clear()
+    known.update(kept)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -56,12 +56,13 @@ def execute(chosen: argparse.Namespace) -> int:
     names = paper_names() if "all" in chosen.papers else list(dict.fromkeys(chosen.papers))
     for name in dict.fromkeys([*names, *(given for given in chosen.papers if given != "all")]):
         paper_named(name).chosen(chosen.item)  # a wrong name is found before anything runs
+    quick = ["--quick"] if chosen.quick else []
+    items = [word for item in chosen.item for word in ("--item", item)]
     found = []
     code = 0
     for name in names:
         folder = result_folder(chosen, name) if not chosen.out or len(names) == 1 else Path(chosen.out) / name
-        said = shlex.join(["onebit", "reproduce", name, *(["--quick"] if chosen.quick else [])])
-        said += "".join(f" --item {item}" for item in chosen.item)
+        said = shlex.join(["onebit", "reproduce", name, *quick, *items])
         said += f" --on {chosen.on}" if chosen.on != "auto" else ""
         said += f" --out {shlex.quote(str(folder))}" if chosen.out else ""
         with kept_in(folder):
@@ -87,7 +88,8 @@ def execute(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print(json.dumps([one.to_dict() for one in found], ensure_ascii=False, indent=2))
     if chosen.markdown:
-        write_markdown(found, Path(chosen.markdown), chosen.said)
+        said = ["onebit", "reproduce", *chosen.papers, *quick, *items]  # and not where it was written
+        write_markdown(found, Path(chosen.markdown), shlex.join(said))
     return code
 
 

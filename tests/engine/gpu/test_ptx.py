@@ -105,11 +105,13 @@ def summed(one: float, other: float) -> float:
     return float(np.dot(pair, pair))
 
 
+@pytest.mark.usefixtures("rules_as_before")
 def test_a_closure_compiles() -> None:
     code = ptx(shape_of(closed(0.25, larger), {}, 3, 5), SMALL[1])
     assert ".extern .func" not in code
 
 
+@pytest.mark.usefixtures("rules_as_before")
 def test_what_a_gpu_has_no_word_for_does_not_compile() -> None:
     """And the compiler's first words say what."""
     with pytest.raises(NumbaError) as error:

@@ -245,6 +245,7 @@ def test_where_nothing_compiles_all_runs_on_threads(gpu: Device) -> None:
     same(come(gpu_place(), some), on_threads(some), on="CPU")
 
 
+@pytest.mark.usefixtures("rules_as_before")
 def test_a_rule_that_is_a_closure_runs_on_the_gpu(gpu: Device) -> None:
     def made(step: float, label_of: Any) -> Rule:
         def decide(params: Any, memory: Any, scores: Any, norm: Any, draws: Any, work: Any) -> Choice:
@@ -467,6 +468,7 @@ def of_kinds(count: int, runs: int, rounds: int) -> list[Trial]:
     return [Trial(entry, streamed, seed) for entry in kinds for seed in range(runs)]
 
 
+@pytest.mark.usefixtures("rules_as_before")
 @pytest.mark.parametrize(
     ("kernels", "runs", "rounds", "threads", "pays"),
     [
@@ -483,6 +485,7 @@ def test_a_gpu_pays_where_it_is_done_first(kernels: int, runs: int, rounds: int,
     assert gpu_module.pays(of_kinds(kernels, runs, rounds), threads) == pays
 
 
+@pytest.mark.usefixtures("rules_as_before")
 def test_a_kernel_that_is_there_need_not_be_built() -> None:
     some = of_kinds(2, 768, 100_000)
     kinds = [kind_of(one) for one in some]
