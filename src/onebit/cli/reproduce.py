@@ -88,8 +88,8 @@ def execute(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print(json.dumps([one.to_dict() for one in found], ensure_ascii=False, indent=2))
     if chosen.markdown:
-        said = ["onebit", "reproduce", *chosen.papers, *quick, *items]  # and not where it was written
-        write_markdown(found, Path(chosen.markdown), shlex.join(said))
+        made_by = ["onebit", "reproduce", *chosen.papers, *quick, *items]  # and not where
+        write_markdown(found, Path(chosen.markdown), shlex.join(made_by))
     return code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import pickle
+import re
 import socket
 import sys
 from collections import Counter
@@ -27,6 +28,8 @@ from onebit.errors import OnebitError
 from onebit.experiments.gathering import Interrupted, gather
 from onebit.experiments.places import cluster, travel
 from onebit.experiments.places.cluster import ClusterPlace, Crew, Lost
+from onebit.experiments.places.dask_cluster import _greets as dask_greets
+from onebit.experiments.places.ray_cluster import _greets as ray_greets
 from onebit.experiments.places.travel import (
     Batch,
     Introduction,
@@ -53,7 +56,8 @@ class Paper(Crew):
         self.sent: dict[int, tuple[str, Batch, bytes]] = {}
         self.batches: list[tuple[str, int]] = []
         self.forgotten: list[Hashable] = []
-        self.rested = self.closed = 0
+        self.released: list[Source] = []
+        self.closed = 0
         self.before: Callable[[str, Batch], None] = lambda worker, batch: None  # called before a batch is worked off
         self._numbers = itertools.count()
 
@@ -83,8 +87,8 @@ class Paper(Crew):
             self.sent.pop(int(str(ticket)), None)
             self.forgotten.append(ticket)
 
-    def rest(self) -> None:
-        self.rested += 1
+    def release(self, source: Source) -> None:
+        self.released.append(source)
 
     def close(self) -> None:
         self.closed += 1
@@ -95,6 +99,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "LOOK_S", 0.0)
     monkeypatch.setattr(cluster, "BREATH_S", 0.001)
     monkeypatch.setattr(cluster, "LEAST_S", 0.0)  # trials are short here, and batches should be many
+    monkeypatch.setattr(travel, "TASK_S", 60.0)  # and come back whole, on a busy machine too
 
 
 @pytest.fixture
@@ -161,7 +166,9 @@ def test_a_thread_stays_with_its_seed_while_there_are_others() -> None:
             worker, batch, _ = self.sent.pop(number)
             parcel = parcels.setdefault(worker, Parcel(streamed.source))
             parcel._source = streamed.source  # not a copy, which would count by itself
-            return [(number, work_off(batch, parcel, 1))]
+            return [
+                (number, work_off(batch, parcel, 3))
+            ]  # two workers in one process, each with one thread and one seed more
 
     streamed = drawn(make)
     come(ClusterPlace(Shared(a=1, b=1)), trials_on(streamed, 6, 20))
@@ -199,20 +206,108 @@ def test_who_comes_later_gets_work() -> None:
     assert {"a", "late"} == {worker for worker, _ in crew.batches}
 
 
-def test_a_trial_that_ends_its_workers_is_found_and_named() -> None:
-    crew, trials = Paper(a=1, b=1), trials_on(stream(X, Y), 30, 1)
-    deadly: list[int] = []
+class Mortal(Paper):
+    """Workers that one trial ends, and all that they have with it; in the place of each that is lost there is a fresh one."""
+
+    def __init__(self, culprit: Trial, **threads: int) -> None:
+        super().__init__(**threads)
+        self.culprit, self.lost = culprit, list[list[int]]()
+        self.losses: Counter[str] = Counter()
+        self.beside: list[int] = []  # how many trials others were at while one was tried alone
+
+    def of(self, worker: str) -> list[int]:
+        return [number for number, (one, _, _) in self.sent.items() if one == worker]
+
+    def send(self, worker: str, threads: int, batch: Batch, source: Source) -> Hashable:
+        number = super().send(worker, threads, batch, source)
+        alone = [
+            one for one in self.of(worker) if any(self.losses[each.identity] > 1 for each in self.sent[one][1].errands)
+        ]
+        assert not alone or len(self.of(worker)) == len(batch.errands) == 1, "a suspect has its worker to itself"
+        return number
+
+    def answers(self, timeout: float) -> list[tuple[Hashable, list[Row] | BaseException]]:
+        worker, batch, _ = self.sent[min(self.sent)]
+        if self.losses[batch.errands[0].identity] > 1:
+            self.beside.append(len(self.sent) - 1)
+        held = [self.sent[number][1].errands for number in self.of(worker)]
+        begun = held[: self.here[worker]]  # a thread is at one batch at a time
+        if self.culprit.identity not in {errand.identity for errands in begun for errand in errands}:
+            return super().answers(timeout)
+        self.losses.update(errand.identity for errands in held for errand in errands)
+        self.lost.append([len(errands) for errands in held])
+        self.here[f"after {worker}"] = self.here.pop(worker)
+        return [(number, Lost()) for number in self.of(worker) if self.sent.pop(number)]
+
+
+@pytest.mark.parametrize("workers", [{"a": 1}, {"a": 2}, {"a": 8}, {"a": 2, "b": 1}, {"a": 4, "b": 4}])
+@pytest.mark.parametrize("place", [0, 20, 39])
+@pytest.mark.parametrize("seeds", [1, 20])
+def test_a_trial_that_ends_its_workers_is_named_and_no_other(workers: dict[str, int], place: int, seeds: int) -> None:
+    trials = trials_on(stream(X, Y, rounds=10, order="shuffle"), seeds, 40 // seeds)
+    crew = Mortal(trials[place], **workers)
+    named = f"{trials[place].entry.title} on arrays, seed {trials[place].seed}: 3 workers were lost"
+    with pytest.raises(OnebitError, match=re.escape(named)):
+        list(ClusterPlace(crew).run(grouped(trials), lambda count: None))
+    assert len(crew.lost) == 3
+    assert crew.lost[-1] == [1]
+    assert len(crew.released) == 1
+    if len(workers) > 1 and seeds == 1 and place == 0:
+        assert max(crew.beside) > 0, "others go on meanwhile"
+
+
+def test_what_is_lost_with_it_once_is_not_held_up() -> None:
+    """Machines go for many reasons, and then no trial is to blame."""
+    crew, trials = Paper(a=1, b=1), trials_on(stream(X, Y), 1, 40)
+    sizes: list[int] = []
 
     def before(worker: str, batch: Batch) -> None:
-        if 2 in {errand.seed for errand in batch.errands}:
-            deadly.append(len(batch.errands))
+        sizes.append(len(batch.errands))
+        if len(sizes) == 1:
             raise Lost
 
     crew.before = before
-    with pytest.raises(OnebitError, match=r"banditron, exploration=0.1 on arrays, seed 2: 3 workers were lost"):
-        list(ClusterPlace(crew).run(grouped(trials), lambda count: None))
-    assert deadly == [4, 1, 1], "those that were with it are innocent"
-    assert crew.rested == 1
+    assert len(come(ClusterPlace(crew), trials)) == 40
+    assert min(sizes[:4]) > 1
+
+
+@pytest.mark.parametrize("times", [3, 1_000_000])
+def test_what_cannot_be_sent_is_tried_again_and_then_it_says_why(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "NO_WORKERS_S", 0.05)
+    tries = itertools.count()
+
+    class Paused(Paper):
+        def send(self, worker: str, threads: int, batch: Batch, source: Source) -> Hashable:
+            if next(tries) < times:
+                raise Lost("all are paused")
+            return super().send(worker, threads, batch, source)
+
+    trials = trials_on(stream(X, Y), 4)
+    if times == 3:
+        monkeypatch.setattr(cluster, "NO_WORKERS_S", 60.0)
+        assert len(come(ClusterPlace(Paused(a=1)), trials)) == 12
+    else:
+        with pytest.raises(OnebitError, match=r"Paper on a desk has taken nothing for 0\.05 s: all are paused"):
+            come(ClusterPlace(Paused(a=1)), trials)
+
+
+def test_a_worker_that_cannot_be_reached_is_asked_again_and_then_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    crew = Paper(a=1)
+    crew.versions = {"a": ConnectionError("no route to a")}
+    place = ClusterPlace(crew)
+    monkeypatch.setattr(cluster, "NO_WORKERS_S", 0.05)
+    with pytest.raises(OnebitError, match=r"Paper on a desk has had no workers for 0\.05 s: no route to a"):
+        come(place, trials_on(stream(X, Y), 2))
+    crew.versions = {}
+    assert len(come(place, trials_on(stream(X, Y), 2))) == 6
+
+
+def test_one_that_cannot_be_reached_does_not_end_the_work_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "NO_WORKERS_S", 0.005)
+    monkeypatch.setattr(cluster, "TASK_S", 0.0)  # so that nothing is under way when one batch has come back
+    crew = Paper(a=1, far=1)
+    crew.versions = {"far": ConnectionError("no route to it")}
+    assert len(come(ClusterPlace(crew), trials_on(stream(X, Y), 20))) == 60
 
 
 def test_without_workers_it_waits_and_then_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +361,7 @@ def test_closing_forgets_what_is_under_way() -> None:
         under_way = list(crew.sent)
         assert under_way
     assert crew.forgotten == under_way
-    assert crew.rested == 1
+    assert len(crew.released) == 1
 
 
 def test_ctrl_c_keeps_what_came(tmp_path: Path) -> None:
@@ -295,16 +390,28 @@ def test_a_batch_stops_when_it_is_told_to() -> None:
     assert 0 < len(found) < 9
 
 
-def test_any_other_error_comes_out() -> None:
+def test_any_other_error_says_where_it_was() -> None:
     crew = Paper(a=1)
 
     def before(worker: str, batch: Batch) -> None:
         raise ZeroDivisionError("a mistake of ours")
 
     crew.before = before
-    with pytest.raises(ZeroDivisionError, match="a mistake of ours"):
+    said = r"the worker a failed at banditron, exploration=0\.1 on arrays, seed 0: ZeroDivisionError: a mistake of ours"
+    with pytest.raises(OnebitError, match=said) as failed:
         come(ClusterPlace(crew), trials_on(stream(X, Y), 3))
-    assert crew.rested == 1
+    assert isinstance(failed.value.__cause__, ZeroDivisionError)
+    assert len(crew.released) == 1
+
+
+def test_an_error_in_a_trial_names_it_and_the_machine() -> None:
+    def make(rounds: int, seed: int) -> Dataset:
+        raise MemoryError("Unable to allocate 8 PiB")
+
+    trials = trials_on(drawn(make), 2)
+    said = r"banditron, exploration=0\.1 on drawn, seed 0, fails on \S+: MemoryError: Unable to allocate 8 PiB"
+    with pytest.raises(OnebitError, match=said):
+        work_off(batch_of(trials), Parcel(trials[0].stream.source), 1)
 
 
 @pytest.mark.parametrize("hangs_up", [True, False])
@@ -321,13 +428,29 @@ def test_a_server_that_says_nothing_is_no_cluster(hangs_up: bool, monkeypatch: p
             cluster.call(f"127.0.0.1:{mute.getsockname()[1]}")
 
 
+def test_a_server_that_speaks_otherwise_is_no_cluster() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def speak() -> None:
+            with other.accept()[0] as line:
+                line.sendall(b"SSH-")
+                line.sendall(b"2.0-Open")
+
+        for greets in (dask_greets, ray_greets):
+            Thread(target=speak).start()
+            with pytest.raises(OSError, match=r"something else answers there: b'SSH-2\.0-'"):
+                cluster.call(f"127.0.0.1:{other.getsockname()[1]}", greets)
+    assert dask_greets((300).to_bytes(8, "little"))
+    assert ray_greets(bytes([0, 0, 12, 4, 0, 0, 0, 0]))
+
+
 # --- what travels ------------------------------------------------------------------------------------------------------
 
 
 def test_arrays_travel_apart_and_are_not_copied_when_opened() -> None:
     table = np.arange(40_000.0).reshape(1000, 40)
     sent = Parcel(stream(table, np.arange(1000) % 3).source)
-    assert sent.size > table.nbytes
+    assert sum(buffer.nbytes for buffer in sent._buffers) >= table.nbytes
     assert len(sent._pickled) < 20_000
     opened = pickle.loads(pickle.dumps(sent)).source()
     data = opened.make(5, 0)
@@ -344,11 +467,45 @@ def test_a_parcel_that_was_opened_travels_as_it_came() -> None:
     assert pickle.dumps(parcel) == before
 
 
-def test_a_worker_keeps_the_rows_of_its_last_seeds_only() -> None:
-    parcel = Parcel(stream("synsep9", rounds=50).source)
-    trials = trials_on(stream("synsep9", rounds=50), 6, 1)
-    work_off(batch_of(trials), parcel, 2)
-    assert [seed for _, seed in parcel._grounds] == [3, 4, 5]
+def kept(parcels: Iterable[Parcel]) -> list[tuple[int, int]]:
+    """Of which parcels and seeds this process has the rows."""
+    return [(number, seed) for number, parcel in enumerate(parcels) for _, seed in parcel._shared]
+
+
+def test_a_worker_keeps_the_rows_of_its_last_seeds_only_whichever_data_they_are_of() -> None:
+    streams = [stream(name, rounds=50) for name in ("synsep9", "synsep10", "strong2d")]
+    parcels = [Parcel(one.source) for one in streams]
+    for one, parcel in zip(streams, parcels, strict=True):
+        work_off(batch_of(trials_on(one, 4, 1)), parcel, 2)
+    assert kept(parcels) == [(2, 1), (2, 2), (2, 3)]
+    work_off(batch_of(trials_on(streams[0], 1, 1)), parcels[0], 2)
+    assert kept(parcels) == [(0, 0), (2, 2), (2, 3)]
+    del parcels[2], parcel
+    work_off(batch_of(trials_on(streams[1], 2, 1)), parcels[1], 2)
+    assert kept(parcels) == [(0, 0), (1, 0), (1, 1)], "what came with a parcel goes with it"
+
+
+def test_rows_that_a_trial_runs_on_stay_while_others_come_and_go() -> None:
+    streamed = stream("synsep9", rounds=50)
+    parcel = Parcel(streamed.source)
+    with parcel.ground(Trial(entry_of("banditron"), streamed, 99), 2) as ground:
+        work_off(batch_of(trials_on(streamed, 4, 1)), parcel, 1)
+        assert kept([parcel]) == [(0, 99), (0, 3)]
+        with parcel.ground(Trial(entry_of("bpa"), streamed, 99), 2) as same:
+            assert same is ground
+
+
+def test_data_are_let_go_of_when_their_trials_are_done() -> None:
+    crew = Paper(a=1)
+    streams = [stream(X, Y), stream(X + 1, Y)]
+    seen: dict[Source, int] = {}
+    trials = [trial for one in streams for trial in trials_on(one, 5)]
+    for count, _ in enumerate(ClusterPlace(crew).run(grouped(trials), lambda count: None)):
+        for source in crew.released:
+            seen.setdefault(source, count)
+    assert set(crew.released) == {one.source for one in streams}
+    assert len(crew.released) == 2
+    assert list(seen.values()) == [15], "the first before the second is done"
 
 
 def test_what_is_mapped_from_a_file_is_mapped_again(tmp_path: Path) -> None:
@@ -356,7 +513,7 @@ def test_what_is_mapped_from_a_file_is_mapped_again(tmp_path: Path) -> None:
     np.save(path, X)
     source = stream(np.load(path, mmap_mode="r"), Y).source
     parcel = pickle.loads(pickle.dumps(Parcel(source)))
-    assert parcel.size < 20_000
+    assert len(pickle.dumps(parcel)) < 20_000
     mapped = parcel.source().make(5, 0).X
     assert isinstance(mapped, np.memmap)
     assert np.array_equal(mapped, X)
@@ -436,3 +593,13 @@ def test_a_rule_of_ones_own_travels_with_all_code_it_reaches(nudge: Any) -> None
     assert b"onebit_test_helper" in sent
     assert _received(sent) is not None
     assert _received(sent) is _received(_sent(nudge))
+
+
+def test_a_rule_that_needs_what_a_worker_has_not_is_a_sentence(nudge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = _sent(nudge)
+    assert isinstance(sent, bytes)
+    absent = sent.replace(b"onebit.contract.choices", b"onebit.contract.nowhere")
+    with pytest.raises(
+        OnebitError, match=r"the code of a learner cannot be opened on \S+: No module named 'onebit\.cont"
+    ):
+        _received(absent)

@@ -41,6 +41,7 @@ def place() -> Iterator[ClusterPlace]:
     before = set(psutil.Process().children(recursive=True))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ray_cluster, "cores", lambda: 2)
+        patched.setattr(ray_cluster, "START_S", 60.0)  # on a busy machine
         patched.delenv("RAY_ADDRESS", raising=False)
         with closing(ray_place(None)) as made:
             yield made
@@ -74,11 +75,11 @@ def test_a_worker_that_is_killed_in_the_midst_costs_no_row(place: ClusterPlace, 
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, ConnectionError])
-def test_an_error_of_ours_comes_out_with_its_text(place: ClusterPlace, error: type[Exception]) -> None:
+def test_an_error_of_ours_comes_out_with_its_text_and_the_trial(place: ClusterPlace, error: type[Exception]) -> None:
     def broken(rounds: int, seed: int) -> Any:
         raise error("a mistake of ours")
 
-    with pytest.raises(error, match="a mistake of ours"):
+    with pytest.raises(OnebitError, match=rf"on drawn, seed \d, fails on \S+: {error.__name__}: a mistake of ours"):
         come(place, trials_on(drawn(broken), 3))
 
 
@@ -103,6 +104,17 @@ def test_an_address_where_nobody_is_is_a_sentence(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     with pytest.raises(OnebitError, match=r"there is no Ray cluster at 127\.0\.0\.1:\d+: .*refused"):
         place_of(f"ray://127.0.0.1:{free_port()}")
+
+
+def test_where_ray_does_not_start_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(address: str, **options: Any) -> None:
+        raise ConnectionError("nobody there") if address == "auto" else MemoryError("no room")
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", broken)
+    with pytest.raises(OnebitError, match="Ray cannot be started on this machine: no room"):
+        place_of("ray")
 
 
 def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,14 @@ import math
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 
 from onebit.data.sources import Source
 from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError
-from onebit.experiments.places.travel import TASK_S, Batch, Introduction, batch_of, introduction
+from onebit.experiments.places.travel import TASK_S, Batch, Introduction, batch_of, introduction, named
+from onebit.experiments.places.waiting import Slot, Waiting
 from onebit.experiments.rows import Row
 from onebit.experiments.trial import Progress, Trial
 
@@ -25,11 +26,11 @@ AHEAD = 2  # batches that a thread of a worker has: one that it works on, one th
 LEAST_S = 0.1  # a batch is worth sending if it takes so long
 TRIAL_S = 0.001  # so long takes the shortest trial, with what is done before and after it
 MOST_TRIALS = 1000  # of a batch
-MOST_LOSSES = 3  # a trial that so many workers were lost with is not tried again
 BREATH_S = 0.2  # Ctrl-C and lost workers are noticed about this often
 CONNECT_S = 8.0  # so long a cluster is called
+GREETING = 8  # bytes of what a server says first
 LOOK_S = 1.0  # so often the cluster is asked who is there
-NO_WORKERS_S = 60.0  # a cluster may be without workers for so long: they start, or start again
+NO_WORKERS_S = 60.0  # a cluster may be without workers that take something for so long: they start, or start again
 
 
 def missing(package: str, extra: str) -> OnebitError:
@@ -37,19 +38,22 @@ def missing(package: str, extra: str) -> OnebitError:
     return OnebitError(f'{package} is not installed here: pip install "onebit[{extra}]"')
 
 
-def call(address: str) -> None:
-    """Raise an OSError unless a server at `host:port` says something within some seconds, as those of Dask and Ray do."""
+def call(address: str, greets: Callable[[bytes], bool] = lambda greeting: True) -> None:
+    """Raise an OSError unless a server at `host:port` says within some seconds what those of Dask, or of Ray, begin with."""
     host, _, port = address.rpartition(":")
     with socket.create_connection((host.strip("[]"), int(port)), CONNECT_S) as line:
-        if not line.recv(1):
-            raise ConnectionError("it hangs up")
+        greeting = b""
+        while len(greeting) < GREETING:
+            more = line.recv(GREETING - len(greeting))
+            if not more:
+                raise ConnectionError("it hangs up")
+            greeting += more
+    if not greets(greeting):
+        raise ConnectionError(f"something else answers there: {greeting!r}")
 
 
 class Lost(Exception):  # noqa: N818
     """A worker has gone, and what it was at with it."""
-
-
-Slot = tuple[str, int]  # a thread of a worker
 
 
 class Crew(ABC):
@@ -79,71 +83,15 @@ class Crew(ABC):
         """Stop these batches, and give no answer to them."""
 
     @abstractmethod
-    def rest(self) -> None:
-        """Let go of all data: nothing is to be done for now."""
+    def release(self, source: Source) -> None:
+        """Let go of these data: nothing more is to be done with them for now."""
 
     @abstractmethod
     def close(self) -> None:
         """End what was started for this crew."""
 
 
-class _Waiting:
-    """Trials that nobody is at, by their groups. A thread that asks gets those of the group it stands on, if there are any left."""
-
-    def __init__(self, groups: Iterable[Sequence[Trial]]) -> None:
-        self._groups = [deque(group) for group in groups if group]
-        self._of = {trial.identity: number for number, group in enumerate(self._groups) for trial in group}
-        self._fresh = deque(range(len(self._groups)))  # those that nobody stands on yet
-        self._stands: dict[Slot, int] = {}
-        self._losses: dict[str, int] = {}
-        self.count = len(self._of)
-
-    def take(self, slot: Slot, most: int) -> list[Trial]:
-        """Up to so many trials of one stream."""
-        taken: list[Trial] = []
-        while len(taken) < most:
-            group = self._group(slot, taken)
-            if not group or (taken and group[0].identity in self._losses):
-                break
-            taken.append(group.popleft())
-            if taken[0].identity in self._losses:  # alone, so that the one that ends workers is found
-                break
-        self.count -= len(taken)
-        return taken
-
-    def _group(self, slot: Slot, taken: Sequence[Trial]) -> deque[Trial]:
-        number = self._stands.get(slot)
-        if number is not None and self._groups[number]:
-            return self._groups[number]
-        if self._fresh:
-            found = self._groups[self._fresh[0]]
-            if taken and found[0].stream is not taken[0].stream:
-                return deque()
-            self._stands[slot] = self._fresh.popleft()
-            return found
-        if not taken:  # help where most is left
-            self._stands[slot] = max(range(len(self._groups)), key=lambda number: len(self._groups[number]))
-            return self._groups[self._stands[slot]]
-        return deque()
-
-    def put_back(self, slot: Slot, trials: Sequence[Trial]) -> None:
-        """Trials that were not done."""
-        for trial in reversed(trials):
-            self._stands[slot] = self._of[trial.identity]
-            self._groups[self._stands[slot]].appendleft(trial)
-        self.count += len(trials)
-
-    def put_back_lost(self, slot: Slot, trials: Sequence[Trial]) -> None:
-        """Trials whose worker is lost, perhaps by one of them."""
-        for trial in trials:
-            lost = self._losses[trial.identity] = self._losses.get(trial.identity, 0) + 1
-            if lost >= MOST_LOSSES:
-                raise OnebitError(
-                    f"{trial.entry.title} on {trial.stream.name}, seed {trial.seed}: {lost} workers were lost while they had it; "
-                    "perhaps it needs more memory than they have"
-                )
-        self.put_back(slot, trials)
-        del self._stands[slot]
+Sent = dict[Hashable, tuple[Slot, list[Trial]]]  # batches under way, by their tickets
 
 
 class ClusterPlace:
@@ -155,14 +103,16 @@ class ClusterPlace:
         self._introduced: dict[str, bool] = {}
         self._refusal = ""
         self._pace = math.inf
-        self._looked = self._seen = time.monotonic()
+        self._looked = -math.inf
+        self._trouble: Exception | None = None  # why the last thing that was tried could not be done
+        self._stuck: float | None = None  # since when nothing is under way, and nothing can be
         self._look()
 
     @property
     def where(self) -> str:
         """How many workers there are, and where."""
         threads = sum(self._workers.values())
-        workers = f"{_counted(len(self._workers), 'worker')} with {_counted(threads, 'thread')}"
+        workers = f"{_number_of(len(self._workers), 'worker')} with {_number_of(threads, 'thread')}"
         return f"{self._crew.kind}, {workers} {self._crew.at}"
 
     def core_rate(self, trial: Trial) -> None:
@@ -174,90 +124,130 @@ class ClusterPlace:
 
     def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Row, None, None]:
         """The rows of these trials as batches of them are done."""
-        crew, waiting = self._crew, _Waiting(groups)
-        sent: dict[Hashable, tuple[Slot, list[Trial]]] = {}
+        crew, waiting = self._crew, Waiting(groups)
+        sent: Sent = {}
         done: list[tuple[Trial, Row]] = []
-        self._seen, self._pace, self._looked = time.monotonic(), math.inf, -math.inf
+        left = Counter(trial.stream.source for group in groups for trial in group)
+        self._pace, self._looked, self._trouble, self._stuck = math.inf, -math.inf, None, None
         try:
-            while waiting.count or sent or done:
+            while waiting or sent or done:
                 self._notice(waiting, sent)
                 self._hand_out(waiting, sent)
                 for trial, row in done:  # after the workers have got more to do
                     progress(trial.stream.rounds)
                     yield row
+                    left[trial.stream.source] -= 1
+                    if not left[trial.stream.source]:
+                        crew.release(trial.stream.source)
                 done = []
                 for ticket, answer in crew.answers(BREATH_S) if sent else ():
-                    slot, trials = sent.pop(ticket)
+                    if ticket not in sent:  # it went with its worker
+                        continue
+                    slot, trials = sent[ticket]
                     if isinstance(answer, Lost):
                         self._looked = -math.inf  # somebody has gone
-                        waiting.put_back_lost(slot, trials)
-                    elif isinstance(answer, BaseException):
+                        self._lose(slot[0], waiting, sent)
+                    elif isinstance(answer, OnebitError):
                         raise answer
+                    elif isinstance(answer, BaseException):
+                        what = f"{type(answer).__name__}: {answer}"
+                        raise OnebitError(f"the worker {slot[0]} failed at {named(trials[0])}: {what}") from answer
                     else:
+                        del sent[ticket]
                         done += zip(trials, answer, strict=False)
                         self._pace = max((row.fields["seconds"] for row in answer), default=self._pace)
-                        waiting.put_back(slot, trials[len(answer) :])
-                if waiting.count and not sent and not done:  # for workers
+                        waiting.put_back(trials[len(answer) :], slot)
+                if waiting and not sent and not done:  # for workers
                     time.sleep(BREATH_S)
         finally:
             crew.forget(sent)
-            crew.rest()
+            for source in +left:
+                crew.release(source)
 
-    def _hand_out(self, waiting: _Waiting, sent: dict[Hashable, tuple[Slot, list[Trial]]]) -> None:
-        busy: dict[Slot, int] = {}
-        for slot, _ in sent.values():
-            busy[slot] = busy.get(slot, 0) + 1
-        slots = [(worker, number) for worker, threads in self._workers.items() for number in range(threads)]
+    def _hand_out(self, waiting: Waiting, sent: Sent) -> None:
+        apart = self._single_out(waiting, sent)
+        busy = Counter(slot for slot, _ in sent.values())
+        present = {worker: threads for worker, threads in self._workers.items() if worker not in apart}
+        slots = [(worker, number) for worker, threads in present.items() for number in range(threads)]
         least = int(LEAST_S / max(self._pace, TRIAL_S))
         # What waits behind a long trial would wait there when others have nothing left to do.
         for ahead in range(AHEAD if self._pace < TASK_S else 1):
             for slot in slots:
-                if waiting.count and busy.get(slot, 0) == ahead:
+                if waiting.count and busy[slot] == ahead:
                     # The fewer are left, the fewer go at once, so that all end at about the same time.
                     share = max(1 + waiting.count // (2 * AHEAD * len(slots)), least)
-                    trials = waiting.take(slot, min(MOST_TRIALS, share))
-                    worker = slot[0]
-                    try:
-                        ticket = self._crew.send(
-                            worker, self._workers[worker], batch_of(trials), trials[0].stream.source
-                        )
-                    except Lost:
-                        waiting.put_back(slot, trials)
+                    if not self._send(slot, waiting.take(slot, min(MOST_TRIALS, share)), waiting, sent):
                         return
-                    sent[ticket] = slot, trials
-                    busy[slot] = ahead + 1
+                    busy[slot] += 1
 
-    def _notice(self, waiting: _Waiting, sent: dict[Hashable, tuple[Slot, list[Trial]]]) -> None:
+    def _single_out(self, waiting: Waiting, sent: Sent) -> set[str]:
+        """Send suspects to workers that have nothing else, fresh ones or any when all else is done; those get nothing meanwhile."""
+        held = Counter(slot[0] for slot, _ in sent.values())
+        apart = {slot[0] for slot, trials in sent.values() if waiting.suspected(trials[0])}
+        for worker in self._workers:
+            if waiting.suspects and not held[worker]:
+                if not self._send((worker, 0), [waiting.suspects.popleft()], waiting, sent):
+                    break
+                apart.add(worker)
+        return apart
+
+    def _send(self, slot: Slot, trials: list[Trial], waiting: Waiting, sent: Sent) -> bool:
+        """Whether a batch is on its way; else it waits again."""
+        worker, source = slot[0], trials[0].stream.source
+        try:
+            ticket = self._crew.send(worker, self._workers[worker], batch_of(trials), source)
+        except Lost as lost:
+            waiting.put_back(trials, slot)
+            self._looked, self._trouble = -math.inf, lost
+            return False
+        sent[ticket] = slot, trials
+        self._trouble = self._stuck = None
+        return True
+
+    def _lose(self, worker: str, waiting: Waiting, sent: Sent) -> None:
+        """What a lost worker had is to be done again."""
+        held = [ticket for ticket, (slot, _) in sent.items() if slot[0] == worker]
+        self._crew.forget(held)
+        for ticket in held:
+            waiting.put_back_lost(sent.pop(ticket)[1])
+
+    def _notice(self, waiting: Waiting, sent: Sent) -> None:
         """Who has come and who has gone; what those had is to be done again."""
         now = time.monotonic()
         if now - self._looked < LOOK_S and self._workers:
             return
+        before = self._workers
         self._look()
-        gone = [ticket for ticket, (slot, _) in sent.items() if slot[0] not in self._workers]
-        self._crew.forget(gone)
-        for ticket in gone:
-            waiting.put_back_lost(*sent.pop(ticket))
-        if self._workers:
-            self._seen = now
-        elif self._refusal and not any(self._introduced.values()):
+        for worker in before:
+            if worker not in self._workers:
+                self._lose(worker, waiting, sent)
+        if not self._workers and self._refusal and not any(self._introduced.values()):
             raise OnebitError(self._refusal)
-        elif now - self._seen > NO_WORKERS_S:
-            raise OnebitError(f"{self._crew.kind} {self._crew.at} has had no workers for {NO_WORKERS_S:g} s")
+        if sent or (self._workers and self._trouble is None):
+            self._stuck = None
+        elif self._stuck is None:
+            self._stuck = now
+        elif now - self._stuck > NO_WORKERS_S:
+            what = "taken nothing" if self._workers else "had no workers"
+            why = f": {self._trouble}" if self._trouble else ""
+            raise OnebitError(f"{self._crew.kind} {self._crew.at} has {what} for {NO_WORKERS_S:g} s{why}")
 
     def _look(self) -> None:
         present = self._crew.present()
         new = [worker for worker in present if worker not in self._introduced]
         for worker, said in self._crew.introductions(new).items() if new else ():
             if isinstance(said, OSError):  # it cannot be reached: asked again while it is there
+                self._trouble = said
                 continue
             self._introduced[worker] = said == introduction()
             if not self._introduced[worker]:
-                what = f"cannot say what it runs ({said})" if isinstance(said, Exception) else f"runs {said}"
-                self._refusal = f"the worker {worker} is left out: it {what}, and here it is {introduction()}; install the same everywhere"
+                what = f"runs {said}, and here it is {introduction()}; install the same everywhere"
+                what = f"cannot say what it runs: {said}" if isinstance(said, Exception) else what
+                self._refusal = f"the worker {worker} is left out: it {what}"
                 ANNOUNCED[-1](self._refusal)
         self._workers = {worker: threads for worker, threads in present.items() if self._introduced.get(worker)}
         self._looked = time.monotonic()
 
 
-def _counted(number: int, what: str) -> str:
+def _number_of(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"

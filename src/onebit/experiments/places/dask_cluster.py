@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import queue
 import signal
 from collections.abc import Hashable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from onebit.data.sources import Source
@@ -27,6 +28,7 @@ LESS: dict[str, object] = {
     "distributed.admin.tick.cycle": "5s",
     "distributed.admin.system-monitor.interval": "10s",
 }
+MOST_GREETING = 2**20  # bytes
 GONE = ("cancelled", "lost", "error")  # what Dask says of data that nobody has any more
 
 
@@ -36,21 +38,32 @@ def dask_place(address: str | None) -> ClusterPlace:
         import distributed
     except ModuleNotFoundError:
         raise missing("Dask", "dask") from None
-    cluster = _started(distributed) if address is None else None
+    with ExitStack() as undo:  # whatever happens, Ctrl-C too
+        cluster = None
+        if address is None:
+            cluster = _started(distributed)
+            undo.callback(cluster.close)
+        crew = DaskCrew(_joined(distributed, cluster, address), cluster)
+        undo.callback(crew.close)
+        place = ClusterPlace(crew)
+        undo.pop_all()
+        return place
+
+
+def _joined(distributed: Any, cluster: LocalCluster | None, address: str | None) -> Client:
+    """A client of a scheduler. Whatever else it is that answers, it is none, and Dask may fail at it in any way."""
     try:
         if address is not None:
-            call(address)  # Dask would wait for what never comes
-        client = distributed.Client(
-            cluster or f"tcp://{address}", timeout=CONNECT_S, set_as_default=False, name="onebit"
-        )
-    except OSError as error:
-        raise OnebitError(f"there is no Dask scheduler at {address}: {error}") from None
-    crew = DaskCrew(client, cluster)
-    try:
-        return ClusterPlace(crew)
-    except BaseException:
-        crew.close()
-        raise
+            call(address, _greets)  # Dask would wait for what never comes
+        return distributed.Client(cluster or f"tcp://{address}", timeout=CONNECT_S, set_as_default=False, name="onebit")
+    except Exception as error:
+        at = f"at {address}" if cluster is None else "on this machine, though one was started"
+        raise OnebitError(f"there is no Dask scheduler {at}: {error}") from None
+
+
+def _greets(greeting: bytes) -> bool:
+    """Whether it may be Dask that speaks: a message begins with its length, and the first is short."""
+    return int.from_bytes(greeting, "little") < MOST_GREETING
 
 
 def _started(distributed: Any) -> LocalCluster:
@@ -64,6 +77,7 @@ def _started(distributed: Any) -> LocalCluster:
                 threads_per_worker=1,
                 processes=True,
                 memory_limit=0,
+                silence_logs=logging.CRITICAL,  # a worker that is ended while it calls the scheduler would tell of it at length
                 dashboard_address="127.0.0.1:0",
                 preload=[__name__],
             )
@@ -107,8 +121,8 @@ class DaskCrew(Crew):
         """Submit a batch to one worker."""
         try:
             parcel = self._parcel(worker, source)
-        except (OSError, TimeoutError, KeyError):  # those who were to have it go while it comes
-            raise Lost from None
+        except (OSError, TimeoutError, KeyError) as error:  # those who were to have it go while it comes, or are paused
+            raise Lost(f"the data do not reach the workers ({error}); perhaps they are short of memory") from error
         key = f"onebit-{self._client.id}-{next(self._numbers)}"
         future = self._client.submit(_work, batch, parcel, threads, key=key, workers=[worker], pure=False)
         self._futures[key] = future
@@ -158,14 +172,15 @@ class DaskCrew(Crew):
             with suppress(OSError, TimeoutError):
                 self._client.cancel(futures)
 
-    def rest(self) -> None:
-        """Let the workers forget the data."""
-        self._own.clear()
-        self._parcels.clear()
+    def release(self, source: Source) -> None:
+        """Let the workers forget these data, which they do when nobody here has them."""
+        self._parcels.pop(source, None)
+        self._own = {key: own for key, own in self._own.items() if key[1] != source}
 
     def close(self) -> None:
         """Leave the cluster, or end it where it was started here."""
-        self.rest()
+        self._own.clear()
+        self._parcels.clear()
         with suppress(OSError, TimeoutError):
             self._client.close()
         if self._cluster is not None:

@@ -6,17 +6,22 @@ import importlib.util
 import itertools
 import logging
 import os
-from collections.abc import Hashable, Iterable
+import socket
+import time
+from collections.abc import Generator, Hashable, Iterable
+from contextlib import contextmanager
 from typing import Any
 
 from onebit.data.sources import Source
+from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError
-from onebit.experiments.places.cluster import ClusterPlace, Crew, Lost, call, missing
+from onebit.experiments.places.cluster import BREATH_S, CONNECT_S, ClusterPlace, Crew, Lost, call, missing
 from onebit.experiments.places.travel import Batch, Introduction, Parcel, introduction, work_off
 from onebit.experiments.rows import Row
 from onebit.experiments.trial import cores
 
 START_S = 10.0  # so long the first workers are waited for
+MORE_TRIES = 3  # actors that are made again when several in a row end before they begin
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
@@ -34,7 +39,7 @@ def ray_place(address: str | None) -> ClusterPlace:
         if importlib.util.find_spec("grpc") is None:
             raise missing("The client of Ray", "ray")
     at = _join(ray, address) if joined else "that this process has joined"
-    crew = RayCrew(ray, at, joined)
+    crew = RayCrew(ray, at, joined, address or ray.get_runtime_context().gcs_address)
     try:
         return ClusterPlace(crew)
     except BaseException:
@@ -44,21 +49,28 @@ def ray_place(address: str | None) -> ClusterPlace:
 
 def _join(ray: Any, address: str | None) -> str:
     """Join a cluster, or start one; where it is, in words."""
+    named = address or os.environ.get("RAY_ADDRESS")
     try:
         if address is not None:
-            call(address)  # Ray would try for half a minute
+            call(address, _greets)  # Ray would try for half a minute
             ray.init(f"ray://{address}", **QUIET)
             return f"at ray://{address}"
         try:
             ray.init("auto", **QUIET)
         except ConnectionError:
-            if os.environ.get("RAY_ADDRESS"):
+            if named:
                 raise
             ray.init("local", num_cpus=cores(), include_dashboard=False, **QUIET)
             return "on this machine"
-        return f"at {os.environ.get('RAY_ADDRESS') or ray.get_runtime_context().gcs_address}"
-    except (OSError, RuntimeError) as error:  # a RuntimeError where versions of Ray or Python differ
-        raise OnebitError(f"there is no Ray cluster at {address or os.environ.get('RAY_ADDRESS')}: {error}") from None
+        return f"at {named or ray.get_runtime_context().gcs_address}"
+    except Exception as error:  # Ray may fail in any way, at other versions of it or of Python and at what is no Ray
+        what = f"there is no Ray cluster at {named}" if named else "Ray cannot be started on this machine"
+        raise OnebitError(f"{what}: {error}") from None
+
+
+def _greets(greeting: bytes) -> bool:
+    """Whether it may be Ray that speaks: a server of HTTP/2 begins with its settings, a frame of type 4."""
+    return greeting[3] == 4
 
 
 class RayCrew(Crew):
@@ -66,54 +78,96 @@ class RayCrew(Crew):
 
     kind = "Ray"
 
-    def __init__(self, ray: Any, at: str, joined: bool) -> None:
-        self._ray, self.at, self._joined = ray, at, joined
+    def __init__(self, ray: Any, at: str, joined: bool, head: str) -> None:
+        self._ray, self.at, self._joined, self._head = ray, at, joined, head
         self._numbers = itertools.count(1)
         self._make = ray.remote(num_cpus=1, max_restarts=0)(Hand)
         self._hands: dict[str, Any] = {}
         self._greetings: dict[str, Any] = {}
         self._parcels: dict[Source, tuple[int, Any]] = {}
         self._under_way: dict[Any, str] = {}
+        self._failed = 0  # actors in a row that ended before they began
+        self._given_up = 0  # cores for which no other is made
 
     def present(self) -> dict[str, int]:
         """Those actors that have begun; there is one for each core, and one is lost with its place."""
         first = not self._hands
-        while len(self._hands) < int(self._ray.cluster_resources().get("CPU", 0)):
-            name = f"ray-{next(self._numbers)}"
-            self._hands[name] = self._make.remote()
-            self._greetings[name] = self._hands[name].introduction.remote()
-        greetings = list(self._greetings.values())
-        begun, _ = self._ray.wait(greetings, num_returns=len(greetings), timeout=START_S if first else 0)
+        with self._while_there():
+            self._call_head()
+            wanted = int(self._ray.cluster_resources().get("CPU", 0)) - self._given_up
+            while len(self._hands) < wanted:
+                name = f"ray-{next(self._numbers)}"
+                self._hands[name] = self._make.remote()
+                self._greetings[name] = self._hands[name].introduction.remote()
+            greetings = list(self._greetings.values())
+            if not greetings:
+                return {}
+            begun, _ = self._ray.wait(greetings, num_returns=len(greetings), timeout=START_S if first else 0)
         return {name: 1 for name, greeting in self._greetings.items() if greeting in begun}
 
+    def _call_head(self) -> None:
+        """Find out whether the head is there: Ray itself waits for a minute, and then ends this process."""
+        host, _, port = self._head.rpartition(":")
+        end = time.monotonic() + CONNECT_S  # it may be starting again
+        while True:
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+            except OSError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(BREATH_S)
+            else:
+                return
+
+    @contextmanager
+    def _while_there(self) -> Generator[None, None, None]:
+        """Say it where the head is lost. Nobody is there then who could dismiss actors: Ray would start anew to do so."""
+        try:
+            yield
+        except OSError:
+            self._hands.clear()
+            raise OnebitError(f"the Ray head {self.at} no longer answers; the rows that came are kept") from None
+
     def introductions(self, workers: Iterable[str]) -> dict[str, Introduction | Exception]:
-        """What these workers run."""
+        """What these workers run. In place of one that ended before it could say so there will be another, some times."""
         said: dict[str, Introduction | Exception] = {}
         for worker in workers:
             try:
                 said[worker] = self._ray.get(self._greetings[worker])
+                self._failed = 0
             except self._ray.exceptions.RayError as error:
-                said[worker] = error
+                why = f"it ended before it began: {error}"
+                said[worker] = ConnectionError(why)
+                self._dismiss(worker)
+                self._failed += 1
+                if self._failed > MORE_TRIES:
+                    self._given_up += 1
+                    ANNOUNCED[-1](f"the worker {worker} is left out: {why}")
         return said
 
     def send(self, worker: str, threads: int, batch: Batch, source: Source) -> Hashable:
         """Call an actor, which asks for the parcel if it has not got it yet."""
-        if source not in self._parcels:
-            self._parcels[source] = next(self._numbers), self._ray.put(Parcel(source))
         if worker not in self._hands:
-            raise Lost
-        number, parcel = self._parcels[source]
-        ticket = self._hands[worker].work.remote(batch, number, [parcel])
+            raise Lost(f"{worker} has gone")
+        with self._while_there():
+            if source not in self._parcels:
+                try:
+                    self._parcels[source] = next(self._numbers), self._ray.put(Parcel(source))
+                except self._ray.exceptions.RayError as error:
+                    raise Lost(f"the data cannot be stored: {error}") from error
+            number, parcel = self._parcels[source]
+            ticket = self._hands[worker].work.remote(batch, number, [parcel])
         self._under_way[ticket] = worker
         return ticket  # type: ignore[no-any-return]
 
     def answers(self, timeout: float) -> list[tuple[Hashable, list[Row] | BaseException]]:
         """What the actors gave."""
         tickets = list(self._under_way)
-        done, _ = self._ray.wait(tickets, num_returns=1, timeout=timeout)
-        if done:  # and what else is there by now
-            done, _ = self._ray.wait(tickets, num_returns=len(tickets), timeout=0)
-        return [(ticket, self._answer(ticket, self._under_way.pop(ticket))) for ticket in done]
+        with self._while_there():
+            done, _ = self._ray.wait(tickets, num_returns=1, timeout=timeout)
+            if done:  # and what else is there by now
+                done, _ = self._ray.wait(tickets, num_returns=len(tickets), timeout=0)
+            return [(ticket, self._answer(ticket, self._under_way.pop(ticket))) for ticket in done]
 
     def _answer(self, ticket: Any, worker: str) -> list[Row] | BaseException:
         try:
@@ -134,11 +188,12 @@ class RayCrew(Crew):
             self._ray.kill(self._hands.pop(worker))
             del self._greetings[worker]
 
-    def rest(self) -> None:
-        """Let the workers forget the data."""
-        for hand in self._hands.values():
-            hand.rest.remote()
-        self._parcels.clear()
+    def release(self, source: Source) -> None:
+        """Let the workers forget these data."""
+        if source in self._parcels:
+            number, _ = self._parcels.pop(source)
+            for hand in self._hands.values():
+                hand.release.remote(number)
 
     def close(self) -> None:
         """Dismiss all, and leave the cluster where it was joined for this; one that was started for this ends."""
@@ -167,6 +222,6 @@ class Hand:
             self._parcels[number] = ray.get(box[0])
         return work_off(batch, self._parcels[number], 1)
 
-    def rest(self) -> None:
-        """Forget all parcels."""
-        self._parcels.clear()
+    def release(self, number: int) -> None:
+        """Forget a parcel."""
+        self._parcels.pop(number, None)

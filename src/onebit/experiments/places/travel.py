@@ -1,11 +1,12 @@
 """What travels to a worker of a cluster, and what it does there.
 
 Trials travel in batches, without their data. These go once to each worker, which keeps what trials share: the rows as learners
-read them, and those drawn for the last few seeds.
+read them, and those drawn for the last few seeds, whichever data they are of.
 """
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 import pickle
@@ -13,9 +14,10 @@ import platform
 import sys
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+import weakref
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from functools import cache
 from io import BytesIO
 from typing import Any, NamedTuple
@@ -58,33 +60,59 @@ class Parcel:
         self._lock = threading.Lock()
         self._source: Source | None = None
         self._fixed: dict[Any, Any] = {}
-        self._grounds: OrderedDict[tuple[str, int], Ground] = OrderedDict()
-
-    @property
-    def size(self) -> int:
-        """How many bytes travel."""
-        return len(self._pickled) + sum(int(buffer.nbytes) for buffer in self._buffers)
+        self._shared: dict[tuple[str, int], _Shared] = {}
+        with _HERE.lock:
+            _HERE.parcels.add(self)
 
     def source(self) -> Source:
         """The source, which shares the memory in which the parcel came."""
         with self._lock:
             if self._source is None:
-                try:
-                    self._source = pickle.loads(self._pickled, buffers=self._buffers)
-                except ImportError as error:
-                    raise OnebitError(f"the data cannot be opened on {platform.node()}: {error}") from None
+                self._source = _opened("the data", self._pickled, self._buffers)
             return self._source
 
-    def ground(self, trial: Trial, keep: int) -> Ground:
-        """What the trials of this stream and this seed share; those of the last few are kept."""
+    @contextmanager
+    def ground(self, trial: Trial, keep: int) -> Generator[Ground, None, None]:
+        """What the trials of this stream and this seed share. Of all parcels together, those in use and the last few are kept."""
         key = trial.stream.key, trial.seed
-        with self._lock:
-            if key not in self._grounds:
-                self._grounds[key] = Ground(trial, self._fixed)
-            self._grounds.move_to_end(key)
-            while len(self._grounds) > keep:
-                self._grounds.popitem(last=False)
-            return self._grounds[key]
+        with _HERE.lock:
+            shared = self._shared.setdefault(key, _Shared(Ground(trial, self._fixed)))
+            shared.users += 1
+            shared.last = next(_HERE.count)
+            _HERE.tidy(keep)
+        try:
+            yield shared.ground
+        finally:
+            with _HERE.lock:
+                shared.users -= 1
+
+
+@dataclass
+class _Shared:
+    """A ground, how many trials run on it, and when the last began."""
+
+    ground: Ground
+    users: int = 0
+    last: int = 0
+
+
+class _Here:
+    """The parcels of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.count = itertools.count()
+        self.parcels: weakref.WeakSet[Parcel] = weakref.WeakSet()
+
+    def tidy(self, keep: int) -> None:
+        """Let go of grounds that nobody uses, the oldest first, until few enough are left."""
+        held = [(shared, parcel._shared, key) for parcel in self.parcels for key, shared in parcel._shared.items()]
+        idle = sorted((one for one in held if not one[0].users), key=lambda one: one[0].last)
+        for _, of, key in idle[: max(0, len(held) - keep)]:
+            del of[key]
+
+
+_HERE = _Here()
 
 
 def _pickled(thing: object) -> tuple[bytes, list[Any]]:
@@ -105,6 +133,16 @@ def _pickled(thing: object) -> tuple[bytes, list[Any]]:
     return file.getvalue(), [np.frombuffer(buffer.raw(), dtype=np.uint8) for buffer in buffers]
 
 
+def _opened(what: str, pickled: bytes, buffers: Sequence[Any] = ()) -> Any:
+    """What was pickled elsewhere; its code may need what is not here."""
+    try:
+        return pickle.loads(pickled, buffers=buffers)
+    except OnebitError:
+        raise
+    except Exception as error:
+        raise OnebitError(f"{what} cannot be opened on {platform.node()}: {error}") from error
+
+
 def _mapped(path: str, size: int, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> Any:
     if not os.path.isfile(path) or os.stat(path).st_size != size:
         raise OnebitError(
@@ -112,6 +150,11 @@ def _mapped(path: str, size: int, dtype: np.dtype[Any], shape: tuple[int, ...], 
             "name a folder that all machines share"
         )
     return np.memmap(path, dtype=dtype, shape=shape, offset=offset, mode="r")
+
+
+def named(trial: Trial) -> str:
+    """A trial in words."""
+    return f"{trial.entry.title} on {trial.stream.name}, seed {trial.seed}"
 
 
 class Errand(NamedTuple):
@@ -189,7 +232,7 @@ def introduction() -> Introduction:
 def _received(sent: str | bytes) -> Rule:
     if isinstance(sent, str):
         return rule_named(sent)
-    rule: Rule = pickle.loads(sent)
+    rule: Rule = _opened("the code of a learner", sent)
     return known.setdefault(rule.record, rule)
 
 
@@ -210,7 +253,12 @@ def work_off(batch: Batch, parcel: Parcel, threads: int, stopped: Callable[[], b
         if isinstance(errand.rule, str) and code_mark(rule) != errand.code:
             raise OnebitError(f"{platform.node()} has other code of {rule.name}: install the same onebit everywhere")
         trial = Trial(Entry(rule, errand.options), stream, errand.seed)
-        outcome = run_trial(trial, parcel.ground(trial, threads + 1), _Stop(stopped), lambda count: None)
+        try:
+            with parcel.ground(trial, threads + 1) as ground:
+                outcome = run_trial(trial, ground, _Stop(stopped), lambda count: None)
+        except Exception as error:  # which says nothing where it comes out
+            what = f"{type(error).__name__}: {error}"
+            raise OnebitError(f"{named(trial)}, fails on {platform.node()}: {what}") from error
         if outcome is None:
             break
         # The hashes of code that came by value may differ here; it is the code that was asked for.
