@@ -48,7 +48,7 @@ from tests.experiments.places.scenes import X, Y, come, drawn, grouped, mixed, o
 class Paper(Crew):
     """Workers on paper: what is sent goes through pickle, and is worked off when answers are asked for."""
 
-    kind, at = "Paper", "on a desk"
+    kind, at, more = "Paper", "on a desk", "sharpen a pencil"
 
     def __init__(self, **threads: int) -> None:
         self.here = dict(threads)
@@ -310,36 +310,64 @@ def test_one_that_cannot_be_reached_does_not_end_the_work_of_another(monkeypatch
     assert len(come(ClusterPlace(crew), trials_on(stream(X, Y), 20))) == 60
 
 
-def test_without_workers_it_waits_and_then_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_workers_it_waits_and_then_says_so(monkeypatch: pytest.MonkeyPatch, said: list[str]) -> None:
     crew = Paper()
     looks = itertools.count()
     monkeypatch.setattr(crew, "present", lambda: {"a": 1} if next(looks) > 5 else {})
     trials = trials_on(stream(X, Y), 2)
     assert len(come(ClusterPlace(crew), trials)) == 6
     monkeypatch.setattr(cluster, "NO_WORKERS_S", 0.01)
-    with pytest.raises(OnebitError, match=r"Paper on a desk has had no workers for 0\.01 s"):
+    with pytest.raises(OnebitError, match=r"Paper on a desk has had no workers for 0\.01 s; sharpen a pencil"):
         come(ClusterPlace(Paper()), trials)
+    assert said[-1] == "waiting for workers of Paper on a desk; sharpen a pencil"
 
 
 def test_a_worker_with_another_version_is_left_out(said: list[str]) -> None:
     crew, trials = Paper(a=1, old=1, strange=1), trials_on(stream(X, Y), 5)
-    crew.versions = {"old": Introduction("0.0.1", "3.9"), "strange": ModuleNotFoundError("No module named 'onebit'")}
+    crew.versions = {
+        "old": Introduction("0.0.1", "3.9", "f00"),
+        "strange": ModuleNotFoundError("No module named 'onebit'"),
+    }
     place = ClusterPlace(crew)
     assert place.where == "Paper, 1 worker with 1 thread on a desk"
     come(place, trials)
     assert {worker for worker, _ in crew.batches} == {"a"}
     assert len(said) == 2, "each is refused once"
     here = str(introduction())
-    assert said[0].startswith("the worker old is left out: it runs onebit 0.0.1 on Python 3.9, and here it is onebit")
+    assert said[0].startswith(
+        "the worker old is left out: it runs onebit 0.0.1 (code f00) on Python 3.9, and here it is onebit"
+    )
     assert here in said[0]
     assert "No module named 'onebit'" in said[1]
 
 
 def test_where_all_are_refused_it_ends(said: list[str]) -> None:
     crew = Paper(old=1)
-    crew.versions = {"old": Introduction("0.0.1", "3.9")}
-    with pytest.raises(OnebitError, match=r"it runs onebit 0\.0\.1 on Python 3\.9"):
+    crew.versions = {"old": Introduction("0.0.1", "3.9", "f00")}
+    with pytest.raises(OnebitError, match="Paper on a desk has no workers but those that are left out"):
         come(ClusterPlace(crew), trials_on(stream(X, Y), 2))
+    assert len(said) == 1
+
+
+def test_a_worker_with_other_code_is_left_out(said: list[str]) -> None:
+    crew = Paper(a=1, other=1)
+    crew.versions = {"other": introduction()._replace(code="f00")}
+    trials = trials_on(stream(X, Y), 5)
+    assert come(ClusterPlace(crew), trials) == on_threads(trials)
+    assert {worker for worker, _ in crew.batches} == {"a"}
+    assert "(code f00)" in said[0]
+
+
+def test_where_says_who_was_there(said: list[str]) -> None:
+    """Also those that are gone by then."""
+    crew = Paper(a=1, b=2)
+    place = ClusterPlace(crew)
+    trials = trials_on(stream(X, Y), 40)
+    with closing(place.run(grouped(trials), lambda count: None)) as rows:
+        for count, _ in enumerate(rows):
+            if count == 20:
+                crew.here = {"b": 2}
+    assert place.where == "Paper, 2 workers with 3 threads on a desk"
 
 
 def test_other_code_of_the_same_version_is_refused() -> None:

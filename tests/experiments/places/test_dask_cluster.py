@@ -43,6 +43,7 @@ from tests.experiments.places.test_cluster import nudge
 __all__ = ["nudge"]  # a fixture
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+psutil = pytest.importorskip("psutil", reason="it comes with Dask")
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +179,7 @@ def test_a_worker_with_another_version_is_left_out(
             assert f"the worker {old} is left out: it runs onebit 0.0.1" in capsys.readouterr().err
             assert len(come(place, trials_on(stream(X, Y), 5))) == 15
             two.run(call_it, "0.0.1", workers=[other])
-        with closing(dask_place(address)) as place, pytest.raises(OnebitError, match=r"it runs onebit 0\.0\.1"):
+        with closing(dask_place(address)) as place, pytest.raises(OnebitError, match="no workers but those"):
             come(place, trials_on(stream(X, Y), 5))
     finally:
         two.run(call_it, onebit.version.VERSION)
@@ -225,6 +226,65 @@ def test_ctrl_c_at_a_terminal_is_for_the_command_alone(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "what is done is kept" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are those of Unix")
+def test_ctrl_c_while_the_workers_start_is_heard_when_they_have(tmp_path: Path) -> None:
+    command = [
+        "sweep",
+        "banditron",
+        "synsep9",
+        "--grid",
+        "exploration=0.01,0.1",
+        "--rounds",
+        "1000000",
+        "--runs",
+        "200",
+    ]
+    program = [sys.executable, "-m", "onebit", *command, "--on", "dask", "--out", str(tmp_path), "--quiet"]
+    with subprocess.Popen(program, start_new_session=True, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert until(lambda: len(psutil.Process(process.pid).children(recursive=True)) > 1, 60), "workers begin"
+            os.killpg(process.pid, signal.SIGINT)
+            said = process.communicate(timeout=120)[1]
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 130
+    assert "what is done is kept" in said
+    assert "Traceback" not in said
+
+
+def test_a_worker_without_onebit_is_left_out_and_gets_nothing(tmp_path: Path) -> None:
+    """Two workers of one scheduler; one finds something else under the name of onebit."""
+    (tmp_path / "onebit.py").write_text("raise ImportError('no onebit here')")
+    port = free_port()
+    scheduler = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_scheduler",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--no-dashboard",
+    ]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", f"tcp://127.0.0.1:{port}", "--nthreads", "1", "--no-nanny", "--no-dashboard"]  # fmt: skip
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path.parent}
+    processes = [subprocess.Popen(scheduler, **quiet)]
+    try:
+        for path in ("", str(tmp_path)):
+            processes.append(subprocess.Popen(worker, env={**os.environ, "PYTHONPATH": path}, **quiet))
+        with distributed.Client(f"tcp://127.0.0.1:{port}", timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+        trials = trials_on(stream(X, Y), 8)
+        with closing(dask_place(f"127.0.0.1:{port}")) as place:
+            assert come(place, trials) == on_threads(trials)
+            assert place.where == f"Dask, 1 worker with 1 thread at tcp://127.0.0.1:{port}"
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait(60)
 
 
 def test_an_address_where_nobody_is_is_a_sentence() -> None:

@@ -106,6 +106,45 @@ def test_an_address_where_nobody_is_is_a_sentence(monkeypatch: pytest.MonkeyPatc
         place_of(f"ray://127.0.0.1:{free_port()}")
 
 
+@pytest.mark.parametrize(
+    ("address", "error", "said"),
+    [
+        ("127.0.0.1:{port}", None, r"there is no Ray cluster at 127\.0\.0\.1:\d+: .*refused"),
+        ("rubbish", None, "the address of Ray's cluster is 'rubbish', but must be host:port"),
+        ("auto", RuntimeError("Traceback (most recent call last):\n  File\nOSError: late"), "at auto: OSError: late$"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_the_address_in_the_environment_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, address: str, error: Exception | None, said: str
+) -> None:
+    def init(where: str, **options: Any) -> None:
+        assert error is not None, "Ray would wait for minutes"
+        raise error
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setenv("RAY_ADDRESS", address.format(port=free_port()))
+    with pytest.raises(OnebitError, match=said):
+        place_of("ray")
+
+
+def test_one_that_answers_and_takes_nobody_may_ask_for_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(where: str, **options: Any) -> None:
+        raise ConnectionError("Failed to connect")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray_cluster, "call", lambda address, greets: None)
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.7:6379")
+    with pytest.raises(
+        OnebitError, match=r"Ray cluster at 10\.0\.0\.7:6379: Failed to connect; where it asks for a token, set"
+    ):
+        place_of("ray")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
+    with pytest.raises(OnebitError, match=r"Ray cluster at 10\.0\.0\.7:6379: Failed to connect$"):
+        place_of("ray")
+
+
 def test_where_ray_does_not_start_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(address: str, **options: Any) -> None:
         raise ConnectionError("nobody there") if address == "auto" else MemoryError("no room")

@@ -61,6 +61,7 @@ class Crew(ABC):
 
     kind: str  # "Dask"
     at: str  # "at tcp://host:8786", "on this machine"
+    more: str  # how another worker is started
 
     @abstractmethod
     def present(self) -> dict[str, int]:
@@ -100,6 +101,7 @@ class ClusterPlace:
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
         self._workers: dict[str, int] = {}
+        self._seen: dict[str, int] = {}  # all that were there during the last run
         self._introduced: dict[str, bool] = {}
         self._refusal = ""
         self._pace = math.inf
@@ -110,9 +112,8 @@ class ClusterPlace:
 
     @property
     def where(self) -> str:
-        """How many workers there are, and where."""
-        threads = sum(self._workers.values())
-        workers = f"{_number_of(len(self._workers), 'worker')} with {_number_of(threads, 'thread')}"
+        """How many workers there were during the last run, and where."""
+        workers = f"{_number_of(len(self._seen), 'worker')} with {_number_of(sum(self._seen.values()), 'thread')}"
         return f"{self._crew.kind}, {workers} {self._crew.at}"
 
     def core_rate(self, trial: Trial) -> None:
@@ -129,6 +130,7 @@ class ClusterPlace:
         done: list[tuple[Trial, Row]] = []
         left = Counter(trial.stream.source for group in groups for trial in group)
         self._pace, self._looked, self._trouble, self._stuck = math.inf, -math.inf, None, None
+        self._seen = {}
         try:
             while waiting or sent or done:
                 self._notice(waiting, sent)
@@ -222,14 +224,16 @@ class ClusterPlace:
             if worker not in self._workers:
                 self._lose(worker, waiting, sent)
         if not self._workers and self._refusal and not any(self._introduced.values()):
-            raise OnebitError(self._refusal)
+            raise OnebitError(f"{self._crew.kind} {self._crew.at} has no workers but those that are left out")
         if sent or (self._workers and self._trouble is None):
             self._stuck = None
         elif self._stuck is None:
             self._stuck = now
+            if not self._workers:
+                ANNOUNCED[-1](f"waiting for workers of {self._crew.kind} {self._crew.at}; {self._crew.more}")
         elif now - self._stuck > NO_WORKERS_S:
             what = "taken nothing" if self._workers else "had no workers"
-            why = f": {self._trouble}" if self._trouble else ""
+            why = f": {self._trouble}" if self._trouble else f"; {self._crew.more}"
             raise OnebitError(f"{self._crew.kind} {self._crew.at} has {what} for {NO_WORKERS_S:g} s{why}")
 
     def _look(self) -> None:
@@ -246,6 +250,7 @@ class ClusterPlace:
                 self._refusal = f"the worker {worker} is left out: it {what}"
                 ANNOUNCED[-1](self._refusal)
         self._workers = {worker: threads for worker, threads in present.items() if self._introduced.get(worker)}
+        self._seen |= self._workers
         self._looked = time.monotonic()
 
 

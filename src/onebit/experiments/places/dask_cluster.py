@@ -7,8 +7,10 @@ import itertools
 import logging
 import queue
 import signal
-from collections.abc import Hashable, Iterable
-from contextlib import ExitStack, suppress
+import threading
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
 from onebit.data.sources import Source
@@ -71,7 +73,7 @@ def _started(distributed: Any) -> LocalCluster:
     import dask
 
     try:
-        with dask.config.set(LESS):
+        with dask.config.set(LESS), _undisturbed():
             return distributed.LocalCluster(
                 n_workers=cores(),
                 threads_per_worker=1,
@@ -87,19 +89,40 @@ def _started(distributed: Any) -> LocalCluster:
         ) from None
 
 
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits until the workers have started. They do not hear of it: who started them ends them."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    heard: list[int] = []
+    resource_tracker.ensure_running()  # which would unblock the signal
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    # It is blocked in the threads and processes that are started now, too.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        raise KeyboardInterrupt
+
+
 def dask_setup(worker: object) -> None:
     """Called by Dask where a worker of this machine starts: Ctrl-C is for the process that started it, which then ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class DaskCrew(Crew):
-    """The workers of a Dask cluster. A batch is a task of one worker; parcels are scattered to all of them."""
+    """The workers of a Dask cluster. A batch is a task of one worker; a parcel goes from worker to worker."""
 
     kind = "Dask"
 
     def __init__(self, client: Client, cluster: LocalCluster | None) -> None:
         self._client, self._cluster = client, cluster
         self.at = "on this machine" if cluster is not None else f"at {client.scheduler.address}"
+        self.more = f"`dask worker {client.scheduler.address}` starts one"
         self._numbers = itertools.count()
         self._parcels: dict[Source, Future] = {}
         self._own: dict[tuple[str, Source], Future] = {}
@@ -133,7 +156,8 @@ class DaskCrew(Crew):
         """The parcel as this worker has it, under a name of its own: of many copies under one name Dask drops some."""
         everybodys = self._parcels.get(source)
         if everybodys is None or everybodys.status in GONE:
-            everybodys = self._client.scatter(Parcel(source), broadcast=True, hash=False)
+            # To one worker, from which the others get it: all of them would be also those that are left out.
+            everybodys = self._client.scatter(Parcel(source), workers=[worker], hash=False)
             self._parcels[source] = everybodys
         own = self._own.get((worker, source))
         if own is None or own.status in GONE:

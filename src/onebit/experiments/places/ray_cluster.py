@@ -50,9 +50,12 @@ def ray_place(address: str | None) -> ClusterPlace:
 def _join(ray: Any, address: str | None) -> str:
     """Join a cluster, or start one; where it is, in words."""
     named = address or os.environ.get("RAY_ADDRESS")
+    answers = False
     try:
+        if named and named not in ("auto", "local"):
+            call(named.removeprefix("ray://"), _greets)  # Ray would try for half a minute, or for a quarter of an hour
+            answers = True
         if address is not None:
-            call(address, _greets)  # Ray would try for half a minute
             ray.init(f"ray://{address}", **QUIET)
             return f"at ray://{address}"
         try:
@@ -63,9 +66,21 @@ def _join(ray: Any, address: str | None) -> str:
             ray.init("local", num_cpus=cores(), include_dashboard=False, **QUIET)
             return "on this machine"
         return f"at {named or ray.get_runtime_context().gcs_address}"
+    except ValueError:
+        raise OnebitError(f"the address of Ray's cluster is {named!r}, but must be host:port") from None
     except Exception as error:  # Ray may fail in any way, at other versions of it or of Python and at what is no Ray
+        if answers and "RAY_AUTH_TOKEN" not in os.environ:  # Ray itself does not say so here
+            why = f"{_gist(error)}; where it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as for `ray start`"
+        else:
+            why = _gist(error)
         what = f"there is no Ray cluster at {named}" if named else "Ray cannot be started on this machine"
-        raise OnebitError(f"{what}: {error}") from None
+        raise OnebitError(f"{what}: {why}") from None
+
+
+def _gist(error: Exception) -> str:
+    """What an error says in a line: its first, or the last of a traceback that it brings along."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1 if "Traceback" in str(error) else 0].strip()
 
 
 def _greets(greeting: bytes) -> bool:
@@ -80,6 +95,7 @@ class RayCrew(Crew):
 
     def __init__(self, ray: Any, at: str, joined: bool, head: str) -> None:
         self._ray, self.at, self._joined, self._head = ray, at, joined, head
+        self.more = f"`ray start --address={head}` adds its machine's cores"
         self._numbers = itertools.count(1)
         self._make = ray.remote(num_cpus=1, max_restarts=0)(Hand)
         self._hands: dict[str, Any] = {}

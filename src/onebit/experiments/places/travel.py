@@ -6,6 +6,7 @@ read them, and those drawn for the last few seeds, whichever data they are of.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import mmap
 import os
@@ -218,14 +219,21 @@ class Introduction(NamedTuple):
 
     version: str
     python: str
+    code: str  # a hash of that of all rules
 
     def __str__(self) -> str:
-        return f"onebit {self.version} on Python {self.python}"
+        return f"onebit {self.version} (code {self.code}) on Python {self.python}"
 
 
 def introduction() -> Introduction:
     """What this process runs."""
-    return Introduction(VERSION, PYTHON)
+    return Introduction(VERSION, PYTHON, _code())
+
+
+@cache
+def _code() -> str:
+    marks = "".join(code_mark(rule) for rule in registry().values())
+    return hashlib.sha256(marks.encode()).hexdigest()[:8]
 
 
 @cache
