@@ -4,7 +4,7 @@ BIN := .venv/bin
 DATA ?= ../shared/data
 export ONEBIT_DATA ?= $(realpath $(DATA))
 
-.PHONY: run serve test browser reproduction bench docs clean
+.PHONY: run serve test types suite browser reproduction bench docs clean
 
 run: .venv/ready
 	$(BIN)/onebit run digits --order resample --rounds 20_000 --explain
@@ -14,11 +14,16 @@ run: .venv/ready
 serve: .venv/ready-serve
 	$(BIN)/onebit serve --data ./onebit-data
 
-# One worker more than there are cores: many tests wait for a service, and need no core for that.
 test: .venv/ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --jobs=2 --keep-going --no-print-directory types suite
+
+types: .venv/ready-test
 	$(BIN)/mypy
+
+# One worker more than there are cores: many tests wait for a service, and need no core for that.
+suite: .venv/ready-test
 	$(BIN)/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile
 
 # The test that opens a page needs a browser, here from Debian's packages, as root; without one it is skipped.

@@ -16,10 +16,18 @@ from onebit.checks import refused, state
 from onebit.learner import Learner
 from tests.auto.streams import Array, drawn_digits, gaussians, heard, permuted, topics
 from tests.every_rule.cases import checks_of, equals_its_oracle, passes, twins_of
-from tests.slow import slow
+from tests.slow import SLOW, slow
 
 kinds = pytest.mark.parametrize("kind", ["dense", "diagonal", "sparse"])
-both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
+# In 64 bits the diagonal form takes a compiler twenty seconds, and is the same code as in 32.
+both_dtypes = pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        pytest.param(kind, dtype, marks=[slow] if (kind, dtype) == ("diagonal", "float64") else [])
+        for kind in ("dense", "diagonal", "sparse")
+        for dtype in ("float32", "float64")
+    ],
+)
 CLASSES = 4
 
 
@@ -43,6 +51,8 @@ def same(one: Learner, other: Learner) -> bool:
 
 @checks_of("composite")
 def test_check(name: str, options: dict[str, Any], check: str) -> None:
+    if check == "compiled_is_python" and not SLOW:
+        pytest.skip("takes long; ONEBIT_SLOW=1 runs it, and the twin is compared always")
     passes(name, options, check)
 
 
@@ -52,7 +62,6 @@ def test_compiled_rule_equals_its_oracle(name: str, options: dict[str, Any], cla
 
 
 @both_dtypes
-@kinds
 def test_saved_and_loaded_it_goes_on_bit_for_bit(kind: str, dtype: str, tmp_path: Path) -> None:
     X, y = stream_of(kind)
     learner, whole = auto(kind, dtype=dtype), auto(kind, dtype=dtype)
@@ -168,7 +177,6 @@ def test_lessons_that_are_refused_are_undone(kind: str) -> None:
 
 
 @both_dtypes
-@kinds
 def test_a_class_that_is_added_is_as_if_it_had_been_there(kind: str, dtype: str) -> None:
     """Before anything is learnt. What there is of members depends on the classes in the beginning: with two and with three it is the same."""
     X, y = stream_of(kind, classes=3)
