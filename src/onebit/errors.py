@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class OnebitError(ValueError):
@@ -22,3 +25,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {folded[close[0]]!r}?"
     return f"known are: {', '.join(names)}" if names else "there are none"
+
+
+def lines_of(said: object) -> list[str]:
+    """What another program said, line by line, without the colours of a terminal: Numba has them where Ray is imported.
+
+    >>> lines_of("\\x1b[1mno such function\\x1b[0m\\n\\n  File x.py:")
+    ['no such function', 'File x.py:']
+    """
+    lines = (line.strip() for line in _COLOURS.sub("", str(said)).splitlines())
+    return [line for line in lines if line]

@@ -29,7 +29,7 @@ from onebit.contract.rule import Rule
 from onebit.engine import generic
 from onebit.engine.reach import code_of, fingerprint, reach
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
-from onebit.errors import OnebitError
+from onebit.errors import OnebitError, lines_of
 from onebit.spaces import kernel
 
 Loop = Callable[..., int]
@@ -149,7 +149,7 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
 
 def _gist(message: str, rule: Rule) -> str:
     """What a rule's author needs of a compiler's pages: the cause, and the last line of their own file that it speaks of."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    lines = lines_of(message)
     cause = next((line for line in lines if _CAUSE.search(line)), lines[0])
     if "unify" in cause and "Choice" in cause:
         cause += "; label and greedy of a Choice are whole numbers, the rest are floats: write 1.0, not 1"

@@ -12,7 +12,7 @@ from onebit.engine import generic
 from onebit.engine.compile import ANNOUNCED
 from onebit.engine.gpu import kernel, ranks
 from onebit.engine.gpu.binding import Binding
-from onebit.engine.gpu.device import cuda, quiet, shared_memory, spoken
+from onebit.engine.gpu.device import cuda, gist, quiet, shared_memory, spoken
 from onebit.errors import OnebitError
 
 WARP = 32
@@ -185,9 +185,7 @@ def _built(shape: Shape, layout: Layout) -> Any:
 
 def _gist(error: Exception) -> str:
     """The first line of a compiler's pages that names a cause."""
-    lines = [line.strip(" -") for line in str(error).splitlines()]
-    told = (line for line in lines if line and "mode pipeline" not in line and "Resolution failure" not in line)
-    return next(told, type(error).__name__).rstrip(":. ")
+    return gist(error, "mode pipeline", "Resolution failure") or type(error).__name__
 
 
 def resident(shape: Shape, layout: Layout) -> int:

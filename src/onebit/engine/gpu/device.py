@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from onebit.errors import OnebitError
+from onebit.errors import OnebitError, lines_of
 
+INITIAL = "Error at driver init"
 MISSING = 'the GPU engine needs numba-cuda: pip install "onebit[gpu]"'
 
 
@@ -53,9 +54,9 @@ def trouble() -> str | None:
         found = cuda()
         if found.is_available():
             return None
-        why = _gist(found.cuda_error() or "")
+        why = gist(found.cuda_error() or "", INITIAL)
     except Exception as error:  # what is there and broken, a driver or a package, says so in many ways
-        why = _gist(error)
+        why = gist(error, INITIAL)
     return "there is no GPU that can be used here" + (f": {why}" if why else "")
 
 
@@ -67,16 +68,16 @@ def spoken() -> Iterator[None]:
     except OnebitError:
         raise
     except Exception as error:  # which it does in many ways: out of memory, a launch that failed, a device that is gone
-        why = _gist(error) or type(error).__name__
+        why = gist(error, INITIAL) or type(error).__name__
         raise OnebitError(
             f"the GPU failed ({why}); runs that are done are kept, and threads can run the others"
         ) from error
 
 
-def _gist(said: object) -> str:
-    """The first line that says something."""
-    lines = [line.strip() for line in str(said).splitlines()]
-    told = (line for line in lines if line and not line.startswith("Error at driver init"))
+def gist(said: object, *beside: str) -> str:
+    """The first line that says something, and has none of these words, which stand beside the cause."""
+    lines = (line.strip(" -") for line in lines_of(said))
+    told = (line for line in lines if line and not any(words in line for words in beside))
     return next(told, "").rstrip(".: ")
 
 

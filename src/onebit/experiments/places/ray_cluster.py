@@ -14,7 +14,7 @@ from typing import Any
 
 from onebit.data.sources import Source
 from onebit.engine.compile import ANNOUNCED
-from onebit.errors import OnebitError
+from onebit.errors import OnebitError, lines_of
 from onebit.experiments.places.cluster import BREATH_S, CONNECT_S, ClusterPlace, Crew, Lost, call, missing
 from onebit.experiments.places.travel import Batch, Introduction, Parcel, introduction, work_off
 from onebit.experiments.rows import Row
@@ -79,8 +79,8 @@ def _join(ray: Any, address: str | None) -> str:
 
 def _gist(error: Exception) -> str:
     """What an error says in a line: its first, or the last of a traceback that it brings along."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1 if "Traceback" in str(error) else 0].strip()
+    lines = lines_of(error) or [type(error).__name__]
+    return lines[-1 if "Traceback" in str(error) else 0]
 
 
 def _greets(greeting: bytes) -> bool:
