@@ -20,8 +20,9 @@ from pathlib import Path
 
 from onebit.cli.compare import report_failures
 from onebit.cli.options import add_place, add_result_folder, download_bar, growing_bar, kept_in, result_folder
-from onebit.cli.tables import print_effort, print_wide, runs_of
+from onebit.cli.tables import print_effort, print_wide
 from onebit.errors import OnebitError
+from onebit.experiments.effort import number_of
 from onebit.experiments.gathering import facts
 from onebit.experiments.saving import save_page
 from onebit.papers.paper import paper_named, paper_names
@@ -100,7 +101,7 @@ def show(found: Reproduction) -> None:
 
     colours = {REPRODUCED: "green", DIFFERS: "red"}
     for result in found.results:
-        runs = f" ({runs_of(result.runs)})" if result.runs else ""
+        runs = f" ({number_of(result.runs, 'run')})" if result.runs else ""
         table = Table(title=escape(f"{found.paper.name}: {result.item.title}{runs}"), title_justify="left")
         for title in ("data", "what"):
             table.add_column(title, overflow="fold")

@@ -28,8 +28,9 @@ from onebit.cli.options import (
     settings,
     stream_settings,
 )
-from onebit.cli.tables import percent, print_effort, runs_of
+from onebit.cli.tables import percent, print_effort
 from onebit.data.streams import stream
+from onebit.experiments.effort import number_of
 from onebit.experiments.grid import Grid
 from onebit.experiments.saving import save_page
 from onebit.experiments.sweep import FRESH_RUNS, TUNING_RUNS, Sweep, sweep
@@ -104,10 +105,12 @@ def _show_choice(found: Sweep) -> None:
     tuned = found.standings[found.chosen]
     print(f"  best    {shown(found.best)}")
     if tuned is not None:
-        print(f"  tuning  {percent(tuned.error)} %, {runs_of(found.runs)}: too low, since it is the lowest of many")
+        print(
+            f"  tuning  {percent(tuned.error)} %, {number_of(found.runs, 'run')}: too low, since it is the lowest of many"
+        )
     for name in found.edges():
         print(f"  edge    {name} is at the end of its grid: a wider one may do better")
     if found.fresh is not None:
         print(
-            f"  fresh   {percent(found.fresh.error)} %, {runs_of(found.fresh_runs)}; greedy {percent(found.fresh.greedy_error)} %"
+            f"  fresh   {percent(found.fresh.error)} %, {number_of(found.fresh_runs, 'run')}; greedy {percent(found.fresh.greedy_error)} %"
         )

@@ -25,11 +25,6 @@ def percent(found: Estimate, signed: bool = False) -> str:
     return text if math.isnan(found.low) else f"{text} ±{100 * (found.high - found.mean):5.2f}"
 
 
-def runs_of(count: int) -> str:
-    """So many runs."""
-    return "1 run" if count == 1 else f"{count} runs"
-
-
 def learner_table(scene: Scene) -> Table:
     """The learners of a comparison, those that hear one bit first; a narrow terminal gets fewer columns."""
     from rich.markup import escape

@@ -97,6 +97,15 @@ def duration(seconds: float) -> str:
     return f"{_short(seconds / 86_400)} days"
 
 
+def number_of(count: int, what: str) -> str:
+    """So many of something.
+
+    >>> number_of(1, "run"), number_of(10, "run")
+    ('1 run', '10 runs')
+    """
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def quantity(number: float) -> str:
     """A large number for people.
 

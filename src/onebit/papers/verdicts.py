@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from onebit.experiments.effort import Effort
+from onebit.experiments.effort import Effort, number_of
 from onebit.experiments.gathering import facts
 from onebit.experiments.rows import Row
 from onebit.experiments.statistics import Estimate
@@ -151,7 +151,7 @@ def verdict_table(result: ItemResult) -> Table:
         badge = Badge(one.verdict, TONES.get(one.verdict, "plain"))
         rows.append([one.data, one.what, one.published, Number(value, one.said), badge, one.why])
     return Table(
-        "Published and measured" + (f", {result.runs} run{'s' if result.runs > 1 else ''}" if result.runs else ""),
+        "Published and measured" + (f", {number_of(result.runs, 'run')}" if result.runs else ""),
         columns,
         rows,
     )

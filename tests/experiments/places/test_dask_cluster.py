@@ -39,6 +39,7 @@ from tests.experiments.places.scenes import (
     trials_on,
 )
 from tests.experiments.places.test_cluster import nudge
+from tests.slow import slow
 
 __all__ = ["nudge"]  # a fixture
 
@@ -105,7 +106,7 @@ def test_a_worker_that_is_killed_in_the_midst_costs_no_row(two: Any, place: Clus
     assert found == on_threads(trials)
 
 
-@pytest.mark.skipif(not os.environ.get("ONEBIT_SLOW"), reason="takes ten seconds; ONEBIT_SLOW=1 runs it")
+@slow
 def test_a_trial_that_kills_every_worker_is_named(tmp_path: Path) -> None:
     """The worker has three threads, and all that they are at goes with it each time."""
     deadly = Deadly(tmp_path, seed=5, always=True)
@@ -209,42 +210,13 @@ def test_without_an_address_the_cores_of_this_machine_are_the_cluster(monkeypatc
         assert len(come(place, trials_on(stream(X, Y), 2))) == 6
 
 
-@pytest.mark.skipif(not os.environ.get("ONEBIT_SLOW"), reason="takes ten seconds; ONEBIT_SLOW=1 runs it")
-def test_ctrl_c_at_a_terminal_is_for_the_command_alone(tmp_path: Path) -> None:
-    """It goes to all processes of the command; the workers do not answer it with pages of their own."""
-    command = ["sweep", "banditron", "synsep9", "--grid", "exploration=0.01..0.3:log:400", "--rounds", "100000"]
-    program = [sys.executable, "-m", "onebit", *command, "--on", "dask", "--out", str(tmp_path), "--quiet"]
+def stopped_when(true: Callable[[subprocess.Popen[str]], bool], folder: Path, *settings: str) -> None:
+    """Ctrl-C at a terminal goes to all processes of a command; the workers do not answer it with pages of their own."""
+    command = ["sweep", "banditron", "synsep9", *settings, "--on", "dask", "--out", str(folder), "--quiet"]
+    program = [sys.executable, "-m", "onebit", *command]
     with subprocess.Popen(program, start_new_session=True, stderr=subprocess.PIPE, text=True) as process:
         try:
-            rows = tmp_path / "rows.jsonl"
-            assert until(lambda: rows.exists() and len(rows.read_text().splitlines()) > 5, 60)
-            os.killpg(process.pid, signal.SIGINT)
-            said = process.communicate(timeout=30)[1]
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 130
-    assert "what is done is kept" in said
-    assert "Traceback" not in said
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are those of Unix")
-def test_ctrl_c_while_the_workers_start_is_heard_when_they_have(tmp_path: Path) -> None:
-    command = [
-        "sweep",
-        "banditron",
-        "synsep9",
-        "--grid",
-        "exploration=0.01,0.1",
-        "--rounds",
-        "1000000",
-        "--runs",
-        "200",
-    ]
-    program = [sys.executable, "-m", "onebit", *command, "--on", "dask", "--out", str(tmp_path), "--quiet"]
-    with subprocess.Popen(program, start_new_session=True, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert until(lambda: len(psutil.Process(process.pid).children(recursive=True)) > 1, 60), "workers begin"
+            assert until(lambda: true(process), 60)
             os.killpg(process.pid, signal.SIGINT)
             said = process.communicate(timeout=120)[1]
         finally:
@@ -253,6 +225,25 @@ def test_ctrl_c_while_the_workers_start_is_heard_when_they_have(tmp_path: Path) 
     assert process.returncode == 130
     assert "what is done is kept" in said
     assert "Traceback" not in said
+
+
+@slow
+def test_ctrl_c_at_a_terminal_is_for_the_command_alone(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+
+    def some_are_done(process: subprocess.Popen[str]) -> bool:
+        return rows.exists() and len(rows.read_text().splitlines()) > 5
+
+    stopped_when(some_are_done, tmp_path, "--grid", "exploration=0.01..0.3:log:400", "--rounds", "100000")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are those of Unix")
+def test_ctrl_c_while_the_workers_start_is_heard_when_they_have(tmp_path: Path) -> None:
+    def workers_begin(process: subprocess.Popen[str]) -> bool:
+        return len(psutil.Process(process.pid).children(recursive=True)) > 1
+
+    settings = ("--grid", "exploration=0.01,0.1", "--rounds", "1000000", "--runs", "200")
+    stopped_when(workers_begin, tmp_path, *settings)
 
 
 def test_a_worker_without_onebit_is_left_out_and_gets_nothing(tmp_path: Path) -> None:

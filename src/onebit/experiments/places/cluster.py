@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from onebit.data.sources import Source
 from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError
+from onebit.experiments.effort import number_of
 from onebit.experiments.places.travel import TASK_S, Batch, Introduction, batch_of, introduction, named
 from onebit.experiments.places.waiting import Slot, Waiting
 from onebit.experiments.rows import Row
@@ -113,7 +114,7 @@ class ClusterPlace:
     @property
     def where(self) -> str:
         """How many workers there were during the last run, and where."""
-        workers = f"{_number_of(len(self._seen), 'worker')} with {_number_of(sum(self._seen.values()), 'thread')}"
+        workers = f"{number_of(len(self._seen), 'worker')} with {number_of(sum(self._seen.values()), 'thread')}"
         return f"{self._crew.kind}, {workers} {self._crew.at}"
 
     def core_rate(self, trial: Trial) -> None:
@@ -252,7 +253,3 @@ class ClusterPlace:
         self._workers = {worker: threads for worker, threads in present.items() if self._introduced.get(worker)}
         self._seen |= self._workers
         self._looked = time.monotonic()
-
-
-def _number_of(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -33,10 +33,10 @@ Leave = Callable[[Sequence[Trial], str], None]  # told of trials that are to be 
 
 
 class _Seed(NamedTuple):
-    """What the trials of a seed share: rows of so many features, and the way through them."""
+    """What the trials of a seed share: rows, how they are read, and the way through them."""
 
     tables: Tables
-    features: int
+    features: Features
     course: Course
 
 
@@ -80,7 +80,7 @@ class Flight:
             self._leave(self._trials, REFUSED if first is None else "more rows than the GPU has room for")
             return
         if self._stream.source.fixed:
-            self._shared = _cast(first.tables)
+            self._shared = _cast(first)
             if self._shared is None:
                 self._leave(self._trials, REFUSED)
                 return
@@ -107,14 +107,14 @@ class Flight:
             features.settle(tables.data.X)
         except OnebitError:
             return None
-        return _Seed(tables, features.columns, course) if features.space == "dense" else None
+        return _Seed(tables, features, course) if features.space == "dense" else None
 
     def _ready(self, seed: int, found: _Seed | None = None) -> _Ready | None:
         """The rows of a seed as the device takes them; None where they are refused."""
         found = found or self._seed(seed)
         if found is None:
             return None
-        values = _cast(found.tables) if self._shared is None else self._shared
+        values = _cast(found) if self._shared is None else self._shared
         return None if values is None else _Ready(found, values)
 
     def _seeds_at_once(self, first: _Seed) -> int:
@@ -146,7 +146,7 @@ class Flight:
     def _cases(self, trials: Iterable[Trial], of: _Seed, leave: Leave) -> Iterator[_Case]:
         """The trials of a seed that the device runs; the others are left."""
         for trial in trials:
-            if trial.entry.options.get("features") not in (None, of.features):
+            if trial.entry.options.get("features") not in (None, of.features.columns):
                 leave([trial], REFUSED)
                 continue
             try:
@@ -155,7 +155,7 @@ class Flight:
                 leave([trial], LEARNER)
                 continue
             params, memory, _ = learner.beginning
-            shape = Shape.of(trial.entry.rule, params, len(memory), of.features + learner.bias)
+            shape = Shape.of(trial.entry.rule, params, len(memory), of.features.columns + learner.bias)
             layout = layout_for(shape)
             if layout is None:
                 leave([trial], "rows are too long, or classes too many")
@@ -240,12 +240,10 @@ class Flight:
             yield row_of(Outcome(case.trial, *found, on=device.name()))
 
 
-def _cast(tables: Tables) -> NDArray[np.float32] | None:
+def _cast(of: _Seed) -> NDArray[np.float32] | None:
     """The rows in 32 bits; None where they are refused, of which threads say more."""
-    features = Features(None, None, "float32", False, None)
     try:
-        features.settle(tables.data.X)
-        table = features.table(tables.data.X)
+        table = of.features.table(of.tables.data.X)
     except OnebitError:
         return None
     return table.values if isinstance(table, DenseRows) else None

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from onebit.data.sources import Source
+from onebit.experiments.effort import number_of
 from onebit.experiments.ground import Ground, Tables, run_trial
 from onebit.experiments.rows import Row, row_of
 from onebit.experiments.trial import Outcome, Progress, Trial, cores
@@ -34,7 +35,7 @@ class ThreadsPlace:
     @property
     def where(self) -> str:
         """How many threads, and of which processor."""
-        return f"{self.threads} thread{'s' if self.threads > 1 else ''}, {processor()}"
+        return f"{number_of(self.threads, 'thread')}, {processor()}"
 
     def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Row, None, None]:
         """The rows of these trials as they are done."""
