@@ -213,11 +213,30 @@ class Version(Value):
 
 
 @dataclass(frozen=True)
+class TaskAside(Value):
+    """A task that is set aside, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Readiness(Value):
-    """Whether the service takes requests, and if not, why; true or false like `ready` itself."""
+    """Whether the service takes requests, and if not, why; true or false like `ready` itself.
+
+    `set_aside` has the tasks that are not served while all others are, and `warnings` what else should be looked after.
+    """
 
     ready: bool
     reason: str | None
+    set_aside: tuple[TaskAside, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Self:
+        """A service before 0.4 says only whether it is ready."""
+        aside = tuple(TaskAside.read(one) for one in body.get("set_aside", ()))
+        return cls(body["ready"], body["reason"], aside, tuple(body.get("warnings", ())))
 
     def __bool__(self) -> bool:
         return self.ready

@@ -17,6 +17,7 @@ from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
 from onebit.serve.items import Items
 from onebit.serve.learning import NEAR, Course, Learning, Trainee, first_classes
+from onebit.serve.log.folding import Damaged
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.schema import FILE
 from onebit.serve.log.writing import Writer
@@ -41,6 +42,7 @@ class Changing:
         self,
         settings: Settings,
         running: dict[str, Running],
+        aside: dict[str, Damaged],
         writer: Writer,
         reader: Reader,
         learning: Learning,
@@ -52,6 +54,7 @@ class Changing:
     ) -> None:
         self._settings = settings
         self._running = running
+        self._aside = aside
         self._writer = writer
         self._reader = reader
         self._learning = learning
@@ -70,7 +73,7 @@ class Changing:
 
     async def create(self, new: NewTask) -> Running:
         """Create a task, and compile what it needs."""
-        if new.name in self._running or new.name in self._creating:
+        if any(new.name in taken for taken in (self._running, self._creating, self._aside)):
             raise Conflict(f"there is a task {new.name!r} already", "name")
         self._creating.add(new.name)
         creating = asyncio.ensure_future(self._create(new))
@@ -110,7 +113,7 @@ class Changing:
             raise error if isinstance(error, Invalid) else Invalid(str(error), "parameters") from None
         info.number, self._next_task = self._next_task, self._next_task + 1
         snapshots = Snapshots(self._settings.data, info.number, self._settings.keep_snapshots)
-        course = Course(info.number, info.inputs, Replicas(learner, 1), Statistics(len(classes)), 0, snapshots)
+        course = Course(info.expected, Replicas(learner, 1), Statistics(len(classes)), 0, snapshots)
         running = Running(info, course)
         self._learning.courses[info.number] = course
         try:
@@ -159,6 +162,23 @@ class Changing:
         async with self._change_of(running):
             await self._log_change(running, "deleted", {})
 
+    async def delete_aside(self, name: str) -> None:
+        """End a task that could not be brought up. Its rows stay in the log, and its name is free."""
+        await _whole(self._delete_aside(name))
+
+    async def _delete_aside(self, name: str) -> None:
+        one = self._aside.pop(name)
+        self._creating.add(name)  # it is not free before this is on disk
+        try:
+            await self._writer.submit("changes", [(one.number, self._clock.now(), "deleted", "{}")])
+        except BaseException:
+            self._aside[name] = one
+            raise
+        finally:
+            self._creating.discard(name)
+        await asyncio.to_thread(Snapshots(self._settings.data, one.number, self._settings.keep_snapshots).remove)
+        LOG.info(f"task {name}: deleted", extra={"event": "task-deleted", "task": name})
+
     def switch(self, running: Running, new: NewLearner) -> None:
         """Begin to train another learner from the log; it takes over when it has seen everything."""
         if running.training is not None and running.training.error is None:
@@ -175,7 +195,7 @@ class Changing:
             check_learner(detail, info.classes, info.inputs)
         except OnebitError as error:
             raise error if isinstance(error, Refusal) else Invalid(str(error), "learner") from None
-        classes = first_classes(self._reader, info.number)
+        classes = first_classes(self._reader, info.expected)
         counts = running.course.statistics
         running.training = Training(learner=new.learner, done=0, of=counts.count("feedback") + counts.count("late"))
         training = asyncio.create_task(self._train(running, classes, detail))
@@ -188,7 +208,7 @@ class Changing:
         ended = threading.Event()
         try:
             learner = await asyncio.to_thread(self._compiler.learner, detail, classes, info.inputs)
-            trainee = Trainee(learner, info.number, info.inputs)
+            trainee = Trainee(learner, info.expected)
             await asyncio.to_thread(self._train_near, trainee, training, ended)
             async with self._change_of(running):
                 # There may be more classes by now.
@@ -196,6 +216,8 @@ class Changing:
                 running.course.trainees[detail["generation"]] = trainee
                 seq = await self._log_switch(running, detail)
             await self._progress.until(lambda: _followed(running, seq))
+            if running.course.failing is not None:
+                raise OnebitError(running.course.failing)
             running.training = None
             LOG.info(
                 f"task {info.name}: {detail['learner']} took over",

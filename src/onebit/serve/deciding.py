@@ -136,8 +136,8 @@ class Deciding:
             for start in range(0, len(wanted), AT_ONCE):
                 if start:
                     await asyncio.sleep(0)  # others get a turn
-                for row in self._reader.known(task, wanted[start : start + AT_ONCE]):
-                    answers[row[0]] = _again(running, row, stored[row[0]])
+                for row in self._reader.known(running.info, wanted[start : start + AT_ONCE]):
+                    answers[row[1]] = _again(running, row, stored[row[1]])
             wanted = [one for one in wanted if one not in answers]
             if not any(self._recent.get(task, one) for one in wanted):
                 return answers
@@ -149,7 +149,7 @@ class Deciding:
 
 def _again(running: Running, row: tuple[Any, ...], stored: bytes) -> dict[str, Any]:
     """The answer that was given to an id, from its row in the log."""
-    identity, generation, learnt, label, greedy, propensity, probabilities, x = row
+    _, identity, generation, learnt, label, greedy, propensity, probabilities, x = row
     if x != stored:
         raise Conflict(f"id {identity!r} was decided already, for another x", "id")
     classes, chances = running.info.classes, numbers_in(probabilities).tolist()

@@ -15,7 +15,7 @@ import orjson
 from onebit.errors import OnebitError
 from onebit.features import words_in
 from onebit.names import ClassName
-from onebit.serve.log.reading import Logged
+from onebit.serve.log.rows import Logged
 from onebit.serve.tasks import TaskInfo
 from onebit.version import VERSION
 

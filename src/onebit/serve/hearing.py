@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 from onebit.names import listed
 from onebit.serve.clock import Clock
+from onebit.serve.log.checks import BadRow, Expected
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.writing import Writer
 from onebit.serve.recent import Entry, Recent, settled
 from onebit.serve.refusals import Conflict, Invalid, NotFound
 from onebit.serve.running import Running
 from onebit.serve.shapes import Hint
+from onebit.serve.tasks import TaskInfo
 
 AT_ONCE = 256  # ids that are looked up before others get a turn
 SWEPT = AT_ONCE  # decisions that are looked at in one go
@@ -39,9 +41,8 @@ class Hearing:
     async def hear(self, running: Running, hints: Sequence[Hint], single: bool) -> list[dict[str, Any]]:
         """Hear whether decisions were right. A single hint that is unknown or contradicts an earlier one is refused."""
         shown = [self._shown_label(running, hint, "" if single else f"[{place}].") for place, hint in enumerate(hints)]
-        task = running.info.number
         while True:
-            found = await self._entries(task, list(dict.fromkeys(hint.id for hint in hints)))
+            found = await self._entries(running.info, list(dict.fromkeys(hint.id for hint in hints)))
             if not any(entry is not None and (entry.writing or entry.hearing) for entry in found.values()):
                 break
             await settled(entry for entry in found.values() if entry is not None)
@@ -127,21 +128,22 @@ class Hearing:
             )
         return running.index[hint.shown]
 
-    async def _entries(self, task: int, ids: list[str]) -> dict[str, Entry | None]:
+    async def _entries(self, info: TaskInfo, ids: list[str]) -> dict[str, Entry | None]:
         """What is known of decisions, from memory or from the log. While a long list is looked up, others get a turn."""
+        task = info.number
         found = {identity: entry for identity in ids if (entry := self._recent.get(task, identity)) is not None}
         unknown = [identity for identity in ids if identity not in found]
         for start in range(0, len(unknown), AT_ONCE):
             if start:
                 await asyncio.sleep(0)
-            found |= self._looked_up(task, unknown[start : start + AT_ONCE])
+            found |= self._looked_up(info.expected, unknown[start : start + AT_ONCE])
         # Others may have come upon the same decision meanwhile, and a decision has one entry.
         return {identity: self._recent.get(task, identity) or found.get(identity) for identity in ids}
 
-    def _looked_up(self, task: int, ids: list[str]) -> dict[str, Entry]:
+    def _looked_up(self, of: Expected, ids: list[str]) -> dict[str, Entry]:
         """Decisions that the log has, and memory has not."""
-        found: dict[str, Entry] = {}
-        for identity, seq, when, mode, right, late, source in self._reader.found(task, ids):
+        task, found = of.task, dict[str, Entry]()
+        for seq, identity, when, mode, right, late, source in self._reader.found(of, ids):
             entry = found.setdefault(identity, Entry(seq, when, mode))
             if late:
                 entry.late_right = bool(right)
@@ -157,17 +159,18 @@ class Hearing:
         if info.deadline_s is None or info.silence == "nothing" or info.deleted is not None:
             return False
         now = self._clock.now()
-        due = self._reader.due(info.number, running.swept, now - info.deadline_s, SWEPT)
+        due = self._reader.due(info.expected, running.swept, now - info.deadline_s, SWEPT)
         if not due:
             return False
         right, learn = info.silence == "right", info.mode != "log-only"
         rows: list[tuple[Any, ...]] = []
         touched: list[Touched] = []
         swept = running.swept
-        known = await self._entries(info.number, [identity for _, identity, _ in due])
+        known = await self._entries(info, [identity for _, identity, _ in due])
         for seq, identity, mode in due:
             entry = known[identity]
-            assert entry is not None
+            if entry is None:
+                raise BadRow(info.name, "decisions", seq, f"it cannot be found by its id {identity!r}")
             if entry.hearing is not None:
                 break  # somebody is answering at this moment; look again
             swept = seq

@@ -18,6 +18,7 @@ from onebit.serve.refusals import Invalid
 Kind = Literal["numbers", "dict", "text"]
 X = list[float] | dict[str, float] | str
 _STORED = np.dtype("<f8")
+_NUMBERS = frozenset((float, int))
 _WANTED = {"dict": "an object of feature name and number", "text": "a text"}
 
 
@@ -71,19 +72,44 @@ class Inputs:
         except orjson.JSONEncodeError as error:
             raise Invalid(f"{field} cannot be kept: {error}", field) from None
 
-    def rows(self, stored: Sequence[bytes]) -> Any:
+    def read(self, stored: Sequence[bytes]) -> list[Any]:
+        """What the log keeps, read and checked, for `table` and `shown`. ValueError with what is wrong: the disk may have changed it."""
+        if not all(type(one) is bytes for one in stored):
+            raise ValueError("is no bytes")
+        if self.kind == "numbers":
+            width = self._numbers.size
+            if any(len(one) != width for one in stored):
+                raise ValueError(f"has another length than the {width} bytes of {self.size} numbers")
+            if not np.isfinite(numbers_in(b"".join(stored))).all():
+                raise ValueError("has a number that is not finite")
+            return list(stored)
+        if self.kind == "text":
+            try:
+                return [one.decode() for one in stored]
+            except UnicodeDecodeError:
+                raise ValueError("is not a text in UTF-8") from None
+        try:
+            read = [orjson.loads(one) for one in stored]
+        except orjson.JSONDecodeError:
+            raise ValueError("is not JSON") from None
+        if not all(type(one) is dict and _NUMBERS.issuperset(map(type, one.values())) for one in read):
+            raise ValueError(f"is not {_WANTED[self.kind]}")
+        return read
+
+    def table(self, read: Sequence[Any]) -> Any:
         """Rows for a learner."""
         if self.kind == "numbers":
-            return numbers_in(b"".join(stored)).reshape(len(stored), -1)
-        if self.kind == "text":
-            return [bytes(one).decode() for one in stored]
-        return [orjson.loads(one) for one in stored]
+            return numbers_in(b"".join(read)).reshape(len(read), -1)
+        return read
 
-    def shown(self, stored: bytes) -> X:
+    def rows(self, stored: Sequence[bytes]) -> Any:
+        """Rows for a learner, of what was checked before it was stored."""
+        return self.table(stored if self.kind == "numbers" else self.read(stored))
+
+    def shown(self, read: Any) -> X:
         """X as it came."""
-        if self.kind == "numbers":
-            return list(numbers_in(stored).tolist())
-        return bytes(stored).decode() if self.kind == "text" else dict(orjson.loads(stored))
+        value: X = list(numbers_in(read).tolist()) if self.kind == "numbers" else read
+        return value
 
 
 def numbers_in(stored: bytes) -> NDArray[np.float64]:

@@ -21,8 +21,11 @@ import numpy as np
 from onebit.errors import OnebitError
 from onebit.learner import Learner
 from onebit.names import ClassName
+from onebit.serve.aside import set_aside
 from onebit.serve.inputs import Inputs
-from onebit.serve.log.reading import NO_END, Event, Reader
+from onebit.serve.log.checks import Expected
+from onebit.serve.log.reading import NO_END, Reader
+from onebit.serve.log.rows import Event, check_events
 from onebit.serve.log.schema import NAMES
 from onebit.serve.replicas import Replicas
 from onebit.serve.snapshots import Packed, Snapshot, Snapshots, packed
@@ -41,24 +44,24 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 class Trainee:
     """A learner that is trained from the log of other learners, one feedback after the other."""
 
-    def __init__(self, learner: Learner, task: int, inputs: Inputs) -> None:
+    def __init__(self, learner: Learner, rows: Expected) -> None:
         self.learner = learner
         self.position = 0
         self.done = 0
-        self._task = task
-        self._inputs = inputs
+        self._rows = rows
 
     def advance(self, reader: Reader, upto: int) -> bool:
         """Learn the next chunk, up to a position; whether that is reached. Classes are added where they were added then."""
-        events = reader.events(self._task, self.position, upto, CHUNK)
+        events = reader.events(self._rows, self.position, upto, CHUNK)
         reached = len(events) < CHUNK
         end = upto if reached else events[-1].seq
-        changes = reader.changes(self._task, self.position, end)
+        changes = reader.changes(self._rows, self.position, end)
         for event in events:
             while changes and changes[0][0] < event.seq:
                 self._change(changes.pop(0)[2])
+            check_events(self._rows, [event], len(self.learner.classes))
             if not event.late:
-                learn_elsewhere(self.learner, self._inputs, event)
+                learn_elsewhere(self.learner, self._rows.inputs, event)
         for _, _, detail in changes:
             self._change(detail)
         self.done += len(events)
@@ -70,9 +73,9 @@ class Trainee:
             self.learner.add_class(name)
 
 
-def first_classes(reader: Reader, task: int) -> list[ClassName]:
+def first_classes(reader: Reader, rows: Expected) -> list[ClassName]:
     """The classes with which a task began, and with which whatever is trained from its log begins."""
-    _, _, first = reader.changes(task, 0, NO_END)[0]
+    _, _, first = reader.changes(rows, 0, NO_END)[0]
     classes: list[ClassName] = first["classes"]
     return classes
 
@@ -82,15 +85,15 @@ class Course:
 
     def __init__(
         self,
-        task: int,
-        inputs: Inputs,
+        expected: Expected,
         replicas: Replicas,
         statistics: Statistics,
         position: int,
         snapshots: Snapshots,
     ) -> None:
-        self.task = task
-        self.inputs = inputs
+        self.expected = expected  # of its rows in the log
+        self.task = expected.task
+        self.inputs = expected.inputs
         self.replicas = replicas
         self.statistics = statistics
         self.position = position
@@ -102,7 +105,10 @@ class Course:
         self.writing = False
         self.writing_s = 0.0
         self.switched = False  # since the last snapshot
-        self.failing: str | None = None  # why it does not learn any more
+        self.snapshots_failed = 0  # in this process
+        self.failed_in_a_row = 0
+        self.snapshot_error: str | None = None  # why the last one failed
+        self.failing: str | None = None  # why it is set aside
         self.trainees: dict[int, Trainee] = {}  # those that will take over, by generation
 
     @classmethod
@@ -111,13 +117,13 @@ class Course:
         snapshots = Snapshots(data, info.number, keep)
         for found in snapshots.good(reader):
             replicas = Replicas(found.learner, found.generation)
-            made = cls(info.number, info.inputs, replicas, found.statistics, found.position, snapshots)
+            made = cls(info.expected, replicas, found.statistics, found.position, snapshots)
             made.snapshot_position = found.position
             made.snapshot_time -= found.age_s
             return made
-        seq, _, detail = reader.changes(info.number, 0, last)[0]
+        seq, _, detail = reader.changes(info.expected, 0, last)[0]
         learner = learner_of(detail, detail["classes"], info.inputs)
-        return cls(info.number, info.inputs, Replicas(learner, 1), Statistics(len(learner.classes)), seq, snapshots)
+        return cls(info.expected, Replicas(learner, 1), Statistics(len(learner.classes)), seq, snapshots)
 
     def follow(self, reader: Reader, end: int, tables: Collection[str] = NAMES) -> None:
         """Take everything up to a position of the log, where these tables have new rows of the task.
@@ -126,14 +132,14 @@ class Course:
         """
         while self.position < end:
             upto = end
-            played = reader.played(self.task, self.position, upto, CHUNK) if "decisions" in tables else []
+            played = reader.played(self.expected, self.position, upto, CHUNK) if "decisions" in tables else []
             if len(played) == CHUNK:
                 upto = played[-1][0]
-            events = reader.events(self.task, self.position, upto, CHUNK) if "feedback" in tables else []
+            events = reader.events(self.expected, self.position, upto, CHUNK) if "feedback" in tables else []
             if len(events) == CHUNK:
                 upto = events[-1].seq
                 played = [row for row in played if row[0] <= upto]
-            changes = reader.changes(self.task, self.position, upto) if "changes" in tables else []
+            changes = reader.changes(self.expected, self.position, upto) if "changes" in tables else []
             for seq, kind, detail in changes:
                 if kind == "learner":
                     self._train(seq, detail, reader)
@@ -153,6 +159,9 @@ class Course:
         return [row for row in rows if self.position < row[0] <= cut]
 
     def _take(self, played: Sequence[tuple[int, float, int, int]], events: list[Event]) -> None:
+        classes = len(self.replicas.resting.classes)
+        self.expected.check_classes("decisions", played, classes, {"label": 2, "greedy": 3})
+        check_events(self.expected, events, classes)
         if played:
             _, times, labels, greedy = zip(*played, strict=True)
             self.statistics.decided(times, labels, greedy)
@@ -174,7 +183,7 @@ class Course:
         """What teaches these events; it gives the number of those that were refused."""
         if not own:
             return lambda learner: sum(not learn_elsewhere(learner, self.inputs, event) for event in events)
-        rows = self.inputs.rows([event.x for event in events])
+        rows = self.inputs.table([event.x for event in events])
         ids = [event.id for event in events]
         choices = np.array([_choice(event) for event in events])
         right = np.array([event.right for event in events], dtype=bool)
@@ -196,8 +205,8 @@ class Course:
         """Train the learner that takes over at a position. That is a matter of the log alone, and so can be done beforehand."""
         generation = detail["generation"]
         if generation not in self.trainees:
-            learner = learner_of(detail, first_classes(reader, self.task), self.inputs)
-            self.trainees[generation] = Trainee(learner, self.task, self.inputs)
+            learner = learner_of(detail, first_classes(reader, self.expected), self.inputs)
+            self.trainees[generation] = Trainee(learner, self.expected)
         while not self.trainees[generation].advance(reader, seq):
             pass
 
@@ -211,6 +220,10 @@ class Course:
             self.replicas = Replicas(self.trainees.pop(generation).learner, generation)
             self.switched = True
 
+    def set_aside(self, error: Exception) -> None:
+        """Follow no more, and say why: its rows are damaged, or cannot be learnt. All other tasks go on."""
+        self.failing = set_aside(self.expected.name, error, self.position)
+
     def snapshot(self, reader: Reader) -> Packed:
         """Everything as it is now. Called by the thread that follows."""
         mark = reader.mark(self.task, self.position)
@@ -223,7 +236,7 @@ def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
     """Learn from a decision of another learner; whether this one could."""
     label, propensity = event.played
     try:
-        x = inputs.rows([event.x])[0]
+        x = inputs.table([event.x])[0]
         decision = learner.decided_elsewhere(x, learner.classes[label], min(propensity, 1.0), event.id)
         learner.learn(decision, right=bool(event.right))
     except OnebitError:
@@ -246,6 +259,7 @@ class Learning:
         self._snapshot_every = snapshot_every
         self._followed = followed  # called on the learner thread when something new has been learnt
         self.courses: dict[int, Course] = {}
+        self._started = False
         self._unreadable: str | None = None  # why the log cannot be followed now
         self._news: queue.SimpleQueue[tuple[int, set[tuple[int, str]]] | None] = queue.SimpleQueue()
         self._packed: queue.SimpleQueue[tuple[Course, Packed] | None] = queue.SimpleQueue()
@@ -254,14 +268,15 @@ class Learning:
 
     @property
     def failing(self) -> str | None:
-        """Why something is not learnt now."""
-        stopped = (course.failing for course in list(self.courses.values()) if course.failing)
-        return self._unreadable or next(stopped, None)
+        """Why nothing is learnt now. A task that is set aside holds up no other."""
+        dead = [one.name for one in (self._thread, self._writer) if self._started and not one.is_alive()]
+        return f"the thread {dead[0]} has ended; start the service again" if dead else self._unreadable
 
     def start(self) -> None:
         """Begin to follow."""
         self._thread.start()
         self._writer.start()
+        self._started = True
 
     def tell(self, last: int, tables: set[tuple[int, str]]) -> None:
         """There are new rows up to a position, in these tables of these tasks."""
@@ -269,6 +284,7 @@ class Learning:
 
     def stop(self) -> None:
         """Follow to the end of what was told, write a last snapshot of every task, and end."""
+        self._started = False
         if self._thread.is_alive():
             self._news.put(None)
             self._thread.join()
@@ -283,14 +299,12 @@ class Learning:
             last, ending = self._hear(last, behind)
             try:
                 reader = reader or Reader(self._log)
-                behind = {
-                    task: tables for task, tables in behind.items() if not self._follow(task, reader, last, tables)
-                }
-                self._unreadable = None
+                behind, why = self._follow_all(behind, reader, last)
             except (sqlite3.Error, OnebitError) as error:
-                if self._unreadable is None:
-                    LOG.warning(f"the log cannot be read now: {error}", extra={"event": "log-unreadable"})
-                self._unreadable = f"the log cannot be read: {error}"
+                why = str(error)
+            if why is not None and self._unreadable is None:
+                LOG.warning(f"the log cannot be read now: {why}", extra={"event": "log-unreadable"})
+            self._unreadable = None if why is None else f"the log cannot be read: {why}"
             self._followed()
         if reader is None:
             return
@@ -315,23 +329,24 @@ class Learning:
             return last, False
         return last, True
 
-    def _follow(self, task: int, reader: Reader, last: int, tables: set[str]) -> bool:
-        """Whether a task is where the log is, or will never be."""
-        course = self.courses.get(task)
-        if course is None or course.failing:
-            return True
-        try:
-            course.follow(reader, last, tables)
-        except sqlite3.Error:
-            raise
-        except Exception as error:
-            # Deciding goes on with what was learnt; the log has everything, and a new start learns it.
-            course.failing = f"task {task} does not learn any more: {error}"
-            LOG.exception(course.failing, extra={"event": "learning-failed"})
-            return True
-        if self._due(course):
-            self._keep(course, reader)
-        return True
+    def _follow_all(
+        self, behind: dict[int, set[str]], reader: Reader, last: int
+    ) -> tuple[dict[int, set[str]], str | None]:
+        """Follow for all tasks; those whose rows cannot be read now, and why. What ails one task holds up no other."""
+        left, why = {}, None
+        for task, tables in behind.items():
+            course = self.courses.get(task)
+            if course is None or course.failing:
+                continue
+            try:
+                course.follow(reader, last, tables)
+                if self._due(course):
+                    self._keep(course, reader)
+            except sqlite3.Error as error:
+                left[task], why = tables, str(error)
+            except Exception as error:  # the log has everything, and the next start tries again
+                course.set_aside(error)
+        return left, why
 
     def _due(self, course: Course) -> bool:
         if course.writing:
@@ -346,8 +361,8 @@ class Learning:
         """Have a snapshot written; where that cannot be now, the next one will do."""
         try:
             self._packed.put((course, course.snapshot(reader)))
-        except (sqlite3.Error, OnebitError, MemoryError) as error:
-            LOG.warning(f"a snapshot could not be made: {error}", extra={"event": "snapshot-failed"})
+        except Exception as error:
+            self._snapshot_failed(course, error)
             return
         course.writing, course.switched = True, False
         course.rows_at_snapshot = course.rows
@@ -359,11 +374,19 @@ class Learning:
             try:
                 path = course.snapshots.write(content)
                 course.snapshot_position, course.snapshot_time = content.position, time.monotonic()
+                course.failed_in_a_row, course.snapshot_error = 0, None
                 LOG.info(
                     f"snapshot {path}", extra={"event": "snapshot", "path": str(path), "position": content.position}
                 )
             except Exception as error:  # whatever it is, the next one is tried
-                LOG.warning(f"a snapshot could not be written: {error}", extra={"event": "snapshot-failed"})
+                self._snapshot_failed(course, error)
             course.snapshot_tried = time.monotonic()
             course.writing_s = course.snapshot_tried - began
             course.writing = False
+
+    def _snapshot_failed(self, course: Course, error: Exception) -> None:
+        why = str(error) or type(error).__name__
+        course.snapshots_failed += 1
+        course.failed_in_a_row, course.snapshot_error = course.failed_in_a_row + 1, why
+        about = {"event": "snapshot-failed", "task": course.expected.name}
+        LOG.warning(f"a snapshot of task {course.expected.name!r} could not be written: {why}", extra=about)

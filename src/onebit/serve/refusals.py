@@ -69,3 +69,12 @@ class Unavailable(Refusal):
     """Not now: nothing was done, and the same request may be sent again."""
 
     status, code = 503, "unavailable"
+
+
+class SetAside(Unavailable):
+    """The task is set aside: its rows in the log are damaged, or it cannot be brought up. All other tasks go on."""
+
+    code = "set_aside"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the task is set aside: {reason}")

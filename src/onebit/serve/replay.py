@@ -33,7 +33,7 @@ def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
             probabilities[: len(known)] = known
         yield Round(
             id=event.id,
-            x=task.inputs.rows([event.x])[0],
+            x=task.inputs.table([event.x])[0],
             label=task.classes[label],
             right=bool(event.right),
             propensity=propensity,

@@ -11,10 +11,11 @@ import contextlib
 import logging
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from onebit.errors import OnebitError, nearest
+from onebit.serve.aside import Caution, Cautions, free_name, set_aside
 from onebit.serve.changing import Changing
 from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
@@ -24,19 +25,24 @@ from onebit.serve.folder import FolderLock
 from onebit.serve.hearing import Hearing
 from onebit.serve.items import Items
 from onebit.serve.learning import Course, Learning
-from onebit.serve.log.reading import Reader, readable
+from onebit.serve.log.checks import BadRow
+from onebit.serve.log.folding import Damaged
+from onebit.serve.log.health import Health
+from onebit.serve.log.reading import Reader
 from onebit.serve.log.schema import FILE
 from onebit.serve.log.writing import Writer
 from onebit.serve.progress import Progress
 from onebit.serve.recent import Recent
-from onebit.serve.refusals import NotFound, TooLarge
+from onebit.serve.refusals import NotFound, SetAside, TooLarge, Unavailable
 from onebit.serve.running import Running, shown
 from onebit.serve.settings import Settings
-from onebit.serve.shapes import Ask, Change, Hint, NewLearner, NewTask, Task
+from onebit.serve.shapes import Ask, Change, Hint, NewLearner, NewTask, Task, TaskAside
 from onebit.serve.tasks import TaskInfo, warm
 
 LOG = logging.getLogger("onebit.serve")
 SWEEP_S = 0.5  # how often deadlines are looked after
+FAILED_SNAPSHOTS = 3  # in a row, of which /readyz warns
+MOST_TASKS = 2**53
 
 
 class Service:
@@ -46,7 +52,10 @@ class Service:
         self.settings = settings
         self._compiler = Compiler(compiles_apart)  # in another process, which takes longer, and holds nobody up
         self._path = settings.data / FILE
+        self.log_health = Health(self._path)
         self._running: dict[str, Running] = {}
+        self._aside: dict[str, Damaged] = {}  # tasks that could not be brought up
+        self.cautions: list[Cautions] = [self._snapshot_cautions]  # whoever has something to warn of adds itself
         self._items = Items()
         self._stopping = False
         self._sweeper: asyncio.Task[None] | None = None
@@ -71,6 +80,7 @@ class Service:
         self._changing = Changing(
             self.settings,
             self._running,
+            self._aside,
             self._writer,
             self._reader,
             self._learning,
@@ -95,13 +105,32 @@ class Service:
                     f"the clock of this machine is {self._clock.behind:.0f} s behind the log; times go on from the log's",
                     extra={"event": "clock-behind"},
                 )
-            tasks = reader.tasks()
-            self._next_task = 1 + max((info.number for info in tasks), default=0)
+            tasks, damaged = reader.tasks(), reader.damaged()
+            numbers = [info.number for info in tasks] + [one.number for one in damaged]
+            self._next_task = 1 + max((one for one in numbers if one < MOST_TASKS), default=0)
             for info in tasks:
                 if info.deleted is None:
-                    self._recover_task(info, reader, last)
+                    self._recover_or_set_aside(info, reader, last)
+            for one in damaged:
+                if not one.deleted:
+                    LOG.error(f"set aside: {one.reason}", extra={"event": "task-set-aside", "task": one.name})
+                    self._put_aside(one)
         finally:
             reader.close()
+
+    def _recover_or_set_aside(self, info: TaskInfo, reader: Reader, last: int) -> None:
+        try:
+            if info.name in self._running:
+                raise OnebitError(f"its name is that of task number {self._running[info.name].info.number} too")
+            self._recover_task(info, reader, last)
+        except sqlite3.Error:  # the file, and not a row
+            raise
+        except Exception as error:
+            self._put_aside(Damaged(info.number, info.name, set_aside(info.name, error, last), False))
+
+    def _put_aside(self, one: Damaged) -> None:
+        taken = self._running.keys() | self._aside.keys()
+        self._aside[free_name(one.number, taken) if one.name is None or one.name in taken else one.name] = one
 
     def _recover_task(self, info: TaskInfo, reader: Reader, last: int) -> None:
         began = time.perf_counter()
@@ -147,17 +176,58 @@ class Service:
     @property
     def ready(self) -> str | None:
         """Why the service cannot do its work now; None where it can."""
-        return "the service is ending" if self._stopping else self._writer.failing or self._learning.failing
+        if self._stopping:
+            return "the service is ending"
+        return self._writer.failing or self._learning.failing or self.log_health.failing
+
+    def readiness(self, sees: Callable[[str], bool]) -> dict[str, Any]:
+        """Whether the service can do its work, as `shapes.Readiness` has it, for somebody who sees some of the tasks.
+
+        Tasks that are set aside, and warnings, leave it ready: all other tasks are served.
+        """
+        reason, aside = self.ready, self.set_aside()
+        seen = [one for one in aside if sees(one["name"])]
+        cautions = [caution for source in self.cautions for caution in source()]
+        warnings = [one.sentence for one in cautions if one.task is None or sees(one.task)]
+        if len(seen) < len(aside):
+            warnings.append(f"tasks that this token does not see are set aside: {len(aside) - len(seen)}")
+        return {"ready": reason is None, "reason": reason, "set_aside": seen, "warnings": warnings}
+
+    def _snapshot_cautions(self) -> Iterator[Caution]:
+        for name, running in self._running.items():
+            failed, why = running.course.failed_in_a_row, running.course.snapshot_error
+            if failed >= FAILED_SNAPSHOTS:
+                sentence = (
+                    f"the last {failed} snapshots of task {name!r} could not be written ({why}); nothing is lost, "
+                )
+                yield Caution(f"{sentence}but the next start takes longer", name)
+
+    @contextlib.contextmanager
+    def _reading(self, running: Running) -> Iterator[None]:
+        """What cannot be read from the log now is no fault of whoever asks; a row that is damaged sets its task aside."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise Unavailable(self.log_health.met(error)) from None
+        except BadRow as error:
+            running.course.set_aside(error)
+            raise SetAside(str(error)) from None
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
     def task_names(self) -> list[str]:
-        """The names of all tasks."""
-        return list(self._running)
+        """The names of all tasks that are served."""
+        return [name for name, running in self._running.items() if running.course.failing is None]
 
     def tasks(self) -> list[Task]:
-        """All tasks."""
-        return [shown(running) for running in self._running.values()]
+        """All tasks that are served."""
+        return [shown(self._running[name]) for name in self.task_names()]
+
+    def set_aside(self) -> list[dict[str, str]]:
+        """The tasks that are set aside, and why, as `shapes.TaskAside` has it."""
+        failing = {name: why for name, one in self._running.items() if (why := one.course.failing) is not None}
+        reasons = {**failing, **{name: one.reason for name, one in self._aside.items()}}
+        return [{"name": name, "reason": reason} for name, reason in reasons.items()]
 
     def task(self, name: str) -> Task:
         """One task."""
@@ -173,21 +243,28 @@ class Service:
         await self._changing.change(running, change)
         return shown(running)
 
-    async def delete(self, name: str) -> Task:
-        """End a task. Its rows stay in the log, and its name is free."""
-        running = self._find(name)
+    async def delete(self, name: str) -> Task | TaskAside:
+        """End a task, also one that is set aside. Its rows stay in the log, and its name is free."""
+        if name in self._aside:
+            reason = self._aside[name].reason
+            await self._changing.delete_aside(name)
+            return TaskAside(name=name, reason=reason)
+        running = self._running.get(name) or self._find(name)
         await self._changing.delete(running)
         return shown(running)
 
     async def switch(self, name: str, new: NewLearner) -> Task:
         """Train another learner from the log, beside the one that decides; it takes over when it has seen everything."""
         running = self._find(name)
-        with readable():
+        with self._reading(running):
             self._changing.switch(running, new)
         return shown(running)
 
     def _find(self, name: str) -> Running:
         running = self._running.get(name)
+        why = self._aside[name].reason if name in self._aside else None if running is None else running.course.failing
+        if why is not None:
+            raise SetAside(why)
         if running is None:
             raise NotFound(f"there is no task {name!r}; {nearest(name, self._running)}")
         return running
@@ -198,14 +275,14 @@ class Service:
         """Decide on many x, all or none, as `shapes.Decided` has it. An id that was decided before is answered from the log."""
         running = self._find(name)
         self._refuse_many(len(asks))
-        with readable():
+        with self._reading(running):
             return await self._deciding.decide(running, asks, single)
 
     async def hear(self, name: str, hints: Sequence[Hint], *, single: bool = True) -> list[dict[str, Any]]:
         """Hear whether decisions were right, as `shapes.Heard` has it."""
         running = self._find(name)
         self._refuse_many(len(hints))
-        with readable():
+        with self._reading(running):
             return await self._hearing.hear(running, hints, single)
 
     def _refuse_many(self, count: int) -> None:
@@ -215,10 +292,14 @@ class Service:
     async def _sweep_for_ever(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_S)
+            if self.log_health.failing is not None:
+                await self.log_health.probe()
             for running in list(self._running.values()):
                 try:
-                    while await self._hearing.sweep(running):
+                    while running.course.failing is None and await self._hearing.sweep(running):
                         await asyncio.sleep(0)
+                except BadRow as error:
+                    running.course.set_aside(error)
                 except (OnebitError, sqlite3.Error):  # said already; the next time it is tried again
                     continue
                 except Exception:
@@ -244,13 +325,13 @@ class Service:
     def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """The newest decisions of a task, or those before a seq, as `shapes.LoggedDecision` has them."""
         running = self._find(name)
-        with readable():
+        with self._reading(running):
             return [as_object(one, running.texts) for one in self._reader.newest(running.info, limit, before)]
 
     def decision(self, name: str, identity: str) -> dict[str, Any]:
         """One decision."""
         running = self._find(name)
-        with readable():
+        with self._reading(running):
             logged = self._reader.decision(running.info, identity)
         if logged is None:
             raise NotFound(f"there is no decision {identity!r} in task {name!r}")
@@ -266,7 +347,8 @@ class Service:
     def gauges(self) -> dict[str, Any]:
         """What operators watch.
 
-        Of the log: its position, transactions, and the seconds spent in them. Of every task that has a snapshot: its age in seconds.
+        Of the log: its position, transactions, and the seconds spent in them. Of every task: the age of its last snapshot in seconds,
+        or how long it has been served without one, and how many could not be written.
         """
         now = time.monotonic()
         return {
@@ -274,8 +356,10 @@ class Service:
             "transactions": self._writer.transactions,
             "commit_seconds": self._writer.seconds,
             "tasks": {
-                name: {"snapshot_age_s": now - running.course.snapshot_time}
+                name: {
+                    "snapshot_age_s": now - running.course.snapshot_time,
+                    "snapshots_failed": running.course.snapshots_failed,
+                }
                 for name, running in self._running.items()
-                if running.course.snapshot_position
             },
         }

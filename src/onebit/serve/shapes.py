@@ -126,10 +126,18 @@ class Task(BaseModel):
     training: Training | None
 
 
+class TaskAside(BaseModel):
+    """A task that is set aside, and why: its routes answer 503, and it can be deleted."""
+
+    name: str
+    reason: str
+
+
 class Tasks(BaseModel):
     """All tasks that the token may see."""
 
     tasks: list[Task]
+    set_aside: list[TaskAside]
 
 
 class Ask(Strict):
@@ -284,10 +292,12 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether decisions and feedback are taken, and why not."""
+    """Whether decisions and feedback are taken, and why not; tasks that are set aside, and what else to look after."""
 
     ready: bool
     reason: str | None
+    set_aside: list[TaskAside]
+    warnings: list[str]
 
 
 class Version(BaseModel):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from onebit.errors import OnebitError
 from onebit.learner import Learner
+from onebit.rules import rule_named
 from onebit.serve.log.reading import Mark, Reader
 from onebit.serve.statistics import Statistics
 from onebit.storage import pack, read, unpack, write
@@ -98,6 +99,7 @@ class Snapshots:
                     )
                     if found.mark != reader.mark(self._task, found.position):
                         raise OnebitError(f"{path} is of another log, or of rows that this one has lost")
+                    self._refuse_other(found, reader, path)
             except (OnebitError, LookupError, AttributeError, TypeError, ValueError) as error:
                 LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": str(path)})
                 with contextlib.suppress(OSError):  # out of the way of those to come, for whoever wants to look into it
@@ -107,6 +109,15 @@ class Snapshots:
                 LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": str(path)})
             found.learner.trust()
             yield found
+
+    def _refuse_other(self, found: Snapshot, reader: Reader, path: Path) -> None:
+        """Refuse a snapshot of another learner, or of other classes, than the log tells of at its position."""
+        then = next((one for one in reader.tasks(found.position) if one.number == self._task), None)
+        if then is None:
+            raise OnebitError(f"{path} is of a task that the log does not know there")
+        ours = (found.generation, found.learner.rule.name, tuple(found.learner.classes), found.statistics.classes)
+        if ours != (then.generation, rule_named(then.learner).name, tuple(then.classes), len(then.classes)):
+            raise OnebitError(f"{path} and the log disagree on which learner it is, or on its classes")
 
     def remove(self) -> None:
         """Remove all, since there is no task any more."""

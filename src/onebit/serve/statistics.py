@@ -10,11 +10,12 @@ import numpy as np
 
 from onebit.contract.description import share
 from onebit.names import ClassName
-from onebit.serve.log.reading import Event
+from onebit.serve.log.rows import Event
 
 WINDOW = 10_000  # the last feedbacks and decisions that are remembered one by one
 SECONDS = 120
 MOST_POINTS = 400  # of the curve
+MOST_FEEDBACK = 2**53
 BOUNDS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 1800, 7200, 43_200, 86_400, 604_800)
 COUNTS = ("decisions", "feedback", "right", "late", "silences", "refused")
 
@@ -81,6 +82,11 @@ class Statistics:
         self._block = 1  # feedbacks in a point of the curve
         self._curve: list[int] = []  # wrong ones in each whole block
         self._open = [0, 0]  # feedbacks and wrong ones in the block that is not whole yet
+
+    @property
+    def classes(self) -> int:
+        """Of how many classes it has counts."""
+        return int(self._classes.shape[1])
 
     def add_class(self) -> None:
         """One class more."""
@@ -215,6 +221,15 @@ class Statistics:
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Statistics:
         """From a snapshot."""
+        if (
+            len(kept["delays"]) != len(BOUNDS_S) + 1
+            or len(kept["open"]) != 2
+            or len({len(one) for one in kept["classes"]}) != 1
+            or not 1 <= kept["block"] <= MOST_FEEDBACK
+            or len(kept["curve"]) >= MOST_POINTS
+            or any(len(one) != 3 or type(one[0]) is not int for one in kept["seconds"])
+        ):
+            raise ValueError("its statistics are none of onebit")
         made = cls(0)
         made._counts = {name: kept["counts"].get(name, 0) for name in COUNTS}
         made._classes = np.array(kept["classes"], dtype=np.int64).reshape(3, -1)

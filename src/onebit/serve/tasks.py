@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from onebit.contract.parameters import refuse_unknown
 from onebit.contract.rule import Rule
@@ -14,8 +16,10 @@ from onebit.learner import Learner
 from onebit.names import ClassName, checked_classes
 from onebit.rules import rule_named
 from onebit.serve.inputs import Inputs
+from onebit.serve.log.checks import Expected, shown
 from onebit.serve.refusals import Invalid
-from onebit.serve.shapes import MOST_CLASSES
+from onebit.serve.shapes import MOST_CLASSES, Change, Image, Mode, NewLearner, NewTask, Seed, Silence
+from onebit.serve.shapes import ClassName as ShownClass
 
 USUAL_FLOOR = 0.05  # what a log needs to be evaluated, and what exploring costs
 MOST_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
@@ -48,18 +52,23 @@ class TaskInfo:
     def __post_init__(self) -> None:
         self.inputs = Inputs.of(self.features)
 
+    @property
+    def expected(self) -> Expected:
+        """What its rows in the log must be."""
+        return Expected(self.name, self.number, self.inputs)
+
     @classmethod
     def created(cls, number: int, when: float, detail: dict[str, Any]) -> TaskInfo:
         """From the change that created it."""
-        return cls(number=number, created_at=when, **detail)
+        return cls(number=number, created_at=when, **{name: detail[name] for name in CREATED})
 
     def apply(self, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
         """Take a later change."""
         if kind == "deleted":
             self.deleted = when
         elif kind == "learner":
-            for name, value in detail.items():
-                setattr(self, name, value)
+            for name in SWITCHED:
+                setattr(self, name, detail[name])
         else:
             self.classes = [*self.classes, *detail.get("add_classes", [])]
             self.mode = detail.get("mode", self.mode)
@@ -71,11 +80,69 @@ class TaskInfo:
     @property
     def detail(self) -> dict[str, Any]:
         """What the change that creates it says."""
-        names = (
-            *("name", "classes", "learner", "parameters", "exploration_floor", "seed", "features"),
-            *("mode", "deadline_s", "silence", "display", "items"),
-        )
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in CREATED}
+
+
+class _Created(NewTask):
+    """The detail of the change that created a task; what a newer onebit adds to it is left alone."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+    exploration_floor: Annotated[float, Field(ge=0.0, le=1.0)]
+    seed: Seed
+    classes: Annotated[list[ShownClass], Field(min_length=2)]
+    learner: str
+    parameters: dict[str, Any]
+    mode: Mode
+    deadline_s: float | None
+    silence: Silence
+    display: Image | None
+    items: str | None
+
+
+class _Switched(NewLearner):
+    """The detail of the change by which another learner took over."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+    generation: Annotated[int, Field(ge=2)]
+    exploration_floor: Annotated[float, Field(ge=0.0, le=1.0)]
+    seed: Seed
+    parameters: dict[str, Any]
+
+
+class _Changed(Change):
+    """The detail of any other change."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class _Deleted(BaseModel):
+    """The detail of the change that ended a task: nothing."""
+
+
+_DETAILS: dict[str, type[BaseModel]] = {
+    "created": _Created,
+    "learner": _Switched,
+    "changed": _Changed,
+    "deleted": _Deleted,
+}
+CREATED = (
+    *("name", "classes", "learner", "parameters", "exploration_floor", "seed", "features"),
+    *("mode", "deadline_s", "silence", "display", "items"),
+)
+SWITCHED = ("generation", "learner", "parameters", "exploration_floor", "seed")
+
+
+def check_detail(kind: str, detail: dict[str, Any]) -> None:
+    """Refuse (ValueError) the detail of a change that is none of its kind: the disk may have changed it."""
+    shape = _DETAILS.get(kind)
+    if shape is None:
+        raise ValueError(f"kind is {shown(kind)}, but must be {' or '.join(_DETAILS)}")
+    try:
+        shape.model_validate(detail)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(str(part) for part in ("detail", *first["loc"]))
+        raise ValueError(f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
 
 
 @contextmanager

@@ -2,103 +2,45 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from onebit.errors import OnebitError, nearest
-from onebit.names import ClassName
-from onebit.serve.inputs import numbers_in
-from onebit.serve.log.schema import FILE, NAMES, last_seq, last_time, opened, reason
-from onebit.serve.refusals import Unavailable
-from onebit.serve.tasks import TaskInfo
+from onebit.serve.log.checks import DECISION, ID, MODE, TIME, BadRow, Expected, Row, detail_in, is_utf8, shown
+from onebit.serve.log.folding import Damaged, folded
+from onebit.serve.log.rows import (
+    CHANGES,
+    DECIDED,
+    DECISION_SEQ,
+    DECISIONS,
+    DECISIONS_UPTO,
+    EVENTS,
+    HEARD,
+    ID_TEXT,
+    PLAYED,
+    X_COLUMN,
+    Event,
+    Logged,
+    Text,
+    check_choices,
+    check_events,
+    check_logged,
+    logged,
+)
+from onebit.serve.log.schema import FILE, NAMES, last_seq, last_time, opened
+from onebit.serve.tasks import TaskInfo, check_detail
 
 Mark = list[list[float] | None]  # the seq and the time of the last row of each table
 NO_END = 2**62  # a seq that no row has
 MOST_BYTES = 2**18  # of x, in one look at the newest
-X_COLUMN = 13  # of a row of a decision
 PAGE = 1000  # rows that are read at a time, so that a slow reader holds nothing up
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """A decision as the log has it, with its feedback: the one that counts, or where there is none a late one."""
-
-    seq: int
-    id: str
-    time: float
-    mode: str
-    version: str
-    label: ClassName
-    greedy: ClassName
-    weight: float
-    notes: tuple[float, float]
-    propensity: float
-    probabilities: tuple[float, ...]
-    x: list[float] | dict[str, float] | str
-    right: bool | None
-    feedback_time: float | None
-    late: bool
-    source: str | None
-    shown: ClassName | None
-    shown_propensity: float | None
-
-
-class Event(NamedTuple):
-    """A feedback and its decision, as the learner thread needs them."""
-
-    seq: int
-    time: float
-    source: str
-    right: int
-    late: int
-    learn: int
-    shown: int | None
-    shown_propensity: float | None
-    id: str
-    decided: float
-    generation: int
-    label: int
-    greedy: int
-    weight: float
-    note: float
-    second_note: float
-    propensity: float
-    probabilities: bytes
-    x: bytes
-
-    @property
-    def played(self) -> tuple[int, float]:
-        """What the world answered to, and with which probability it was played: the label, or what was shown instead."""
-        if self.shown is None:
-            return self.label, self.propensity
-        assert self.shown_propensity is not None
-        return self.shown, self.shown_propensity
-
-
-EVENTS = """
-SELECT f.seq, f.time, f.source, f.right, f.late, f.learn, f.shown, f.shown_propensity,
-       d.id, d.time, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity,
-       d.probabilities, d.x
-FROM feedback f JOIN decisions d ON d.seq = f.decision
-WHERE f.task = ? AND f.seq > ? AND f.seq <= ? ORDER BY f.seq LIMIT ?
-"""
-_DECISIONS = """
-SELECT d.seq, d.id, d.time, d.mode, d.generation, d.learnt, d.label, d.greedy, d.weight, d.note, d.second_note,
-       d.propensity, d.probabilities, d.x, f.right, f.time, f.late, f.source, f.shown, f.shown_propensity
-FROM decisions d LEFT JOIN feedback f ON f.seq =
-     (SELECT seq FROM feedback WHERE decision = d.seq {upto} ORDER BY late LIMIT 1)
-"""
-DECISIONS = _DECISIONS.format(upto="")
-
-
 class Reader:
-    """A connection that reads. Used by one thread."""
+    """A connection that reads. Used by one thread. A row that cannot be what was written raises BadRow."""
 
     def __init__(self, path: Path) -> None:
         self._connection = opened(path)
@@ -109,14 +51,14 @@ class Reader:
 
     def tasks(self, upto: int = NO_END) -> list[TaskInfo]:
         """All tasks, deleted ones too, in the order in which they were created, as the changes have left them."""
-        found: dict[int, TaskInfo] = {}
-        rows = self._connection.execute("SELECT * FROM changes WHERE seq <= ? ORDER BY seq", (upto,))
-        for seq, task, when, kind, detail in rows:
-            if kind == "created":
-                found[task] = TaskInfo.created(task, when, json.loads(detail))
-            else:
-                found[task].apply(seq, when, kind, json.loads(detail))
-        return list(found.values())
+        return self._folded(upto)[0]
+
+    def damaged(self, upto: int = NO_END) -> list[Damaged]:
+        """The tasks that `tasks` has not, since their changes cannot be read."""
+        return self._folded(upto)[1]
+
+    def _folded(self, upto: int) -> tuple[list[TaskInfo], list[Damaged]]:
+        return folded(self._connection.execute(f"{CHANGES} WHERE seq <= ? ORDER BY seq", (upto,)))
 
     def mark(self, task: int, position: int) -> Mark | None:
         """What a task's part of the log ends with at a position; None where the log is not so long."""
@@ -130,48 +72,82 @@ class Reader:
             found.append(None if row is None else [row[0], row[1]])
         return found
 
-    def changes(self, task: int, after: int, upto: int) -> list[tuple[int, str, dict[str, Any]]]:
+    def changes(self, of: Expected, after: int, upto: int) -> list[tuple[int, str, dict[str, Any]]]:
         """What was changed of a task: (seq, kind, detail)."""
         rows = self._connection.execute(
-            "SELECT seq, kind, detail FROM changes WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq",
-            (task, after, upto),
+            f"{CHANGES} WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq", (of.task, after, upto)
         )
-        return [(seq, kind, json.loads(detail)) for seq, kind, detail in rows]
+        found = []
+        for seq, _, _, kind, stored in rows:
+            try:
+                detail = detail_in(stored)
+                check_detail(kind.decode(errors="replace"), detail)
+            except ValueError as error:
+                raise BadRow(of.name, "changes", seq, str(error)) from None
+            found.append((seq, kind.decode(), detail))
+        return found
 
-    def played(self, task: int, after: int, upto: int, most: int) -> list[tuple[int, float, int, int]]:
-        """(seq, time, label, greedy) of a task's decisions."""
-        return self._connection.execute(
-            "SELECT seq, time, label, greedy FROM decisions WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
-            (task, after, upto, most),
-        ).fetchall()
-
-    def events(self, task: int, after: int, upto: int, most: int) -> list[Event]:
-        """A task's feedbacks with their decisions."""
-        return list(map(Event._make, self._connection.execute(EVENTS, (task, after, upto, most))))
-
-    def found(self, task: int, ids: Sequence[str]) -> list[tuple[Any, ...]]:
-        """(id, seq, time, mode, right, late, source) of the decisions with these ids, once for each feedback, or once."""
-        return self._connection.execute(
-            "SELECT d.id, d.seq, d.time, d.mode, f.right, f.late, f.source FROM decisions d "
-            f"LEFT JOIN feedback f ON f.decision = d.seq WHERE d.task = ? AND d.id IN ({_marks(ids)})",
-            (task, *ids),
-        ).fetchall()
-
-    def known(self, task: int, ids: Sequence[str]) -> list[tuple[Any, ...]]:
-        """(id, generation, learnt, label, greedy, propensity, probabilities, x) of the decisions with these ids."""
-        return self._connection.execute(
-            "SELECT id, generation, learnt, label, greedy, propensity, probabilities, x FROM decisions "
-            f"WHERE task = ? AND id IN ({_marks(ids)})",
-            (task, *ids),
-        ).fetchall()
-
-    def due(self, task: int, after: int, decided_before: float, most: int) -> list[tuple[int, str, str]]:
-        """(seq, id, mode) of the decisions after a seq that were made before a time. Times have the order of seq."""
+    def played(self, of: Expected, after: int, upto: int, most: int) -> list[tuple[int, float, int, int]]:
+        """(seq, time, label, greedy) of a task's decisions. Which classes there were then is not known here."""
         rows = self._connection.execute(
-            "SELECT seq, id, mode, time FROM decisions WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?",
-            (task, after, most),
+            "SELECT seq, time, label, greedy FROM decisions WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+            (of.task, after, upto, most),
+        ).fetchall()
+        of.check("decisions", rows, PLAYED)
+        return rows
+
+    def events(self, of: Expected, after: int, upto: int, most: int) -> list[Event]:
+        """A task's feedbacks with their decisions. Which classes there were then is not known here."""
+        texts = ((Event._fields.index("source"), "feedback", 0), (Event._fields.index("id"), "decisions", DECISION_SEQ))
+        rows = self._fetched(of, texts, EVENTS, (of.task, after, upto, most))
+        for row in rows:
+            if row[DECISION_SEQ + 1] != of.task:
+                raise BadRow(
+                    of.name, "feedback", row[0], f"it is for row {row[DECISION_SEQ]}, which is no decision of this task"
+                )
+            if (row[6] is None) != (row[7] is None):
+                raise BadRow(
+                    of.name, "feedback", row[0], "of shown and shown_propensity one is there, and the other not"
+                )
+        of.check("feedback", rows, HEARD)
+        of.check("decisions", rows, DECIDED, DECISION_SEQ)
+        return [Event._make((*row[:-1], x)) for row, x in zip(rows, of.read(rows, -1, DECISION_SEQ), strict=True)]
+
+    def found(self, of: Expected, ids: Sequence[str]) -> list[tuple[Any, ...]]:
+        """(seq, id, time, mode, right, late, source) of the decisions with these ids, once for each feedback, or once."""
+        rows = self._fetched(
+            of,
+            ((3, "decisions", 0), (6, "decisions", 0)),
+            "SELECT d.seq, d.id, d.time, d.mode, f.right, f.late, f.source FROM decisions d "
+            f"LEFT JOIN feedback f ON f.decision = d.seq WHERE d.task = ? AND d.id IN ({_marks(ids)})",
+            (of.task, *ids),
         )
-        return [row[:3] for row in takewhile(lambda row: row[3] <= decided_before, rows)]
+        of.check("decisions", rows, [(2, "time", TIME), (3, "mode", MODE)])
+        return rows
+
+    def known(self, info: TaskInfo, ids: Sequence[str]) -> list[tuple[Any, ...]]:
+        """(seq, id, generation, learnt, label, greedy, propensity, probabilities, x) of the decisions with these ids."""
+        rows = self._connection.execute(
+            "SELECT seq, id, generation, learnt, label, greedy, propensity, probabilities, x FROM decisions "
+            f"WHERE task = ? AND id IN ({_marks(ids)})",
+            (info.number, *ids),
+        ).fetchall()
+        tests = ((2, "generation"), (3, "learnt"), (6, "propensity"))
+        info.expected.check("decisions", rows, [(place, name, DECISION[name]) for place, name in tests])
+        check_choices(info, rows, 4, 7)
+        return rows
+
+    def due(self, of: Expected, after: int, decided_before: float, most: int) -> list[tuple[int, str, str]]:
+        """(seq, id, mode) of the decisions after a seq that were made before a time. Times have the order of seq."""
+        rows = self._fetched(
+            of,
+            (*ID_TEXT, (2, "decisions", 0)),
+            "SELECT seq, id, mode, time FROM decisions WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?",
+            (of.task, after, most),
+            lambda rows: list(takewhile(lambda row: row[3] <= decided_before, rows)),
+        )
+        of.check("decisions", rows, [(1, "id", ID), (2, "mode", MODE), (3, "time", TIME)])
+        return [row[:3] for row in rows]
 
     def first_unanswered(self, task: int, after: int) -> int | None:
         """The first decision after a seq without a feedback that counts."""
@@ -184,22 +160,23 @@ class Reader:
 
     def decision(self, info: TaskInfo, identity: str) -> Logged | None:
         """One decision by its id."""
-        rows = self._connection.execute(f"{DECISIONS} WHERE d.task = ? AND d.id = ?", (info.number, identity))
-        return next((_logged(info, row) for row in rows), None)
+        found = self._logged(info, f"{DECISIONS} WHERE d.task = ? AND d.id = ?", (info.number, identity))
+        return found[0] if found else None
 
     def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[Logged]:
         """The newest decisions of a task, or those before a seq; fewer where their x are large."""
-        rows = self._connection.execute(
-            f"{DECISIONS} WHERE d.task = ? AND d.seq < ? ORDER BY d.seq DESC LIMIT ?",
-            (info.number, NO_END if before is None else before, limit),
-        )
-        page, size = [], 0
-        for row in rows:
-            page.append(_logged(info, row))
-            size += len(row[X_COLUMN])
-            if size > MOST_BYTES:
-                break
-        return page
+
+        def page(rows: Iterable[Row]) -> list[Row]:
+            taken, size = [], 0
+            for row in rows:
+                taken.append(row)
+                size += len(row[X_COLUMN])
+                if size > MOST_BYTES:
+                    break
+            return taken
+
+        query = f"{DECISIONS} WHERE d.task = ? AND d.seq < ? ORDER BY d.seq DESC LIMIT ?"
+        return self._logged(info, query, (info.number, NO_END if before is None else before, limit), page)
 
     def generations(self, task: int, upto: int) -> list[tuple[int, bool, int]]:
         """How many feedbacks that count the decisions of each learner have: (generation, whether another label was shown, count)."""
@@ -212,12 +189,12 @@ class Reader:
 
     def following(self, info: TaskInfo, after: int, upto: int, most: int) -> list[Logged]:
         """The decisions of a task after a seq, as they were when the log ended at another."""
-        rows = self._connection.execute(
-            f"{_DECISIONS.format(upto='AND seq <= :upto')} WHERE d.task = :task AND d.seq > :after AND d.seq <= :upto "
+        return self._logged(
+            info,
+            f"{DECISIONS_UPTO.format(upto='AND seq <= :upto')} WHERE d.task = :task AND d.seq > :after AND d.seq <= :upto "
             "ORDER BY d.seq LIMIT :most",
             {"task": info.number, "after": after, "upto": upto, "most": most},
         )
-        return [_logged(info, row) for row in rows]
 
     def last(self) -> int:
         """Where the log ends."""
@@ -234,34 +211,41 @@ class Reader:
         )
         return int(rows.fetchone()[0])
 
+    def _logged(
+        self, info: TaskInfo, query: str, values: Any, taken: Callable[[Iterable[Row]], list[Row]] = list
+    ) -> list[Logged]:
+        rows = self._fetched(info.expected, (*ID_TEXT, (3, "decisions", 0), (17, "decisions", 0)), query, values, taken)
+        check_logged(info, rows)
+        xs = info.expected.read(rows, X_COLUMN, 0)
+        return [logged(info, row, x) for row, x in zip(rows, xs, strict=True)]
+
+    def _fetched(
+        self,
+        of: Expected,
+        texts: Sequence[Text],
+        query: str,
+        values: Any,
+        taken: Callable[[Iterable[Row]], list[Row]] = list,
+    ) -> list[Row]:
+        """The rows of a query, in which a text that is none is a bad row, and not a file that cannot be read."""
+        try:
+            return taken(self._connection.execute(query, values))
+        except sqlite3.OperationalError as error:
+            if "decode to UTF-8" not in str(error):
+                raise
+        self._connection.text_factory = bytes
+        try:
+            for row in self._connection.execute(query, values):
+                for place, table, seq in texts:
+                    if isinstance(row[place], bytes) and not is_utf8(row[place]):
+                        raise BadRow(of.name, table, row[seq], f"{shown(row[place])} is not a text in UTF-8")
+        finally:
+            self._connection.text_factory = str
+        raise BadRow(of.name, texts[0][1], 0, "a text is not in UTF-8")
+
 
 def _marks(values: Sequence[str]) -> str:
     return ", ".join("?" * len(values))
-
-
-def _logged(info: TaskInfo, row: tuple[Any, ...]) -> Logged:
-    seq, identity, when, mode, generation, learnt, label, greedy, weight, note, second_note, propensity = row[:12]
-    probabilities, x, right, feedback_time, late, source, shown, shown_propensity = row[12:]
-    return Logged(
-        seq=seq,
-        id=identity,
-        time=when,
-        mode=mode,
-        version=f"{generation}.{learnt}",
-        label=info.classes[label],
-        greedy=info.classes[greedy],
-        weight=weight,
-        notes=(note, second_note),
-        propensity=propensity,
-        probabilities=tuple(numbers_in(probabilities).tolist()),
-        x=info.inputs.shown(x),
-        right=None if right is None else bool(right),
-        feedback_time=feedback_time,
-        late=bool(late),
-        source=source,
-        shown=None if shown is None else info.classes[shown],
-        shown_propensity=shown_propensity,
-    )
 
 
 class LogReader:
@@ -292,6 +276,9 @@ class LogReader:
         """The task of a name; of several the one that is not deleted, or the newest."""
         tasks = self.tasks()
         named = [one for one in tasks if one.name == name]
+        broken = [one.reason for one in self._reader.damaged(self._end) if one.name in (name, None)]
+        if broken and not any(one.deleted is None for one in named):
+            raise OnebitError(f"there is no task {name!r} that can be read: {broken[0]}")
         if not named:
             raise OnebitError(f"there is no task {name!r}; {nearest(name, {one.name for one in tasks})}")
         return max(named, key=lambda one: (one.deleted is None, one.number))
@@ -306,7 +293,7 @@ class LogReader:
 
     def changes(self, info: TaskInfo) -> list[tuple[int, str, dict[str, Any]]]:
         """What was changed of a task: (seq, kind, detail)."""
-        return self._reader.changes(info.number, 0, self._end)
+        return self._reader.changes(info.expected, 0, self._end)
 
     def generations(self, info: TaskInfo) -> list[tuple[int, bool, int]]:
         """Which learners decided what has a feedback that counts: (generation, whether another label was shown, how many)."""
@@ -322,15 +309,7 @@ class LogReader:
     def events(self, info: TaskInfo) -> Iterator[Event]:
         """All feedbacks of a task with their decisions, in the order in which they came."""
         after = 0
-        while page := self._reader.events(info.number, after, self._end, PAGE):
+        while page := self._reader.events(info.expected, after, self._end, PAGE):
+            check_events(info.expected, page, len(info.classes))
             yield from page
             after = page[-1].seq
-
-
-@contextmanager
-def readable() -> Iterator[None]:
-    """What cannot be read from the log now is no fault of whoever asks, and may be asked again."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise Unavailable(f"the log cannot be read: {reason(error)}") from None

@@ -145,3 +145,8 @@ def reason(error: Exception) -> str:
         if name.startswith(start):
             return f"{meaning} ({error})"
     return str(error) or type(error).__name__
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file itself is damaged, which does not pass by itself."""
+    return (getattr(error, "sqlite_errorname", "") or "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))

@@ -37,10 +37,11 @@ class Api:
         """Whether the process answers."""
         return {"status": "ok"}
 
-    async def readyz(self) -> Response:
-        """Whether decisions and feedback are taken, and why not."""
-        reason = self._service.ready
-        return json_reply({"ready": reason is None, "reason": reason}, 200 if reason is None else 503)
+    async def readyz(self, request: Request) -> Response:
+        """Whether decisions and feedback are taken, and why not; tasks that are set aside, and what else to look after."""
+        await self._service.log_health.probe()
+        state = self._service.readiness(principal_of(request).sees)
+        return json_reply(state, 200 if state["ready"] else 503)
 
     async def version(self) -> object:
         """What the service runs on, on which it depends whether two of them learn the same bit for bit."""
@@ -101,7 +102,10 @@ class Api:
     async def tasks(self, request: Request) -> object:
         """The tasks that the token may see."""
         who = principal_of(request)
-        return {"tasks": [task for task in self._service.tasks() if who.sees(task.name)]}
+        return {
+            "tasks": [task for task in self._service.tasks() if who.sees(task.name)],
+            "set_aside": [one for one in self._service.set_aside() if who.sees(one["name"])],
+        }
 
     async def task(self, task: shapes.TaskName) -> object:
         """A task as it is now."""

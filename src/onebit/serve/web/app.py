@@ -61,7 +61,7 @@ class App(FastAPI):
         add("POST", f"{one}/learner", api.switch, "admin", reply=shapes.Task, status=202, refuses=[Conflict])
         add("GET", one, api.task, "anybody", reply=shapes.Task)
         add("PATCH", one, api.change, "admin", reply=shapes.Task, refuses=[Conflict])
-        add("DELETE", one, api.delete, "admin", reply=shapes.Task)
+        add("DELETE", one, api.delete, "admin", reply=shapes.Task | shapes.TaskAside)
         add("POST", "/v1/tasks", api.create, "admin", reply=shapes.Task, status=201, refuses=[Conflict])
         add("GET", "/v1/tasks", api.tasks, "anybody", reply=shapes.Tasks)
         add("GET", "/v1/learners", api.learners, "anybody", reply=shapes.Learners)

@@ -19,6 +19,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
 from prometheus_client.registry import Collector
 
+from onebit.serve.refusals import SetAside
 from onebit.serve.web.visits import Visit
 
 if TYPE_CHECKING:
@@ -84,10 +85,23 @@ class Metrics(Collector):
             count_value=gauges["transactions"],
             sum_value=gauges["commit_seconds"],
         )
-        ages = GaugeMetricFamily("onebit_snapshot_age_seconds", "Since the last snapshot of a task.", labels=["task"])
+        ages = GaugeMetricFamily(
+            "onebit_snapshot_age_seconds", "Since the last snapshot of a task, or since it is served.", labels=["task"]
+        )
+        failed = CounterMetricFamily(
+            "onebit_snapshot_failures", "Snapshots that could not be written.", labels=["task"]
+        )
         for task, of_task in gauges["tasks"].items():
             ages.add_metric([task], of_task["snapshot_age_s"])
-        yield ages
+            failed.add_metric([task], of_task["snapshots_failed"])
+        yield from (ages, failed)
+        aside = GaugeMetricFamily("onebit_set_aside", "Tasks that are set aside.", labels=["task"])
+        for one in self._service.set_aside():
+            aside.add_metric([one["name"]], 1)
+        yield aside
+        state = self._service.readiness(lambda _: True)
+        yield GaugeMetricFamily("onebit_ready", "Whether /readyz says ready.", value=state["ready"])
+        yield GaugeMetricFamily("onebit_warnings", "Warnings in /readyz.", value=len(state["warnings"]))
 
     def _tasks(self) -> Iterator[Metric]:
         decisions = CounterMetricFamily("onebit_decisions", "Decisions made.", labels=["task"])
@@ -102,7 +116,10 @@ class Metrics(Collector):
             "onebit_feedback_delay_seconds", "From a decision to its feedback.", labels=["task"]
         )
         for task in self._service.task_names():
-            stats = self._service.stats(task, WINDOW)
+            try:
+                stats = self._service.stats(task, WINDOW)
+            except SetAside:  # at this moment
+                continue
             decisions.add_metric([task], stats["decisions"])
             feedback.add_metric([task, "accepted"], stats["feedback"] - stats["silences"])
             feedback.add_metric([task, "silence"], stats["silences"])

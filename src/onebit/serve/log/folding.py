@@ -1,0 +1,74 @@
+"""The tasks that the changes in the log tell of; and those of which they do not tell what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pydantic import TypeAdapter
+
+from onebit.errors import OnebitError
+from onebit.serve.log.checks import TIME, BadRow, Row, detail_in, shown
+from onebit.serve.shapes import TaskName
+from onebit.serve.tasks import TaskInfo, check_detail, texts_of
+
+_NAME: TypeAdapter[str] = TypeAdapter(TaskName)
+
+
+class Damaged(NamedTuple):
+    """A task whose changes do not tell what it is."""
+
+    number: int
+    name: str | None
+    reason: str
+    deleted: bool
+
+
+def folded(changes: Iterable[Row]) -> tuple[list[TaskInfo], list[Damaged]]:
+    """All tasks, deleted ones too, in the order in which they were created, as their changes have left them."""
+    found: dict[int, TaskInfo] = {}
+    damaged: dict[int, Damaged] = {}
+    for seq, task, when, kind, stored in changes:
+        if task in damaged:
+            damaged[task] = damaged[task]._replace(deleted=damaged[task].deleted or kind == b"deleted")
+            continue
+        try:
+            _fold(found, seq, task, when, (kind or b"").decode(errors="replace"), stored)
+        except (ValueError, OnebitError) as error:
+            was = found.pop(task, None)
+            name = _name_in(stored) if was is None else was.name
+            reason = str(BadRow(name or f"number {task}", "changes", seq, str(error)))
+            deleted = kind == b"deleted" or (was is not None and was.deleted is not None)
+            damaged[task] = Damaged(task, name, reason, deleted)
+    return list(found.values()), list(damaged.values())
+
+
+def _name_in(stored: bytes) -> str | None:
+    """The name in the detail that creates a task, of which something else is wrong."""
+    try:
+        name = detail_in(stored).get("name")
+        return _NAME.validate_python(name, strict=True)
+    except ValueError:
+        return None
+
+
+def _fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str, stored: bytes) -> None:
+    """Take the next change of a task."""
+    if not TIME.holds([when]):
+        raise ValueError(f"time is {shown(when)}, but must be {TIME.wanted}")
+    detail = detail_in(stored)
+    check_detail(kind, detail)
+    known = found.get(task)
+    if (known is None) != (kind == "created"):
+        raise ValueError(
+            f"it is of kind {kind}, and the task {'was not created' if known is None else 'is there already'}"
+        )
+    if known is None:
+        texts_of(detail["classes"])
+        found[task] = TaskInfo.created(task, when, detail)
+        return
+    if kind == "learner" and detail["generation"] != known.generation + 1:
+        raise ValueError(f"detail.generation is {detail['generation']}, but must be {known.generation + 1}")
+    if detail.get("add_classes"):
+        texts_of([*known.classes, *detail["add_classes"]])
+    known.apply(seq, when, kind, detail)

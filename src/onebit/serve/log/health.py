@@ -1,0 +1,54 @@
+"""Whether the log can be read: what requests have met, and what a look with a connection of its own finds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import sqlite3
+import time
+from pathlib import Path
+
+from onebit.errors import OnebitError
+from onebit.serve.log.reading import Reader
+from onebit.serve.log.schema import is_damage, reason
+
+PROBED_S = 0.5  # how long it is believed what a look has found
+
+
+class Health:
+    """What is known of the file of the log. Used on one event loop."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._damage: str | None = None  # in the file itself: that does not pass
+        self._unreadable: str | None = None
+        self._probed = -math.inf
+
+    @property
+    def failing(self) -> str | None:
+        """Why the log cannot be read now."""
+        return self._damage or self._unreadable
+
+    def met(self, error: sqlite3.Error) -> str:
+        """A request could not read it; why, for people."""
+        self._unreadable = f"the log cannot be read: {reason(error)}"
+        if is_damage(error):
+            self._damage = self._unreadable
+        return self._unreadable
+
+    async def probe(self) -> None:
+        """Look. Connections that are open may have in memory what they need, so that a new one is taken."""
+        if time.monotonic() - self._probed >= PROBED_S:
+            self._probed = time.monotonic()
+            self._unreadable = await asyncio.to_thread(self._look)
+
+    def _look(self) -> str | None:
+        try:
+            with contextlib.closing(Reader(self._path)) as reader:
+                reader.last()
+        except sqlite3.Error as error:
+            return f"the log cannot be read: {reason(error)}"
+        except OnebitError as error:
+            return str(error)
+        return None
