@@ -100,9 +100,15 @@ def makers(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
         for _, kind, detail in log.changes(task)
         if kind in ("created", "learner")
     }
+    found = log.generations(task)
+    for generation, _, _ in found:
+        if generation not in learners:
+            raise OnebitError(
+                f"task {task.name!r}: decisions are of the learner of generation {generation}, and no change tells of it"
+            )
     return [
         {"generation": generation, **learners[generation], "rounds": rounds, "shown_by_caller": shown}
-        for generation, shown, rounds in log.generations(task)
+        for generation, shown, rounds in found
     ]
 
 

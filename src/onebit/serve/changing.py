@@ -239,10 +239,11 @@ class Changing:
                 await asyncio.sleep(AGAIN_S)
 
     def _train_near(self, trainee: Trainee, training: Training, ended: threading.Event) -> None:
-        """Come so near to the end of the log that the rest is a matter of a moment."""
+        """Come so near to the end of the log that the rest is a matter of a moment, and was learnt by the one that decides."""
         reader = Reader(self._settings.data / FILE)
         try:
-            while not ended.is_set() and trainee.position < self._writer.last - NEAR:
+            end = self._writer.last  # a bad row up to here must end this training, and not the task
+            while not ended.is_set() and trainee.position < max(end, self._writer.last - NEAR):
                 trainee.advance(reader, self._writer.last)
                 training.done = trainee.done
         finally:

@@ -10,14 +10,15 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from onebit.errors import OnebitError
 from onebit.serve.inputs import Inputs, numbers_in
+from onebit.serve.log.schema import LATEST
 
 MODES = ("learn", "shadow", "log-only")
 LONGEST_ID = 200  # characters
-LATEST = 253_402_300_800.0  # the year 10,000, in seconds since 1970
 MOST = 2**53
 ROUNDED = 1.0 + 1e-6  # a probability, as sums and single precision leave it
 SHOWN = 60  # characters of a value in a sentence
@@ -41,17 +42,20 @@ class Test(NamedTuple):
 Tests = Sequence[tuple[int, str, Test]]  # the place of a column in a row, its name, and what it must be
 
 
+def _within(column: Sequence[Any], kind: type, low: float, high: float) -> bool:
+    # Most columns have few values, and equal ones may stand for each other.
+    distinct = set(column)
+    return set(map(type, distinct)) <= {kind} and low <= min(distinct) and max(distinct) <= high
+
+
 def whole(low: int, high: int) -> Test:
     """Whole numbers."""
-    return Test(
-        lambda column: set(map(type, column)) <= {int} and low <= min(column) and max(column) <= high,
-        f"a whole number from {low} to {high}",
-    )
+    return Test(lambda column: _within(column, int, low, high), f"a whole number from {low} to {high}")
 
 
 def real(low: float, high: float, wanted: str) -> Test:
     """Numbers that are finite."""
-    return Test(lambda column: set(map(type, column)) <= {float} and low <= min(column) and max(column) <= high, wanted)
+    return Test(lambda column: _within(column, float, low, high), wanted)
 
 
 def one_of(*values: Any) -> Test:
@@ -119,7 +123,7 @@ FEEDBACK = {
     "right": FLAG,
     "late": FLAG,
     "learn": FLAG,
-    "shown_propensity": or_none(PROBABILITY),
+    "shown_propensity": PROBABILITY,
 }
 
 
@@ -133,10 +137,7 @@ class Expected:
 
     def check(self, table: str, rows: Sequence[Row], tests: Tests, seq: int = 0) -> None:
         """Refuse rows of which a column fails its test. `seq` is the place of the seq of the row that it is said of."""
-        if not rows:
-            return
-        columns = list(zip(*rows, strict=True))
-        if all(test.holds(columns[place]) for place, _, test in tests):
+        if not rows or all(test.holds([*map(itemgetter(place), rows)]) for place, _, test in tests):
             return
         for row in rows:
             for place, name, test in tests:

@@ -28,6 +28,7 @@ from onebit.serve.log.rows import (
     check_choices,
     check_events,
     check_logged,
+    check_pairs,
     logged,
 )
 from onebit.serve.log.schema import FILE, NAMES, last_seq, last_time, opened
@@ -100,18 +101,14 @@ class Reader:
         """A task's feedbacks with their decisions. Which classes there were then is not known here."""
         texts = ((Event._fields.index("source"), "feedback", 0), (Event._fields.index("id"), "decisions", DECISION_SEQ))
         rows = self._fetched(of, texts, EVENTS, (of.task, after, upto, most))
-        for row in rows:
-            if row[DECISION_SEQ + 1] != of.task:
-                raise BadRow(
-                    of.name, "feedback", row[0], f"it is for row {row[DECISION_SEQ]}, which is no decision of this task"
-                )
-            if (row[6] is None) != (row[7] is None):
-                raise BadRow(
-                    of.name, "feedback", row[0], "of shown and shown_propensity one is there, and the other not"
-                )
+        if not rows:
+            return []
+        check_pairs(of, rows)
         of.check("feedback", rows, HEARD)
         of.check("decisions", rows, DECIDED, DECISION_SEQ)
-        return [Event._make((*row[:-1], x)) for row, x in zip(rows, of.read(rows, -1, DECISION_SEQ), strict=True)]
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+        columns[-1] = of.read(rows, -1, DECISION_SEQ)
+        return list(map(Event._make, zip(*columns, strict=True)))
 
     def found(self, of: Expected, ids: Sequence[str]) -> list[tuple[Any, ...]]:
         """(seq, id, time, mode, right, late, source) of the decisions with these ids, once for each feedback, or once."""

@@ -8,7 +8,18 @@ from typing import Any, NamedTuple
 
 from onebit.names import ClassName
 from onebit.serve.inputs import numbers_in
-from onebit.serve.log.checks import DECISION, FEEDBACK, TIME, Expected, Row, Tests, of_class, of_probabilities, or_none
+from onebit.serve.log.checks import (
+    DECISION,
+    FEEDBACK,
+    TIME,
+    BadRow,
+    Expected,
+    Row,
+    Tests,
+    of_class,
+    of_probabilities,
+    or_none,
+)
 from onebit.serve.tasks import TaskInfo
 
 
@@ -86,7 +97,10 @@ FROM decisions d LEFT JOIN feedback f ON f.seq =
 DECISIONS = DECISIONS_UPTO.format(upto="")
 CHANGES = "SELECT seq, task, time, CAST(kind AS BLOB), CAST(detail AS BLOB) FROM changes"  # texts that may be none
 PLAYED: Tests = [(1, "time", TIME)]
-HEARD: Tests = [(Event._fields.index(name), name, test) for name, test in FEEDBACK.items()]
+HEARD: Tests = [
+    (Event._fields.index(name), name, or_none(test) if name == "shown_propensity" else test)
+    for name, test in FEEDBACK.items()
+]
 DECIDED: Tests = [
     (Event._fields.index("decided" if name == "time" else name), name, test)
     for name, test in DECISION.items()
@@ -101,12 +115,24 @@ LOGGED: Tests = [
     if name
 ]
 LOGGED_FEEDBACK: Tests = [
-    (place, name, or_none(FEEDBACK[name]))
+    (place, f"{name} of its feedback", or_none(FEEDBACK[name]))
     for place, name in ((14, "right"), (15, "time"), (16, "late"), (17, "source"), (19, "shown_propensity"))
 ]
 X_COLUMN = 13  # of a row of DECISIONS
 Text = tuple[int, str, int]  # the place of a text in a row, its table, and the place of the seq of its row there
 ID_TEXT: tuple[Text, ...] = ((1, "decisions", 0),)
+
+
+def check_pairs(of: Expected, rows: Sequence[Row]) -> None:
+    """Refuse rows of EVENTS whose decision is no decision of the task, or that have half of what was shown."""
+    task, shown, propensity = (Event._fields.index(name) for name in ("task", "shown", "shown_propensity"))
+    for row in rows:
+        if row[task] != of.task:
+            wrong = f"it is for row {row[DECISION_SEQ]}, which is no decision of this task"
+            raise BadRow(of.name, "feedback", row[0], wrong)
+        if (row[shown] is None) is not (row[propensity] is None):
+            wrong = "of shown and shown_propensity one is there, and the other is not"
+            raise BadRow(of.name, "feedback", row[0], wrong)
 
 
 def check_events(of: Expected, events: Sequence[Event], classes: int) -> None:
@@ -127,7 +153,7 @@ def check_logged(info: TaskInfo, rows: Sequence[Row]) -> None:
     """Refuse rows of DECISIONS that no decision of the task can have; x is read with `Expected.read`."""
     info.expected.check("decisions", rows, LOGGED)
     check_choices(info, rows, 6, 12)
-    shown = (18, "shown", or_none(of_class(len(info.classes))))
+    shown = (18, "shown of its feedback", or_none(of_class(len(info.classes))))
     info.expected.check("decisions", rows, [*LOGGED_FEEDBACK, shown])
 
 

@@ -10,6 +10,7 @@ from onebit.errors import OnebitError
 
 FILE = "onebit.db"
 VERSION = 1  # of the tables
+LATEST = 253_402_300_800.0  # the year 10,000, in seconds since 1970: no row has a later time
 BUSY_S = 2.0  # how long another program's lock on the file is waited for
 
 # All rows share one count, `seq`: the order in which things happened. Numbers of classes are places in the task's list, to
@@ -110,10 +111,10 @@ def last_seq(connection: sqlite3.Connection) -> int:
 
 
 def last_time(connection: sqlite3.Connection) -> float:
-    """The time of the last row of the log; 0 where there is none."""
+    """The time of the last row of the log; 0 where there is none. Rows whose time is none are passed over."""
+    newest = "WHERE typeof(time) = 'real' AND abs(time) <= ? ORDER BY seq DESC LIMIT 1"
     found = [
-        connection.execute(f"SELECT time FROM {table} ORDER BY seq DESC LIMIT 1").fetchone() or (0.0,)
-        for table in NAMES
+        connection.execute(f"SELECT time FROM {table} {newest}", (LATEST,)).fetchone() or (0.0,) for table in NAMES
     ]
     return max(float(one[0]) for one in found)
 
