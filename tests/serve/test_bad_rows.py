@@ -465,9 +465,7 @@ def test_what_is_said_of_a_task_that_is_set_aside(log: Path, tmp_path: Path) -> 
         assert 'onebit_set_aside{task="bad"} 1.0' in metrics
         assert "onebit_ready 1.0" in metrics
         assert 'onebit_decisions_total{task="bad"}' not in metrics
-        admin = site.tokens.create(["admin"])
-        other = site.tokens.create(["read"], ["good"])
-        secret, foreign = (one if isinstance(one, str) else one[0] for one in (admin, other))
+        secret, foreign = site.tokens.create(["admin"]), site.tokens.create(["read"], ["good"])
         seen = site.ask("GET", "/readyz", foreign).json()
         assert (seen["set_aside"], seen["ready"]) == ([], True)
         assert seen["warnings"] == ["tasks that this token does not see are set aside: 1"]

@@ -16,8 +16,9 @@ import pytest
 from onebit.report import style
 from onebit.serve.tokens import SCOPES, Tokens
 from tests.report.browser import Browser, chromium
-from tests.serve.driving import PATIENCE_S
+from tests.serve.driving import PATIENCE_S, decided, new_task, run, service_in, without_snapshots
 from tests.serve.site import process_in
+from tests.serve.test_bad_rows import damage
 
 needs_chromium = pytest.mark.skipif(chromium() is None, reason="Chromium is not installed: make browser")
 
@@ -452,6 +453,31 @@ def test_what_the_token_may_not_do_is_not_offered(reader: Reader) -> None:
     reader.visit("/")
     browser.until(shown("#unreadable"))
     assert not browser.run(shown("#figures"))
+
+
+@needs_chromium
+def test_what_is_to_be_looked_after(service: Reader, tmp_path: Path) -> None:
+    """A task that is set aside is named with the reason, and can be deleted; the other is there."""
+    folder, browser = tmp_path / "data", service.browser
+
+    async def fill() -> None:
+        async with service_in(folder) as made:
+            for name in ("bad", "good"):
+                await made.create(new_task(name))
+                await decided(made, "one", task=name)
+
+    run(fill())
+    damage(without_snapshots(folder), "changes", "detail", "replace(detail, '\"size\": 2', '\"size\": -2')")
+    with process_in(folder) as process:
+        browser.visit(process.url)
+        browser.until(shown("#attention"))
+        said = browser.run(text_of("#attention-list"))
+        assert "bad is set aside: task 'bad', row 1 of changes: detail.features" in said
+        assert browser.run(text_of("#task-list .name")) == "good"
+        browser.click(one("#attention-list button"))
+        service.send_form()
+        browser.until(f"!{shown('#attention')}")
+        assert httpx.get(f"{process.url}/readyz").json()["set_aside"] == []
 
 
 @needs_chromium

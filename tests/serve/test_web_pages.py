@@ -159,7 +159,9 @@ def test_metrics(tmp_path: Path) -> None:
     assert float(values['onebit_refused_total{task="fruit"}']) == 0
     assert float(values["onebit_log_position"]) == 6  # the task, three decisions, two feedbacks
     assert float(values["onebit_commit_seconds_count"]) > 0
-    assert 'onebit_snapshot_age_seconds{task="fruit"}' not in values  # there is none yet
+    assert float(values['onebit_snapshot_age_seconds{task="fruit"}']) >= 0  # since it is served: there is none yet
+    assert float(values['onebit_snapshot_failures_total{task="fruit"}']) == 0
+    assert float(values["onebit_ready"]) == 1
     bounds = [f'onebit_feedback_delay_seconds_bucket{{le="{float(bound)}",task="fruit"}}' for bound in BOUNDS_S]
     counts = [float(values[bound]) for bound in bounds]
     assert counts == sorted(counts)
@@ -174,7 +176,7 @@ def test_metrics(tmp_path: Path) -> None:
 
 def test_what_operators_ask(site: Site) -> None:
     assert site.ask("GET", "/healthz").json() == {"status": "ok"}
-    assert site.ask("GET", "/readyz").json() == {"ready": True, "reason": None}
+    assert site.ask("GET", "/readyz").json() == {"ready": True, "reason": None, "set_aside": [], "warnings": []}
     assert set(site.ask("GET", "/version").json()) == {"version", "python", "numba", "numpy", "cpu"}
     learners = {one["name"]: one for one in site.ask("GET", "/v1/learners").json()["learners"]}
     assert "auto" in learners

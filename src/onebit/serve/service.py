@@ -212,6 +212,7 @@ class Service:
         except BadRow as error:
             running.course.set_aside(error)
             raise SetAside(str(error)) from None
+        self.log_health.was_read()
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 

@@ -37,6 +37,10 @@ class Health:
             self._damage = self._unreadable
         return self._unreadable
 
+    def was_read(self) -> None:
+        """A request could read it: what passes has passed."""
+        self._unreadable = None
+
     async def probe(self) -> None:
         """Look. Connections that are open may have in memory what they need, so that a new one is taken."""
         if time.monotonic() - self._probed >= PROBED_S:

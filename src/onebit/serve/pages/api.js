@@ -29,6 +29,13 @@ export const call = async (method, path, body) => {
   throw new Refused(reply.status, value?.error ?? { code: "unknown", message: `The service answered with status ${reply.status}.` });
 };
 
+// What must be looked after: why the service is not ready, and its warnings. That it is not ready is an answer, and no failure.
+export const readiness = async () => {
+  const reply = await fetch("/readyz", { signal: AbortSignal.timeout(PATIENCE_MS.GET), cache: "no-store" }).catch(() => null);
+  const { reason = null, warnings = [] } = (await reply?.json().catch(() => null)) ?? {};
+  return [...(reason === null ? [] : [`The service is not ready: ${reason}`]), ...warnings];
+};
+
 export const taskPath = (name, rest = "") => `/v1/tasks/${encodeURIComponent(name)}${rest}`;
 
 // Whether the token may do something with a task; without a task, with any.

@@ -1,5 +1,5 @@
 // The dashboard: all tasks, and one of them in full, asked for anew every second while the tab is seen.
-import { call, may, mayPlay, poll, taskPath } from "./api.js";
+import { call, may, mayPlay, poll, readiness, taskPath } from "./api.js";
 import { byId, command, count, keyed, make, percent, rate, say } from "./dom.js";
 import { Figures } from "./figures.js";
 import { addClasses, changeTask, createTask, deleteTask, switchLearner } from "./manage.js";
@@ -49,6 +49,23 @@ const showList = () => {
       say(error, heard ? `${percent(stats.window.error)} error` : "");
       say(traffic, stats ? `${rate(stats.rates.decisions_per_s)} decisions a second` : "");
     },
+  );
+};
+
+// ---- what is to be looked after ------------------------------------------------------------------------------------
+const showAttention = (aside, warnings) => {
+  const items = [...aside.map(({ name, reason }) => ({ name, text: `${name} is set aside: ${reason}` })), ...warnings.map((text) => ({ text }))];
+  byId("attention").hidden = items.length === 0;
+  keyed(
+    byId("attention-list"),
+    items,
+    ({ text }) => text,
+    ({ name }) => {
+      const remove = () => deleteTask({ name }, () => news(`${name} is deleted.`));
+      const offered = name !== undefined && may(session, "admin", name);
+      return make("li", {}, make("span", { dir: "auto" }), offered ? tool("Delete", async () => remove(), "small danger-text") : null);
+    },
+    (item, { text }) => say(item.firstElementChild, text),
   );
 };
 
@@ -147,7 +164,8 @@ const statsOf = async (task, window) => {
   try {
     known.set(task.name, await call("GET", taskPath(task.name, `/stats?window=${window}`)));
   } catch (error) {
-    if (error.status !== 404) throw error; // it was deleted since the list was asked for
+    // It was deleted, or set aside, since the list was asked for.
+    if (error.status !== 404 && error.code !== "set_aside") throw error;
   }
 };
 
@@ -159,7 +177,9 @@ const others = () => {
 };
 
 const work = async () => {
-  tasks = (await call("GET", "/v1/tasks")).tasks;
+  const [listed, warnings] = await Promise.all([call("GET", "/v1/tasks"), readiness()]);
+  tasks = listed.tasks;
+  showAttention(listed.set_aside, warnings);
   const task = chosen();
   byId("nothing").hidden = task !== null;
   byId("task").hidden = task === null;
