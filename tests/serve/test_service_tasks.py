@@ -12,7 +12,7 @@ import pytest
 
 from onebit.serve.refusals import Conflict, Invalid, NotFound
 from onebit.serve.service import Service
-from onebit.serve.shapes import NewLearner
+from onebit.serve.shapes import NewLearner, Task
 from onebit.serve.tasks import learner_of
 from tests.serve.driving import (
     ask,
@@ -112,7 +112,9 @@ def test_a_name_is_free_after_the_task_is_deleted(tmp_path: Path) -> None:
                     assert await heard(service, str(number), number % 2 == 0) == "accepted"
                 assert service.stats("fruit")["decisions"] <= 30
                 if life < 2:
-                    assert (await service.delete("fruit")).deleted is not None
+                    ended = await service.delete("fruit")
+                    assert isinstance(ended, Task)
+                    assert ended.deleted is not None
                     for refused in (
                         decided(service, "0"),
                         heard(service, "0"),
