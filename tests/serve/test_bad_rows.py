@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from onebit.cli import main
+from onebit.client import Client
 from onebit.errors import OnebitError
 from onebit.serve.learning import Course
 from onebit.serve.log.reading import Reader
@@ -44,7 +45,7 @@ from tests.serve.driving import (
     until,
     without_snapshots,
 )
-from tests.serve.site import error_in, site_in
+from tests.serve.site import error_in, process_in, site_in
 
 DICT = {"kind": "dict", "hash_bits": 8}
 NAN, INFINITE = (f"x'{struct.pack('<2d', 1.0, value).hex()}'" for value in (float("nan"), float("inf")))
@@ -556,6 +557,18 @@ def test_what_passes_is_forgotten_when_the_log_can_be_read_again(
             await until(lambda: service.ready is None)  # with nobody asking
 
     run(work())
+
+
+def test_the_client_deletes_a_task_that_is_set_aside(log: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    damaged_copy(log, folder, "changes", "detail", "'{'")
+    with process_in(folder) as process, Client(process.url) as client:
+        ready = client.ready()
+        assert ready
+        (aside,) = ready.set_aside
+        assert aside.name == "damaged-1"
+        assert client.task(aside.name).delete() == aside
+        assert client.ready().set_aside == ()
 
 
 # --- at random ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ except ImportError:
 
 from onebit.client.asynchronous import AsyncClient, AsyncTaskHandle
 from onebit.client.blocking import Client, TaskHandle
-from onebit.client.values import Decided, Heard, LoggedDecision, Readiness, Stats, Task, Version
+from onebit.client.values import Decided, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
 
 __all__ = [
     "AsyncClient",
@@ -30,6 +30,7 @@ __all__ = [
     "ServiceError",
     "Stats",
     "Task",
+    "TaskAside",
     "TaskHandle",
     "Version",
 ]

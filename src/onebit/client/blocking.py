@@ -22,6 +22,7 @@ from onebit.client.values import (
     Silence,
     Stats,
     Task,
+    TaskAside,
     Version,
 )
 
@@ -120,7 +121,7 @@ class TaskHandle:
         wanted = learner_of(learner, parameters=parameters, exploration_floor=exploration_floor, seed=seed)
         return self._run(self._calls.switch(self.name, wanted))
 
-    def delete(self) -> Task:
+    def delete(self) -> Task | TaskAside:
         """Delete the task. Its rows stay in the log, and its name is free again."""
         return self._run(self._calls.delete(self.name))
 

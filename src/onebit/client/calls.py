@@ -21,7 +21,7 @@ from urllib.parse import quote
 from onebit.client.failures import ServiceError
 from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
 from onebit.client.rows import batches, each, encoded, new_id, number, plain, truth
-from onebit.client.values import ClassName, Decided, Heard, LoggedDecision, Readiness, Stats, Task, Version
+from onebit.client.values import ClassName, Decided, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
 from onebit.errors import OnebitError
 
 TASK = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
@@ -90,10 +90,10 @@ class Calls:
                 return there
         return _value(reply, Task.read)
 
-    def delete(self, task: str) -> Steps[Task]:
-        """Delete a task."""
+    def delete(self, task: str) -> Steps[Task | TaskAside]:
+        """Delete a task. Of one that is set aside no more is known than why."""
         reply, _ = yield from attempted(Send("DELETE", path_of(task)), self.attempts, repeatable=False)
-        return _value(reply, Task.read)
+        return _value(reply, lambda body: (Task if "classes" in body else TaskAside).read(body))
 
     def switch(self, task: str, wanted: dict[str, Any]) -> Steps[Task]:
         """Have another learner trained from the log, to take over."""
