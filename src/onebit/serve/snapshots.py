@@ -58,6 +58,17 @@ def packed(snapshot: Snapshot) -> Packed:
     return Packed(snapshot.generation, snapshot.position, {**manifest, "service": beside}, arrays)
 
 
+def refuse_lost_rows(data: Path, last: int) -> None:
+    """Refuse a log that ends before a snapshot of it: rows that were acknowledged are not in it any more."""
+    for path in sorted(data.glob(f"{FOLDER}/*/*.onebit")):
+        match = _NAME.fullmatch(path.name)
+        if match and int(match[2]) > last:
+            raise OnebitError(
+                f"the log in {data} ends at row {last}, and {path} was made at row {int(match[2])}, so that rows were lost: restore the "
+                f"log from a backup, or move {data / FOLDER} elsewhere to go on without them"
+            )
+
+
 class Snapshots:
     """The snapshots of one task."""
 

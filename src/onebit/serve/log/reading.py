@@ -110,7 +110,9 @@ class Reader:
     def tasks(self, upto: int = NO_END) -> list[TaskInfo]:
         """All tasks, deleted ones too, in the order in which they were created, as the changes have left them."""
         found: dict[int, TaskInfo] = {}
-        rows = self._connection.execute("SELECT * FROM changes WHERE seq <= ? ORDER BY seq", (upto,))
+        rows = self._connection.execute(
+            "SELECT seq, task, time, kind, detail FROM changes WHERE seq <= ? ORDER BY seq", (upto,)
+        )
         for seq, task, when, kind, detail in rows:
             if kind == "created":
                 found[task] = TaskInfo.created(task, when, json.loads(detail))
