@@ -20,6 +20,7 @@ from onebit.storage import pack, read, unpack, write
 
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.serve")
+UNREADABLE = (OnebitError, LookupError, AttributeError, TypeError, ValueError)  # what a snapshot that is damaged raises
 _NAME = re.compile(r"(\d+)-(\d+)\.onebit")
 
 
@@ -56,6 +57,23 @@ def packed(snapshot: Snapshot) -> Packed:
         "statistics": snapshot.statistics.to_dict(),
     }
     return Packed(snapshot.generation, snapshot.position, {**manifest, "service": beside}, arrays)
+
+
+def snapshot_at(path: Path, task: int, reader: Reader) -> Snapshot:
+    """A snapshot of a task from its file, whole and of this log; else one of the errors in UNREADABLE."""
+    manifest, arrays = read(path)
+    beside = manifest.pop("service")
+    found = Snapshot(
+        learner=unpack(manifest, arrays),
+        generation=int(beside["generation"]),
+        position=int(beside["position"]),
+        mark=beside["mark"],
+        statistics=Statistics.from_dict(beside["statistics"]),
+        age_s=max(0.0, time.time() - path.stat().st_mtime),
+    )
+    if found.mark != reader.mark(task, found.position):
+        raise OnebitError(f"{path} is of another log, or of rows that this one has lost")
+    return found
 
 
 def refuse_lost_rows(data: Path, last: int) -> None:
@@ -97,19 +115,8 @@ class Snapshots:
             try:
                 with warnings.catch_warnings(record=True) as heard:
                     warnings.simplefilter("always")
-                    manifest, arrays = read(path)
-                    beside = manifest.pop("service")
-                    found = Snapshot(
-                        learner=unpack(manifest, arrays),
-                        generation=int(beside["generation"]),
-                        position=int(beside["position"]),
-                        mark=beside["mark"],
-                        statistics=Statistics.from_dict(beside["statistics"]),
-                        age_s=max(0.0, time.time() - path.stat().st_mtime),
-                    )
-                    if found.mark != reader.mark(self._task, found.position):
-                        raise OnebitError(f"{path} is of another log, or of rows that this one has lost")
-            except (OnebitError, LookupError, AttributeError, TypeError, ValueError) as error:
+                    found = snapshot_at(path, self._task, reader)
+            except UNREADABLE as error:
                 LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": str(path)})
                 with contextlib.suppress(OSError):  # out of the way of those to come, for whoever wants to look into it
                     path.rename(path.with_suffix(".unused"))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from onebit.errors import OnebitError
+from onebit.serve.log.schema import DamagedLog
 
 MAGIC = b"SQLite format 3\0"
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
@@ -28,16 +29,16 @@ class _Wal(NamedTuple):
 
 def check_files(path: Path, snapshots: Path) -> None:
     """Refuse a database that is not whole, or to which what lies beside it does not belong. Nothing is changed."""
-    wal, journal = (path.with_name(f"{path.name}-{kind}") for kind in ("wal", "journal"))
+    wal, journal = _beside(path)
     try:
         if path.exists() and not path.is_file():
-            raise OnebitError(f"{path} is not a file: the log is one; {RESTORE}")
+            raise DamagedLog(f"{path} is not a file: the log is one; {RESTORE}")
+        refuse_remains(path, snapshots)
         if not path.exists() or path.stat().st_size == 0:
-            _refuse_remains(path, [wal, journal], snapshots)
             return
         page, count, pages_in_file = _header(path)
         if journal.exists() and (before := _pages_before(journal)) not in (None, pages_in_file):
-            raise OnebitError(
+            raise DamagedLog(
                 f"{journal} is of another database: it would cut {path} from {pages_in_file} pages to {before}; move it elsewhere, or "
                 f"{RESTORE}"
             )
@@ -51,22 +52,28 @@ def check_files(path: Path, snapshots: Path) -> None:
     except OSError as error:
         raise OnebitError(f"{path} cannot be used: {error.strerror or error}") from None
     if found is None:
-        raise OnebitError(
+        raise DamagedLog(
             f"{path} was cut short: it has {pages_in_file} pages, and says that they are {needed}; {RESTORE}"
         )
-    raise OnebitError(
+    raise DamagedLog(
         f"{wal} is not of this {path.name}, or one of them was cut short: together they have not the {needed} pages that it speaks "
         f"of; {RESTORE}, both files of the same moment, or move {wal.name} elsewhere if its rows may be lost"
     )
 
 
-def _refuse_remains(path: Path, journals: list[Path], snapshots: Path) -> None:
-    """A log that begins must not begin in what is left of another."""
-    remains = [one for one in journals if one.exists() and one.stat().st_size]
+def _beside(path: Path) -> list[Path]:
+    return [path.with_name(f"{path.name}-{kind}") for kind in ("wal", "journal")]
+
+
+def refuse_remains(path: Path, snapshots: Path) -> None:
+    """Refuse what is left of a log whose database is missing or empty: another must not begin in it."""
+    if path.exists() and path.stat().st_size:
+        return
+    remains = [one for one in _beside(path) if one.exists() and one.stat().st_size]
     remains += [snapshots] if any(snapshots.glob("*/*.onebit")) else []
     if remains:
         is_what = "is empty" if path.exists() else "is missing"
-        raise OnebitError(
+        raise DamagedLog(
             f"{path} {is_what}, and beside it there is {' and '.join(str(one) for one in remains)}, left of a log: {RESTORE}, or "
             "move these elsewhere to begin an empty log"
         )
@@ -77,11 +84,11 @@ def _header(path: Path) -> tuple[int, int, int]:
     with path.open("rb") as file:
         head = file.read(100)
     if len(head) < 100 or not head.startswith(MAGIC):
-        raise OnebitError(f"{path} is not a database, or was damaged: its first bytes are others; {RESTORE}")
+        raise DamagedLog(f"{path} is not a database, or was damaged: its first bytes are others; {RESTORE}")
     (page,) = struct.unpack_from(">H", head, 16)
     page = 65_536 if page == 1 else page
     if page < 512 or page & (page - 1):
-        raise OnebitError(f"{path} was damaged: it says that a page has {page} bytes; {RESTORE}")
+        raise DamagedLog(f"{path} was damaged: it says that a page has {page} bytes; {RESTORE}")
     changed, count = struct.unpack_from(">II", head, 24)
     (valid,) = struct.unpack_from(">I", head, 92)
     there = path.stat().st_size // page
@@ -106,7 +113,7 @@ def _wal(path: Path, page: int) -> _Wal | None:
         if magic not in WAL_MAGICS:
             return None  # SQLite takes nothing from it
         if of_pages != page:
-            raise OnebitError(
+            raise DamagedLog(
                 f"{path} is of another database: its pages have {of_pages} bytes, and those of the database {page}; move it elsewhere, "
                 f"or {RESTORE}"
             )

@@ -16,6 +16,13 @@ FILE = "onebit.db"
 APPLICATION = 0x31626974  # "1bit": by which a database is known as a log, from version 2 on
 BUSY_S = 2.0  # how long another program's lock on the file is waited for
 
+DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQLITE_FORMAT")
+
+
+class DamagedLog(OnebitError):  # noqa: N818 - what it is
+    """What is there was a log once, or is made to look like one."""
+
+
 # All rows share one count, `seq`: the order in which things happened. Numbers of classes are places in the task's list, to
 # which names are only added. x is eight bytes a number, or JSON, or text, as the task's features say; it stands last, so that
 # reading what is before it does not read it.
@@ -137,7 +144,8 @@ def opened(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
     except sqlite3.Error as error:
-        raise OnebitError(f"{path} cannot be read: {error}") from None
+        kind = DamagedLog if (error.sqlite_errorname or "").startswith(DAMAGED) else OnebitError
+        raise kind(f"{path} cannot be read: {reason(error)}") from None
     return connection
 
 
@@ -182,7 +190,7 @@ def _checked(connection: sqlite3.Connection, path: Path) -> int:
     for name in sorted(found.keys() | expected.keys()):
         if found.get(name) != expected.get(name):
             how = "is missing" if name not in found else "is not as it must be" if name in expected else "is too much"
-            raise OnebitError(
+            raise DamagedLog(
                 f"{path} is not a log of `onebit serve`, or was altered: {name} {how} in its schema, and so nothing of it is "
                 "read; restore it from a backup"
             )
