@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from onebit.serve.log.schema import FILE, NAMES
@@ -15,6 +20,7 @@ from onebit.serve.refusals import Refusal, Unavailable, Unfinished
 from onebit.serve.service import Service
 from onebit.serve.shapes import NewLearner
 from tests.serve.driving import (
+    PATIENCE_S,
     change,
     decided,
     everything_in,
@@ -31,6 +37,7 @@ from tests.serve.driving import (
     until,
     without_snapshots,
 )
+from tests.serve.site import Process, process_in, site_in
 from tests.serve.test_survival_disk import Broken
 
 
@@ -235,3 +242,53 @@ def test_every_change_has_the_id_of_the_token_that_it_was_made_with(tmp_path: Pa
         ("deleted", "four"),
         ("created", None),
     ]
+
+
+def test_the_id_of_the_token_comes_from_the_request(tmp_path: Path) -> None:
+    with site_in(tmp_path) as site:
+        token = site.tokens.create(["admin"])
+        body = new_task().model_dump(mode="json")
+        assert site.ask("POST", "/v1/tasks", token, json=body).status_code == 201
+        assert site.ask("PATCH", "/v1/tasks/fruit", token, json={"mode": "log-only"}).status_code == 200
+        assert site.ask("DELETE", "/v1/tasks/fruit", token).status_code == 200
+    assert rows_of(tmp_path, "SELECT DISTINCT token FROM changes") == [(token.split("_")[1],)]
+    assert len(rows_of(tmp_path, "SELECT * FROM changes")) == 3
+
+
+# --- a disk that fails -------------------------------------------------------------------------------------------------
+
+SHIM = """
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static int failing(void) { return access(getenv("FAILING"), F_OK) == 0; }
+int fsync(int file) { if (failing()) { errno = EIO; return -1; } return syscall(SYS_fsync, file); }
+int fdatasync(int file) { if (failing()) { errno = EIO; return -1; } return syscall(SYS_fdatasync, file); }
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or shutil.which("cc") is None, reason="needs a C compiler on Linux")
+def test_an_fsync_that_fails_is_answered_with_what_is_known(tmp_path: Path) -> None:
+    """The row is in the journal, and a start after a crash finds it: so nobody could say that nothing was done."""
+    (tmp_path / "shim.c").write_text(SHIM)
+    shim, failing, folder = tmp_path / "shim.so", tmp_path / "failing", tmp_path / "data"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(shim), str(tmp_path / "shim.c")], check=True)
+    process = Process(folder, LD_PRELOAD=str(shim), FAILING=str(failing))
+    try:
+        with httpx.Client(base_url=process.url, timeout=PATIENCE_S) as client:
+            body = new_task().model_dump(mode="json")
+            assert client.post("/v1/tasks", json=body).status_code == 201
+            assert client.post("/v1/tasks/fruit/decide", json={"id": "a", "x": [1, 2]}).status_code == 200
+            failing.touch()
+            answer = client.post("/v1/tasks/fruit/decide", json={"id": "b", "x": [1, 2]})
+            assert answer.status_code == 504
+            assert answer.json()["error"]["code"] == "unfinished"
+            assert "nobody knows whether this was done" in answer.json()["error"]["message"]
+            assert client.get("/readyz").status_code == 503
+    finally:
+        process.end(signal.SIGKILL)
+    with process_in(folder) as again, httpx.Client(base_url=again.url, timeout=PATIENCE_S) as client:
+        assert client.post("/v1/tasks/fruit/decide", json={"id": "b", "x": [1, 2]}).status_code == 200
+        assert client.post("/v1/tasks/fruit/feedback", json={"id": "b", "right": True}).json()["status"] == "accepted"
+    assert numbers_in(folder) == [1, 2, 3, 4]
