@@ -22,7 +22,7 @@ from onebit.serve.log.reading import Reader
 from onebit.serve.log.schema import FILE
 from onebit.serve.log.writing import Writer
 from onebit.serve.progress import Progress
-from onebit.serve.refusals import Conflict, Invalid, NotFound, Refusal, Unavailable
+from onebit.serve.refusals import Conflict, Invalid, NotFound, Refusal, Unavailable, Unfinished
 from onebit.serve.replicas import Replicas
 from onebit.serve.running import Running
 from onebit.serve.settings import Settings
@@ -71,16 +71,16 @@ class Changing:
         for training in self._trainers:
             training.cancel()
 
-    async def create(self, new: NewTask) -> Running:
+    async def create(self, new: NewTask, token: str | None) -> Running:
         """Create a task, and compile what it needs."""
         if any(new.name in taken for taken in (self._running, self._creating, self._aside)):
             raise Conflict(f"there is a task {new.name!r} already", "name")
         self._creating.add(new.name)
-        creating = asyncio.ensure_future(self._create(new))
+        creating = asyncio.ensure_future(self._create(new, token))
         creating.add_done_callback(lambda _: self._creating.discard(new.name))
         return await asyncio.shield(creating)
 
-    async def _create(self, new: NewTask) -> Running:
+    async def _create(self, new: NewTask, token: str | None) -> Running:
         classes: list[ClassName] = list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes)
         if new.display is not None:
             pixels = new.display.width * new.display.height
@@ -117,18 +117,18 @@ class Changing:
         running = Running(info, course)
         self._learning.courses[info.number] = course
         try:
-            await self._log_change(running, "created", info.detail)
+            await self._log_change(running, "created", info.detail, token)
         except BaseException:
             self._learning.courses.pop(info.number, None)
             raise
         self._running[new.name] = running
         return running
 
-    async def change(self, running: Running, change: Change) -> None:
+    async def change(self, running: Running, change: Change, token: str | None) -> None:
         """Change a task; new classes are there when this returns."""
-        await _whole(self._change(running, change))
+        await _whole(self._change(running, change, token))
 
-    async def _change(self, running: Running, change: Change) -> None:
+    async def _change(self, running: Running, change: Change, token: str | None) -> None:
         given = change.model_dump(exclude_unset=True)
         # Null, and no classes, change nothing; but a deadline of null is none.
         for part in ("add_classes", "mode", "silence"):
@@ -143,7 +143,7 @@ class Changing:
                         await asyncio.to_thread(learner_of, running.info.detail, wanted, running.info.inputs)
                     except OnebitError as error:
                         raise Invalid(str(error), "add_classes") from None
-                seq = await self._log_change(running, "changed", given)
+                seq = await self._log_change(running, "changed", given, token)
             await self._progress.until(lambda: _followed(running, seq))
 
     @contextlib.asynccontextmanager
@@ -154,23 +154,23 @@ class Changing:
                 raise NotFound(f"there is no task {running.info.name!r} any more")
             yield
 
-    async def delete(self, running: Running) -> None:
+    async def delete(self, running: Running, token: str | None) -> None:
         """End a task. Its rows stay in the log, and its name is free."""
-        await _whole(self._delete(running))
+        await _whole(self._delete(running, token))
 
-    async def _delete(self, running: Running) -> None:
+    async def _delete(self, running: Running, token: str | None) -> None:
         async with self._change_of(running):
-            await self._log_change(running, "deleted", {})
+            await self._log_change(running, "deleted", {}, token)
 
-    async def delete_aside(self, name: str) -> None:
+    async def delete_aside(self, name: str, token: str | None) -> None:
         """End a task that could not be brought up. Its rows stay in the log, and its name is free."""
-        await _whole(self._delete_aside(name))
+        await _whole(self._delete_aside(name, token))
 
-    async def _delete_aside(self, name: str) -> None:
+    async def _delete_aside(self, name: str, token: str | None) -> None:
         one = self._aside.pop(name)
         self._creating.add(name)  # it is not free before this is on disk
         try:
-            await self._writer.submit("changes", [(one.number, self._clock.now(), "deleted", "{}")])
+            await self._writer.submit("changes", [(one.number, self._clock.now(), "deleted", "{}", token)])
         except BaseException:
             self._aside[name] = one
             raise
@@ -179,7 +179,7 @@ class Changing:
         await asyncio.to_thread(Snapshots(self._settings.data, one.number, self._settings.keep_snapshots).remove)
         LOG.info(f"task {name}: deleted", extra={"event": "task-deleted", "task": name})
 
-    def switch(self, running: Running, new: NewLearner) -> None:
+    def switch(self, running: Running, new: NewLearner, token: str | None) -> None:
         """Begin to train another learner from the log; it takes over when it has seen everything."""
         if running.training is not None and running.training.error is None:
             raise Conflict(f"{running.training.learner} is being trained for task {running.info.name!r} already")
@@ -198,11 +198,13 @@ class Changing:
         classes = first_classes(self._reader, info.expected)
         counts = running.course.statistics
         running.training = Training(learner=new.learner, done=0, of=counts.count("feedback") + counts.count("late"))
-        training = asyncio.create_task(self._train(running, classes, detail))
+        training = asyncio.create_task(self._train(running, classes, detail, token))
         self._trainers.add(training)
         training.add_done_callback(self._trainers.discard)
 
-    async def _train(self, running: Running, classes: list[ClassName], detail: dict[str, Any]) -> None:
+    async def _train(
+        self, running: Running, classes: list[ClassName], detail: dict[str, Any], token: str | None
+    ) -> None:
         training, info = running.training, running.info
         assert training is not None
         ended = threading.Event()
@@ -214,7 +216,7 @@ class Changing:
                 # There may be more classes by now.
                 await asyncio.to_thread(learner_of, detail, info.classes, info.inputs)
                 running.course.trainees[detail["generation"]] = trainee
-                seq = await self._log_switch(running, detail)
+                seq = await self._log_switch(running, detail, token)
             await self._progress.until(lambda: _followed(running, seq))
             if running.course.failing is not None:
                 raise OnebitError(running.course.failing)
@@ -230,12 +232,15 @@ class Changing:
         finally:
             ended.set()
 
-    async def _log_switch(self, running: Running, detail: dict[str, Any]) -> int:
-        """Write that a learner takes over, which was perhaps trained for hours: a disk that is full is waited for."""
+    async def _log_switch(self, running: Running, detail: dict[str, Any], token: str | None) -> int:
+        """Write that a learner takes over, which was perhaps trained for hours: a disk that is full is waited for.
+
+        What nobody knows of is tried again too: should it be there all the same, the writer ends before it writes anything after it.
+        """
         while True:
             try:
-                return await self._log_change(running, "learner", detail)
-            except Unavailable:
+                return await self._log_change(running, "learner", detail, token)
+            except (Unavailable, Unfinished):
                 await asyncio.sleep(AGAIN_S)
 
     def _train_near(self, trainee: Trainee, training: Training, ended: threading.Event) -> None:
@@ -249,10 +254,10 @@ class Changing:
         finally:
             reader.close()
 
-    async def _log_change(self, running: Running, kind: str, detail: dict[str, Any]) -> int:
-        """Write a change; when it is on disk, it holds."""
+    async def _log_change(self, running: Running, kind: str, detail: dict[str, Any], token: str | None) -> int:
+        """Write a change, and with which token it was asked for; when it is on disk, it holds."""
         info, now = running.info, self._clock.now()
-        seq = await self._writer.submit("changes", [(info.number, now, kind, json.dumps(detail))])
+        seq = await self._writer.submit("changes", [(info.number, now, kind, json.dumps(detail), token)])
         running.written += 1
         if kind == "created":
             info.created_at, info.silence_since = now, 0
@@ -266,7 +271,7 @@ class Changing:
             self._learning.courses.pop(info.number, None)
             await asyncio.to_thread(running.course.snapshots.remove)
             self._progress.wake()
-        LOG.info(f"task {info.name}: {kind}", extra={"event": f"task-{kind}", "task": info.name})
+        LOG.info(f"task {info.name}: {kind}", extra={"event": f"task-{kind}", "task": info.name, "token_id": token})
         return seq
 
 

@@ -1,12 +1,51 @@
-"""The folder of a service belongs to one process."""
+"""The folder of a service belongs to one process, and lies on a disk of this machine."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 from pathlib import Path
 
 from onebit.errors import OnebitError
+
+MOUNTS = Path("/proc/self/mountinfo")  # where Linux says what is mounted; elsewhere nobody does
+# SQLite's journal is shared memory between processes, and its locks must be those of one machine.
+NETWORK = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "coda", "ncpfs", "ceph", "glusterfs", "lustre"),
+        *("beegfs", "gpfs", "orangefs", "pvfs2", "davfs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.davfs2"),
+        *("fuse.s3fs", "fuse.s3ql", "fuse.gcsfuse", "fuse.goofys", "fuse.rclone", "fuse.smbnetfs", "fuse.curlftpfs"),
+    )
+)
+
+
+def refuse_network(folder: Path) -> None:
+    """Refuse a folder on another machine: SQLite's write-ahead log does not work there, and rows would be lost."""
+    kind = _file_system(folder.resolve())
+    if kind in NETWORK:
+        raise OnebitError(
+            f"{folder} is on a network file system ({kind}), on which the log is not safe: give --data a folder on a disk of this machine"
+        )
+
+
+def _file_system(folder: Path) -> str | None:
+    """The kind of file system that a folder is on, or will be; None where nobody says."""
+    try:
+        lines = MOUNTS.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    above = {str(one) for one in (folder, *folder.parents)}
+    found: tuple[int, str] | None = None
+    for line in lines:
+        about, _, of_what = line.partition(" - ")
+        fields, kinds = about.split(" "), of_what.split(" ")
+        if len(fields) < 5:
+            continue
+        point = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), fields[4])
+        if point in above and (found is None or len(point) >= found[0]):  # of two at one place the later one is seen
+            found = len(point), kinds[0]
+    return found[1] if found else None
 
 
 class FolderLock:

@@ -26,7 +26,6 @@ class Touched(NamedTuple):
 
     id: str
     entry: Entry
-    late: bool
 
 
 class Hearing:
@@ -65,7 +64,7 @@ class Hearing:
             if status in ("accepted", "late"):
                 assert entry is not None
                 late = status == "late"
-                touched.append(Touched(hint.id, entry, late))
+                touched.append(Touched(hint.id, entry))
                 if late:
                     entry.late_right = hint.right
                 else:
@@ -82,7 +81,10 @@ class Hearing:
         return answers
 
     async def _write_feedback(self, running: Running, rows: list[tuple[Any, ...]], touched: list[Touched]) -> None:
-        """Write feedback that is noted in its entries already; if it cannot be written, it is not noted any more."""
+        """Write feedback that is noted in its entries already; if it cannot be written, they are forgotten.
+
+        Whether it was written may be unknown; the next who asks finds in the log what is there.
+        """
         written = self._writer.submit("feedback", rows)
         for one in touched:
             one.entry.hearing = written
@@ -91,14 +93,11 @@ class Hearing:
 
         def settle(future: asyncio.Future[int]) -> None:
             """The rows are on disk, or will never be; also where whoever told does not wait any more."""
-            lost = future.cancelled() or future.exception() is not None
             for one in touched:
                 one.entry.hearing = None
-                if lost and one.late:
-                    one.entry.late_right = None
-                elif lost:
-                    one.entry.right, one.entry.by_silence = None, False
-            if not lost:
+            if future.cancelled() or future.exception() is not None:
+                self._recent.remove_all(running.info.number, [one.id for one in touched])
+            else:
                 running.written += len(rows)
 
         written.add_done_callback(settle)
@@ -132,11 +131,14 @@ class Hearing:
         """What is known of decisions, from memory or from the log. While a long list is looked up, others get a turn."""
         task = info.number
         found = {identity: entry for identity in ids if (entry := self._recent.get(task, identity)) is not None}
-        unknown = [identity for identity in ids if identity not in found]
+        remembered, unknown = list(found), [identity for identity in ids if identity not in found]
         for start in range(0, len(unknown), AT_ONCE):
             if start:
                 await asyncio.sleep(0)
             found |= self._looked_up(info.expected, unknown[start : start + AT_ONCE])
+        # What could not be written meanwhile is not remembered any more.
+        if forgotten := [identity for identity in remembered if self._recent.get(task, identity) is None]:
+            found |= self._looked_up(info.expected, forgotten)
         # Others may have come upon the same decision meanwhile, and a decision has one entry.
         return {identity: self._recent.get(task, identity) or found.get(identity) for identity in ids}
 
@@ -176,7 +178,7 @@ class Hearing:
             swept = seq
             if entry.right is None and mode != "shadow":  # what was shown in its place nobody knows
                 entry.right, entry.by_silence = right, True
-                touched.append(Touched(identity, entry, False))
+                touched.append(Touched(identity, entry))
                 rows.append((info.number, seq, now, "silence", int(right), 0, int(learn), None, None))
         if rows:
             await self._write_feedback(running, rows, touched)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from onebit.errors import OnebitError
 
+UNKNOWN = "nobody knows whether this was done: send it again, with the same id"
+
 
 class Refusal(OnebitError):  # noqa: N818 - what it is
     """A request that is not done. `field` names the part of the body that is wrong, where there is one."""
@@ -78,3 +80,9 @@ class SetAside(Unavailable):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the task is set aside: {reason}")
+
+
+class Unfinished(Refusal):
+    """Nobody knows whether it was done, or is still being done."""
+
+    status, code = 504, "unfinished"

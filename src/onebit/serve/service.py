@@ -21,11 +21,12 @@ from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
 from onebit.serve.deciding import Deciding
 from onebit.serve.export import as_object
-from onebit.serve.folder import FolderLock
+from onebit.serve.folder import FolderLock, refuse_network
 from onebit.serve.hearing import Hearing
 from onebit.serve.items import Items
 from onebit.serve.learning import Course, Learning
 from onebit.serve.log.checks import BadRow
+from onebit.serve.log.files import check_files
 from onebit.serve.log.folding import Damaged
 from onebit.serve.log.health import Health
 from onebit.serve.log.reading import Reader
@@ -37,6 +38,8 @@ from onebit.serve.refusals import NotFound, SetAside, TooLarge, Unavailable
 from onebit.serve.running import Running, shown
 from onebit.serve.settings import Settings
 from onebit.serve.shapes import Ask, Change, Hint, NewLearner, NewTask, Task, TaskAside
+from onebit.serve.snapshots import FOLDER as SNAPSHOTS
+from onebit.serve.snapshots import refuse_lost_rows
 from onebit.serve.tasks import TaskInfo, warm
 
 LOG = logging.getLogger("onebit.serve")
@@ -64,6 +67,7 @@ class Service:
 
     async def start(self) -> None:
         """Take the folder, and come to the state that its log tells of."""
+        refuse_network(self.settings.data)
         self._lock = FolderLock(self.settings.data)
         self._progress = Progress()
         try:
@@ -94,7 +98,18 @@ class Service:
         self._learning.start()
         self._sweeper = asyncio.create_task(self._sweep_for_ever())
 
+    def _check_folder(self) -> None:
+        """Refuse a folder of which something is missing, before anything in it is changed."""
+        check_files(self._path, self.settings.data / SNAPSHOTS)
+        if self._path.exists() and self._path.stat().st_size:
+            reader = Reader(self._path)
+            try:
+                refuse_lost_rows(self.settings.data, reader.last())
+            finally:
+                reader.close()
+
     def _recover(self) -> None:
+        self._check_folder()
         self._learning = Learning(self._path, self.settings.snapshot_every, self._progress.tell)
         self._writer = Writer(self._path, self._learning.tell)
         reader = Reader(self._path)
@@ -234,31 +249,31 @@ class Service:
         """One task."""
         return shown(self._find(name))
 
-    async def create(self, new: NewTask) -> Task:
-        """Create a task, and compile what it needs."""
-        return shown(await self._changing.create(new))
+    async def create(self, new: NewTask, token: str | None = None) -> Task:
+        """Create a task, and compile what it needs. The id of the token with which it was asked for is in the log, here and below."""
+        return shown(await self._changing.create(new, token))
 
-    async def change(self, name: str, change: Change) -> Task:
+    async def change(self, name: str, change: Change, token: str | None = None) -> Task:
         """Change a task; new classes are there when this returns."""
         running = self._find(name)
-        await self._changing.change(running, change)
+        await self._changing.change(running, change, token)
         return shown(running)
 
-    async def delete(self, name: str) -> Task | TaskAside:
+    async def delete(self, name: str, token: str | None = None) -> Task | TaskAside:
         """End a task, also one that is set aside. Its rows stay in the log, and its name is free."""
         if name in self._aside:
             reason = self._aside[name].reason
-            await self._changing.delete_aside(name)
+            await self._changing.delete_aside(name, token)
             return TaskAside(name=name, reason=reason)
         running = self._running.get(name) or self._find(name)
-        await self._changing.delete(running)
+        await self._changing.delete(running, token)
         return shown(running)
 
-    async def switch(self, name: str, new: NewLearner) -> Task:
+    async def switch(self, name: str, new: NewLearner, token: str | None = None) -> Task:
         """Train another learner from the log, beside the one that decides; it takes over when it has seen everything."""
         running = self._find(name)
         with self._reading(running):
-            self._changing.switch(running, new)
+            self._changing.switch(running, new, token)
         return shown(running)
 
     def _find(self, name: str) -> Running:

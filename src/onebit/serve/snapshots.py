@@ -21,6 +21,7 @@ from onebit.storage import pack, read, unpack, write
 
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.serve")
+UNREADABLE = (OnebitError, LookupError, AttributeError, TypeError, ValueError)  # what a snapshot that is damaged raises
 _NAME = re.compile(r"(\d+)-(\d+)\.onebit")
 
 
@@ -59,6 +60,40 @@ def packed(snapshot: Snapshot) -> Packed:
     return Packed(snapshot.generation, snapshot.position, {**manifest, "service": beside}, arrays)
 
 
+def snapshot_at(path: Path, task: int, reader: Reader) -> Snapshot:
+    """A snapshot of a task from its file, whole and of this log; else one of the errors in UNREADABLE."""
+    manifest, arrays = read(path)
+    beside = manifest.pop("service")
+    found = Snapshot(
+        learner=unpack(manifest, arrays),
+        generation=int(beside["generation"]),
+        position=int(beside["position"]),
+        mark=beside["mark"],
+        statistics=Statistics.from_dict(beside["statistics"]),
+        age_s=max(0.0, time.time() - path.stat().st_mtime),
+    )
+    if found.mark != reader.mark(task, found.position):
+        raise OnebitError(f"{path} is of another log, or of rows that this one has lost")
+    then = next((one for one in reader.tasks(found.position) if one.number == task), None)
+    if then is None:
+        raise OnebitError(f"{path} is of a task that the log does not know there")
+    ours = (found.generation, found.learner.rule.name, tuple(found.learner.classes), found.statistics.classes)
+    if ours != (then.generation, rule_named(then.learner).name, tuple(then.classes), len(then.classes)):
+        raise OnebitError(f"{path} and the log disagree on which learner it is, or on its classes")
+    return found
+
+
+def refuse_lost_rows(data: Path, last: int) -> None:
+    """Refuse a log that ends before a snapshot of it: rows that were acknowledged are not in it any more."""
+    for path in sorted(data.glob(f"{FOLDER}/*/*.onebit")):
+        match = _NAME.fullmatch(path.name)
+        if match and int(match[2]) > last:
+            raise OnebitError(
+                f"the log in {data} ends at row {last}, and {path} was made at row {int(match[2])}, so that rows were lost: restore the "
+                f"log from a backup, or move {data / FOLDER} elsewhere to go on without them"
+            )
+
+
 class Snapshots:
     """The snapshots of one task."""
 
@@ -87,20 +122,8 @@ class Snapshots:
             try:
                 with warnings.catch_warnings(record=True) as heard:
                     warnings.simplefilter("always")
-                    manifest, arrays = read(path)
-                    beside = manifest.pop("service")
-                    found = Snapshot(
-                        learner=unpack(manifest, arrays),
-                        generation=int(beside["generation"]),
-                        position=int(beside["position"]),
-                        mark=beside["mark"],
-                        statistics=Statistics.from_dict(beside["statistics"]),
-                        age_s=max(0.0, time.time() - path.stat().st_mtime),
-                    )
-                    if found.mark != reader.mark(self._task, found.position):
-                        raise OnebitError(f"{path} is of another log, or of rows that this one has lost")
-                    self._refuse_other(found, reader, path)
-            except (OnebitError, LookupError, AttributeError, TypeError, ValueError) as error:
+                    found = snapshot_at(path, self._task, reader)
+            except UNREADABLE as error:
                 LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": str(path)})
                 with contextlib.suppress(OSError):  # out of the way of those to come, for whoever wants to look into it
                     path.rename(path.with_suffix(".unused"))
@@ -109,15 +132,6 @@ class Snapshots:
                 LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": str(path)})
             found.learner.trust()
             yield found
-
-    def _refuse_other(self, found: Snapshot, reader: Reader, path: Path) -> None:
-        """Refuse a snapshot of another learner, or of other classes, than the log tells of at its position."""
-        then = next((one for one in reader.tasks(found.position) if one.number == self._task), None)
-        if then is None:
-            raise OnebitError(f"{path} is of a task that the log does not know there")
-        ours = (found.generation, found.learner.rule.name, tuple(found.learner.classes), found.statistics.classes)
-        if ours != (then.generation, rule_named(then.learner).name, tuple(then.classes), len(then.classes)):
-            raise OnebitError(f"{path} and the log disagree on which learner it is, or on its classes")
 
     def remove(self) -> None:
         """Remove all, since there is no task any more."""

@@ -1,22 +1,33 @@
-"""The tables of the log, and how the file is opened."""
+"""The tables of the log, and how the file is opened: what is in it is compared with what must be before anything is read."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 from onebit.errors import OnebitError
+from onebit.storage import write_atomically
 
 FILE = "onebit.db"
-VERSION = 1  # of the tables
+APPLICATION = 0x31626974  # "1bit": by which a database is known as a log, from version 2 on
 LATEST = 253_402_300_800.0  # the year 10,000, in seconds since 1970: no row has a later time
 BUSY_S = 2.0  # how long another program's lock on the file is waited for
+
+DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQLITE_FORMAT")
+
+
+class DamagedLog(OnebitError):  # noqa: N818 - what it is
+    """What is there was a log once, or is made to look like one."""
+
 
 # All rows share one count, `seq`: the order in which things happened. Numbers of classes are places in the task's list, to
 # which names are only added. x is eight bytes a number, or JSON, or text, as the task's features say; it stands last, so that
 # reading what is before it does not read it.
-TABLES = """
+_FIRST = """
 CREATE TABLE changes (
     seq INTEGER PRIMARY KEY,
     task INTEGER NOT NULL,
@@ -60,24 +71,59 @@ CREATE INDEX feedback_by_task ON feedback (task);
 CREATE TABLE heartbeat (beats INTEGER NOT NULL) STRICT;
 INSERT INTO heartbeat VALUES (0);
 """
+# Every row has its number in one table as well, so that no two rows of any kind can have the same; a row of `owner` says which
+# service writes; and a change says whose token it was made with.
+_SECOND = """
+ALTER TABLE changes ADD COLUMN token TEXT;
+CREATE TABLE numbers (
+    seq INTEGER PRIMARY KEY
+) STRICT;
+INSERT INTO numbers SELECT seq FROM changes UNION SELECT seq FROM decisions UNION SELECT seq FROM feedback;
+CREATE TRIGGER changes_numbered AFTER INSERT ON changes BEGIN INSERT INTO numbers VALUES (NEW.seq); END;
+CREATE TRIGGER decisions_numbered AFTER INSERT ON decisions BEGIN INSERT INTO numbers VALUES (NEW.seq); END;
+CREATE TRIGGER feedback_numbered AFTER INSERT ON feedback BEGIN INSERT INTO numbers VALUES (NEW.seq); END;
+CREATE TABLE owner (
+    service TEXT NOT NULL
+) STRICT;
+INSERT INTO owner VALUES ('');
+"""
 NAMES = ("changes", "decisions", "feedback")
-COLUMNS = {"changes": 5, "decisions": 15, "feedback": 10}
+COLUMNS = {"changes": 6, "decisions": 15, "feedback": 10}
+
+
+def _only_added_to(tables: Iterable[str]) -> str:
+    return "".join(
+        f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, 'the log is only added to'); END;\n"
+        for table in tables
+        for verb in ("UPDATE", "DELETE")
+    )
+
+
+TABLES = (  # of each version, made from those of the version before
+    f"{_FIRST}{_only_added_to(NAMES)}",
+    f"{_SECOND}{_only_added_to(['numbers'])}PRAGMA application_id = {APPLICATION};\n",
+)
+VERSION = len(TABLES)
 
 
 def created(path: Path) -> sqlite3.Connection:
-    """A connection that writes, with the tables there."""
-    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    """A connection that writes to a log that is there, or is made now: as a whole, so that a crash leaves no half of it."""
+    if not path.exists() or path.stat().st_size == 0:
+        with closing(sqlite3.connect(":memory:")) as new:
+            _bring(new, 0)
+            write_atomically(path, new.serialize())
+    return writable(path)
+
+
+def writable(path: Path) -> sqlite3.Connection:
+    """A connection that writes to a log, which is brought to the present version in one transaction."""
+    connection = _connected(path, "rw")
     try:
+        version = _checked(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        version = _version(connection, path)
-        if version == 0:
-            only_added = "".join(
-                f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, 'the log is only added to'); END;\n"
-                for table in NAMES
-                for verb in ("UPDATE", "DELETE")
-            )
-            connection.executescript(f"BEGIN;\n{TABLES}{only_added}PRAGMA user_version = {VERSION};\nCOMMIT;")
+        if version < VERSION:
+            _bring(connection, version)
     except BaseException:
         connection.close()
         raise
@@ -85,23 +131,88 @@ def created(path: Path) -> sqlite3.Connection:
 
 
 def opened(path: Path) -> sqlite3.Connection:
-    """A connection that only reads; the file must be there."""
+    """A connection that only reads, a log of any version; the file must be there."""
     if not path.is_file():
         raise OnebitError(f"{path.parent} is not a folder of `onebit serve`: there is no {path.name} in it")
     # A folder that cannot be written to has no place for what readers of a file in use share; then it must not be in use.
     alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
-    options = "mode=ro&immutable=1" if alone else "mode=ro"
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True, timeout=BUSY_S, isolation_level=None)
     try:
-        if _version(connection, path) == 0:
-            raise OnebitError(f"{path} is not a log of `onebit serve`")
+        connection = _connected(path, "ro&immutable=1" if alone else "ro")
+        try:
+            if _checked(connection, path) == 0:
+                raise OnebitError(f"{path} is not a log of `onebit serve`")
+        except BaseException:
+            connection.close()
+            raise
     except sqlite3.Error as error:
-        connection.close()
-        raise OnebitError(f"{path} cannot be read: {error}") from None
-    except BaseException:
-        connection.close()
-        raise
+        kind = DamagedLog if (error.sqlite_errorname or "").startswith(DAMAGED) else OnebitError
+        raise kind(f"{path} cannot be read: {reason(error)}") from None
     return connection
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Which version the tables have."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=BUSY_S,
+        isolation_level=None,
+        check_same_thread=mode != "rw",  # the writer is made by one thread and used by another
+    )
+    # The file may come from anywhere: what its schema says runs nothing, and a page that is no page is an error.
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    return connection
+
+
+def _bring(connection: sqlite3.Connection, version: int) -> None:
+    """Make tables of this version from those of another."""
+    steps = "".join(TABLES[version:])
+    connection.executescript(f"BEGIN IMMEDIATE;\n{steps}PRAGMA user_version = {VERSION};\nCOMMIT;")
+
+
+def _checked(connection: sqlite3.Connection, path: Path) -> int:
+    """The version of the tables, which are those of the log and nothing else: no view, no trigger that does something else."""
+    version = version_of(connection)
+    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    if application not in (0, APPLICATION):
+        raise OnebitError(f"{path} is not a log of `onebit serve`, but of another program: its id is {application}")
+    if version > VERSION:
+        raise OnebitError(
+            f"{path} was written by a newer onebit: its tables have version {version}, and {VERSION} is known"
+        )
+    found, expected = _schema(connection), _expected(max(version, 0))
+    if not expected and found:
+        raise OnebitError(f"{path} is not a log of `onebit serve`: it has other tables")
+    for name in sorted(found.keys() | expected.keys()):
+        if found.get(name) != expected.get(name):
+            how = "is missing" if name not in found else "is not as it must be" if name in expected else "is too much"
+            raise DamagedLog(
+                f"{path} is not a log of `onebit serve`, or was altered: {name} {how} in its schema, and so nothing of it is "
+                "read; restore it from a backup"
+            )
+    return version
+
+
+def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
+    """Everything that the schema has, by name; but not the statistics that ANALYZE leaves, which only SQLite reads."""
+    rows = connection.execute("SELECT name, type, tbl_name, sql FROM sqlite_master").fetchall()
+    return {
+        str(name): (str(kind), str(table), " ".join(str(sql).split()))
+        for name, kind, table, sql in rows
+        if not (kind == "table" and name in ("sqlite_stat1", "sqlite_stat4"))
+    }
+
+
+@cache
+def _expected(version: int) -> dict[str, tuple[str, str, str]]:
+    with closing(sqlite3.connect(":memory:")) as made:
+        made.executescript("".join(TABLES[:version]))
+        return _schema(made)
 
 
 def last_seq(connection: sqlite3.Connection) -> int:
@@ -117,17 +228,6 @@ def last_time(connection: sqlite3.Connection) -> float:
         connection.execute(f"SELECT time FROM {table} {newest}", (LATEST,)).fetchone() or (0.0,) for table in NAMES
     ]
     return max(float(one[0]) for one in found)
-
-
-def _version(connection: sqlite3.Connection, path: Path) -> int:
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if version > VERSION:
-        raise OnebitError(
-            f"{path} was written by a newer onebit: its tables have version {version}, and {VERSION} is known"
-        )
-    if version == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        raise OnebitError(f"{path} is not a log of `onebit serve`: it has other tables")
-    return version
 
 
 def reason(error: Exception) -> str:

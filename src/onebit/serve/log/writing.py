@@ -2,7 +2,11 @@
 
 Rows that wait are written together, in the order in which they were handed over, in one transaction that is on disk (fsync)
 before anybody hears of it. If it cannot be, none of them is there, and everybody who waits for one is told why; the next rows
-are tried again, and while none come the thread tries by itself, so that it is known when the cause is gone.
+are tried again, and while none come the thread tries by itself, so that it is known when the cause is gone. Where the disk has
+failed at the last step, nobody knows whether they are there, and that is what is said.
+
+Nobody else writes. Each transaction looks whether the log is still this service's and ends where it left it; if not, nothing is
+written any more, since every number would be given twice, and what is in memory is of another log.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import asyncio
 import contextlib
 import logging
 import queue
+import secrets
 import sqlite3
 import threading
 import time
@@ -19,12 +24,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.errors import OnebitError
-from onebit.serve.log.schema import COLUMNS, created, last_seq, reason
-from onebit.serve.refusals import Unavailable
+from onebit.serve.log.schema import COLUMNS, created, last_seq, reason, writable
+from onebit.serve.refusals import UNKNOWN, Refusal, Unavailable, Unfinished
 
 MOST_ROWS = 20_000  # in one transaction
 RETRY_S = 0.5
 LOG = logging.getLogger("onebit.serve")
+STATE = "SELECT (SELECT service FROM owner), (SELECT max(seq) FROM numbers)"
+# What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
+UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
 INSERTS = {table: f"INSERT INTO {table} VALUES ({', '.join('?' * count)})" for table, count in COLUMNS.items()}
 
 
@@ -35,6 +43,22 @@ class Batch(NamedTuple):
     rows: Sequence[tuple[Any, ...]]
     written: asyncio.Future[int]
 
+    @property
+    def place(self) -> tuple[int, str]:
+        """The task, and the table."""
+        return self.rows[0][0], self.table
+
+
+class Doubt(NamedTuple):
+    """A commit that failed so that nobody knows whether its rows are there: where the log ends then, and what is in them."""
+
+    last: int
+    places: set[tuple[int, str]]
+
+
+class NotOurs(Exception):  # noqa: N818 - what it is
+    """The log is not as this service left it."""
+
 
 class Writer:
     """Writes batches of rows. `submit` is called on the event loop, and its future is the seq of the first row."""
@@ -43,7 +67,10 @@ class Writer:
         self._path = path
         self._committed = committed  # told the seq of the last row and the tasks and tables, on this thread
         self._connection = created(path)
-        self._next = last_seq(self._connection) + 1
+        self._service = secrets.token_hex(16)
+        self._last = self._taken()
+        self._doubt: Doubt | None = None
+        self._ended = False  # for good
         self._waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="onebit-writer", daemon=True)
@@ -54,7 +81,7 @@ class Writer:
     @property
     def last(self) -> int:
         """The seq of the last row that is on disk."""
-        return self._next - 1
+        return self._last
 
     def start(self) -> None:
         """Begin to write, for callers on this event loop."""
@@ -80,10 +107,22 @@ class Writer:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._connection.close()
 
+    def _taken(self) -> int:
+        """Take the log from whichever service had it; where it ends."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute("UPDATE owner SET service = ?", (self._service,))
+            last = last_seq(self._connection)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.close()
+            raise
+        return last
+
     def _run(self) -> None:
         while True:
             try:
-                batch = self._waiting.get(timeout=RETRY_S if self.failing else None)
+                batch = self._waiting.get(timeout=RETRY_S if self.failing and not self._ended else None)
             except queue.Empty:
                 self._write([])
                 continue
@@ -104,11 +143,15 @@ class Writer:
                 return
 
     def _write(self, group: list[Batch]) -> None:
+        if self._ended:
+            self._tell(_refuse, [(batch.written, self._undone()) for batch in group])
+            return
         began = time.perf_counter()
         firsts: list[int] = []
-        seq = self._next
+        doubt: Doubt | None = None
         try:
             self._connection.execute("BEGIN IMMEDIATE")
+            seq = self._end() + 1
             for batch in group:
                 firsts.append(seq)
                 numbered = [(number, *row) for number, row in enumerate(batch.rows, seq)]
@@ -116,40 +159,65 @@ class Writer:
                 seq += len(numbered)
             if not group:
                 self._connection.execute("UPDATE heartbeat SET beats = beats + 1")
+            doubt = Doubt(seq - 1, {batch.place for batch in group})
             self._connection.execute("COMMIT")
         except Exception as error:  # whatever it is, nobody may be left waiting
-            self._give_up(error, group)
+            undone = doubt is None or (getattr(error, "sqlite_errorname", None) or "").startswith(UNDONE)
+            self._give_up(error, group, None if undone else doubt)
             return
         if self.failing:
             LOG.info("the log can be written again", extra={"event": "log-recovered"})
             self.failing = None
         self.transactions += 1
-        self._next = seq
+        self._last = seq - 1
         self.seconds += time.perf_counter() - began
         if group:
-            self._committed(seq - 1, {(batch.rows[0][0], batch.table) for batch in group})
+            self._committed(self._last, doubt.places)
             self._tell(_fulfil, [(batch.written, first) for batch, first in zip(group, firsts, strict=True)])
 
-    def _give_up(self, error: Exception, group: list[Batch]) -> None:
-        why = f"the log cannot be written: {reason(error)}"
+    def _end(self) -> int:
+        """Where the log ends, in this transaction: where this service left it."""
+        service, last = self._connection.execute(STATE).fetchone()
+        doubt, self._doubt = self._doubt, None
+        if service != self._service:
+            raise NotOurs("another service has taken the folder over")
+        if doubt is not None and last == doubt.last:  # it is there, and those who learn have not heard of it
+            if any(table == "changes" for _, table in doubt.places):
+                raise NotOurs("a change of a task was written though the disk had said that it was not")
+            self._last = doubt.last
+            self._committed(doubt.last, doubt.places)
+        if (last or 0) != self._last:
+            raise NotOurs(f"another program has written to the log, which ended at row {self._last}, up to row {last}")
+        return self._last
+
+    def _give_up(self, error: Exception, group: list[Batch], doubt: Doubt | None) -> None:
+        if isinstance(error, NotOurs):
+            self._ended = True
+            why = f"nothing is written to the log any more, since {error}: see that one service alone uses it, and start that again"
+        else:
+            why = f"the log cannot be written: {reason(error)}"
         if why != self.failing:
             LOG.error(why, extra={"event": "log-failed"})
         self.failing = why
+        self._doubt = doubt or self._doubt
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            self._next = last_seq(self._connection) + 1  # a commit that failed may still be in the file
         except sqlite3.Error:
             self._reopen()
-        self._tell(_refuse, [(batch.written, why) for batch in group])
+        unknown = f"{why}; {UNKNOWN}"
+        refusals = [(batch.written, self._undone() if doubt is None else Unfinished(unknown)) for batch in group]
+        self._tell(_refuse, refusals)
+
+    def _undone(self) -> Unavailable:
+        return Unavailable(f"{self.failing}; nothing of this request was done, and it may be sent again")
 
     def _reopen(self) -> None:
         """A connection that could not even roll back is given up; what it had not written is not in the file."""
         with contextlib.suppress(sqlite3.Error):
             self._connection.close()
         with contextlib.suppress(sqlite3.Error, OnebitError):
-            self._connection = created(self._path)
-            self._next = last_seq(self._connection) + 1
+            self._connection = writable(self._path)
 
     def _tell(self, how: Callable[[list[Any]], None], answers: list[Any]) -> None:
         assert self._loop is not None
@@ -163,8 +231,8 @@ def _fulfil(answers: list[tuple[asyncio.Future[int], int]]) -> None:
             future.set_result(first)
 
 
-def _refuse(answers: list[tuple[asyncio.Future[int], str]]) -> None:
-    for future, why in answers:
+def _refuse(answers: list[tuple[asyncio.Future[int], Refusal]]) -> None:
+    for future, refusal in answers:
         if not future.done():
-            future.set_exception(Unavailable(f"{why}; nothing of this request was done, and it may be sent again"))
+            future.set_exception(refusal)
             future.exception()  # whoever waits hears of it; where nobody does any more, nobody need be warned

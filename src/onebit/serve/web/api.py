@@ -95,9 +95,10 @@ class Api:
 
     async def create(self, request: Request, body: shapes.NewTask) -> object:
         """Create a task."""
-        if not principal_of(request).sees(body.name):
+        who = principal_of(request)
+        if not who.sees(body.name):
             raise Forbidden("the token is for other tasks")
-        return await self._service.create(body)
+        return await self._service.create(body, who.id)
 
     async def tasks(self, request: Request) -> object:
         """The tasks that the token may see."""
@@ -111,13 +112,13 @@ class Api:
         """A task as it is now."""
         return self._service.task(task)
 
-    async def change(self, task: shapes.TaskName, body: shapes.Change) -> object:
+    async def change(self, request: Request, task: shapes.TaskName, body: shapes.Change) -> object:
         """Add classes to a task, or change its mode, its deadline, or what silence means."""
-        return await self._service.change(task, body)
+        return await self._service.change(task, body, principal_of(request).id)
 
-    async def delete(self, task: shapes.TaskName) -> object:
+    async def delete(self, request: Request, task: shapes.TaskName) -> object:
         """Delete a task: it is gone, its rows stay in the log, and its name is free again."""
-        return await self._service.delete(task)
+        return await self._service.delete(task, principal_of(request).id)
 
     async def decide(self, task: shapes.TaskName, body: Annotated[shapes.Ask | list[shapes.Ask], Body()]) -> object:
         """Decide on x, or on many; the same id again gives the same answer."""
@@ -131,9 +132,9 @@ class Api:
             return await self._service.hear(task, body, single=False)
         return (await self._service.hear(task, [body]))[0]
 
-    async def switch(self, task: shapes.TaskName, body: shapes.NewLearner) -> object:
+    async def switch(self, request: Request, task: shapes.TaskName, body: shapes.NewLearner) -> object:
         """Train another learner from the log of the task; it takes over when it is trained."""
-        return await self._service.switch(task, body)
+        return await self._service.switch(task, body, principal_of(request).id)
 
     async def stats(self, task: shapes.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000) -> object:
         """What there is to see of a task."""

@@ -11,7 +11,7 @@ from fastapi import Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from onebit.serve.refusals import Forbidden, NotFound, Refusal, Unauthorized
+from onebit.serve.refusals import UNKNOWN, Forbidden, NotFound, Refusal, Unauthorized, Unfinished
 from onebit.serve.tokens import Principal, Tokens
 from onebit.serve.web.bodies import ClientGone
 from onebit.serve.web.metrics import Requests
@@ -21,7 +21,7 @@ from onebit.serve.web.visits import COOKIE, Visit
 LOG = logging.getLogger("onebit.serve")
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-ENDING = "the service ended, and nobody knows whether this was done: send it again, with the same id"
+ENDING = f"the service ended, and {UNKNOWN}"
 LEFT = 499  # the status, in metrics only, of a request whose sender did not wait
 _COOKIE_STARTS = f"{COOKIE}=".encode()
 Login = Callable[[Scope], Response | None]
@@ -31,12 +31,6 @@ class Internal(Refusal):
     """A fault of the service."""
 
     status, code = 500, "internal"
-
-
-class Unfinished(Refusal):
-    """Nobody knows whether it was done, or is still being done."""
-
-    status, code = 504, "unfinished"
 
 
 class Gate:

@@ -1,0 +1,42 @@
+"""Say whether the folder of a service is whole; the service may be running.
+
+The database itself, its tables, every row of the log, the snapshots and the tokens are looked at, and nothing is changed. Exit code 0
+says that all is well, 1 that there are faults, which are listed, and 2 that it could not be looked at. Examples:
+
+    onebit check service
+    onebit check service --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from onebit.cli.serve import add_setting, needing_extra, setting
+
+FAULTS = 1  # the exit code
+
+
+def declare(command: argparse.ArgumentParser) -> None:
+    """The options of `onebit check`."""
+    command.add_argument("folder", metavar="DIR", help="the data folder of `onebit serve`, which may be running")
+    add_setting(command, "token_file")
+    command.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def execute(chosen: argparse.Namespace) -> int:
+    """Look through a folder, and print what was found."""
+    with needing_extra():
+        from onebit.serve.checking import check
+    report = check(Path(chosen.folder), setting(chosen, "token_file"))
+    if chosen.json:
+        print(json.dumps(report.to_dict(), ensure_ascii=False))
+    elif report.fine:
+        print(f"{report.folder} is whole: {report.counted()}")
+    else:
+        for fault in report.faults:
+            print(f"{fault.where}: {fault.what}")
+        if report.more:
+            print(f"and {report.more} more")
+    return 0 if report.fine else FAULTS
