@@ -549,3 +549,19 @@ def test_others_are_served_while_a_learner_is_made(tmp_path: Path, monkeypatch: 
 
     run(work())
     assert all(in_time)
+
+
+def test_there_are_only_so_many_tasks(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path, max_tasks=2) as service:
+            made = [outcome(service.create(new_task(name))) for name in ("a", "b", "c")]  # at the same time
+            found = await asyncio.gather(*made)
+            assert [type(one).__name__ for one in found] == ["Task", "Task", "Conflict"]
+            assert "2 tasks, which are the most (--max-tasks)" in str(found[2])
+            await service.delete("a")
+            await service.create(new_task("c"))
+        async with service_in(tmp_path, max_tasks=1) as service:  # those that are there stay
+            assert service.task_names() == ["b", "c"]
+            assert isinstance(await outcome(service.create(new_task("d"))), Conflict)
+
+    run(work())

@@ -72,6 +72,9 @@ class Changing:
         """Create a task, and compile what it needs."""
         if new.name in self._running or new.name in self._creating:
             raise Conflict(f"there is a task {new.name!r} already", "name")
+        most = self._settings.max_tasks
+        if len(self._running) + len(self._creating) >= most:
+            raise Conflict(f"there are {most:,} tasks, which are the most (--max-tasks): delete one that is done with")
         self._creating.add(new.name)
         creating = asyncio.ensure_future(self._create(new))
         creating.add_done_callback(lambda _: self._creating.discard(new.name))

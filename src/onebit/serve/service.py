@@ -149,6 +149,11 @@ class Service:
         """Why the service cannot do its work now; None where it can."""
         return "the service is ending" if self._stopping else self._writer.failing or self._learning.failing
 
+    @property
+    def warnings(self) -> list[str]:
+        """What somebody must look after, though the work goes on."""
+        return []
+
     # --- tasks -------------------------------------------------------------------------------------------------------
 
     def task_names(self) -> list[str]:

@@ -21,6 +21,7 @@ class Settings:
     snapshot_every: int = 10_000  # events of a task
     keep_snapshots: int = 3  # of each task
     request_timeout_s: float = 30.0  # for a request to arrive whole
+    max_tasks: int = 1000  # at a time
     drain_s: float = 10.0  # for requests under way when the service is told to end
     log_format: str = "json"
 

@@ -284,10 +284,11 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether decisions and feedback are taken, and why not."""
+    """Whether decisions and feedback are taken, and why not; `warnings` are what somebody must look after meanwhile."""
 
     ready: bool
     reason: str | None
+    warnings: list[str]
 
 
 class Version(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Body, FastAPI, Request, Response
@@ -11,7 +12,7 @@ from onebit.rules import registry
 from onebit.serve import shapes
 from onebit.serve.refusals import Forbidden
 from onebit.serve.statistics import WINDOW
-from onebit.serve.tokens import SCOPES
+from onebit.serve.tokens import SCOPES, Tokens
 from onebit.serve.web.metrics import CONTENT_TYPE, Metrics
 from onebit.serve.web.replies import STRICT, Reply, empty_reply, json_reply
 from onebit.serve.web.visits import COOKIE, principal_of, visit_of
@@ -22,15 +23,16 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 1000  # decisions in one reply
 LARGEST = 2**63 - 1
-REMEMBERED_S = 180 * 86_400  # a token in a browser; revoking it ends it sooner
+REMEMBERED_S = 180 * 86_400  # a token in a browser; where it expires or is revoked, that ends it sooner
 
 
 class Api:
     """The functions behind the routes."""
 
-    def __init__(self, app: FastAPI, service: Service, metrics: Metrics) -> None:
+    def __init__(self, app: FastAPI, service: Service, tokens: Tokens, metrics: Metrics) -> None:
         self._app = app
         self._service = service
+        self._tokens = tokens
         self._metrics = metrics
 
     async def healthz(self) -> object:
@@ -40,7 +42,9 @@ class Api:
     async def readyz(self) -> Response:
         """Whether decisions and feedback are taken, and why not."""
         reason = self._service.ready
-        return json_reply({"ready": reason is None, "reason": reason}, 200 if reason is None else 503)
+        warnings = [one for one in (self._tokens.trouble, *self._service.warnings) if one is not None]
+        said = {"ready": reason is None, "reason": reason, "warnings": warnings}
+        return json_reply(said, 200 if reason is None else 503)
 
     async def version(self) -> object:
         """What the service runs on, on which it depends whether two of them learn the same bit for bit."""
@@ -58,9 +62,10 @@ class Api:
 
     async def log_in(self, request: Request) -> Response:
         """Let a browser keep the token of this request as a cookie that no script can read."""
-        visit = visit_of(request)
-        known = visit.token is not None and principal_of(request).id is not None  # not where anybody is let in
-        return empty_reply([_cookie(request, visit.token or "", REMEMBERED_S)] if known else [])
+        visit, who = visit_of(request), principal_of(request)
+        known = visit.token is not None and who.id is not None  # not where anybody is let in
+        left = REMEMBERED_S if who.expires is None else max(1, int(who.expires - time.time()))
+        return empty_reply([_cookie(request, visit.token or "", min(REMEMBERED_S, left))] if known else [])
 
     async def session(self, request: Request) -> object:
         """What the token may do."""

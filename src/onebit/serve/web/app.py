@@ -41,7 +41,7 @@ class App(FastAPI):
         self._settings = settings
         self._requests = Requests()
         self._pages = Pages()
-        api = Api(self, service, Metrics(service, self._requests))
+        api = Api(self, service, self.tokens, Metrics(service, self.tokens, self._requests))
         self._add_routes(api, self._pages)
 
     def _add_routes(self, api: Api, pages: Pages) -> None:
