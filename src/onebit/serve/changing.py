@@ -9,7 +9,7 @@ import logging
 import secrets
 import threading
 from collections.abc import AsyncIterator, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from onebit.errors import OnebitError
 from onebit.names import ClassName
@@ -29,9 +29,11 @@ from onebit.serve.shapes import Change, NewLearner, NewTask, Training
 from onebit.serve.snapshots import Snapshots
 from onebit.serve.statistics import Statistics
 from onebit.serve.tasks import TaskInfo, check_learner, floor_of, learner_of, texts_of
+from onebit.serve.threads import in_thread
 
 LOG = logging.getLogger("onebit.serve")
 AGAIN_S = 0.5  # until what could not be written is tried again
+Result = TypeVar("Result")
 
 
 class Changing:
@@ -78,7 +80,7 @@ class Changing:
         self._creating.add(new.name)
         creating = asyncio.ensure_future(self._create(new))
         creating.add_done_callback(lambda _: self._creating.discard(new.name))
-        return await asyncio.shield(creating)
+        return await _shielded(creating)
 
     async def _create(self, new: NewTask) -> Running:
         classes: list[ClassName] = list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes)
@@ -87,7 +89,7 @@ class Changing:
             if new.features.kind != "numbers" or new.features.size != pixels:
                 raise Invalid(f"display asks for {pixels} numbers, and features has others", "display")
         if new.items is not None:
-            await asyncio.to_thread(self._items.check, new.items, new.features.model_dump(), classes)
+            await in_thread(self._items.check, new.items, new.features.model_dump(), classes)
         try:
             floor = floor_of(new.learner, new.exploration_floor)
             info = TaskInfo(
@@ -108,9 +110,9 @@ class Changing:
             )
             texts_of(classes)
             check_learner(info.detail, classes, info.inputs)
-            learner = await asyncio.to_thread(self._compiler.learner, info.detail, classes, info.inputs)
+            learner = await in_thread(self._compiler.learner, info.detail, classes, info.inputs)
         except OnebitError as error:
-            raise error if isinstance(error, Invalid) else Invalid(str(error), "parameters") from None
+            raise error if isinstance(error, Refusal) else Invalid(str(error), "parameters") from None
         info.number, self._next_task = self._next_task, self._next_task + 1
         snapshots = Snapshots(self._settings.data, info.number, self._settings.keep_snapshots)
         course = Course(info.number, info.inputs, Replicas(learner, 1), Statistics(len(classes)), 0, snapshots)
@@ -140,7 +142,7 @@ class Changing:
                     wanted: list[ClassName] = [*running.info.classes, *change.add_classes]
                     try:
                         texts_of(wanted)
-                        await asyncio.to_thread(learner_of, running.info.detail, wanted, running.info.inputs)
+                        await in_thread(learner_of, running.info.detail, wanted, running.info.inputs)
                     except OnebitError as error:
                         raise Invalid(str(error), "add_classes") from None
                 seq = await self._log_change(running, "changed", given)
@@ -190,12 +192,12 @@ class Changing:
         assert training is not None
         ended = threading.Event()
         try:
-            learner = await asyncio.to_thread(self._compiler.learner, detail, classes, info.inputs)
+            learner = await in_thread(self._compiler.learner, detail, classes, info.inputs)
             trainee = Trainee(learner, info.number, info.inputs)
-            await asyncio.to_thread(self._train_near, trainee, training, ended)
+            await in_thread(self._train_near, trainee, training, ended)
             async with self._change_of(running):
                 # There may be more classes by now.
-                await asyncio.to_thread(learner_of, detail, info.classes, info.inputs)
+                await in_thread(learner_of, detail, info.classes, info.inputs)
                 running.course.trainees[detail["generation"]] = trainee
                 seq = await self._log_switch(running, detail)
             await self._progress.until(lambda: _followed(running, seq))
@@ -257,4 +259,10 @@ def _followed(running: Running, seq: int) -> bool:
 
 async def _whole(work: Coroutine[Any, Any, None]) -> None:
     """Do something to its end, also where whoever asked for it does not wait: half of it would be on disk, and half not."""
-    await asyncio.shield(asyncio.ensure_future(work))
+    await _shielded(asyncio.ensure_future(work))
+
+
+async def _shielded(work: asyncio.Future[Result]) -> Result:
+    """Wait for some work that goes on without whoever waits; where it fails and nobody waits any more, nobody need be warned."""
+    work.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return await asyncio.shield(work)

@@ -34,6 +34,7 @@ from onebit.serve.running import Running, shown
 from onebit.serve.settings import Settings
 from onebit.serve.shapes import Ask, Change, Hint, NewLearner, NewTask, Task
 from onebit.serve.tasks import TaskInfo, warm
+from onebit.serve.threads import in_thread
 
 LOG = logging.getLogger("onebit.serve")
 SWEEP_S = 0.5  # how often deadlines are looked after
@@ -58,7 +59,7 @@ class Service:
         self._lock = FolderLock(self.settings.data)
         self._progress = Progress()
         try:
-            await asyncio.to_thread(self._recover)
+            await in_thread(self._recover)
         except sqlite3.Error as error:
             self._lock.release()
             raise OnebitError(f"{self._path} cannot be used: {error}") from None
@@ -134,6 +135,7 @@ class Service:
     async def stop(self) -> None:
         """Write what is under way, learn it, keep a snapshot of every task, and let go of the folder."""
         self._stopping = True
+        await asyncio.to_thread(self._compiler.stop)
         self._progress.stop()
         self._changing.stop()
         if self._sweeper is not None:
