@@ -28,7 +28,7 @@ from onebit.serve.settings import Settings
 from onebit.serve.shapes import Change, NewLearner, NewTask, Training
 from onebit.serve.snapshots import Snapshots
 from onebit.serve.statistics import Statistics
-from onebit.serve.tasks import TaskInfo, check_learner, floor_of, learner_of, texts_of
+from onebit.serve.tasks import TaskInfo, check_learner, floor_of, learner_of, refuse_large, texts_of
 from onebit.serve.threads import in_thread
 
 LOG = logging.getLogger("onebit.serve")
@@ -109,10 +109,11 @@ class Changing:
                 items=new.items,
             )
             texts_of(classes)
-            check_learner(info.detail, classes, info.inputs)
+            plain = check_learner(info.detail, classes, info.inputs)
+            refuse_large(plain, len(classes), info.inputs, self._settings.max_task_memory, "features")
             learner = await in_thread(self._compiler.learner, info.detail, classes, info.inputs)
         except OnebitError as error:
-            raise error if isinstance(error, Refusal) else Invalid(str(error), "parameters") from None
+            raise error if isinstance(error, Refusal | MemoryError) else Invalid(str(error), "parameters") from None
         info.number, self._next_task = self._next_task, self._next_task + 1
         snapshots = Snapshots(self._settings.data, info.number, self._settings.keep_snapshots)
         course = Course(info.number, info.inputs, Replicas(learner, 1), Statistics(len(classes)), 0, snapshots)
@@ -139,12 +140,15 @@ class Changing:
         if given:
             async with self._change_of(running):
                 if change.add_classes:
-                    wanted: list[ClassName] = [*running.info.classes, *change.add_classes]
+                    info = running.info
+                    wanted: list[ClassName] = [*info.classes, *change.add_classes]
                     try:
                         texts_of(wanted)
-                        await in_thread(learner_of, running.info.detail, wanted, running.info.inputs)
+                        most = self._settings.max_task_memory
+                        refuse_large(running.course.replicas.resting, len(wanted), info.inputs, most, "add_classes")
+                        await in_thread(learner_of, info.detail, wanted, info.inputs)
                     except OnebitError as error:
-                        raise Invalid(str(error), "add_classes") from None
+                        raise error if isinstance(error, MemoryError) else Invalid(str(error), "add_classes") from None
                 seq = await self._log_change(running, "changed", given)
             await self._progress.until(lambda: _followed(running, seq))
 
@@ -177,7 +181,8 @@ class Changing:
         }
         try:
             detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
-            check_learner(detail, info.classes, info.inputs)
+            plain = check_learner(detail, info.classes, info.inputs)
+            refuse_large(plain, len(info.classes), info.inputs, self._settings.max_task_memory, "learner")
         except OnebitError as error:
             raise error if isinstance(error, Refusal) else Invalid(str(error), "learner") from None
         classes = first_classes(self._reader, info.number)

@@ -96,6 +96,7 @@ class Tokens:
         self._known: dict[str, tuple[str, Principal]] = {}
         self._trouble: str | None = None  # why the file that is there now was not read
         self._failed: tuple[tuple[int, ...], float] | None = None  # the stamp of what could not be read, and when
+        self._why = ""  # what the system says of it, for the log alone
         self._since = 0.0  # when the trouble began
         self._said = -math.inf  # when the log was told of trouble
 
@@ -173,6 +174,7 @@ class Tokens:
     def check(self, text: str | None) -> Principal:
         """Who shows this token; refused where it is not a good one."""
         self._look()
+        self._say()
         if self._stamp is None:
             if self._trouble is None:
                 return ANYBODY
@@ -240,14 +242,17 @@ class Tokens:
         return f"the file of the tokens {what}: {then}"
 
     def _fail(self, trouble: str, why: str = "") -> None:
-        """Note what is wrong; the log is told once a minute, however many ask meanwhile."""
-        now = time.monotonic()
+        """Note what is wrong."""
         if self._trouble is None:
-            self._since = now
-        self._trouble = trouble
-        if now >= self._said + SAID_S:
+            self._since = time.monotonic()
+        self._trouble, self._why = trouble, why or str(self.path)
+
+    def _say(self) -> None:
+        """Tell the log of trouble once a minute, however many ask meanwhile."""
+        now = time.monotonic()
+        if self._trouble is not None and now >= self._said + SAID_S:
             self._said = now
-            LOG.error(f"{trouble} ({why or self.path})", extra={"event": "tokens-unread"})
+            LOG.error(f"{self._trouble} ({self._why})", extra={"event": "tokens-unread"})
 
     def _recover(self) -> None:
         if self._trouble is not None and self._said >= self._since:
