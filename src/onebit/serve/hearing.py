@@ -142,7 +142,7 @@ class Hearing:
         """Decisions that the log has, and memory has not."""
         found: dict[str, Entry] = {}
         for identity, seq, when, mode, right, late, source in self._reader.found(task, ids):
-            entry = found.setdefault(identity, Entry(seq, when, mode))
+            entry = found.setdefault(identity, Entry(seq, self._clock.made(seq, when), mode))
             if late:
                 entry.late_right = bool(right)
             elif right is not None:
@@ -157,7 +157,7 @@ class Hearing:
         if info.deadline_s is None or info.silence == "nothing" or info.deleted is not None:
             return False
         now = self._clock.now()
-        due = self._reader.due(info.number, running.swept, now - info.deadline_s, SWEPT)
+        due = self._reader.due(info.number, running.swept, now - info.deadline_s, SWEPT, self._clock.made)
         if not due:
             return False
         right, learn = info.silence == "right", info.mode != "log-only"

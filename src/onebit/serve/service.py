@@ -90,10 +90,16 @@ class Service:
         self._writer = Writer(self._path, self._learning.tell)
         reader = Reader(self._path)
         try:
-            last, self._clock = self._writer.last, Clock(reader.last_time())
+            last = self._writer.last
+            self._clock = Clock(reader.last_time(), last)
             if self._clock.behind > 1.0:
+                then = (
+                    "times go on from the log's"
+                    if self._clock.follows_log
+                    else "the machine is believed, and times in the log go back by that"
+                )
                 LOG.warning(
-                    f"the clock of this machine is {self._clock.behind:.0f} s behind the log; times go on from the log's",
+                    f"the clock of this machine is {self._clock.behind:.0f} s behind the log; {then}",
                     extra={"event": "clock-behind"},
                 )
             tasks = reader.tasks()
@@ -154,7 +160,7 @@ class Service:
     @property
     def warnings(self) -> list[str]:
         """What somebody must look after, though the work goes on."""
-        return []
+        return [one for one in (self._clock.trouble,) if one is not None]
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
@@ -273,13 +279,14 @@ class Service:
     def gauges(self) -> dict[str, Any]:
         """What operators watch.
 
-        Of the log: its position, transactions, and the seconds spent in them. Of every task that has a snapshot: its age in seconds.
+        Of the log: its position, transactions, the seconds spent in them, and by how much its clock is ahead. Of every task that has a snapshot: its age in seconds.
         """
         now = time.monotonic()
         return {
             "position": self._writer.last,
             "transactions": self._writer.transactions,
             "commit_seconds": self._writer.seconds,
+            "clock_ahead_s": self._clock.ahead,
             "tasks": {
                 name: {"snapshot_age_s": now - running.course.snapshot_time}
                 for name, running in self._running.items()

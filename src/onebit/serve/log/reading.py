@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
@@ -165,13 +165,15 @@ class Reader:
             (task, *ids),
         ).fetchall()
 
-    def due(self, task: int, after: int, decided_before: float, most: int) -> list[tuple[int, str, str]]:
-        """(seq, id, mode) of the decisions after a seq that were made before a time. Times have the order of seq."""
+    def due(
+        self, task: int, after: int, decided_before: float, most: int, made: Callable[[int, float], float]
+    ) -> list[tuple[int, str, str]]:
+        """(seq, id, mode) of the decisions after a seq, up to the first that was not made before a time. `made` says when one was."""
         rows = self._connection.execute(
             "SELECT seq, id, mode, time FROM decisions WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?",
             (task, after, most),
         )
-        return [row[:3] for row in takewhile(lambda row: row[3] <= decided_before, rows)]
+        return [row[:3] for row in takewhile(lambda row: made(row[0], row[3]) <= decided_before, rows)]
 
     def first_unanswered(self, task: int, after: int) -> int | None:
         """The first decision after a seq without a feedback that counts."""

@@ -112,10 +112,10 @@ def last_seq(connection: sqlite3.Connection) -> int:
 def last_time(connection: sqlite3.Connection) -> float:
     """The time of the last row of the log; 0 where there is none."""
     found = [
-        connection.execute(f"SELECT time FROM {table} ORDER BY seq DESC LIMIT 1").fetchone() or (0.0,)
+        connection.execute(f"SELECT seq, time FROM {table} ORDER BY seq DESC LIMIT 1").fetchone() or (0, 0.0)
         for table in NAMES
     ]
-    return max(float(one[0]) for one in found)
+    return float(max(found)[1])
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:

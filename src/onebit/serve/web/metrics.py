@@ -86,6 +86,11 @@ class Metrics(Collector):
             count_value=gauges["transactions"],
             sum_value=gauges["commit_seconds"],
         )
+        yield GaugeMetricFamily(
+            "onebit_clock_ahead_seconds",
+            "By how much the times of the log are ahead of the machine's clock.",
+            value=gauges["clock_ahead_s"],
+        )
         ages = GaugeMetricFamily("onebit_snapshot_age_seconds", "Since the last snapshot of a task.", labels=["task"])
         for task, of_task in gauges["tasks"].items():
             ages.add_metric([task], of_task["snapshot_age_s"])
