@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tests.serve.driving import PATIENCE_S
-from tests.serve.site import NEW, Process, process_in
+from tests.serve.site import NEW, Process, process_in, site_in
 
 SOON_S = 45.0  # on a busy machine; what is waited for here sleeps for ten minutes
 
@@ -62,6 +62,15 @@ def patched(tmp_path: Path) -> Callable[[str], dict[str, str]]:
     return make
 
 
+def lived_in(folder: Path) -> Path:
+    """The folder of a service with a task and enough rows that training from them takes a while."""
+    with site_in(folder) as site:
+        assert site.ask("POST", "/v1/tasks", json=NEW).status_code == 201
+        asks = [{"id": str(number), "x": [1, 2, 3]} for number in range(1200)]
+        assert site.ask("POST", "/v1/tasks/fruit/decide", json=asks).status_code == 200
+    return folder
+
+
 def gone(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -105,12 +114,7 @@ def test_a_process_that_compiles_is_ended_with_all_that_it_started(
 def test_what_cannot_be_stopped_is_not_waited_for(
     tmp_path: Path, patched: Callable[[str], dict[str, str]], module: str, name: str, path: str, body: dict[str, object]
 ) -> None:
-    data = tmp_path / "data"
-    with process_in(data) as process:
-        assert httpx.post(f"{process.url}/v1/tasks", json=NEW, timeout=PATIENCE_S).status_code == 201
-        asks = [{"id": str(number), "x": [1, 2, 3]} for number in range(1200)]
-        decide = f"{process.url}/v1/tasks/fruit/decide"
-        assert httpx.post(decide, json=asks, timeout=PATIENCE_S).status_code == 200
+    data = lived_in(tmp_path / "data")
     with process_in(data, "--drain-s", "1", **patched(HANGS.format(module=module, name=name))) as process:
         with contextlib.suppress(httpx.TimeoutException):
             httpx.post(f"{process.url}{path}", json=body, timeout=2.0)
@@ -122,9 +126,7 @@ def test_what_cannot_be_stopped_is_not_waited_for(
 def test_a_start_that_takes_long_is_not_waited_for(
     tmp_path: Path, patched: Callable[[str], dict[str, str]], how: signal.Signals
 ) -> None:
-    data = tmp_path / "data"
-    with process_in(data) as process:
-        assert httpx.post(f"{process.url}/v1/tasks", json=NEW, timeout=PATIENCE_S).status_code == 201
+    data = lived_in(tmp_path / "data")
     environment = {**os.environ, **patched(HANGS.format(module="onebit.serve.service", name="warm"))}
     command = [sys.executable, "-m", "onebit", "serve", "--data", str(data), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as starting:

@@ -28,6 +28,7 @@ from tests.experiments.places.scenes import (
     grouped,
     mixed,
     on_threads,
+    ran_among_hostile_files,
     trials_on,
 )
 
@@ -167,3 +168,9 @@ def test_an_address_needs_the_client_of_ray(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "grpc", None)
     with pytest.raises(OnebitError, match=r'The client of Ray is not installed here: pip install "onebit\[ray\]"'):
         place_of("ray://127.0.0.1:10001")
+
+
+def test_workers_run_no_code_of_the_working_directory(tmp_path: Path) -> None:
+    code, said, run = ran_among_hostile_files(tmp_path, "ray")
+    assert run == set()
+    assert code == 0, said

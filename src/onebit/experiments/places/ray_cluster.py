@@ -9,13 +9,13 @@ import os
 import socket
 import time
 from collections.abc import Generator, Hashable, Iterable
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from typing import Any
 
 from onebit.data.sources import Source
 from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError, lines_of
-from onebit.experiments.places.cluster import BREATH_S, CONNECT_S, ClusterPlace, Crew, Lost, call, missing
+from onebit.experiments.places.cluster import BREATH_S, CONNECT_S, ClusterPlace, Crew, Lost, call, missing, safe_path
 from onebit.experiments.places.travel import Batch, Introduction, Parcel, introduction, work_off
 from onebit.experiments.rows import Row
 from onebit.experiments.trial import cores
@@ -59,11 +59,16 @@ def _join(ray: Any, address: str | None) -> str:
             ray.init(f"ray://{address}", **QUIET)
             return f"at ray://{address}"
         try:
-            ray.init("auto", **QUIET)
+            with (
+                safe_path(),
+                chdir(os.sep),
+            ):  # Ray gives the folder where it is joined to all workers, to look for code in
+                ray.init("auto", **QUIET)
         except ConnectionError:
             if named:
                 raise
-            ray.init("local", num_cpus=cores(), include_dashboard=False, **QUIET)
+            with safe_path(), chdir(os.sep):
+                ray.init("local", num_cpus=cores(), include_dashboard=False, **QUIET)
             return "on this machine"
         return f"at {named or ray.get_runtime_context().gcs_address}"
     except ValueError:
