@@ -99,7 +99,7 @@ def _auto_dense(heads: int, features: int, dtype: Any, order: Order, seed: int, 
 
 
 def _item(dtype: Any) -> int:
-    return np.dtype(dtype).itemsize
+    return int(np.dtype(dtype).itemsize)
 
 
 _SIZES: dict[type, Callable[..., Size]] = {

@@ -151,10 +151,10 @@ def test_a_damaged_file_is_not_taken_and_those_read_before_go_on(tokens: Tokens,
     with pytest.raises(OnebitError, match="not a file of tokens, or damaged"):
         tokens.create(["read"])  # and it is not overwritten
     tokens.path.write_text(whole)
-    for one in (running, new):
-        assert one.check(text).id
-        assert one.trouble is None
-        assert one.unread_s == 0.0
+    for service in (running, new):
+        assert service.check(text).id
+        assert service.trouble is None
+        assert service.unread_s == 0.0
 
 
 class Failures:

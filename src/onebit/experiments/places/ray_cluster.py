@@ -7,9 +7,11 @@ import itertools
 import logging
 import os
 import socket
+import sys
 import time
 from collections.abc import Generator, Hashable, Iterable
-from contextlib import chdir, contextmanager
+from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from onebit.data.sources import Source
@@ -59,15 +61,12 @@ def _join(ray: Any, address: str | None) -> str:
             ray.init(f"ray://{address}", **QUIET)
             return f"at ray://{address}"
         try:
-            with (
-                safe_path(),
-                chdir(os.sep),
-            ):  # Ray gives the folder where it is joined to all workers, to look for code in
+            with safe_path(), _trusted_folder():
                 ray.init("auto", **QUIET)
         except ConnectionError:
             if named:
                 raise
-            with safe_path(), chdir(os.sep):
+            with safe_path(), _trusted_folder():
                 ray.init("local", num_cpus=cores(), include_dashboard=False, **QUIET)
             return "on this machine"
         return f"at {named or ray.get_runtime_context().gcs_address}"
@@ -80,6 +79,15 @@ def _join(ray: Any, address: str | None) -> str:
             why = _gist(error)
         what = f"there is no Ray cluster at {named}" if named else "Ray cannot be started on this machine"
         raise OnebitError(f"{what}: {why}") from None
+
+
+def _trusted_folder() -> AbstractContextManager[None]:
+    """Be in a folder meanwhile whose code may be run: Ray has all workers look for code in the one where it is joined.
+
+    Where this process looks in the current folder itself, as a notebook does, workers may too.
+    """
+    looks_here = any(Path(folder).absolute() == Path.cwd() for folder in sys.path)  # '' is the current folder
+    return nullcontext() if looks_here else chdir(os.sep)
 
 
 def _gist(error: Exception) -> str:
