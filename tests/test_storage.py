@@ -253,3 +253,18 @@ def test_root_leaves_files_to_their_owner_or_to_that_of_the_folder(tmp_path: Pat
     os.chown(path, 1236, 1237)
     storage.write_atomically(path, b"newer")
     assert (path.stat().st_uid, path.stat().st_gid) == (1236, 1237)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_a_root_that_may_give_nothing_away_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in some containers, and on file systems of other machines."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    os.chown(tmp_path, 1234, 1235)
+    for name in ("fchown", "lchown", "fchmod"):
+        monkeypatch.setattr(os, name, refused)
+    for content in (b"new", b"newer"):
+        storage.write_atomically(tmp_path / "file", content)
+        assert (tmp_path / "file").read_bytes() == content

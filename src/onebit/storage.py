@@ -266,22 +266,27 @@ def _owned_as_before(file: int, place: Path) -> None:
         owned_as_its_folder(file, place.parent)
         return
     if os.name == "posix":
-        with suppress(PermissionError):  # it is then this user's, as every file that is theirs to write
-            os.fchown(file, old.st_uid, old.st_gid)
-        os.fchmod(file, stat.S_IMODE(old.st_mode) & 0o777)
+        _give(file, old)
+        with suppress(OSError):  # there are file systems without modes
+            os.fchmod(file, stat.S_IMODE(old.st_mode) & 0o777)
 
 
-def owned_as_its_folder(made: Path | int, folder: Path | None = None) -> None:
+def owned_as_its_folder(made: Path | int, folder: Path) -> None:
     """What root makes in the folder of another user is that user's: a service must be able to use what is in its folder."""
-    if os.name != "posix" or os.geteuid() != 0:
+    if os.name == "posix" and os.geteuid() == 0:
+        _give(made, folder.stat())
+
+
+def _give(made: Path | int, like: os.stat_result) -> None:
+    """Give a file or folder to the owner of another, where the system lets this process: not every root may, in a container say."""
+    now = os.fstat(made) if isinstance(made, int) else made.lstat()
+    if (now.st_uid, now.st_gid) == (like.st_uid, like.st_gid):
         return
-    folder = made.parent if folder is None and isinstance(made, Path) else folder
-    assert folder is not None
-    owner = folder.stat()
-    if isinstance(made, int):
-        os.fchown(made, owner.st_uid, owner.st_gid)
-    else:
-        os.chown(made, owner.st_uid, owner.st_gid, follow_symlinks=False)
+    with suppress(OSError):
+        if isinstance(made, int):
+            os.fchown(made, like.st_uid, like.st_gid)
+        else:
+            os.lchown(made, like.st_uid, like.st_gid)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -35,6 +35,7 @@ from onebit.serve.settings import Settings
 from onebit.serve.shapes import Ask, Change, Hint, NewLearner, NewTask, Task
 from onebit.serve.tasks import TaskInfo, warm
 from onebit.serve.threads import in_thread
+from onebit.storage import owned_as_its_folder
 
 LOG = logging.getLogger("onebit.serve")
 SWEEP_S = 0.5  # how often deadlines are looked after
@@ -88,6 +89,8 @@ class Service:
     def _recover(self) -> None:
         self._learning = Learning(self._path, self.settings.snapshot_every, self._progress.tell)
         self._writer = Writer(self._path, self._learning.tell)
+        for path in self.settings.data.glob(f"{FILE}*"):
+            owned_as_its_folder(path, self.settings.data)
         reader = Reader(self._path)
         try:
             last = self._writer.last

@@ -71,7 +71,7 @@ class Snapshots:
         try:
             for folder in (self.folder.parent, self.folder):
                 folder.mkdir(parents=True, exist_ok=True)
-                owned_as_its_folder(folder)
+                owned_as_its_folder(folder, folder.parent)
         except OSError as error:
             raise OnebitError(f"{self.folder} cannot be made: {error.strerror or error}") from None
         path = self.folder / f"{one.generation:04d}-{one.position:015d}.onebit"

@@ -264,7 +264,7 @@ class Tokens:
         assert self._closed is not None
         with suppress(OSError):
             self._closed.touch(mode=0o600)
-            owned_as_its_folder(self._closed)
+            owned_as_its_folder(self._closed, self._closed.parent)
             self._marked = True
 
     def _read(self) -> list[Token]:
