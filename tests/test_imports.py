@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ LAYERS = [
     {"rules", "spaces"},
     {"engine"},
     {"auto"},
-    {"features", "ledger", "data"},
+    {"features", "ledger", "data", "sizes"},
     {"decision", "machine"},
     {"learner"},
     {"storage"},
@@ -108,3 +109,10 @@ def test_importing_and_listing_load_no_compiler() -> None:
 def test_every_folder_says_what_lives_there() -> None:
     for path in ROOT.rglob("__init__.py"):
         assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+def test_every_python_that_is_started_is_kept_from_the_working_directory() -> None:
+    """With -P it does not look for code there, where anybody may have put some; -m and -c alone do."""
+    for path in ROOT.rglob("*.py"):
+        for place in re.finditer(r"sys\.executable\b", path.read_text()):
+            assert path.read_text()[place.end() :].startswith(', "-P"'), f"{path}: {place[0]}"

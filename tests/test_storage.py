@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import threading
 import warnings
 from pathlib import Path
@@ -231,3 +232,39 @@ def test_a_place_where_no_file_can_be_is_refused(tmp_path: Path, where: str) -> 
     with pytest.raises(onebit.OnebitError, match="cannot be written"), storage.whole_file(tmp_path / where) as file:
         file.write(b"rows")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_file_has_the_mode_of_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for mode in (0o600, 0o640, 0o664):
+        path.write_bytes(b"old")
+        path.chmod(mode)
+        storage.write_atomically(path, b"new")
+        assert path.read_bytes() == b"new"
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_root_leaves_files_to_their_owner_or_to_that_of_the_folder(tmp_path: Path) -> None:
+    os.chown(tmp_path, 1234, 1235)
+    path = tmp_path / "file"
+    storage.write_atomically(path, b"new")
+    assert (path.stat().st_uid, path.stat().st_gid) == (1234, 1235)
+    os.chown(path, 1236, 1237)
+    storage.write_atomically(path, b"newer")
+    assert (path.stat().st_uid, path.stat().st_gid) == (1236, 1237)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_a_root_that_may_give_nothing_away_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in some containers, and on file systems of other machines."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    os.chown(tmp_path, 1234, 1235)
+    for name in ("fchown", "lchown", "fchmod"):
+        monkeypatch.setattr(os, name, refused)
+    for content in (b"new", b"newer"):
+        storage.write_atomically(tmp_path / "file", content)
+        assert (tmp_path / "file").read_bytes() == content

@@ -279,7 +279,7 @@ def check_same_in_another_process(factory: Factory) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "learner.onebit"
         learner.save(path)
-        command = [sys.executable, "-c", program, str(path), str(X.tolist())]
+        command = [sys.executable, "-P", "-c", program, str(path), str(X.tolist())]
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     there = [Decision.from_json(line) for line in answer.stdout.splitlines()]

@@ -13,6 +13,10 @@ class OnebitError(ValueError):
     """Something given to onebit cannot be used; the message says what, where, and what would be right."""
 
 
+class OutOfMemoryError(OnebitError, MemoryError):
+    """There is not enough memory for what was asked; the message says for what."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: the nearest known one, or all of them.
 

@@ -25,9 +25,10 @@ from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
 from onebit.engine.course import NOTHING, Course
 from onebit.engine.generic import full
-from onebit.errors import OnebitError, nearest
+from onebit.errors import OnebitError, OutOfMemoryError, nearest
 from onebit.features import Features, Kept, Rows, SparseRow, squared_lengths
 from onebit.names import ClassName
+from onebit.sizes import size_of
 from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.diagonal_dense import DiagonalDense
 from onebit.spaces.diagonal_sparse import DiagonalSparse
@@ -201,7 +202,7 @@ class Machine:
         try:
             self._space = self._space.roomier(rows)
         except MemoryError:
-            raise OnebitError("there is not enough memory to store more rows: give max_support") from None
+            raise OutOfMemoryError("there is not enough memory to store more rows: give max_support") from None
         return True
 
     def _explain(self, rows: Rows, row: int, given: Any = None) -> str:
@@ -327,41 +328,54 @@ class Machine:
         try:
             self._space = self._empty_space(heads, columns)
         except MemoryError:
-            raise OnebitError(f"there is not enough memory for {heads} x {columns} weights") from None
+            raise OutOfMemoryError(f"there is not enough memory for {heads} x {columns} weights") from None
         self._prepare_buffers()
 
+    def memory(self, classes: int, columns: int, dense: bool) -> int:
+        """How many bytes the arrays of this learner take, with so many classes and features, as full as they may become.
+
+        Nothing is allocated. What a learner remembers beside its weights (the ids that it learnt, a vocabulary) is not counted.
+        """
+        params, memory = self.rule.settle(classes, self.parameters)
+        make, given = self._maker(self.rule.heads(params), max(1, columns), dense)
+        size = size_of(make.__self__, *given)
+        return size.bytes + memory.nbytes + engine.BUFFER_ROWS * max(size.width, classes) * memory.itemsize
+
     def _empty_space(self, heads: int, columns: int) -> Any:
-        dtype, dense = self._features.dtype, self._features.space == "dense"
+        make, given = self._maker(heads, columns, self._features.space == "dense")
         self._planned = self._planned or heads
+        space = make(*given)
         if self.rule.composite:
-            assert self.rule.second_order is not None
-            order = self.rule.second_order(self._params)
-            space = (
-                AutoDense.planned(heads, columns, dtype, order, self.seed, self._planned)
-                if dense
-                else AutoSparse.planned(heads, columns, dtype)
-            )
             self._params = self._params._replace(**space.kind)
-            return space
+        elif self.rule.second_order is not None:
+            whole = isinstance(space, FullDense | JointDense)
+            self._params = self._params._replace(matrix=int(Covariance.FULL if whole else Covariance.DIAGONAL))
+        elif self.kernel is not None:
+            self._support = given[-1]
+        return space
+
+    def _maker(self, heads: int, columns: int, dense: bool) -> tuple[Any, tuple[Any, ...]]:
+        """What makes the space of this learner, and what it is made with."""
+        dtype, planned = self._features.dtype, self._planned or heads
         if self.rule.second_order is not None:
             order = self.rule.second_order(self._params)
-            kind = self._covariance(order, self._planned, columns)
-            whole = kind in (FullDense, JointDense)
-            self._params = self._params._replace(matrix=int(Covariance.FULL if whole else Covariance.DIAGONAL))
-            return kind.ordered(heads, columns, self.bias, dtype, order)
-        if self.kernel is None:
-            return (Dense if dense else Sparse).empty(heads, columns, self.bias, dtype)
-        assert self._support is not None
+            if self.rule.composite and dense:
+                return AutoDense.planned, (heads, columns, dtype, order, self.seed, planned)
+            if self.rule.composite:
+                return AutoSparse.planned, (heads, columns, dtype)
+            kind = self._covariance(order, planned, columns, dense)
+            return kind.ordered, (heads, columns, self.bias, dtype, order)
+        if self._support is None or self.kernel is None:
+            return (Dense if dense else Sparse).empty, (heads, columns, self.bias, dtype)
         if self.kernel == "rbf" and self._features.named:
             raise OnebitError("named features grow in number, so rbf needs its gamma: kernel='rbf:0.5'")
         # The gamma of an rbf may depend on the number of features, which is known now.
-        self._support = self._support._replace(kernel=Kernel.read(self.kernel, columns))
-        kind = KernelDense if dense else KernelSparse
-        return kind.planned(heads, columns, self.bias, dtype, self._support)
+        plan = self._support._replace(kernel=Kernel.read(self.kernel, columns))
+        return (KernelDense if dense else KernelSparse).planned, (heads, columns, self.bias, dtype, plan)
 
-    def _covariance(self, order: Order, heads: int, columns: int) -> Any:
+    def _covariance(self, order: Order, heads: int, columns: int, dense: bool) -> Any:
         """The second-order space that was asked for, if its matrices are not too large."""
-        wanted, dense = self._params.matrix, self._features.space == "dense"
+        wanted = self._params.matrix
         size = columns + self.bias
         numbers = (heads * size) ** 2 if order.joint else size * size * (1 if order.shared else heads)
         if wanted == Covariance.FULL and (not dense or numbers > LARGEST_MATRICES):

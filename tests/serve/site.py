@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +79,15 @@ def site_in(folder: Path, **settings: Any) -> Iterator[Site]:
 class Process:
     """`onebit serve` in a process of its own."""
 
-    def __init__(self, folder: Path, *options: str, **environment: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        command: Sequence[str] = (sys.executable, "-m", "onebit"),
+        **environment: str,
+    ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "onebit", "serve", "--data", str(folder), "--port", "0", *options],
+            [*command, "serve", "--data", str(folder), "--port", "0", *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

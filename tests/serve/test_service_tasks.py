@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from onebit.learner import Learner
 from onebit.serve.refusals import Conflict, Invalid, NotFound
 from onebit.serve.service import Service
 from onebit.serve.shapes import NewLearner, Task
@@ -36,6 +37,7 @@ from tests.serve.driving import (
     until,
     without_snapshots,
 )
+from tests.serve.site import NEW, error_in, site_in
 
 
 class Traffic:
@@ -551,3 +553,92 @@ def test_others_are_served_while_a_learner_is_made(tmp_path: Path, monkeypatch: 
 
     run(work())
     assert all(in_time)
+
+
+def test_there_are_only_so_many_tasks(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path, max_tasks=2) as service:
+            made = [outcome(service.create(new_task(name))) for name in ("a", "b", "c")]  # at the same time
+            found = await asyncio.gather(*made)
+            assert [type(one).__name__ for one in found] == ["Task", "Task", "Conflict"]
+            assert "2 tasks, which are the most (--max-tasks)" in str(found[2])
+            await service.delete("a")
+            await service.create(new_task("c"))
+        async with service_in(tmp_path, max_tasks=1) as service:  # those that are there stay
+            assert service.task_names() == ["b", "c"]
+            assert isinstance(await outcome(service.create(new_task("d"))), Conflict)
+
+    run(work())
+
+
+def test_a_token_creates_only_so_many_tasks(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path, max_tasks_per_token=2) as service:
+            made = [outcome(service.create(new_task(name), "t1")) for name in ("a", "b", "c")]  # at the same time
+            found = await asyncio.gather(*made)
+            assert [type(one).__name__ for one in found] == ["Task", "Task", "Conflict"]
+            assert "created 2 tasks, which are the most (--max-tasks-per-token)" in str(found[2])
+            await service.create(new_task("d"), "t2")  # others, and a service without tokens, are counted apart
+            await service.create(new_task("e"))
+        async with service_in(tmp_path, max_tasks_per_token=2) as service:  # the log knows it after a restart
+            assert isinstance(await outcome(service.create(new_task("c"), "t1")), Conflict)
+            await service.delete("a", "t2")
+            await service.create(new_task("c"), "t1")
+
+    run(work())
+
+
+LARGE: dict[str, Any] = {"learner": "auto", "classes": ["a", "b"], "features": {"kind": "text", "hash_bits": 25}}
+
+
+def test_what_takes_too_much_memory_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            refused = await outcome(service.create(new_task(**LARGE)))
+            assert isinstance(refused, Invalid)
+            assert "would take 8,704 MiB of memory, and 1,024 are the most for a task (--max-task-memory)" in str(
+                refused
+            )
+            assert refused.field == "features"
+        small = {"kind": "text", "hash_bits": 12}
+        most = 2 * Learner("banditron", 5).memory(5, 2**12, dense=False)
+        async with service_in(tmp_path, max_task_memory=most) as service:
+            await service.create(new_task(features=small))
+            for name in ("d", "e"):  # up to the limit
+                await service.change("fruit", change(add_classes=[name]))
+            refused = await outcome(service.change("fruit", change(add_classes=["f"])))
+            assert isinstance(refused, Invalid)
+            assert refused.field == "add_classes"
+            refused = await outcome(service.switch("fruit", NewLearner(learner="confidit")))
+            assert isinstance(refused, Invalid)
+            assert refused.field == "learner"
+            assert len(service.task("fruit").classes) == 5
+        async with service_in(tmp_path, max_task_memory=1) as service:  # what is there is not measured
+            assert service.task_names() == ["fruit"]
+            await decided(service, "a", "some words")
+
+    run(work())
+
+
+def test_memory_that_is_not_there_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whichever place it is missing: in the arrays of a new learner, in its second copy, in what a request needs."""
+
+    def none(*given: Any, **more: Any) -> None:
+        raise MemoryError("Unable to allocate 4.00 GiB")
+
+    with site_in(tmp_path) as site:
+        assert site.ask("POST", "/v1/tasks", json=NEW).status_code == 201
+        places = {
+            "onebit.spaces.dense.np.zeros": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
+            "onebit.learner.Learner.clone": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
+            "onebit.serve.changing.learner_of": ("PATCH", "/v1/tasks/fruit", {"add_classes": ["new"]}),
+            "onebit.serve.replicas.Replicas.decide": ("POST", "/v1/tasks/fruit/decide", {"x": [1, 2, 3]}),
+        }
+        for place, (method, path, body) in places.items():
+            with monkeypatch.context() as patched:
+                patched.setattr(place, none)
+                answer = site.ask(method, path, json=body)
+            assert answer.status_code == 507, place
+            assert "not enough memory" in error_in(answer.content)["message"]
+            assert site.ask(method, path, json=body).status_code in (200, 201)
+            site.ask("DELETE", "/v1/tasks/b")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onebit.serve.clock import Clock
+from onebit.serve.clock import MADE, Clock
 from tests.serve.driving import (
     crash_image,
     decided,
@@ -94,7 +94,8 @@ def test_a_clock_that_is_behind_the_log_at_the_start(
                     assert service.stats("fruit")["decisions"] == 3
                     assert stats["decisions"] <= 2
             times = [row[0] for row in rows_of(folder, TIMES)]
-            assert times == sorted(times)
+            went_back = back == 86_400.0  # neither a little, nor to a time at which there was no onebit
+            assert (times == sorted(times)) is not went_back
             assert replayed(folder, "fruit") == found["fruit"]
 
     run(work())
@@ -128,14 +129,88 @@ def test_a_long_time_between_two_starts_counts(tmp_path: Path, wall: Wall) -> No
     run(work())
 
 
+YEAR = 365 * 86_400.0
+
+
+def test_a_start_with_the_clock_a_year_ahead_dates_no_later_start(
+    tmp_path: Path, wall: Wall, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        wall.ahead = YEAR
+        async with service_in(tmp_path) as service:
+            await service.create(new_task(deadline_s=0.5, silence="wrong"))
+            await decided(service, "ahead")
+            assert service.warnings == []
+            wall.ahead = 0.0  # it is set right, and the service goes on as it began, and says so
+            await decided(service, "still ahead")
+            assert "31536000 s ahead of the clock of this machine" in service.warnings[0]
+            assert service.gauges()["clock_ahead_s"] == pytest.approx(YEAR, abs=600)
+        for number in range(2):  # the second finds the change a year ahead and decisions that are not
+            caplog.clear()
+            with caplog.at_level(logging.WARNING, "onebit.serve"):
+                async with service_in(tmp_path) as service:
+                    assert service.warnings == []
+                    assert abs(service.gauges()["clock_ahead_s"]) < 60
+                    await decided(service, f"now {number}")
+                    assert abs(service.decision("fruit", f"now {number}")["time"] - time.time()) < 600
+                    # Deadlines pass, those of before among them.
+                    await until(lambda: service.decision("fruit", f"now {number}")["source"] == "silence")  # noqa: B023
+                    assert service.decision("fruit", "ahead")["source"] == "silence"
+                    assert service.decision("fruit", "still ahead")["source"] == "silence"
+                    await followed(service)
+                    await until(lambda: sum(service.stats("fruit")["rates"]["decisions"]) > 0)
+                    found = await states(service)
+            assert [record.__dict__["event"] for record in caplog.records] == ["clock-behind"] * (number == 0)
+        assert replayed(tmp_path, "fruit") == found["fruit"]
+
+    run(work())
+
+
+def test_feedback_to_a_decision_from_ahead_is_in_time_and_then_late(tmp_path: Path, wall: Wall) -> None:
+    async def work() -> None:
+        wall.ahead = YEAR
+        async with service_in(tmp_path) as service:
+            await service.create(new_task(deadline_s=1000.0, silence="nothing"))
+            await decided(service, "a")
+            await decided(service, "b")
+        wall.ahead = 0.0
+        async with service_in(tmp_path) as service:
+            assert await heard(service, "a") == "accepted"
+            service._clock._offset += 1001.0  # as much later
+            assert await heard(service, "b") == "late"
+
+    run(work())
+
+
+def test_a_clock_from_before_this_program_is_not_believed(tmp_path: Path, wall: Wall) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+        wall.ahead = -time.time()
+        async with service_in(tmp_path) as service:
+            await decided(service, "a")
+            assert "says 1970-01-01, which cannot be" in service.warnings[0]
+        times = [row[0] for row in rows_of(tmp_path, TIMES)]
+        assert times == sorted(times)
+
+    run(work())
+
+
 def test_the_clock_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     wall, steady = [1000.0], [50.0]
     monkeypatch.setattr("time.time", lambda: wall[0])
     monkeypatch.setattr("time.monotonic", lambda: steady[0])
-    clock = Clock(not_before=2000.0)
+    clock = Clock(2000.0, 7)
     assert (clock.behind, clock.now()) == (1000.0, 2000.0)
+    assert (clock.made(7, 3000.0), clock.made(7, 1500.0), clock.made(8, 3000.0)) == (2000.0, 1500.0, 3000.0)
     wall[0] = 0.0
     steady[0] = 51.5
     assert clock.now() == 2001.5
-    assert Clock(not_before=-5.0).behind == 0.0
+    assert Clock(-5.0).behind == 0.0
     assert Clock().now() == 0.0
+    wall[0] = MADE + 1000.0
+    for ahead, begins in ((-100.0, 0.0), (50.0, 50.0), (61.0, 0.0), (YEAR, 0.0)):
+        clock = Clock(wall[0] + ahead)
+        assert clock.now() == pytest.approx(wall[0] + begins)
+        assert clock.ahead == pytest.approx(begins)
+        assert clock.trouble is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import random
 import shutil
 import sqlite3
@@ -521,4 +522,20 @@ def test_a_snapshot_from_before_a_switch(tmp_path: Path) -> None:
             await service.decide("fruit", [ask("after")])
             assert (await service.hear("fruit", [hint("after")]))[0]["status"] == "accepted"
 
+    run(work())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_what_root_serves_in_the_folder_of_another_stays_that_users(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            await decided(service, "a")
+            owners = {path.name: path.stat().st_uid for path in tmp_path.rglob("*")}
+            assert {"onebit.db", "onebit.db-wal", "lock"} <= set(owners)
+            assert set(owners.values()) == {1234}
+        assert len(list(tmp_path.rglob("*.onebit"))) == 1
+        assert {path.stat().st_uid for path in tmp_path.rglob("*")} == {1234}
+
+    os.chown(tmp_path, 1234, 1234)
     run(work())

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import logging
 import multiprocessing
+import os
 import re
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,21 +131,154 @@ DAMAGED: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_a_damaged_file_lets_nobody_in(tokens: Tokens, damage: str) -> None:
+def test_a_damaged_file_is_not_taken_and_those_read_before_go_on(tokens: Tokens, damage: str) -> None:
     text = tokens.create(["read"])
     whole = tokens.path.read_text()
     running = Tokens(tokens.path)
     assert running.check(text).id
     tokens.path.write_text(DAMAGED[damage](whole))
-    for one in (text, None):
-        with pytest.raises(Unavailable, match="damaged"):
-            running.check(one)
+    assert running.check(text).id
+    with pytest.raises(Unauthorized):
+        running.check(None)
+    assert "damaged" in str(running.trouble)
+    assert "what was revoked since is not seen" in str(running.trouble)
     assert not is_open(running)
-    assert not Tokens(tokens.path).open
+    new = Tokens(tokens.path)  # who has read none before lets nobody in
+    assert not is_open(new)
+    for one in (text, None):
+        with pytest.raises(Unavailable, match="nobody is let in until it is repaired"):
+            new.check(one)
     with pytest.raises(OnebitError, match="not a file of tokens, or damaged"):
         tokens.create(["read"])  # and it is not overwritten
     tokens.path.write_text(whole)
+    for service in (running, new):
+        assert service.check(text).id
+        assert service.trouble is None
+        assert service.unread_s == 0.0
+
+
+class Failures:
+    """A disk that does not let a file be read while `error` is set, and a clock that is moved by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.error: OSError | None = None
+        self.now, self.reads = 1000.0, 0
+        real = Path.read_bytes
+
+        def read(path: Path) -> bytes:
+            self.reads += 1
+            if self.error is not None:
+                raise self.error
+            return real(path)
+
+        monkeypatch.setattr(Path, "read_bytes", read)
+        monkeypatch.setattr("onebit.serve.tokens.time.monotonic", lambda: self.now)
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EIO, errno.EISDIR])
+def test_a_passing_failure_to_read_locks_nobody_out(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: int
+) -> None:
+    first = tokens.create(["read"])
+    failures = Failures(monkeypatch)
+    running = Tokens(tokens.path)
+    assert running.check(first).id
+    second = tokens.create(["read"])
+    failures.error = OSError(error, os.strerror(error))
+    with caplog.at_level(logging.INFO, "onebit.serve"):
+        failures.reads = 0
+        for _ in range(1000):
+            assert running.check(first).id
+            with pytest.raises(Unauthorized):
+                running.check(second)  # it is not known yet
+        assert failures.reads == 1
+        failures.now += 59.0
+        assert running.unread_s == 59.0
+        assert [record.__dict__["event"] for record in caplog.records] == ["tokens-unread"]
+        assert os.strerror(error) in caplog.text
+        failures.now += 2.0
+        assert running.check(first).id
+        assert [record.__dict__["event"] for record in caplog.records] == ["tokens-unread"] * 2
+        failures.error = None  # nothing about the file changes
+        failures.now += 2.0
+        assert running.check(second).id
+        assert running.trouble is None
+        assert caplog.records[-1].__dict__["event"] == "tokens-read"
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.EACCES])
+def test_a_failure_at_the_first_look_heals_too(tokens: Tokens, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    text = tokens.create(["read"])
+    failures = Failures(monkeypatch)
+    failures.error = OSError(error, os.strerror(error))
+    running = Tokens(tokens.path)
+    assert not is_open(running)
+    with pytest.raises(Unavailable, match="nobody is let in"):
+        running.check(text)
+    failures.error = None
+    failures.now += 2.0
     assert running.check(text).id
+    with pytest.raises(Unauthorized):
+        running.check(None)
+
+
+def test_something_else_in_the_place_of_the_file(tokens: Tokens) -> None:
+    text = tokens.create(["read"])
+    running = Tokens(tokens.path)
+    assert running.check(text).id
+    whole = tokens.path.read_bytes()
+    for other in (Path.mkdir, os.mkfifo):
+        tokens.path.unlink()
+        other(tokens.path)
+        assert running.check(text).id
+        assert not is_open(running)
+        with pytest.raises(Unavailable):
+            Tokens(tokens.path).check(text)
+        tokens.path.rmdir() if tokens.path.is_dir() else tokens.path.unlink()
+        tokens.path.write_bytes(whole)
+        assert running.check(text).id
+        assert running.trouble is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_the_owner_and_the_mode_are_kept_where_root_makes_a_token(tmp_path: Path) -> None:
+    folder = tmp_path / "service"
+    folder.mkdir()
+    os.chown(folder, 1234, 1235)
+    tokens = Tokens(folder / "tokens.json")
+    text = tokens.create(["read"])
+    made = {path.name: (path.stat().st_uid, path.stat().st_gid) for path in folder.iterdir()}
+    assert made == {"tokens.json": (1234, 1235), ".tokens.json.lock": (1234, 1235)}
+    assert stat.S_IMODE(tokens.path.stat().st_mode) == 0o600
+    os.chown(tokens.path, 1236, 1237)  # as somebody has set it
+    tokens.path.chmod(0o640)
+    tokens.revoke(text)
+    kept = tokens.path.stat()
+    assert (kept.st_uid, kept.st_gid, stat.S_IMODE(kept.st_mode)) == (1236, 1237, 0o640)
+
+
+def test_a_token_expires(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_800_000_000.0]
+    monkeypatch.setattr("onebit.serve.tokens.time.time", lambda: now[0])
+    running = Tokens(tokens.path)
+    short, long = tokens.create(["read"], expires=now[0] + 3600.0), tokens.create(["read"])
+    assert running.check(short).id
+    now[0] += 3600.0
+    with pytest.raises(Unauthorized, match="the token expired at 2027-01-15 09:00 UTC"):
+        running.check(short)
+    with pytest.raises(Unauthorized, match="not known, or was revoked"):
+        running.check(short[:-1])  # who does not know the secret does not learn of it
+    assert running.check(long).id
+    with pytest.raises(OnebitError, match="cannot expire before it is made"):
+        tokens.create(["read"], expires=now[0])
+
+
+def test_files_of_0_3_0_are_read_and_written(tokens: Tokens) -> None:
+    tokens.create(["read"], name="a")
+    fields = {"id", "name", "digest", "scopes", "tasks", "created", "revoked"}
+    assert set(json.loads(tokens.path.read_text())["tokens"][0]) == fields
+    tokens.create(["read"], expires=time.time() + 60.0)
+    assert [token.expires is None for token in tokens.listed()] == [True, False]
 
 
 def test_a_file_that_cannot_be_looked_at_lets_nobody_in(tmp_path: Path) -> None:
@@ -212,6 +349,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert "all tasks" in second
     assert "for me" in second
     assert "revoked" not in second
+    assert main(["token", "create", "--scope", "read", "--expires", "90d"]) == 0
+    assert main(["token", "create", "--scope", "read", "--expires", "2999-01-01"]) == 0
+    capsys.readouterr()
+    assert main(["token", "list"]) == 0
+    soon, later = capsys.readouterr().out.splitlines()[-2:]
+    assert re.search(r"expires \d{4}-\d\d-\d\d \d\d:\d\d$", soon)
+    assert "expires 2999-01-01 00:00" in later
+    assert tokens.listed()[-2].expires == pytest.approx(time.time() + 90 * 86_400, abs=600)
     file = tmp_path / "elsewhere.json"
     assert main(["token", "create", "--scope", "read", "--token-file", str(file)]) == 0
     assert len(Tokens(file).listed()) == 1
@@ -227,6 +372,13 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
         (["revoke", "--data", "."], "ID is missing"),
         (["revoke", "abc", "--data", "."], "there is no token 'abc'"),
         (["list", "--data", ".", "--scope", "read"], "--scope is for onebit token create"),
+        (["list", "--data", ".", "--expires", "1d"], "--expires is for onebit token create"),
+        (["create", "--data", ".", "--scope", "read", "--expires", "soon"], "'soon' is not a time: give one such as"),
+        (["create", "--data", ".", "--scope", "read", "--expires", "2001-01-01"], "is not a time to come"),
+        (["create", "--data", ".", "--scope", "read", "--expires", "0d"], "is not a time to come"),
+        (["create", "--data", ".", "--scope", "read", "--expires", "999999999w"], "is not a time"),
+        (["create", "--data", ".", "--scope", "read", "--name", "a\nb"], "must be letters, digits and signs"),
+        (["create", "--data", ".", "--scope", "read", "--name", "\udc80"], "must be letters, digits and signs"),
         (["make", "--data", "."], "invalid choice: 'make'"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -163,20 +164,60 @@ def test_revoking_works_at_once(site: Site) -> None:
     assert site.ask("GET", "/v1/tasks", token).status_code == 401
 
 
-def test_a_damaged_file_of_tokens_closes_the_service(site: Site) -> None:
+def test_a_file_of_tokens_that_cannot_be_read_is_told_of_and_locks_nobody_out(site: Site) -> None:
     token = site.tokens.create(["admin"])
+    assert site.ask("GET", "/readyz", token).json()["warnings"] == []
     whole = site.tokens.path.read_bytes()
     site.tokens.path.write_bytes(b"{")
+    try:
+        assert site.ask("GET", "/v1/tasks").status_code == 401
+        assert site.ask("GET", "/v1/tasks", token).status_code == 200
+        ready = site.ask("GET", "/readyz", token)
+        assert (ready.status_code, ready.json()["ready"]) == (200, True)
+        assert "what was revoked since is not seen" in ready.json()["warnings"][0]
+        assert str(site.tokens.path) not in ready.text
+        unread = re.search(
+            r"^onebit_tokens_unread_seconds (\S+)$", site.ask("GET", "/metrics", token).text, re.MULTILINE
+        )
+        assert unread
+        assert float(unread[1]) > 0.0
+    finally:
+        site.tokens.path.write_bytes(whole)
+    assert site.ask("GET", "/readyz", token).json()["warnings"] == []
+    assert "onebit_tokens_unread_seconds 0.0" in site.ask("GET", "/metrics", token).text
+
+
+def test_a_file_of_tokens_that_is_gone_closes_the_service(site: Site) -> None:
+    token = site.tokens.create(["admin"])
+    whole = site.tokens.path.read_bytes()
+    assert site.ask("GET", "/v1/tasks", token).status_code == 200
+    site.tokens.path.unlink()
     try:
         for sent in (token, None):
             answer = site.ask("GET", "/v1/tasks", sent)
             assert answer.status_code == 503
-            assert "damaged" in error_in(answer.content)["message"]
+            assert "gone" in error_in(answer.content)["message"]
             assert str(site.tokens.path) not in answer.text
         assert site.ask("GET", "/healthz").status_code == 200
     finally:
         site.tokens.path.write_bytes(whole)
     assert site.ask("GET", "/v1/tasks", token).status_code == 200
+
+
+def test_a_token_expires_for_programs_and_for_browsers(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = site.tokens.create(["read"], expires=time.time() + 3600.0)
+    answer = site.ask("POST", "/session", token)
+    age = re.search(r"Max-Age=(\d+)", answer.headers["set-cookie"])
+    assert age
+    assert 3000 < int(age[1]) <= 3600
+    cookie = {"cookie": f"onebit_token={token}"}
+    assert site.ask("GET", "/v1/tasks", headers=cookie).status_code == 200
+    real = time.time
+    monkeypatch.setattr("onebit.serve.tokens.time.time", lambda: real() + 3600.0)
+    for sent, headers in ((token, {}), (None, cookie)):
+        answer = site.ask("GET", "/v1/tasks", sent, headers=headers)
+        assert answer.status_code == 401
+        assert "the token expired at" in error_in(answer.content)["message"]
 
 
 def test_the_cookie(site: Site) -> None:

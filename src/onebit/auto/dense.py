@@ -33,6 +33,17 @@ MOST_WAVED_CLASSES = 50  # with more there are too few waves for each to be of u
 LINEAR = ("directed", "centred", "standardised", "waved")  # the members that are second-order spaces
 
 
+def whole_for(classes: int, features: int) -> bool:
+    """Whether matrices are full."""
+    return classes * (features + 1) ** 2 <= FITTING_MATRICES
+
+
+def waves_for(classes: int, features: int) -> int:
+    """How many waves there are."""
+    waving = whole_for(classes, features) and classes <= MOST_WAVED_CLASSES
+    return min(MOST_WAVES, int(math.sqrt(WAVE_NUMBERS / classes))) if waving else 0
+
+
 class AutoDense(NamedTuple):
     """The members, and the row just scored as each of them sees it."""
 
@@ -55,9 +66,8 @@ class AutoDense(NamedTuple):
     @classmethod
     def planned(cls, heads: int, features: int, dtype: Any, order: Order, seed: int, classes: int) -> AutoDense:
         """Nothing is known. What there is depends on the number of classes in the beginning, not on those added since."""
-        whole = classes * (features + 1) ** 2 <= FITTING_MATRICES
-        waving = whole and classes <= MOST_WAVED_CLASSES
-        number = min(MOST_WAVES, int(math.sqrt(WAVE_NUMBERS / classes))) if waving else 0
+        whole, number = whole_for(classes, features), waves_for(classes, features)
+        waving = number > 0
         kind = FullDense if whole else DiagonalDense
         generator = np.random.default_rng(seed)
 

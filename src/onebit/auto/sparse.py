@@ -44,6 +44,11 @@ LANES = 8  # classes are done so many at a time
 FIRST = 64  # values that the view has room for at the beginning
 
 
+def stride_for(heads: int) -> int:
+    """The number of heads, rounded up to lanes."""
+    return -(-heads // LANES) * LANES
+
+
 class AutoSparse(NamedTuple):
     """Cells of shape (features, 4 strides): the weights of a feature, their evidence, and G and H of naive Bayes."""
 
@@ -63,7 +68,7 @@ class AutoSparse(NamedTuple):
         """Nothing is known."""
         facts = np.zeros(6)
         facts[[RESIDUALS, ROUNDS, TRUST]] = 1.0
-        stride = -(-heads // LANES) * LANES
+        stride = stride_for(heads)
         return cls(
             np.zeros((features, 4 * stride), dtype=dtype),
             np.zeros((features, 2), dtype=dtype),

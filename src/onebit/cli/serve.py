@@ -74,6 +74,13 @@ OPTIONS = {
     "request_timeout_s": Option(
         "ONEBIT_SERVE_REQUEST_TIMEOUT_S", seconds, "S", "seconds for a request to arrive whole"
     ),
+    "max_tasks": Option("ONEBIT_SERVE_MAX_TASKS", positive, "N", "most tasks at a time"),
+    "max_tasks_per_token": Option(
+        "ONEBIT_SERVE_MAX_TASKS_PER_TOKEN", positive, "N", "most tasks at a time that one token has created"
+    ),
+    "max_task_memory": Option(
+        "ONEBIT_SERVE_MAX_TASK_MEMORY", positive, "BYTES", "most memory of a new learner, in its two copies"
+    ),
     "drain_s": Option("ONEBIT_SERVE_DRAIN_S", seconds, "S", "seconds for requests under way when told to end"),
     "log_format": Option(
         "ONEBIT_SERVE_LOG_FORMAT", form, "FORM", "form of the log on stderr: json, or text for people"

@@ -3,6 +3,7 @@
 A running service takes each change at once. A token is shown once, when it is made; only a hash of it is kept. Examples:
 
     onebit token create --data service --scope decide,feedback --task digits
+    onebit token create --data service --scope read --expires 90d
     onebit token create --data service --scope admin --name "for the dashboard"
     onebit token list --data service
     onebit token revoke 1f0c9a2b7d3e --data service
@@ -12,8 +13,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from onebit.cli.options import names_of
@@ -23,6 +26,8 @@ from onebit.serve.settings import TOKENS
 
 if TYPE_CHECKING:
     from onebit.serve.tokens import Token, Tokens
+
+UNITS_S = {"h": 3600, "d": 86_400, "w": 604_800}
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -38,6 +43,13 @@ def declare(command: argparse.ArgumentParser) -> None:
         "--task", metavar="NAME", action="append", default=[], help="a task that a new token is for (default: all)"
     )
     command.add_argument("--name", help="a word about a new token, for the list")
+    command.add_argument(
+        "--expires",
+        metavar="WHEN",
+        type=moment,
+        help="until when a new token is good: so long from now (12h, 90d, 8w), or a day or time here (2027-01-01, 2027-01-01T12:00); "
+        "default: until it is revoked",
+    )
     command.add_argument("--json", action="store_true", help="print the list as JSON")
 
 
@@ -45,7 +57,7 @@ def execute(chosen: argparse.Namespace) -> int:
     """Make, list or revoke."""
     tokens = _tokens(chosen)
     if chosen.action != "create":
-        for option in ("scope", "task", "name"):
+        for option in ("scope", "task", "name", "expires"):
             if getattr(chosen, option):
                 raise OnebitError(f"--{option} is for onebit token create")
     if chosen.action == "revoke":
@@ -59,7 +71,7 @@ def execute(chosen: argparse.Namespace) -> int:
     if chosen.action == "list":
         _show(tokens.listed(), chosen.json)
         return 0
-    text = tokens.create(names_of(chosen.scope), chosen.task, chosen.name)
+    text = tokens.create(names_of(chosen.scope), chosen.task, chosen.name, chosen.expires)
     print(text)
     data = setting(chosen, "data")
     if data is not None and not (data / "onebit.db").exists():
@@ -87,8 +99,31 @@ def _show(tokens: list[Token], as_json: bool) -> None:
         tasks = "all tasks" if token.tasks is None else ", ".join(token.tasks)
         revoked = "" if token.revoked is None else f"  revoked {_day(token.revoked)}"
         name = "" if token.name is None else f"  {token.name}"
-        print(f"{token.id}  {_day(token.created)}  {','.join(token.scopes)}  {tasks}{name}{revoked}")
+        print(
+            f"{token.id}  {_day(token.created)}  {','.join(token.scopes)}  {tasks}{name}{_end(token.expires)}{revoked}"
+        )
+
+
+def _end(expires: float | None) -> str:
+    if expires is None:
+        return ""
+    return f"  {'expired' if expires <= time.time() else 'expires'} {_day(expires)}"
 
 
 def _day(when: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
+
+
+def moment(text: str) -> float:
+    """A time to come, as seconds since 1970."""
+    span = re.fullmatch(r"(\d{1,9})([hdw])", text)
+    try:
+        when = time.time() + int(span[1]) * UNITS_S[span[2]] if span else datetime.fromisoformat(text).timestamp()
+        datetime.fromtimestamp(when)  # what no calendar has cannot be shown either
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time: give one such as 12h, 90d, 8w or 2027-01-01"
+        ) from None
+    if when <= time.time():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time to come")
+    return when

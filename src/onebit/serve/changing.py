@@ -9,7 +9,7 @@ import logging
 import secrets
 import threading
 from collections.abc import AsyncIterator, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from onebit.errors import OnebitError
 from onebit.names import ClassName
@@ -29,10 +29,12 @@ from onebit.serve.settings import Settings
 from onebit.serve.shapes import Change, NewLearner, NewTask, Training
 from onebit.serve.snapshots import Snapshots
 from onebit.serve.statistics import Statistics
-from onebit.serve.tasks import TaskInfo, check_learner, floor_of, learner_of, texts_of
+from onebit.serve.tasks import TaskInfo, check_learner, floor_of, learner_of, refuse_large, texts_of
+from onebit.serve.threads import in_thread
 
 LOG = logging.getLogger("onebit.serve")
 AGAIN_S = 0.5  # until what could not be written is tried again
+Result = TypeVar("Result")
 
 
 class Changing:
@@ -63,7 +65,7 @@ class Changing:
         self._compiler = compiler
         self._items = items
         self._next_task = next_task
-        self._creating: set[str] = set()  # names of tasks that are not on disk yet
+        self._creating: dict[str, str | None] = {}  # tasks that are not on disk yet, and by which token
         self._trainers: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
@@ -75,10 +77,19 @@ class Changing:
         """Create a task, and compile what it needs."""
         if any(new.name in taken for taken in (self._running, self._creating, self._aside)):
             raise Conflict(f"there is a task {new.name!r} already", "name")
-        self._creating.add(new.name)
+        most = self._settings.max_tasks
+        if len(self._running) + len(self._creating) >= most:
+            raise Conflict(f"there are {most:,} tasks, which are the most (--max-tasks): delete one that is done with")
+        if token is not None:
+            allowed = self._settings.max_tasks_per_token
+            if self._reader.tasks_of(token) + sum(one == token for one in self._creating.values()) >= allowed:
+                raise Conflict(
+                    f"this token has created {allowed:,} tasks, which are the most (--max-tasks-per-token): delete one that is done with"
+                )
+        self._creating[new.name] = token
         creating = asyncio.ensure_future(self._create(new, token))
-        creating.add_done_callback(lambda _: self._creating.discard(new.name))
-        return await asyncio.shield(creating)
+        creating.add_done_callback(lambda _: self._creating.pop(new.name, None))
+        return await _shielded(creating)
 
     async def _create(self, new: NewTask, token: str | None) -> Running:
         classes: list[ClassName] = list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes)
@@ -87,7 +98,7 @@ class Changing:
             if new.features.kind != "numbers" or new.features.size != pixels:
                 raise Invalid(f"display asks for {pixels} numbers, and features has others", "display")
         if new.items is not None:
-            await asyncio.to_thread(self._items.check, new.items, new.features.model_dump(), classes)
+            await in_thread(self._items.check, new.items, new.features.model_dump(), classes)
         try:
             floor = floor_of(new.learner, new.exploration_floor)
             info = TaskInfo(
@@ -107,10 +118,11 @@ class Changing:
                 items=new.items,
             )
             texts_of(classes)
-            check_learner(info.detail, classes, info.inputs)
-            learner = await asyncio.to_thread(self._compiler.learner, info.detail, classes, info.inputs)
+            plain = check_learner(info.detail, classes, info.inputs)
+            refuse_large(plain, len(classes), info.inputs, self._settings.max_task_memory, "features")
+            learner = await in_thread(self._compiler.learner, info.detail, classes, info.inputs)
         except OnebitError as error:
-            raise error if isinstance(error, Invalid) else Invalid(str(error), "parameters") from None
+            raise error if isinstance(error, Refusal | MemoryError) else Invalid(str(error), "parameters") from None
         info.number, self._next_task = self._next_task, self._next_task + 1
         snapshots = Snapshots(self._settings.data, info.number, self._settings.keep_snapshots)
         course = Course(info.expected, Replicas(learner, 1), Statistics(len(classes)), 0, snapshots)
@@ -137,12 +149,15 @@ class Changing:
         if given:
             async with self._change_of(running):
                 if change.add_classes:
-                    wanted: list[ClassName] = [*running.info.classes, *change.add_classes]
+                    info = running.info
+                    wanted: list[ClassName] = [*info.classes, *change.add_classes]
                     try:
                         texts_of(wanted)
-                        await asyncio.to_thread(learner_of, running.info.detail, wanted, running.info.inputs)
+                        most = self._settings.max_task_memory
+                        refuse_large(running.course.replicas.resting, len(wanted), info.inputs, most, "add_classes")
+                        await in_thread(learner_of, info.detail, wanted, info.inputs)
                     except OnebitError as error:
-                        raise Invalid(str(error), "add_classes") from None
+                        raise error if isinstance(error, MemoryError) else Invalid(str(error), "add_classes") from None
                 seq = await self._log_change(running, "changed", given, token)
             await self._progress.until(lambda: _followed(running, seq))
 
@@ -168,14 +183,14 @@ class Changing:
 
     async def _delete_aside(self, name: str, token: str | None) -> None:
         one = self._aside.pop(name)
-        self._creating.add(name)  # it is not free before this is on disk
+        self._creating[name] = None  # it is not free before this is on disk
         try:
             await self._writer.submit("changes", [(one.number, self._clock.now(), "deleted", "{}", token)])
         except BaseException:
             self._aside[name] = one
             raise
         finally:
-            self._creating.discard(name)
+            self._creating.pop(name, None)
         await asyncio.to_thread(Snapshots(self._settings.data, one.number, self._settings.keep_snapshots).remove)
         LOG.info(f"task {name}: deleted", extra={"event": "task-deleted", "task": name})
 
@@ -192,7 +207,8 @@ class Changing:
         }
         try:
             detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
-            check_learner(detail, info.classes, info.inputs)
+            plain = check_learner(detail, info.classes, info.inputs)
+            refuse_large(plain, len(info.classes), info.inputs, self._settings.max_task_memory, "learner")
         except OnebitError as error:
             raise error if isinstance(error, Refusal) else Invalid(str(error), "learner") from None
         classes = first_classes(self._reader, info.expected)
@@ -209,12 +225,12 @@ class Changing:
         assert training is not None
         ended = threading.Event()
         try:
-            learner = await asyncio.to_thread(self._compiler.learner, detail, classes, info.inputs)
+            learner = await in_thread(self._compiler.learner, detail, classes, info.inputs)
             trainee = Trainee(learner, info.expected)
-            await asyncio.to_thread(self._train_near, trainee, training, ended)
+            await in_thread(self._train_near, trainee, training, ended)
             async with self._change_of(running):
                 # There may be more classes by now.
-                await asyncio.to_thread(learner_of, detail, info.classes, info.inputs)
+                await in_thread(learner_of, detail, info.classes, info.inputs)
                 running.course.trainees[detail["generation"]] = trainee
                 seq = await self._log_switch(running, detail, token)
             await self._progress.until(lambda: _followed(running, seq))
@@ -282,4 +298,10 @@ def _followed(running: Running, seq: int) -> bool:
 
 async def _whole(work: Coroutine[Any, Any, None]) -> None:
     """Do something to its end, also where whoever asked for it does not wait: half of it would be on disk, and half not."""
-    await asyncio.shield(asyncio.ensure_future(work))
+    await _shielded(asyncio.ensure_future(work))
+
+
+async def _shielded(work: asyncio.Future[Result]) -> Result:
+    """Wait for some work that goes on without whoever waits; where it fails and nobody waits any more, nobody need be warned."""
+    work.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return await asyncio.shield(work)

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from onebit.errors import OnebitError
+from onebit.storage import owned_as_its_folder
 
 MOUNTS = Path("/proc/self/mountinfo")  # where Linux says what is mounted; elsewhere nobody does
 # SQLite's journal is shared memory between processes, and its locks must be those of one machine.
@@ -55,6 +56,7 @@ class FolderLock:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            owned_as_its_folder(self._file, folder)
         except OSError as error:
             raise OnebitError(f"{folder} cannot be used: {error.strerror or error}") from None
         try:

@@ -146,7 +146,7 @@ class Hearing:
         """Decisions that the log has, and memory has not."""
         task, found = of.task, dict[str, Entry]()
         for seq, identity, when, mode, right, late, source in self._reader.found(of, ids):
-            entry = found.setdefault(identity, Entry(seq, when, mode))
+            entry = found.setdefault(identity, Entry(seq, self._clock.made(seq, when), mode))
             if late:
                 entry.late_right = bool(right)
             elif right is not None:
@@ -161,7 +161,7 @@ class Hearing:
         if info.deadline_s is None or info.silence == "nothing" or info.deleted is not None:
             return False
         now = self._clock.now()
-        due = self._reader.due(info.expected, running.swept, now - info.deadline_s, SWEPT)
+        due = self._reader.due(info.expected, running.swept, now - info.deadline_s, SWEPT, self._clock.made)
         if not due:
             return False
         right, learn = info.silence == "right", info.mode != "log-only"

@@ -45,6 +45,11 @@ class Inputs:
         return cls(features["kind"], features.get("size"), features.get("hash_bits"))
 
     @property
+    def columns(self) -> int:
+        """How many columns of features a learner has for them."""
+        return self.size or 1 << (self.hash_bits or 0)
+
+    @property
     def options(self) -> dict[str, Any]:
         """What a learner is told of its features."""
         if self.kind == "numbers":

@@ -23,6 +23,7 @@ from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
+from onebit.serve.threads import some_work
 from onebit.serve.tokens import Tokens
 from onebit.serve.web.app import app_of
 from onebit.serve.web.protocol import KEEP_ALIVE_S, protocol_of
@@ -31,6 +32,7 @@ LOG = logging.getLogger("onebit.serve")
 GARBAGE = 50_000  # objects after which the youngest are looked through: a batch makes so many, and few of them are in a circle
 BACKLOG = 2048  # connections that wait to be taken
 MOST_FILES = 65_536  # connections and files open at once, where the system allows it
+SIGNALS = (signal.SIGTERM, signal.SIGINT)  # that end the service
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
 
 
@@ -58,14 +60,21 @@ def serve(settings: Settings) -> int:
         listening = _bound(*address)
         _allow_many_files()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
-            return runner.run(_serve(settings, tokens, listening, is_open, began))
+            code = runner.run(_serve(settings, tokens, listening, is_open, began))
+    if some_work():  # Python would wait for the compiler, or fall over it
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 async def _serve(settings: Settings, tokens: Tokens, listening: socket.socket, is_open: bool, began: float) -> int:
     LOG.info(f"starting on {settings.data}", extra={"event": "starting", "folder": str(settings.data)})
     service = Service(settings, compiles_apart=True)
     app = app_of(service, settings, tokens)
-    await service.start()
+    if not await _started(service):
+        LOG.info("ended before it was ready", extra={"event": "ended"})
+        return 0
     try:
         config = uvicorn.Config(
             app,
@@ -89,6 +98,22 @@ async def _serve(settings: Settings, tokens: Tokens, listening: socket.socket, i
     return 0
 
 
+async def _started(service: Service) -> bool:
+    """Start a service; whether it has, and was not told to end before. What the log has it will find there again."""
+    starting = asyncio.ensure_future(service.start())
+    loop = asyncio.get_running_loop()
+    for one in SIGNALS:
+        loop.add_signal_handler(one, starting.cancel)
+    try:
+        await starting
+    except asyncio.CancelledError:
+        return False
+    finally:
+        for one in SIGNALS:
+            loop.remove_signal_handler(one)
+    return True
+
+
 class _Server(uvicorn.Server):
     """A server that says when it listens, and that a signal ends with exit code 0 when all that was under way is done."""
 
@@ -104,8 +129,7 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Let SIGTERM and SIGINT end the server. Uvicorn's own way raises them again at the end."""
-        signals = (signal.SIGTERM, signal.SIGINT)
-        before = {one: signal.signal(one, self.handle_exit) for one in signals}
+        before = {one: signal.signal(one, self.handle_exit) for one in SIGNALS}
         try:
             yield
         finally:

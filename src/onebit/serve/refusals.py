@@ -67,6 +67,12 @@ class Invalid(Refusal):
     status, code = 422, "invalid"
 
 
+class NoMemory(Refusal):
+    """There is not enough memory, and sending the same again at once would not help."""
+
+    status, code = 507, "no_memory"
+
+
 class Unavailable(Refusal):
     """Not now: nothing was done, and the same request may be sent again."""
 

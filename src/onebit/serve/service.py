@@ -41,6 +41,8 @@ from onebit.serve.shapes import Ask, Change, Hint, NewLearner, NewTask, Task, Ta
 from onebit.serve.snapshots import FOLDER as SNAPSHOTS
 from onebit.serve.snapshots import refuse_lost_rows
 from onebit.serve.tasks import TaskInfo, warm
+from onebit.serve.threads import in_thread
+from onebit.storage import owned_as_its_folder
 
 LOG = logging.getLogger("onebit.serve")
 SWEEP_S = 0.5  # how often deadlines are looked after
@@ -58,7 +60,10 @@ class Service:
         self.log_health = Health(self._path)
         self._running: dict[str, Running] = {}
         self._aside: dict[str, Damaged] = {}  # tasks that could not be brought up
-        self.cautions: list[Cautions] = [self._snapshot_cautions]  # whoever has something to warn of adds itself
+        self.cautions: list[Cautions] = [
+            self._snapshot_cautions,
+            self._clock_cautions,
+        ]  # whoever has something to warn of adds itself
         self._items = Items()
         self._stopping = False
         self._sweeper: asyncio.Task[None] | None = None
@@ -71,7 +76,7 @@ class Service:
         self._lock = FolderLock(self.settings.data)
         self._progress = Progress()
         try:
-            await asyncio.to_thread(self._recover)
+            await in_thread(self._recover)
         except sqlite3.Error as error:
             self._lock.release()
             raise OnebitError(f"{self._path} cannot be used: {error}") from None
@@ -112,12 +117,20 @@ class Service:
         self._check_folder()
         self._learning = Learning(self._path, self.settings.snapshot_every, self._progress.tell)
         self._writer = Writer(self._path, self._learning.tell)
+        for path in self.settings.data.glob(f"{FILE}*"):
+            owned_as_its_folder(path, self.settings.data)
         reader = Reader(self._path)
         try:
-            last, self._clock = self._writer.last, Clock(reader.last_time())
+            last = self._writer.last
+            self._clock = Clock(reader.last_time(), last)
             if self._clock.behind > 1.0:
+                then = (
+                    "times go on from the log's"
+                    if self._clock.follows_log
+                    else "the machine is believed, and times in the log go back by that"
+                )
                 LOG.warning(
-                    f"the clock of this machine is {self._clock.behind:.0f} s behind the log; times go on from the log's",
+                    f"the clock of this machine is {self._clock.behind:.0f} s behind the log; {then}",
                     extra={"event": "clock-behind"},
                 )
             tasks, damaged = reader.tasks(), reader.damaged()
@@ -178,6 +191,7 @@ class Service:
     async def stop(self) -> None:
         """Write what is under way, learn it, keep a snapshot of every task, and let go of the folder."""
         self._stopping = True
+        await asyncio.to_thread(self._compiler.stop)
         self._progress.stop()
         self._changing.stop()
         if self._sweeper is not None:
@@ -228,6 +242,10 @@ class Service:
             running.course.set_aside(error)
             raise SetAside(str(error)) from None
         self.log_health.was_read()
+
+    def _clock_cautions(self) -> Iterator[Caution]:
+        if self._clock.trouble is not None:
+            yield Caution(self._clock.trouble)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
@@ -363,7 +381,7 @@ class Service:
     def gauges(self) -> dict[str, Any]:
         """What operators watch.
 
-        Of the log: its position, transactions, and the seconds spent in them. Of every task: the age of its last snapshot in seconds,
+        Of the log: its position, transactions, the seconds spent in them, and by how much its clock is ahead. Of every task: the age of its last snapshot in seconds,
         or how long it has been served without one, and how many could not be written.
         """
         now = time.monotonic()
@@ -371,6 +389,7 @@ class Service:
             "position": self._writer.last,
             "transactions": self._writer.transactions,
             "commit_seconds": self._writer.seconds,
+            "clock_ahead_s": self._clock.ahead,
             "tasks": {
                 name: {
                     "snapshot_age_s": now - running.course.snapshot_time,

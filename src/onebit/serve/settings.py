@@ -21,6 +21,9 @@ class Settings:
     snapshot_every: int = 10_000  # events of a task
     keep_snapshots: int = 3  # of each task
     request_timeout_s: float = 30.0  # for a request to arrive whole
+    max_tasks: int = 1000  # at a time
+    max_tasks_per_token: int = 100  # at a time, of those that were created with it
+    max_task_memory: int = 2**30  # bytes of the learner of a task, in its two copies
     drain_s: float = 10.0  # for requests under way when the service is told to end
     log_format: str = "json"
 

@@ -17,7 +17,7 @@ from onebit.learner import Learner
 from onebit.rules import rule_named
 from onebit.serve.log.reading import Mark, Reader
 from onebit.serve.statistics import Statistics
-from onebit.storage import pack, read, unpack, write
+from onebit.storage import owned_as_its_folder, pack, read, unpack, write
 
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.serve")
@@ -105,7 +105,9 @@ class Snapshots:
     def write(self, one: Packed) -> Path:
         """Write a snapshot atomically, and remove all but the last few."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            for folder in (self.folder.parent, self.folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                owned_as_its_folder(folder, folder.parent)
         except OSError as error:
             raise OnebitError(f"{self.folder} cannot be made: {error.strerror or error}") from None
         path = self.folder / f"{one.generation:04d}-{one.position:015d}.onebit"

@@ -14,6 +14,7 @@ from onebit.serve.log.rows import Event
 
 WINDOW = 10_000  # the last feedbacks and decisions that are remembered one by one
 SECONDS = 120
+WENT_BACK_S = 600  # feedback is counted after the decisions beside it, but is seldom older by so much
 MOST_POINTS = 400  # of the curve
 MOST_FEEDBACK = 2**53
 BOUNDS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 1800, 7200, 43_200, 86_400, 604_800)
@@ -127,6 +128,9 @@ class Statistics:
             self._counts["refused"] += count
 
     def _count_seconds(self, times: Sequence[float], place: int) -> None:
+        if times and max(self._seconds, default=0) - int(times[-1]) > WENT_BACK_S:
+            # The clock was wrong before: what lies ahead would take the place of what comes now.
+            self._seconds = {second: counts for second, counts in self._seconds.items() if second <= times[-1]}
         for when in times:
             self._seconds.setdefault(int(when), [0, 0])[place] += 1
         if len(self._seconds) > 2 * SECONDS:

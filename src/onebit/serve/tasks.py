@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from onebit.contract.parameters import refuse_unknown
-from onebit.contract.rule import Rule
 from onebit.errors import OnebitError
 from onebit.learner import Learner
 from onebit.names import ClassName, checked_classes
@@ -151,11 +150,14 @@ def _about(field: str) -> Iterator[None]:
     try:
         yield
     except OnebitError as error:
-        raise error if isinstance(error, Invalid) else Invalid(str(error), field) from None
+        raise error if isinstance(error, Invalid | MemoryError) else Invalid(str(error), field) from None
 
 
-def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Rule:
-    """Refuse most of what no learner could be made of, without making it, which may take a compiler and much memory."""
+def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
+    """Refuse most of what no learner could be made of, without making it, which may take a compiler and much memory.
+
+    The learner without its features, which knows how much it would take.
+    """
     with _about("learner"):
         rule = rule_named(detail["learner"])
     with _about("parameters"):
@@ -171,7 +173,7 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
         )
     if len(classes) > MOST_CLASSES:
         raise Invalid(f"there are {len(classes):,} classes, and {MOST_CLASSES:,} are the most", "classes")
-    weights = rule.heads(params) * (inputs.size or 1 << (inputs.hash_bits or 0))
+    weights = rule.heads(params) * inputs.columns
     if weights > MOST_WEIGHTS:
         raise Invalid(
             f"{len(classes):,} classes with these features are {weights:,} weights, and {MOST_WEIGHTS:,} are the most: give fewer "
@@ -179,10 +181,22 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
             "features",
         )
     with _about("parameters"):  # without its features a learner has no weights yet, and needs no compiler
-        Learner(
+        return Learner(
             rule, classes, exploration_floor=detail["exploration_floor"], seed=detail["seed"], **detail["parameters"]
         )
-    return rule
+
+
+def refuse_large(learner: Learner, classes: int, inputs: Inputs, most: int, field: str) -> None:
+    """Refuse what would take more memory than a task may have, with so many classes. A task has two copies of its learner."""
+    with _about("parameters"):
+        needed = 2 * learner.memory(classes, inputs.columns, inputs.kind == "numbers")
+    if needed > most:
+        raise Invalid(
+            f"{learner.rule.title} with {classes:,} classes and {inputs.columns:,} columns of features would take "
+            f"{needed / 2**20:,.0f} MiB of memory, and {most / 2**20:,.0f} are the most for a task (--max-task-memory): give fewer "
+            "hash_bits or features, or another learner",
+            field,
+        )
 
 
 def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
@@ -190,7 +204,7 @@ def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs)
 
     It keeps no account of what it was taught: the log sees to it that nothing is taught twice.
     """
-    rule = check_learner(detail, classes, inputs)
+    rule = check_learner(detail, classes, inputs).rule
     with _about("parameters"):
         learner = Learner(
             rule,

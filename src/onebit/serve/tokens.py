@@ -2,6 +2,10 @@
 
 A token is `onebit_ID_SECRET`. The file may be changed by several processes while a service runs: each change is whole or not there,
 and the service looks at the file at every request, so that a token that is revoked is refused from then on.
+
+While the file is there and cannot be read, the tokens that were read last go on: too many open files, or a wrong owner for a moment,
+must not lock everybody out. What is revoked meanwhile is not seen, which is said in the log, in `/readyz` and in a metric. Without
+any tokens read before, and where the file is gone, nobody is let in.
 """
 
 from __future__ import annotations
@@ -9,8 +13,12 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import hmac
+import json
+import logging
+import math
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,13 +29,17 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from onebit.errors import OnebitError, nearest
+from onebit.serve.aside import Caution
 from onebit.serve.refusals import Unauthorized, Unavailable
 from onebit.serve.shapes import TaskName
-from onebit.storage import write_atomically
+from onebit.storage import owned_as_its_folder, write_atomically
 
 Scope = Literal["decide", "feedback", "read", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 PREFIX = "onebit"
+RETRY_S = 1.0  # until a file that could not be read is tried again, though it looks the same
+SAID_S = 60.0  # from one line of the log about that to the next
+LOG = logging.getLogger("onebit.serve")
 _NOBODY = hashlib.sha256(b"").hexdigest()  # what the secret of an unknown token is compared with
 
 
@@ -43,6 +55,7 @@ class Token(BaseModel):
     tasks: list[str] | None
     created: float
     revoked: float | None
+    expires: float | None = None  # files of 0.3.0 do not have it
 
 
 class _File(BaseModel):
@@ -59,6 +72,7 @@ class Principal:
     id: str | None  # None: anybody, where the service has no tokens
     scopes: frozenset[str]
     tasks: frozenset[str] | None  # None: all of them
+    expires: float | None = None
 
     def sees(self, task: str) -> bool:
         """Whether this task is any of their business."""
@@ -77,12 +91,24 @@ class Tokens:
     def __init__(self, path: Path, closed: Path | None = None) -> None:
         self.path = path
         self._closed = closed
+        self._marked = closed is None  # whether `closed` is there
+        self._there_was_one = False  # a file, whether or not it could be read
         self._stamp: tuple[int, ...] | None = None  # of the file that was read
         self._known: dict[str, tuple[str, Principal]] = {}
-        self._trouble: str | None = None
+        self._trouble: str | None = None  # why the file that is there now was not read
+        self._failed: tuple[tuple[int, ...], float] | None = None  # the stamp of what could not be read, and when
+        self._why = ""  # what the system says of it, for the log alone
+        self._since = 0.0  # when the trouble began
+        self._said = -math.inf  # when the log was told of trouble
 
-    def create(self, scopes: Iterable[str], tasks: Iterable[str] = (), name: str | None = None) -> str:
-        """A new token, in the only moment in which its text is known."""
+    def create(
+        self,
+        scopes: Iterable[str],
+        tasks: Iterable[str] = (),
+        name: str | None = None,
+        expires: float | None = None,
+    ) -> str:
+        """A new token, in the only moment in which its text is known; it is good until a time, or until it is revoked."""
         wanted, allowed = list(dict.fromkeys(scopes)), list(dict.fromkeys(tasks))
         for scope in wanted:
             if scope not in SCOPES:
@@ -91,6 +117,12 @@ class Tokens:
             raise OnebitError(f"a token needs a scope: {', '.join(SCOPES)}")
         for task in allowed:
             _check_name(task)
+        if name is not None and not name.isprintable():  # it is a line of the list, and part of a JSON text
+            raise OnebitError(
+                f"the name of a token is {name!r}, but must be letters, digits and signs that can be shown"
+            )
+        if expires is not None and not time.time() < expires < math.inf:
+            raise OnebitError("a token cannot expire before it is made: give a time to come")
         identity, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         token = Token(
             id=identity,
@@ -100,6 +132,7 @@ class Tokens:
             tasks=allowed or None,
             created=time.time(),
             revoked=None,
+            expires=expires,
         )
         with self._locked():
             self._write([*self.listed(), token])
@@ -128,13 +161,30 @@ class Tokens:
         self._look()
         return self._stamp is None and self._trouble is None
 
+    def cautions(self) -> Iterator[Caution]:
+        """What to warn of."""
+        if self.trouble is not None:
+            yield Caution(self.trouble)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the file cannot be read now; None where it can."""
+        self._look()
+        return self._trouble
+
+    @property
+    def unread_s(self) -> float:
+        """For how long the file could not be read; 0 where it can."""
+        return 0.0 if self.trouble is None else time.monotonic() - self._since
+
     def check(self, text: str | None) -> Principal:
         """Who shows this token; refused where it is not a good one."""
         self._look()
-        if self._trouble is not None:
-            raise Unavailable(self._trouble)
+        self._say()
         if self._stamp is None:
-            return ANYBODY
+            if self._trouble is None:
+                return ANYBODY
+            raise Unavailable(self._trouble)
         if text is None:
             raise Unauthorized("a token is needed: Authorization: Bearer TOKEN")
         prefix, _, rest = text.partition("_")
@@ -144,36 +194,84 @@ class Tokens:
         same = hmac.compare_digest(digest, _digest(secret))
         if not same or principal is None or prefix != PREFIX:
             raise Unauthorized("the token is not known, or was revoked")
+        if principal.expires is not None and time.time() >= principal.expires:
+            when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(principal.expires))
+            raise Unauthorized(f"the token expired at {when} UTC: `onebit token create` makes another")
         return principal
 
     def _look(self) -> None:
-        """Read the file where it has changed."""
+        """Read the file where it has changed, or could not be read before."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
             # It must not be enough to lose the file to let everybody in.
-            if self._stamp is not None or (self._closed is not None and self._closed.exists()):
-                self._stamp, self._trouble = (), "the file of the tokens is gone, and nobody is let in without it"
+            if self._there_was_one or (self._closed is not None and self._closed.exists()):
+                self._stamp, self._known = None, {}
+                self._fail("the file of the tokens is gone, and nobody is let in without it")
             return
         except OSError as error:
-            self._stamp, self._trouble = (), f"the file of the tokens cannot be read: {error.strerror}"
+            self._fail(self._consequence(f"cannot be looked at ({error.strerror})"))
             return
-        stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
-        if stamp == self._stamp:
-            return
+        self._there_was_one = True
+        # Its owner and its mode are none of its content, but decide whether it can be read: the last time of change has them too.
+        stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size)
+        if stamp != self._stamp and not self._failed_just_now(stamp):
+            self._take(stamp, found)
+        elif stamp == self._stamp:
+            self._recover()
+        if self._stamp is not None and not self._marked:
+            self._mark()
+
+    def _failed_just_now(self, stamp: tuple[int, ...]) -> bool:
+        return self._failed is not None and self._failed[0] == stamp and time.monotonic() < self._failed[1] + RETRY_S
+
+    def _take(self, stamp: tuple[int, ...], found: os.stat_result) -> None:
+        """Read the file that has this stamp; only where that goes well, it is the one that was read."""
         try:
+            if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
+                raise OnebitError(f"{self.path} is not a file")
             tokens = self._read()
-        except OnebitError:
-            self._trouble = (
-                "the file of the tokens is damaged or cannot be read, and nobody is let in until it is repaired"
-            )
+        except OnebitError as error:
+            self._failed = stamp, time.monotonic()
+            self._fail(self._consequence("is damaged or cannot be read"), str(error))
         else:
             self._known = {token.id: (token.digest, _principal(token)) for token in tokens if token.revoked is None}
-            self._trouble = None
-            if self._stamp is None and self._closed is not None:
-                with suppress(OSError):
-                    self._closed.touch(mode=0o600)
-        self._stamp = stamp
+            self._stamp, self._failed = stamp, None
+            self._recover()
+
+    def _consequence(self, what: str) -> str:
+        then = (
+            "nobody is let in until it is repaired"
+            if self._stamp is None
+            else "those that were read last go on, and what was revoked since is not seen"
+        )
+        return f"the file of the tokens {what}: {then}"
+
+    def _fail(self, trouble: str, why: str = "") -> None:
+        """Note what is wrong."""
+        if self._trouble is None:
+            self._since = time.monotonic()
+        self._trouble, self._why = trouble, why or str(self.path)
+
+    def _say(self) -> None:
+        """Tell the log of trouble once a minute, however many ask meanwhile."""
+        now = time.monotonic()
+        if self._trouble is not None and now >= self._said + SAID_S:
+            self._said = now
+            LOG.error(f"{self._trouble} ({self._why})", extra={"event": "tokens-unread"})
+
+    def _recover(self) -> None:
+        if self._trouble is not None and self._said >= self._since:
+            LOG.info("the file of the tokens was read", extra={"event": "tokens-read"})
+        self._trouble = None
+
+    def _mark(self) -> None:
+        """Let the folder say that there were tokens; where it cannot now, the next request tries again."""
+        assert self._closed is not None
+        with suppress(OSError):
+            self._closed.touch(mode=0o600)
+            owned_as_its_folder(self._closed, self._closed.parent)
+            self._marked = True
 
     def _read(self) -> list[Token]:
         try:
@@ -192,7 +290,9 @@ class Tokens:
     def _write(self, tokens: list[Token]) -> None:
         others = os.umask(0o077)  # the file is nobody else's
         try:
-            write_atomically(self.path, _File(tokens=tokens).model_dump_json(indent=2).encode() + b"\n")
+            # What a token does not have is left out, so that 0.3.0 can read the file.
+            content = {"format": 1, "tokens": [token.model_dump(exclude_defaults=True) for token in tokens]}
+            write_atomically(self.path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
         finally:
             os.umask(others)
 
@@ -202,6 +302,7 @@ class Tokens:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(self.path.with_name(f".{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            owned_as_its_folder(lock, self.path.parent)
         except OSError as error:
             raise OnebitError(f"{self.path} cannot be written: {error.strerror or error}") from None
         try:
@@ -217,7 +318,8 @@ def _digest(secret: str) -> str:
 
 def _principal(token: Token) -> Principal:
     scopes = frozenset(SCOPES) if "admin" in token.scopes else frozenset(token.scopes)
-    return Principal(token.id, scopes, None if token.tasks is None else frozenset(token.tasks))
+    tasks = None if token.tasks is None else frozenset(token.tasks)
+    return Principal(token.id, scopes, tasks, token.expires)
 
 
 def _check_name(task: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -126,3 +128,27 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+SCRIPT = """
+import sys
+from onebit.cli import main
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+
+def ran_among_hostile_files(folder: Path, on: str) -> tuple[int, str, set[str]]:
+    """The exit code of a sweep that is started by a script in another folder, what it said, and which files of its folder were run."""
+    hostile = folder / "hostile"
+    hostile.mkdir()
+    (folder / "script").mkdir()
+    script = folder / "script" / "onebit-command.py"
+    script.write_text(SCRIPT)
+    for name in ("multiprocessing", "json", "numpy", "numba", "onebit", "distributed", "ray", "cloudpickle"):
+        (hostile / f"{name}.py").write_text(f"open({str(folder / name)!r}, 'w').close()\nraise SystemExit('hostile')\n")
+    arguments = ["sweep", "banditron", "synsep9", "--grid", "exploration=0.1,0.2", "--rounds", "200", "--runs", "1"]
+    command = [sys.executable, str(script), *arguments, "--on", on, "--out", str(folder / "out"), "--quiet"]
+    ended = subprocess.run(command, cwd=hostile, capture_output=True, text=True, timeout=240, check=False)
+    run = {path.name for path in folder.iterdir()} - {"hostile", "script", "out"}
+    return ended.returncode, ended.stderr, run

@@ -36,6 +36,7 @@ from tests.experiments.places.scenes import (
     grouped,
     mixed,
     on_threads,
+    ran_among_hostile_files,
     trials_on,
 )
 from tests.experiments.places.test_cluster import nudge
@@ -330,3 +331,9 @@ def test_without_dask_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(OnebitError, match=r'Dask is not installed here: pip install "onebit\[dask\]"'):
         place_of("dask")
+
+
+def test_workers_run_no_code_of_the_working_directory(tmp_path: Path) -> None:
+    code, said, run = ran_among_hostile_files(tmp_path, "dask")
+    assert run == set()
+    assert code == 0, said

@@ -28,8 +28,10 @@ from tests.experiments.places.scenes import (
     grouped,
     mixed,
     on_threads,
+    ran_among_hostile_files,
     trials_on,
 )
+from tests.slow import slow
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 psutil = pytest.importorskip("psutil", reason="psutil, which comes with Ray and Dask, is not installed")
@@ -167,3 +169,35 @@ def test_an_address_needs_the_client_of_ray(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "grpc", None)
     with pytest.raises(OnebitError, match=r'The client of Ray is not installed here: pip install "onebit\[ray\]"'):
         place_of("ray://127.0.0.1:10001")
+
+
+class Joined:
+    """What Ray would tell its workers: the folder in which it is joined, and whether Python is kept from that of a process."""
+
+    def __init__(self) -> None:
+        self.joined: list[tuple[str, str | None]] = []
+
+    def init(self, address: str, **_: Any) -> None:
+        self.joined.append((str(Path.cwd()), os.environ.get("PYTHONSAFEPATH")))
+        if address == "auto":
+            raise ConnectionError
+
+
+def test_workers_look_for_code_where_this_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    monkeypatch.chdir(tmp_path)
+    for path, folder in (([str(tmp_path / "other")], os.sep), ([""], str(tmp_path)), ([str(tmp_path)], str(tmp_path))):
+        monkeypatch.setattr(sys, "path", path)
+        joined = Joined()
+        assert ray_cluster._join(joined, None) == "on this machine"
+        assert joined.joined == [(folder, "1")] * 2
+        assert Path.cwd() == tmp_path
+        assert "PYTHONSAFEPATH" not in os.environ
+
+
+@slow
+def test_workers_run_no_code_of_the_working_directory(tmp_path: Path) -> None:
+    code, said, run = ran_among_hostile_files(tmp_path, "ray")
+    assert run == set()
+    assert code == 0, said

@@ -8,11 +8,13 @@ little with it.
 from __future__ import annotations
 
 import math
+import os
 import socket
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from onebit.data.sources import Source
 from onebit.engine.compile import ANNOUNCED
@@ -31,7 +33,22 @@ BREATH_S = 0.2  # Ctrl-C and lost workers are noticed about this often
 CONNECT_S = 8.0  # so long a cluster is called
 GREETING = 8  # bytes of what a server says first
 LOOK_S = 1.0  # so often the cluster is asked who is there
+SAFE_PATH = "PYTHONSAFEPATH"
 NO_WORKERS_S = 60.0  # a cluster may be without workers that take something for so long: they start, or start again
+
+
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Python processes that are started meanwhile do not look for code in the folder where they are: anybody may have put some there."""
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 def missing(package: str, extra: str) -> OnebitError:

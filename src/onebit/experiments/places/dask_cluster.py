@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from onebit.data.sources import Source
 from onebit.errors import OnebitError
-from onebit.experiments.places.cluster import CONNECT_S, ClusterPlace, Crew, Lost, call, missing
+from onebit.experiments.places.cluster import CONNECT_S, ClusterPlace, Crew, Lost, call, missing, safe_path
 from onebit.experiments.places.travel import Batch, Introduction, Parcel, introduction, work_off
 from onebit.experiments.rows import Row
 from onebit.experiments.trial import cores
@@ -29,6 +29,7 @@ LESS: dict[str, object] = {
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.tick.cycle": "5s",
     "distributed.admin.system-monitor.interval": "10s",
+    "distributed.nanny.pre-spawn-environ.PYTHONSAFEPATH": 1,  # for a worker that is started anew, as below for the first
 }
 MOST_GREETING = 2**20  # bytes
 GONE = ("cancelled", "lost", "error")  # what Dask says of data that nobody has any more
@@ -73,7 +74,7 @@ def _started(distributed: Any) -> LocalCluster:
     import dask
 
     try:
-        with dask.config.set(LESS), _undisturbed():
+        with dask.config.set(LESS), safe_path(), _undisturbed():
             return distributed.LocalCluster(
                 n_workers=cores(),
                 threads_per_worker=1,

@@ -7,15 +7,17 @@ import itertools
 import logging
 import os
 import socket
+import sys
 import time
 from collections.abc import Generator, Hashable, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from onebit.data.sources import Source
 from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError, lines_of
-from onebit.experiments.places.cluster import BREATH_S, CONNECT_S, ClusterPlace, Crew, Lost, call, missing
+from onebit.experiments.places.cluster import BREATH_S, CONNECT_S, ClusterPlace, Crew, Lost, call, missing, safe_path
 from onebit.experiments.places.travel import Batch, Introduction, Parcel, introduction, work_off
 from onebit.experiments.rows import Row
 from onebit.experiments.trial import cores
@@ -59,11 +61,13 @@ def _join(ray: Any, address: str | None) -> str:
             ray.init(f"ray://{address}", **QUIET)
             return f"at ray://{address}"
         try:
-            ray.init("auto", **QUIET)
+            with safe_path(), _trusted_folder():
+                ray.init("auto", **QUIET)
         except ConnectionError:
             if named:
                 raise
-            ray.init("local", num_cpus=cores(), include_dashboard=False, **QUIET)
+            with safe_path(), _trusted_folder():
+                ray.init("local", num_cpus=cores(), include_dashboard=False, **QUIET)
             return "on this machine"
         return f"at {named or ray.get_runtime_context().gcs_address}"
     except ValueError:
@@ -75,6 +79,15 @@ def _join(ray: Any, address: str | None) -> str:
             why = _gist(error)
         what = f"there is no Ray cluster at {named}" if named else "Ray cannot be started on this machine"
         raise OnebitError(f"{what}: {why}") from None
+
+
+def _trusted_folder() -> AbstractContextManager[None]:
+    """Be in a folder meanwhile whose code may be run: Ray has all workers look for code in the one where it is joined.
+
+    Where this process looks in the current folder itself, as a notebook does, workers may too.
+    """
+    looks_here = any(Path(folder).absolute() == Path.cwd() for folder in sys.path)  # '' is the current folder
+    return nullcontext() if looks_here else chdir(os.sep)
 
 
 def _gist(error: Exception) -> str:

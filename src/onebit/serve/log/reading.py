@@ -61,6 +61,16 @@ class Reader:
     def _folded(self, upto: int) -> tuple[list[TaskInfo], list[Damaged]]:
         return folded(self._connection.execute(f"{CHANGES} WHERE seq <= ? ORDER BY seq", (upto,)))
 
+    def tasks_of(self, token: str) -> int:
+        """How many tasks there are that were created with this token."""
+        return int(
+            self._connection.execute(
+                "SELECT count(DISTINCT task) FROM changes WHERE kind = 'created' AND token = ? "
+                "AND task NOT IN (SELECT task FROM changes WHERE kind = 'deleted')",
+                (token,),
+            ).fetchone()[0]
+        )
+
     def mark(self, task: int, position: int) -> Mark | None:
         """What a task's part of the log ends with at a position; None where the log is not so long."""
         if position > self.last():
@@ -134,14 +144,16 @@ class Reader:
         check_choices(info, rows, 4, 7)
         return rows
 
-    def due(self, of: Expected, after: int, decided_before: float, most: int) -> list[tuple[int, str, str]]:
-        """(seq, id, mode) of the decisions after a seq that were made before a time. Times have the order of seq."""
+    def due(
+        self, of: Expected, after: int, decided_before: float, most: int, made: Callable[[int, float], float]
+    ) -> list[tuple[int, str, str]]:
+        """(seq, id, mode) of the decisions after a seq, up to the first that was not made before a time. `made` says when one was."""
         rows = self._fetched(
             of,
             (*ID_TEXT, (2, "decisions", 0)),
             "SELECT seq, id, mode, time FROM decisions WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?",
             (of.task, after, most),
-            lambda rows: list(takewhile(lambda row: row[3] <= decided_before, rows)),
+            lambda rows: list(takewhile(lambda row: made(row[0], row[3]) <= decided_before, rows)),
         )
         of.check("decisions", rows, [(1, "id", ID), (2, "mode", MODE), (3, "time", TIME)])
         return [row[:3] for row in rows]

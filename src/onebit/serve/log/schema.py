@@ -225,9 +225,10 @@ def last_time(connection: sqlite3.Connection) -> float:
     """The time of the last row of the log; 0 where there is none. Rows whose time is none are passed over."""
     newest = "WHERE typeof(time) = 'real' AND abs(time) <= ? ORDER BY seq DESC LIMIT 1"
     found = [
-        connection.execute(f"SELECT time FROM {table} {newest}", (LATEST,)).fetchone() or (0.0,) for table in NAMES
+        connection.execute(f"SELECT seq, time FROM {table} {newest}", (LATEST,)).fetchone() or (0, 0.0)
+        for table in NAMES
     ]
-    return max(float(one[0]) for one in found)
+    return float(max(found)[1])
 
 
 def reason(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Body, FastAPI, Request, Response
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 1000  # decisions in one reply
 LARGEST = 2**63 - 1
-REMEMBERED_S = 180 * 86_400  # a token in a browser; revoking it ends it sooner
+REMEMBERED_S = 180 * 86_400  # a token in a browser; where it expires or is revoked, that ends it sooner
 
 
 class Api:
@@ -59,9 +60,10 @@ class Api:
 
     async def log_in(self, request: Request) -> Response:
         """Let a browser keep the token of this request as a cookie that no script can read."""
-        visit = visit_of(request)
-        known = visit.token is not None and principal_of(request).id is not None  # not where anybody is let in
-        return empty_reply([_cookie(request, visit.token or "", REMEMBERED_S)] if known else [])
+        visit, who = visit_of(request), principal_of(request)
+        known = visit.token is not None and who.id is not None  # not where anybody is let in
+        left = REMEMBERED_S if who.expires is None else max(1, int(who.expires - time.time()))
+        return empty_reply([_cookie(request, visit.token or "", min(REMEMBERED_S, left))] if known else [])
 
     async def session(self, request: Request) -> object:
         """What the token may do."""

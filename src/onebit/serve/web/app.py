@@ -8,7 +8,7 @@ from fastapi import FastAPI, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from onebit.serve import shapes
-from onebit.serve.refusals import Conflict
+from onebit.serve.refusals import Conflict, NoMemory
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
 from onebit.serve.web.api import Api
@@ -41,7 +41,8 @@ class App(FastAPI):
         self._settings = settings
         self._requests = Requests()
         self._pages = Pages()
-        api = Api(self, service, Metrics(service, self._requests))
+        service.cautions.append(self.tokens.cautions)
+        api = Api(self, service, Metrics(service, self.tokens, self._requests))
         self._add_routes(api, self._pages)
 
     def _add_routes(self, api: Api, pages: Pages) -> None:
@@ -58,11 +59,11 @@ class App(FastAPI):
         add("GET", f"{one}/decisions", api.decisions, "read", reply=shapes.LoggedDecisions)
         add("GET", f"{one}/decisions/{{id:text}}", api.decision, "read", reply=shapes.LoggedDecision)
         add("GET", f"{one}/item", api.item, "decide", reply=shapes.Item)
-        add("POST", f"{one}/learner", api.switch, "admin", reply=shapes.Task, status=202, refuses=[Conflict])
+        add("POST", f"{one}/learner", api.switch, "admin", reply=shapes.Task, status=202, refuses=[Conflict, NoMemory])
         add("GET", one, api.task, "anybody", reply=shapes.Task)
-        add("PATCH", one, api.change, "admin", reply=shapes.Task, refuses=[Conflict])
+        add("PATCH", one, api.change, "admin", reply=shapes.Task, refuses=[Conflict, NoMemory])
         add("DELETE", one, api.delete, "admin", reply=shapes.Task | shapes.TaskAside)
-        add("POST", "/v1/tasks", api.create, "admin", reply=shapes.Task, status=201, refuses=[Conflict])
+        add("POST", "/v1/tasks", api.create, "admin", reply=shapes.Task, status=201, refuses=[Conflict, NoMemory])
         add("GET", "/v1/tasks", api.tasks, "anybody", reply=shapes.Tasks)
         add("GET", "/v1/learners", api.learners, "anybody", reply=shapes.Learners)
         add("GET", "/healthz", api.healthz, "nobody", reply=shapes.Health)

@@ -11,7 +11,7 @@ from fastapi import Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from onebit.serve.refusals import UNKNOWN, Forbidden, NotFound, Refusal, Unauthorized, Unfinished
+from onebit.serve.refusals import UNKNOWN, Forbidden, NoMemory, NotFound, Refusal, Unauthorized, Unfinished
 from onebit.serve.tokens import Principal, Tokens
 from onebit.serve.web.bodies import ClientGone
 from onebit.serve.web.metrics import Requests
@@ -116,6 +116,13 @@ class Gate:
             return error_reply(error)
         if isinstance(error, HTTPException) and error.status_code == NotFound.status:
             return error_reply(NotFound("there is nothing at this path"))
+        if isinstance(error, MemoryError):
+            LOG.error(f"there is not enough memory for a request: {error}", extra={"event": "no-memory"})
+            return error_reply(
+                NoMemory(
+                    "there is not enough memory for this request now: send less at a time, or again later, with the same id"
+                )
+            )
         number = secrets.token_hex(8)
         about = {
             "event": "request-failed",

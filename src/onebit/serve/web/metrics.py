@@ -24,6 +24,7 @@ from onebit.serve.web.visits import Visit
 
 if TYPE_CHECKING:
     from onebit.serve.service import Service
+    from onebit.serve.tokens import Tokens
 
 BOUNDS_S = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 4.0, 8.0)
 WINDOW = 1000  # feedbacks of the rates
@@ -62,8 +63,9 @@ class Requests:
 class Metrics(Collector):
     """Everything that is to be known of a service."""
 
-    def __init__(self, service: Service, requests: Requests) -> None:
+    def __init__(self, service: Service, tokens: Tokens, requests: Requests) -> None:
         self._service = service
+        self._tokens = tokens
         self._requests = requests
         self._registry = CollectorRegistry()  # nothing global: two services in one process count apart
         self._registry.register(self)
@@ -102,6 +104,16 @@ class Metrics(Collector):
         state = self._service.readiness(lambda _: True)
         yield GaugeMetricFamily("onebit_ready", "Whether /readyz says ready.", value=state["ready"])
         yield GaugeMetricFamily("onebit_warnings", "Warnings in /readyz.", value=len(state["warnings"]))
+        yield GaugeMetricFamily(
+            "onebit_clock_ahead_seconds",
+            "By how much the times of the log are ahead of the machine's clock.",
+            value=gauges["clock_ahead_s"],
+        )
+        yield GaugeMetricFamily(
+            "onebit_tokens_unread_seconds",
+            "For how long the file of the tokens could not be read; 0 where it can.",
+            value=self._tokens.unread_s,
+        )
 
     def _tasks(self) -> Iterator[Metric]:
         decisions = CounterMetricFamily("onebit_decisions", "Decisions made.", labels=["task"])

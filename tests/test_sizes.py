@@ -1,0 +1,116 @@
+"""The memory of a learner, estimated before it is made: the bytes of its arrays, for every rule in every space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onebit.errors import OnebitError
+from onebit.learner import Learner
+from onebit.rules import registry
+from onebit.sizes import _SIZES
+from tests.learner.learners import fresh as make
+
+KINDS: set[type] = set()  # the spaces that were compared
+
+
+def bytes_in(part: Any) -> int:
+    """The bytes of all arrays in a space, each once."""
+    found: dict[int, int] = {}
+
+    def look(one: Any) -> None:
+        if isinstance(one, np.ndarray):
+            found[id(one)] = one.nbytes
+        elif isinstance(one, tuple):
+            for inner in one:
+                look(inner)
+
+    look(part)
+    return sum(found.values())
+
+
+def actual(learner: Learner) -> int:
+    KINDS.add(type(learner._space))
+    return bytes_in(learner._space) + learner._memory.nbytes + learner._buffers.nbytes
+
+
+def estimated(learner: Learner) -> int:
+    return learner.memory(len(learner.classes), learner._features.columns, learner._features.space == "dense")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing need be compiled to be measured."""
+    monkeypatch.setattr("onebit.machine.loop_for", lambda *given: None)
+
+
+FORMS: list[dict[str, Any]] = [
+    {"features": 3, "space": "dense"},
+    {"features": 400, "space": "dense"},
+    {"hash_bits": 6, "text": True},
+    {"hash_bits": 6},
+]
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"bias": True},
+    {"dtype": "float64"},
+    {"matrix": "full"},
+    {"matrix": "diagonal"},
+    {"kernel": "rbf:0.5", "max_support": 30},
+]
+
+
+@pytest.mark.parametrize("name", registry())
+def test_the_estimate_is_the_bytes_of_the_arrays(name: str) -> None:
+    compared = 0
+    for classes in (2, 9, 60):
+        for form in FORMS:
+            for way in WAYS:
+                try:
+                    learner = make(name, classes, **form, **way)
+                except OnebitError:
+                    continue  # not every rule takes each of them
+                assert estimated(learner) == actual(learner), (classes, form, way)
+                compared += 1
+    assert compared >= 12
+
+
+@pytest.mark.parametrize("name", registry())
+def test_with_more_classes_too(name: str) -> None:
+    for form in FORMS:
+        learner = make(name, 4, **form)
+        columns, dense = learner._features.columns, learner._features.space == "dense"
+        expected = learner.memory(7, columns, dense)
+        try:
+            for number in range(4, 7):
+                learner.add_class(number)
+        except OnebitError:
+            continue
+        assert actual(learner) == expected, form
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_kernel_is_counted_as_full_as_it_may_become(form: dict[str, Any]) -> None:
+    learner = make("banditron", 3, kernel="rbf:0.5", max_support=1000, **form)
+    space = learner._space
+    rows = space.example_rows(np.float32)
+    while len(space.norms) < 1000:
+        space = space._replace(counts=np.array([len(space.norms), 0, 0])).roomier(rows)
+    full = bytes_in(space) + learner._memory.nbytes + learner._buffers.nbytes
+    entries = (
+        0 if "features" in form else 8 * (2 * 1000 * 64) - 8 * len(space.entries)
+    )  # rows of 64 values, and as much again
+    assert estimated(learner) == full + entries
+
+
+def test_every_space_was_compared() -> None:
+    assert set(_SIZES) == KINDS
+
+
+def test_nothing_is_allocated() -> None:
+    learner = Learner("auto", 2)
+    needed = learner.memory(2, 2**40, dense=False)
+    assert needed > 2**40 * 4 * 8 * 4
+    assert learner._space is None
