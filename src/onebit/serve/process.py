@@ -69,7 +69,7 @@ async def _serve(settings: Settings, tokens: Tokens, listening: socket.socket, i
     try:
         config = uvicorn.Config(
             app,
-            http=protocol_of(settings),
+            http=protocol_of(settings, app.connections),
             ws="none",
             lifespan="off",
             log_config=None,

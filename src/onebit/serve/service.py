@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from onebit.errors import OnebitError, nearest
+from onebit.errors import OnebitError, short
 from onebit.serve.changing import Changing
 from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
@@ -29,11 +29,12 @@ from onebit.serve.log.schema import FILE
 from onebit.serve.log.writing import Writer
 from onebit.serve.progress import Progress
 from onebit.serve.recent import Recent
-from onebit.serve.refusals import NotFound, TooLarge
+from onebit.serve.refusals import NotFound, TooLarge, UnknownTask
 from onebit.serve.running import Running, shown
 from onebit.serve.settings import Settings
 from onebit.serve.shapes import Ask, Change, Hint, NewLearner, NewTask, Task
 from onebit.serve.tasks import TaskInfo, warm
+from onebit.serve.turns import Turns
 
 LOG = logging.getLogger("onebit.serve")
 SWEEP_S = 0.5  # how often deadlines are looked after
@@ -48,6 +49,7 @@ class Service:
         self._path = settings.data / FILE
         self._running: dict[str, Running] = {}
         self._items = Items()
+        self.turns = Turns()
         self._stopping = False
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -67,7 +69,8 @@ class Service:
             raise
         self._reader = Reader(self._path)
         parts = (self._writer, self._reader, Recent(), self._clock)
-        self._deciding, self._hearing = Deciding(*parts), Hearing(*parts)
+        self._deciding = Deciding(*parts, self.turns, self.settings.max_values)
+        self._hearing = Hearing(*parts)
         self._changing = Changing(
             self.settings,
             self._running,
@@ -186,10 +189,14 @@ class Service:
             self._changing.switch(running, new)
         return shown(running)
 
+    def classes(self, name: str) -> int:
+        """How many classes a task has."""
+        return len(self._find(name).info.classes)
+
     def _find(self, name: str) -> Running:
         running = self._running.get(name)
         if running is None:
-            raise NotFound(f"there is no task {name!r}; {nearest(name, self._running)}")
+            raise UnknownTask(name, self._running)
         return running
 
     # --- deciding and hearing ------------------------------------------------------------------------------------------
@@ -253,7 +260,7 @@ class Service:
         with readable():
             logged = self._reader.decision(running.info, identity)
         if logged is None:
-            raise NotFound(f"there is no decision {identity!r} in task {name!r}")
+            raise NotFound(f"there is no decision {short(identity)!r} in task {name!r}")
         return as_object(logged, running.texts)
 
     def item(self, name: str, number: int) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class NewTask(NewLearner):
     learner: Annotated[str, Field(max_length=100)] = DEFAULT
     name: TaskName
     classes: (
-        Annotated[list[ClassName], Field(min_length=2, max_length=MOST_CLASSES)]
+        Annotated[list[ClassName], Field(min_length=2, max_length=MOST_CLASSES, fail_fast=True)]
         | Annotated[int, Field(ge=2, le=MOST_CLASSES)]
     )
     features: FeaturesOf
@@ -89,7 +89,7 @@ class NewTask(NewLearner):
 class Change(Strict):
     """What of a task is to be changed; what is not named stays."""
 
-    add_classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES)] = []
+    add_classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES, fail_fast=True)] = []
     mode: Mode | None = None
     deadline_s: Annotated[float, Field(gt=0.0, le=1e9)] | None = None
     silence: Silence | None = None
@@ -136,7 +136,7 @@ class Ask(Strict):
     """One x to decide on. The same id again gives the same answer; without an id, one is made."""
 
     id: Identity | None = None
-    x: list[Number] | dict[str, Number] | str
+    x: Annotated[list[Number], Field(fail_fast=True)] | dict[str, Number] | str
 
 
 class Hint(Strict):

@@ -20,8 +20,8 @@ from onebit.serve.tasks import TaskInfo
 
 Mark = list[list[float] | None]  # the seq and the time of the last row of each table
 NO_END = 2**62  # a seq that no row has
-MOST_BYTES = 2**18  # of x, in one look at the newest
-X_COLUMN = 13  # of a row of a decision
+MOST_BYTES = 2**18  # of x and the probabilities, in one look at the newest
+X_COLUMN = 13  # of a row of a decision; the probabilities are before it
 PAGE = 1000  # rows that are read at a time, so that a slow reader holds nothing up
 
 
@@ -188,7 +188,7 @@ class Reader:
         return next((_logged(info, row) for row in rows), None)
 
     def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[Logged]:
-        """The newest decisions of a task, or those before a seq; fewer where their x are large."""
+        """The newest decisions of a task, or those before a seq; fewer where they are large."""
         rows = self._connection.execute(
             f"{DECISIONS} WHERE d.task = ? AND d.seq < ? ORDER BY d.seq DESC LIMIT ?",
             (info.number, NO_END if before is None else before, limit),
@@ -196,7 +196,7 @@ class Reader:
         page, size = [], 0
         for row in rows:
             page.append(_logged(info, row))
-            size += len(row[X_COLUMN])
+            size += len(row[X_COLUMN]) + len(row[X_COLUMN - 1])
             if size > MOST_BYTES:
                 break
         return page

@@ -9,11 +9,12 @@ from pydantic import Field
 
 from onebit.rules import registry
 from onebit.serve import shapes
+from onebit.serve.deciding import PROBABILITIES_AT_ONCE
 from onebit.serve.refusals import Forbidden
 from onebit.serve.statistics import WINDOW
 from onebit.serve.tokens import SCOPES
 from onebit.serve.web.metrics import CONTENT_TYPE, Metrics
-from onebit.serve.web.replies import STRICT, Reply, empty_reply, json_reply
+from onebit.serve.web.replies import STRICT, Reply, empty_reply, json_in_pieces, json_reply
 from onebit.serve.web.visits import COOKIE, principal_of, visit_of
 from onebit.storage import machine
 
@@ -115,11 +116,18 @@ class Api:
         """Delete a task: it is gone, its rows stay in the log, and its name is free again."""
         return await self._service.delete(task)
 
-    async def decide(self, task: shapes.TaskName, body: Annotated[shapes.Ask | list[shapes.Ask], Body()]) -> object:
+    async def decide(
+        self, request: Request, task: shapes.TaskName, body: Annotated[shapes.Ask | list[shapes.Ask], Body()]
+    ) -> object:
         """Decide on x, or on many; the same id again gives the same answer."""
-        if isinstance(body, list):
+        if not isinstance(body, list):
+            return (await self._service.decide(task, [body]))[0]
+        classes = self._service.classes(task)
+        if len(body) * classes <= PROBABILITIES_AT_ONCE:
             return await self._service.decide(task, body, single=False)
-        return (await self._service.decide(task, [body]))[0]
+        await visit_of(request).make_room()  # the answer is large
+        decided = await self._service.decide(task, body, single=False)
+        return await json_in_pieces(decided, self._service.turns, max(1, PROBABILITIES_AT_ONCE // classes))
 
     async def feedback(self, task: shapes.TaskName, body: Annotated[shapes.Hint | list[shapes.Hint], Body()]) -> object:
         """Say whether a decision was right, or many; in any order, at any time, and again."""

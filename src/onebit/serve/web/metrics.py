@@ -19,6 +19,8 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
 from prometheus_client.registry import Collector
 
+from onebit.serve.web.allowances import Allowances
+from onebit.serve.web.connections import Connections
 from onebit.serve.web.visits import Visit
 
 if TYPE_CHECKING:
@@ -61,9 +63,11 @@ class Requests:
 class Metrics(Collector):
     """Everything that is to be known of a service."""
 
-    def __init__(self, service: Service, requests: Requests) -> None:
+    def __init__(self, service: Service, requests: Requests, allowances: Allowances, connections: Connections) -> None:
         self._service = service
         self._requests = requests
+        self._allowances = allowances
+        self._connections = connections
         self._registry = CollectorRegistry()  # nothing global: two services in one process count apart
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -75,6 +79,13 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """All of it."""
         yield self._requests.metric()
+        yield CounterMetricFamily(
+            "onebit_rate_limited", "Requests beyond the rate of their token.", value=self._allowances.refused
+        )
+        yield GaugeMetricFamily("onebit_connections", "Connections that are open.", value=self._connections.open)
+        yield CounterMetricFamily(
+            "onebit_connections_refused", "Connections beyond the most at once.", value=self._connections.refused
+        )
         yield from self._tasks()
         gauges = self._service.gauges()
         yield GaugeMetricFamily("onebit_log_position", "The last row of the log.", value=gauges["position"])
