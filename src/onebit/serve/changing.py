@@ -103,14 +103,15 @@ class Changing:
                 display=None if new.display is None else new.display.model_dump(),
                 items=new.items,
             )
-            texts_of(classes)
-            check_learner(info.detail, classes, info.inputs)
+            await asyncio.to_thread(texts_of, classes)
+            await asyncio.to_thread(check_learner, info.detail, classes, info.inputs)
             learner = await asyncio.to_thread(self._compiler.learner, info.detail, classes, info.inputs)
         except OnebitError as error:
             raise error if isinstance(error, Invalid) else Invalid(str(error), "parameters") from None
+        replicas = await asyncio.to_thread(Replicas, learner, 1)  # a copy, which may be large
         info.number, self._next_task = self._next_task, self._next_task + 1
         snapshots = Snapshots(self._settings.data, info.number, self._settings.keep_snapshots)
-        course = Course(info.number, info.inputs, Replicas(learner, 1), Statistics(len(classes)), 0, snapshots)
+        course = Course(info.number, info.inputs, replicas, Statistics(len(classes)), 0, snapshots)
         running = Running(info, course)
         self._learning.courses[info.number] = course
         try:
@@ -136,7 +137,7 @@ class Changing:
                 if change.add_classes:
                     wanted: list[ClassName] = [*running.info.classes, *change.add_classes]
                     try:
-                        texts_of(wanted)
+                        await asyncio.to_thread(texts_of, wanted)
                         await asyncio.to_thread(learner_of, running.info.detail, wanted, running.info.inputs)
                     except OnebitError as error:
                         raise Invalid(str(error), "add_classes") from None

@@ -19,7 +19,7 @@ from onebit.serve.refusals import Invalid, TooLarge
 
 Kind = Literal["numbers", "dict", "text"]
 X = list[float] | dict[str, float] | str
-LONGEST = 100  # bytes of a name or a word, on average over those that an x may have
+LONGEST = 50  # bytes of a name or a word, on average over those that an x may have
 _STORED = np.dtype("<f8")
 _WANTED = {"dict": "an object of feature name and number", "text": "a text"}
 

@@ -21,6 +21,7 @@ import uvicorn
 
 from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError
+from onebit.serve.quiet import Quiet
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
@@ -37,7 +38,8 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 def serve(settings: Settings) -> int:
     """Run a service until it is told to end; the exit code."""
     began = time.perf_counter()
-    with _logging(settings.log_format), _private():
+    quiet = Quiet()
+    with _logging(settings.log_format, quiet), _private():
         if settings.token_file is not None and not settings.token_file.exists():
             raise OnebitError(f"--token-file {settings.token_file} is not there: `onebit token create` makes it")
         tokens = Tokens(settings.tokens, settings.closed)
@@ -58,14 +60,17 @@ def serve(settings: Settings) -> int:
         listening = _bound(*address)
         _allow_many_files()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
-            return runner.run(_serve(settings, tokens, listening, is_open, began))
+            return runner.run(_serve(settings, tokens, listening, is_open, began, quiet))
 
 
-async def _serve(settings: Settings, tokens: Tokens, listening: socket.socket, is_open: bool, began: float) -> int:
+async def _serve(
+    settings: Settings, tokens: Tokens, listening: socket.socket, is_open: bool, began: float, quiet: Quiet
+) -> int:
     LOG.info(f"starting on {settings.data}", extra={"event": "starting", "folder": str(settings.data)})
     service = Service(settings, compiles_apart=True)
     app = app_of(service, settings, tokens)
     await service.start()
+    reporting = asyncio.create_task(quiet.report_for_ever())
     try:
         config = uvicorn.Config(
             app,
@@ -84,6 +89,8 @@ async def _serve(settings: Settings, tokens: Tokens, listening: socket.socket, i
         with _rarely_collecting():
             await server.serve(sockets=[listening])
     finally:
+        reporting.cancel()
+        quiet.report()
         await service.stop()
     LOG.info("ended", extra={"event": "ended"})
     return 0
@@ -231,10 +238,11 @@ def _private() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _logging(form: str) -> Iterator[None]:
+def _logging(form: str, quiet: Quiet) -> Iterator[None]:
     """Everything that is logged goes to stderr, in one form; uvicorn's own words only where something is wrong."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
+    handler.addFilter(quiet)
     root, ours = logging.getLogger(), logging.getLogger("onebit")
     uvicorn_own = logging.getLogger("uvicorn")
     levels = root.level, ours.level, uvicorn_own.level

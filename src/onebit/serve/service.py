@@ -235,6 +235,15 @@ class Service:
 
     def stats(self, name: str, window: int = 1000) -> dict[str, Any]:
         """What there is to see of a task, as `shapes.Stats` has it."""
+        return {**self.summary(name, window), "classes": self.class_stats(name, 0, self.classes(name))}
+
+    def class_stats(self, name: str, first: int, count: int) -> list[dict[str, Any]]:
+        """So many classes of a task from one on, as `shapes.ClassStats` has them."""
+        running = self._find(name)
+        return running.course.statistics.by_class(running.info.classes, first, count)
+
+    def summary(self, name: str, window: int) -> dict[str, Any]:
+        """The statistics without the classes, which may be many."""
         running = self._find(name)
         info, course = running.info, running.course
         return {
@@ -245,7 +254,7 @@ class Service:
             "learnt": course.replicas.learnt,
             "position": course.position,
             "queue": running.queue,
-            **course.statistics.shown(info.classes, window, self._clock.now()),
+            **course.statistics.shown(window, self._clock.now()),
         }
 
     def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:

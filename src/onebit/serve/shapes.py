@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from onebit.rules import DEFAULT
 
@@ -18,6 +19,16 @@ Silence = Literal["nothing", "wrong", "right"]
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
 MOST_CLASSES = 10_000
 MOST_FEATURES = 1_000_000
+FEW = 100  # values whose faults may all be told
+
+
+def _first_fault(names: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Stop at the first wrong value of many, as lists can and dicts cannot."""
+    if isinstance(names, dict) and len(names) > FEW:
+        for name, value in names.items():
+            if type(value) is not float or not isfinite(value):
+                check({name: value})
+    return check(names)
 
 
 class Strict(BaseModel):
@@ -136,7 +147,7 @@ class Ask(Strict):
     """One x to decide on. The same id again gives the same answer; without an id, one is made."""
 
     id: Identity | None = None
-    x: Annotated[list[Number], Field(fail_fast=True)] | dict[str, Number] | str
+    x: Annotated[list[Number], Field(fail_fast=True)] | Annotated[dict[str, Number], WrapValidator(_first_fault)] | str
 
 
 class Hint(Strict):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Body, FastAPI, Request, Response
+from orjson import Fragment
 from pydantic import Field
 
 from onebit.rules import registry
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from onebit.serve.service import Service
 
 MOST_SHOWN = 1000  # decisions in one reply
+TASKS_AT_ONCE = 10  # that are written before others get a turn
+CLASSES_AT_ONCE = 1000
+NUMBERS_AT_ONCE = 50_000
 LARGEST = 2**63 - 1
 REMEMBERED_S = 180 * 86_400  # a token in a browser; revoking it ends it sooner
 
@@ -55,7 +60,7 @@ class Api:
 
     async def openapi(self) -> object:
         """The description of this interface, for programs."""
-        return self._app.openapi()
+        return await asyncio.to_thread(self._app.openapi)  # made when it is asked for first, which takes a while
 
     async def log_in(self, request: Request) -> Response:
         """Let a browser keep the token of this request as a cookie that no script can read."""
@@ -102,7 +107,8 @@ class Api:
     async def tasks(self, request: Request) -> object:
         """The tasks that the token may see."""
         who = principal_of(request)
-        return {"tasks": [task for task in self._service.tasks() if who.sees(task.name)]}
+        tasks = [task for task in self._service.tasks() if who.sees(task.name)]
+        return await json_in_pieces(tasks, self._service.turns, TASKS_AT_ONCE, b'{"tasks":[%b]}')
 
     async def task(self, task: shapes.TaskName) -> object:
         """A task as it is now."""
@@ -141,7 +147,11 @@ class Api:
 
     async def stats(self, task: shapes.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000) -> object:
         """What there is to see of a task."""
-        return self._service.stats(task, window)
+        stats = self._service.summary(task, window)
+        for first in range(0, self._service.classes(task), CLASSES_AT_ONCE):
+            async with self._service.turns:
+                stats["classes"] += self._service.class_stats(task, first, CLASSES_AT_ONCE)
+        return stats
 
     async def decisions(
         self,
@@ -150,11 +160,18 @@ class Api:
         before: Annotated[int, Field(ge=0, le=LARGEST)] | None = None,
     ) -> object:
         """The last decisions of a task, the newest first; `before` is the seq of the last one seen."""
-        return {"decisions": self._service.decisions(task, limit, before)}
+        return {"decisions": [await self._shown(one) for one in self._service.decisions(task, limit, before)]}
 
     async def decision(self, task: shapes.TaskName, id: str) -> object:  # noqa: A002 - what it is called in JSON
         """One decision, as the log has it."""
-        return self._service.decision(task, id)
+        return await self._shown(self._service.decision(task, id))
+
+    async def _shown(self, decision: dict[str, Any]) -> dict[str, Any]:
+        """A decision as it is sent: where its x is long, others get a turn while it is written."""
+        if isinstance(decision["x"], list) and len(decision["x"]) > NUMBERS_AT_ONCE:
+            written = await json_in_pieces(decision["x"], self._service.turns, NUMBERS_AT_ONCE)
+            decision["x"] = Fragment(written.body)
+        return decision
 
     async def item(self, task: shapes.TaskName, number: Annotated[int, Field(ge=0, le=LARGEST)]) -> object:
         """An item of the data of the task, to play with."""

@@ -18,15 +18,17 @@ from starlette.types import Receive, Scope
 
 from onebit.errors import nearest, short
 from onebit.serve import shapes
+from onebit.serve.inputs import LONGEST
 from onebit.serve.refusals import Invalid, Refusal, TooLarge
 from onebit.serve.settings import Settings
 from onebit.serve.turns import Turns
-from onebit.serve.web.scanning import Broken, Outline, TooMuch, outline
+from onebit.serve.web.scanning import Broken, Content, Outline, TooMuch, counts_of, first_list, outline
 from onebit.serve.web.sentences import Place, sentence_of, shown_place
 
 SMALL = 2**15  # bytes of a body that is checked in one go: some milliseconds, whatever is in it
 PIECE = 2**16  # bytes that are checked before others get a turn
 MOST_VALUES = 1_000_000  # values and names in one request
+MOST_BYTES = 4 * 2**20  # of a request that is not about x
 MOST_SETTINGS = 1_000  # values and names of a request that is not about x, beside its classes
 NUMBERS = 10_000  # in a list, above which it is checked in pieces too
 _WHITE = b" \t\r\n"
@@ -37,7 +39,7 @@ class ClientGone(Exception):  # noqa: N818 - what it is
     """Whoever asked has left, and waits for no answer."""
 
 
-async def read_body(scope: Scope, receive: Receive, most: int, make_room: Callable[[], Awaitable[None]]) -> bytes:
+async def read_body(scope: Scope, receive: Receive, most: int, make_room: Callable[[], Awaitable[None]]) -> Content:
     """The body of a request; that it arrives in time is seen to where its bytes come in, in `protocol`.
 
     A large one arrives when room is made for it: until then its sender is not listened to.
@@ -45,21 +47,21 @@ async def read_body(scope: Scope, receive: Receive, most: int, make_room: Callab
     for name, value in scope["headers"]:
         if name == b"content-length" and int(value) > most:
             raise _too_large(most)
-    parts: list[bytes] = []
-    size = 0
+    whole = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
         body = message.get("body", b"")
-        size += len(body)
-        if size > most:
+        if len(whole) + len(body) > most:
             raise _too_large(most)
-        if size > SMALL:
+        if len(whole) + len(body) > SMALL:
             await make_room()
+        elif not whole and not message.get("more_body", False):
+            return bytes(body)
+        whole += body
         if not message.get("more_body", False):
-            return b"".join([*parts, body]) if parts else body
-        parts.append(body)
+            return whole
 
 
 def _too_large(most: int) -> TooLarge:
@@ -75,6 +77,8 @@ class BodyReader:
         self._turns = turns
         self._fields = list(one.model_fields)
         self._has_x = one is shapes.Ask
+        # In JSON a letter may take three times the bytes that it has, or more, but then it is hardly one of a language.
+        self._most_bytes = 3 * LONGEST * settings.max_values if many else MOST_BYTES
         self._one: TypeAdapter[Any] = TypeAdapter(one)
         self._many: TypeAdapter[Any] | None = None
         if many:
@@ -82,48 +86,50 @@ class BodyReader:
             self._many = TypeAdapter(listed)
         self._numbers: TypeAdapter[list[float]] = TypeAdapter(Annotated[list[shapes.Number], FailFast()])
 
-    async def read(self, content: bytes) -> Any:
+    async def read(self, content: Content) -> Any:
         """The value of a body."""
         many = self._many is not None and content.lstrip(_WHITE)[:1] == b"["
         if len(content) <= SMALL:
             return self._checked(content, many)
-        items = await asyncio.to_thread(self._outlined, content, many)
-        starts, ends, commas = items.starts.tolist(), items.ends.tolist(), items.commas.tolist()
-        if not many:
-            return await self._large_item(content, commas[0], ())
-        found: list[Any] = []
-        place = 0
-        while place < items.size:
-            last = place
-            if commas[place] > NUMBERS:
-                found.append(await self._large_item(content[starts[place] : ends[place]], commas[place], (place,)))
-            else:
-                while last + 1 < items.size and ends[last + 1] - starts[place] <= PIECE and commas[last + 1] <= NUMBERS:
-                    last += 1
-                async with self._turns:
-                    found += self._checked(b"[" + content[starts[place] : ends[last]] + b"]", True, (place,))
-            place = last + 1
-        return found
-
-    def _outlined(self, content: bytes, many: bool) -> Outline:
-        """The items of a body, none of which is too large."""
-        most = MOST_VALUES if self._many is not None else shapes.MOST_CLASSES + MOST_SETTINGS
         try:
-            items = outline(content if many else b"[" + content + b"]", self._settings.max_batch, most)
+            if many:
+                items = await asyncio.to_thread(outline, content, self._settings.max_batch, MOST_VALUES)
+                self._refuse_names(items.colons, many)
+                return await self._pieces(content, items)
+            most = shapes.MOST_CLASSES + MOST_SETTINGS if self._many is None else MOST_VALUES
+            commas, colons = await asyncio.to_thread(counts_of, content, most)
+            self._refuse_names([colons], many)
+            return await self._large_item(content, commas, ())
         except Broken as error:
             raise Refusal(f"{_NOT_JSON}: {error}") from None
         except TooMuch as error:
             raise TooLarge(f"the request is larger than any may be: {error}") from None
-        end = int(items.ends[-1]) + 1 if many else int(items.ends[-1]) - 1  # one item was put between brackets above
-        if content[end:].strip(_WHITE) or (items.size > 1 and not many):
-            raise Refusal(f"{_NOT_JSON}: trailing characters after its end")
-        names = items.colons - len(self._fields)
-        if self._many is not None and (names > self._settings.max_values).any():
-            place = f"item {int((names > self._settings.max_values).argmax())}" if many else "the body"
-            raise TooLarge(f"{place} has more than {self._settings.max_values:,} names, the most that one x may have")
-        return items
 
-    def _checked(self, content: bytes, many: bool, within: Place = ()) -> Any:
+    def _refuse_names(self, colons: list[int], many: bool) -> None:
+        """Refuse an x of more names than one may have; an item has its own fields beside."""
+        most = self._settings.max_values + len(self._fields)
+        if self._many is not None and max(colons) > most:
+            which = f"item {next(place for place, count in enumerate(colons) if count > most)}" if many else "the body"
+            raise TooLarge(f"{which} has more than {self._settings.max_values:,} names, the most that one x may have")
+
+    async def _pieces(self, content: Content, items: Outline) -> list[Any]:
+        """The items of a list, of which so many are checked at a time as are some bytes together."""
+        starts, ends, commas = items.starts, items.ends, items.commas
+        found: list[Any] = []
+        place, count = 0, len(starts)
+        while place < count:
+            last = place
+            if commas[place] > NUMBERS or ends[place] - starts[place] > PIECE:
+                found.append(await self._large_item(content[starts[place] : ends[place]], commas[place], (place,)))
+            else:
+                while last + 1 < count and ends[last + 1] - starts[place] <= PIECE and commas[last + 1] <= NUMBERS:
+                    last += 1
+                async with self._turns:
+                    found += self._checked(b"[%b]" % bytes(content[starts[place] : ends[last]]), True, (place,))
+            place = last + 1
+        return found
+
+    def _checked(self, content: Content, many: bool, within: Place = ()) -> Any:
         """What is in a body, or in a piece of it that begins at a place."""
         adapter = self._many if many and self._many is not None else self._one
         try:
@@ -131,38 +137,42 @@ class BodyReader:
         except ValidationError as error:
             raise self._refusal(error, content, within, many) from None
 
-    async def _large_item(self, content: bytes, commas: int, within: Place) -> Any:
+    async def _large_item(self, content: Content, commas: int, within: Place) -> Any:
         """An item that may have a long list of numbers as its x; that is checked in pieces, and the rest without it."""
-        if not self._has_x or commas <= NUMBERS:
-            async with self._turns:
-                return self._checked(content, False, within)
-        numbers = await asyncio.to_thread(outline, content, MOST_VALUES, MOST_VALUES, 2)
-        count = numbers.size if numbers.size > NUMBERS else 0
-        if commas - count > NUMBERS + self._settings.max_values:
-            field = shown_place((*within, "x"))
-            raise Invalid(
-                f"{field} has more in it than it may have: a list of numbers, or names with a number each", field
+        start = end = count = 0
+        if self._has_x and commas > NUMBERS:
+            start, end, count = await asyncio.to_thread(first_list, content)
+            if count <= NUMBERS:
+                start = end = count = 0
+        if len(content) - (end - start) > self._most_bytes:
+            raise TooLarge(
+                f"{shown_place(within) or 'the body'} has more than {self._most_bytes:,} bytes, the most beside a list of numbers"
             )
-        start, end = (int(numbers.starts[0]), int(numbers.ends[-1])) if count else (0, 0)
+        field = shown_place((*within, "x"))
+        if self._many is not None and commas - count > NUMBERS + self._settings.max_values:
+            raise TooLarge(f"{shown_place(within) or 'the body'} has more values in it than it may have")
         async with self._turns:
             item = self._checked(content[:start] + content[end:], False, within)
         found: list[float] = []
-        for first in range(0, count, NUMBERS):
-            last = min(first + NUMBERS, count) - 1
-            piece = b"[" + content[int(numbers.starts[first]) : int(numbers.ends[last])] + b"]"
+        while start < end:
+            cut = content.find(b",", start + PIECE, end)
+            piece = b"[%b]" % bytes(content[start : end if cut < 0 else cut])
+            start = end if cut < 0 else cut + 1
             async with self._turns:
                 try:
                     found += self._numbers.validate_json(piece)
                 except ValidationError as error:
-                    raise self._refusal(error, piece, (*within, "x", first), True) from None
-        return (
-            item.model_copy(update={"x": found}) if count and item.x == [] else item
-        )  # else x is there again, and not so long
+                    if error.errors(include_url=False)[0]["type"] == "json_invalid":
+                        raise Invalid(
+                            f"{field} is not a list of numbers from {field}[{len(found)}] on", field
+                        ) from None
+                    raise self._refusal(error, piece, (*within, "x", len(found)), True) from None
+        return item.model_copy(update={"x": found}) if count and item.x == [] else item  # else x is there again
 
-    def _refusal(self, error: ValidationError, content: bytes, within: Place, many: bool) -> Refusal:
+    def _refusal(self, error: ValidationError, content: Content, within: Place, many: bool) -> Refusal:
         errors = error.errors(include_url=False)
         first = errors[0]
-        if not content.strip(_WHITE):
+        if not within and not content.strip():
             return Refusal("the body is empty, but must be JSON")
         if first["type"] == "json_invalid":
             where = f" from {shown_place(within)} on" if within else ""

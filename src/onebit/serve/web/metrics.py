@@ -113,7 +113,7 @@ class Metrics(Collector):
             "onebit_feedback_delay_seconds", "From a decision to its feedback.", labels=["task"]
         )
         for task in self._service.task_names():
-            stats = self._service.stats(task, WINDOW)
+            stats = self._service.summary(task, WINDOW)
             decisions.add_metric([task], stats["decisions"])
             feedback.add_metric([task, "accepted"], stats["feedback"] - stats["silences"])
             feedback.add_metric([task, "silence"], stats["silences"])

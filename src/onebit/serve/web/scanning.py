@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Content = bytes | bytearray
 BLOCK = 2**17  # bytes that are looked at in one go
 DEEPEST = 32  # lists and objects in each other
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _LIST = b'"\\,:['
@@ -32,68 +33,102 @@ class TooMuch(ValueError):  # noqa: N818 - what it is
 
 @dataclass(frozen=True)
 class Outline:
-    """The items at one depth: where they begin and end, and how many commas and colons are in each."""
+    """The items of a list: where they begin and end, and how many commas and colons are in each."""
 
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    commas: NDArray[np.int64]
-    colons: NDArray[np.int64]
-
-    @property
-    def size(self) -> int:
-        """How many items there are."""
-        return len(self.starts)
+    starts: list[int]
+    ends: list[int]
+    commas: list[int]
+    colons: list[int]
 
 
-def outline(content: bytes, most_items: int, most_values: int, depth: int = 1) -> Outline:
-    """The items of the first list at a depth, which is 1 for the outermost; none where there is no list.
-
-    What ends before its brackets are closed is Broken, and so is what is deeper than any body may be. What has more items, or more
-    values and names in all, is TooMuch.
+def outline(content: Content, most_items: int, most_values: int) -> Outline:
+    """The items of a body that is a list. What has more of them, or more values and names in all, is TooMuch.
 
     >>> found = outline(b'[{"id": "a, b", "x": [1, 2]}, {"x": "]"}]', 10, 100)
-    >>> found.starts.tolist(), found.ends.tolist(), found.commas.tolist(), found.colons.tolist()
+    >>> found.starts, found.ends, found.commas, found.colons
     ([1, 29], [28, 40], [2, 0], [2, 1])
     """
-    begins = ends = -1
     borders: list[NDArray[np.int64]] = []
     counts: list[NDArray[np.int64]] = []  # commas and colons up to each border
-    before = np.zeros(2, dtype=np.int64)
-    reached = items = 0
-    for marks, codes, depths in _marks(content):
-        up_to = np.stack([np.cumsum(codes == _COMMA), np.cumsum(codes == _COLON)]) + before[:, None]
-        if begins < 0:
-            opens = np.flatnonzero((codes == _LIST) & (depths == depth))
-            if len(opens):
-                begins = int(marks[opens[0]])
-                counts.append(up_to[:, opens[:1]])
-        if begins >= 0 and ends < 0:
-            closes = np.flatnonzero((depths == depth - 1) & (marks > begins))
-            if len(closes):
-                ends = int(marks[closes[0]])
-            between = (codes == _COMMA) & (depths == depth) & (marks > begins)
-            at = np.flatnonzero(between if ends < 0 else between & (marks < ends))
-            at = np.append(at, closes[:1])
-            borders.append(marks[at])
-            counts.append(up_to[:, at])
-            items += len(at)
-            if items > most_items:
-                raise TooMuch(f"there are more than {most_items:,} items in it")
-        if len(marks):
-            before, reached = up_to[:, -1], int(depths[-1])
-            if before.sum() > most_values:
-                raise TooMuch(f"there are more than {most_values:,} values and names in it")
-    if reached != 0:
-        raise Broken("it ends before its brackets are closed")
-    if begins < 0:
-        return Outline(*np.zeros((4, 0), dtype=np.int64))
-    found, so_far = np.concatenate(borders), np.concatenate(counts, axis=1)
-    commas, colons = np.diff(so_far, axis=1)
+    items = last = 0
+    for marks, codes, depths, so_far in _counted(content, most_values):
+        if last:
+            raise Broken("trailing characters after its end")
+        at = np.flatnonzero(((codes == _COMMA) & (depths == 1)) | (depths == 0))
+        if not borders:  # the first mark opens the list
+            at = np.concatenate([[0], at])
+        ended = np.flatnonzero(depths == 0)
+        if len(ended):
+            last = int(marks[ended[0]])
+            if ended[0] != len(marks) - 1:
+                raise Broken("trailing characters after its end")
+        borders.append(marks[at])
+        counts.append(so_far[:, at])
+        items += len(at)
+        if items - 1 > most_items:
+            raise TooMuch(f"there are more than {most_items:,} items in it")
+    if content[last + 1 :].strip(b" \t\r\n"):
+        raise Broken("trailing characters after its end")
+    found = np.concatenate(borders)
+    commas, colons = np.diff(np.concatenate(counts, axis=1), axis=1)
     commas[:-1] -= 1  # the one behind an item is not in it; the last has a bracket there
-    return Outline(np.concatenate([[begins], found[:-1]]) + 1, found, commas, colons)
+    return Outline((found[:-1] + 1).tolist(), found[1:].tolist(), commas.tolist(), colons.tolist())
 
 
-def _marks(content: bytes) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+def counts_of(content: Content, most_values: int) -> tuple[int, int]:
+    """How many commas and colons a body has. What has more values and names is TooMuch.
+
+    >>> counts_of(b'{"id": "a, b", "x": [1, 2]}', 100)
+    (2, 2)
+    """
+    commas = colons = 0
+    for _, _, _, so_far in _counted(content, most_values):
+        commas, colons = (int(one) for one in so_far[:, -1])
+    return commas, colons
+
+
+def first_list(content: Content) -> tuple[int, int, int]:
+    """The first list in an object: where what is in it begins and ends, and how many values that are; all 0 where there is none.
+
+    >>> first_list(b'{"id": "[", "x": [1, 2]}')
+    (18, 22, 2)
+    """
+    start = count = 0
+    for marks, codes, depths in _marks(content):
+        if not start:
+            opens = np.flatnonzero((codes == _LIST) & (depths == 2))
+            if not len(opens):
+                continue
+            start = int(marks[opens[0]]) + 1
+        inside = marks >= start
+        closes = np.flatnonzero(inside & (depths == 1))
+        if len(closes):
+            inside[closes[0] :] = False
+        count += int(np.count_nonzero(inside & (codes == _COMMA) & (depths == 2)))
+        if len(closes):
+            return start, int(marks[closes[0]]), count + 1
+    return 0, 0, 0
+
+
+def _counted(
+    content: Content, most_values: int
+) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    """The marks, and how many commas and colons there have been up to each."""
+    before = np.zeros((2, 1), dtype=np.int64)
+    depth = 0
+    for marks, codes, depths in _marks(content):
+        if not len(marks):
+            continue
+        so_far = np.stack([np.cumsum(codes == _COMMA), np.cumsum(codes == _COLON)]) + before
+        before, depth = so_far[:, -1:], int(depths[-1])
+        if before.sum() > most_values:
+            raise TooMuch(f"there are more than {most_values:,} values and names in it")
+        yield marks, codes, depths, so_far
+    if depth != 0:
+        raise Broken("it ends before its brackets are closed")
+
+
+def _marks(content: Content) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
     """The marks outside of texts, a block at a time: where they are, which, and how deep it is after them."""
     everything = np.frombuffer(content, dtype=np.uint8)
     inside = depth = 0

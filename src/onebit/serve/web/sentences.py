@@ -12,6 +12,7 @@ from onebit.errors import nearest
 
 Place = tuple[str | int, ...]
 LONGEST = 60  # letters of a value that is shown
+MOST_ERRORS = 50  # that are looked at: the first is told of, with what is said of the same place
 
 _MUST_BE = {
     "float_type": "a number",
@@ -58,7 +59,7 @@ def sentence_of(
     ...     sentence_of(error.errors(), {"x": [1, 2, "a"]})
     ("x[2] is 'a', but must be a number", 'x[2]')
     """
-    found = [(_place(one["loc"], body, one["type"]), one) for one in errors]
+    found = [(_place(one["loc"], body, one["type"]), one) for one in errors[:MOST_ERRORS]]
     # What may be of several kinds has an error for each; the one that came furthest is meant.
     first = found[0][0]
     related = [(place, one) for place, one in found if _along(place, first)]
