@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 
 from onebit.errors import OnebitError, nearest, short
 
-MOST_IN_SENTENCE = 1000  # characters
+MOST_IN_SENTENCE = 600  # characters
+KEPT = 150  # at either end of a longer one
 
 
 class Refusal(OnebitError):  # noqa: N818 - what it is
@@ -17,9 +18,9 @@ class Refusal(OnebitError):  # noqa: N818 - what it is
     retry_after_s: int | None = None  # when the same request may be sent again
 
     def __init__(self, message: str, field: str | None = None) -> None:
-        # What was sent is in the sentence, and may be of any size; the parts of a sentence are cut where they are made, and this is for
-        # those that come from elsewhere.
-        self.message = short(message, MOST_IN_SENTENCE)
+        # What was sent is in the sentence, and may be of any size. Its beginning says where, and its end what would be right.
+        long = len(message) > MOST_IN_SENTENCE
+        self.message = f"{message[:KEPT]} ... {message[-KEPT:]}" if long else message
         self.field = None if field is None else short(field)
         super().__init__(self.message)
 

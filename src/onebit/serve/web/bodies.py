@@ -90,7 +90,7 @@ class BodyReader:
         """The value of a body."""
         many = self._many is not None and content.lstrip(_WHITE)[:1] == b"["
         if len(content) <= SMALL:
-            return self._checked(content, many)
+            return self._checked(content, many, whole=True)
         try:
             if many:
                 items = await asyncio.to_thread(outline, content, self._settings.max_batch, MOST_VALUES)
@@ -129,13 +129,13 @@ class BodyReader:
             place = last + 1
         return found
 
-    def _checked(self, content: Content, many: bool, within: Place = ()) -> Any:
-        """What is in a body, or in a piece of it that begins at a place."""
+    def _checked(self, content: Content, many: bool, within: Place = (), whole: bool = False) -> Any:
+        """What is in a body, or in a piece of it that begins at a place, or without its numbers."""
         adapter = self._many if many and self._many is not None else self._one
         try:
             return adapter.validate_json(content)
         except ValidationError as error:
-            raise self._refusal(error, content, within, many) from None
+            raise self._refusal(error, content, within, many, whole) from None
 
     async def _large_item(self, content: Content, commas: int, within: Place) -> Any:
         """An item that may have a long list of numbers as its x; that is checked in pieces, and the rest without it."""
@@ -152,7 +152,7 @@ class BodyReader:
         if self._many is not None and commas - count > NUMBERS + self._settings.max_values:
             raise TooLarge(f"{shown_place(within) or 'the body'} has more values in it than it may have")
         async with self._turns:
-            item = self._checked(content[:start] + content[end:], False, within)
+            item = self._checked(content[:start] + content[end:], False, within, whole=not within and not count)
         found: list[float] = []
         while start < end:
             cut = content.find(b",", start + PIECE, end)
@@ -169,14 +169,17 @@ class BodyReader:
                     raise self._refusal(error, piece, (*within, "x", len(found)), True) from None
         return item.model_copy(update={"x": found}) if count and item.x == [] else item  # else x is there again
 
-    def _refusal(self, error: ValidationError, content: Content, within: Place, many: bool) -> Refusal:
+    def _refusal(
+        self, error: ValidationError, content: Content, within: Place, many: bool, whole: bool = False
+    ) -> Refusal:
         errors = error.errors(include_url=False)
         first = errors[0]
         if not within and not content.strip():
             return Refusal("the body is empty, but must be JSON")
         if first["type"] == "json_invalid":
             where = f" from {shown_place(within)} on" if within else ""
-            return Refusal(f"{_NOT_JSON}{where}: {first['ctx']['error']}")
+            why = str(first["ctx"]["error"])
+            return Refusal(f"{_NOT_JSON}{where}: {why if whole else why.partition(' at line ')[0]}")
         if not first["loc"] and first["type"] == "model_type" and not within:
             return Refusal("the body is JSON, but must be an object" + (" or a list of them" if self._many else ""))
         moved = _moved(within, many)
