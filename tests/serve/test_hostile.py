@@ -16,6 +16,8 @@ from typing import Any
 import orjson
 import pytest
 
+from onebit.serve.log.reading import NO_END, PAGE_BYTES, LogReader, Reader
+from onebit.serve.log.schema import FILE
 from onebit.serve.settings import Settings
 from tests.serve.site import Process, Site, error_in, everything_from, process_in, site_in
 
@@ -233,3 +235,19 @@ def test_others_are_answered_and_memory_is_bounded_while_hostile_bodies_come(tmp
         more_memory = memory_of(process)["VmHWM"] - before
     assert max(delays) < 2.0  # on an idle machine some 50 ms; a machine that runs tests is not idle
     assert more_memory < 256
+
+
+def test_a_log_of_large_rows_is_read_a_little_at_a_time(site: Site) -> None:
+    asks = [{"id": f"large-{number}", "x": [float(number)]} for number in range(60)]
+    for start in (0, 30):
+        site.ask("POST", "/v1/tasks/wide/decide", json=asks[start : start + 30])
+    site.ask("POST", "/v1/tasks/wide/feedback", json=[{"id": ask["id"], "right": True} for ask in asks])
+    with LogReader(site.settings.data) as log:
+        task = log.task("wide")
+        reader = Reader(site.settings.data / FILE)
+        events, more = reader.events(task.number, 0, NO_END, 1000)
+        reader.close()
+        assert more
+        assert sum(len(event.probabilities) + len(event.x) for event in events) < PAGE_BYTES + 10_000 * 8 + 8
+        assert [event.id for event in log.events(task)] == [ask["id"] for ask in asks]
+        assert {ask["id"] for ask in asks} <= {one.id for one in log.logged(task)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
@@ -21,8 +21,9 @@ from onebit.serve.tasks import TaskInfo
 Mark = list[list[float] | None]  # the seq and the time of the last row of each table
 NO_END = 2**62  # a seq that no row has
 MOST_BYTES = 2**18  # of x and the probabilities, in one look at the newest
-X_COLUMN = 13  # of a row of a decision; the probabilities are before it
+PROBABILITIES = 12  # their column in a row of a decision; that of x is the next
 PAGE = 1000  # rows that are read at a time, so that a slow reader holds nothing up
+PAGE_BYTES = 2**22  # of x and the probabilities in them
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +146,11 @@ class Reader:
             (task, after, upto, most),
         ).fetchall()
 
-    def events(self, task: int, after: int, upto: int, most: int) -> list[Event]:
-        """A task's feedbacks with their decisions."""
-        return list(map(Event._make, self._connection.execute(EVENTS, (task, after, upto, most))))
+    def events(self, task: int, after: int, upto: int, most: int) -> tuple[list[Event], bool]:
+        """A task's feedbacks with their decisions, fewer where they are large; and whether there may be more."""
+        rows = self._connection.execute(EVENTS, (task, after, upto, most))
+        found = list(map(Event._make, _some(rows, Event._fields.index("probabilities"), PAGE_BYTES)))
+        return found, len(found) == most or rows.fetchone() is not None
 
     def found(self, task: int, ids: Sequence[str]) -> list[tuple[Any, ...]]:
         """(id, seq, time, mode, right, late, source) of the decisions with these ids, once for each feedback, or once."""
@@ -193,13 +196,7 @@ class Reader:
             f"{DECISIONS} WHERE d.task = ? AND d.seq < ? ORDER BY d.seq DESC LIMIT ?",
             (info.number, NO_END if before is None else before, limit),
         )
-        page, size = [], 0
-        for row in rows:
-            page.append(_logged(info, row))
-            size += len(row[X_COLUMN]) + len(row[X_COLUMN - 1])
-            if size > MOST_BYTES:
-                break
-        return page
+        return [_logged(info, row) for row in _some(rows, PROBABILITIES, MOST_BYTES)]
 
     def generations(self, task: int, upto: int) -> list[tuple[int, bool, int]]:
         """How many feedbacks that count the decisions of each learner have: (generation, whether another label was shown, count)."""
@@ -217,7 +214,7 @@ class Reader:
             "ORDER BY d.seq LIMIT :most",
             {"task": info.number, "after": after, "upto": upto, "most": most},
         )
-        return [_logged(info, row) for row in rows]
+        return [_logged(info, row) for row in _some(rows, PROBABILITIES, PAGE_BYTES)]
 
     def last(self) -> int:
         """Where the log ends."""
@@ -233,6 +230,16 @@ class Reader:
             f"SELECT count(*) FROM {table} WHERE task = ? AND seq <= ? {which}", (task, upto)
         )
         return int(rows.fetchone()[0])
+
+
+def _some(rows: Iterable[tuple[Any, ...]], probabilities: int, most: int) -> Iterator[tuple[Any, ...]]:
+    """The first of some rows, until their probabilities and the x in the column behind have more bytes than `most`."""
+    size = 0
+    for row in rows:
+        yield row
+        size += len(row[probabilities]) + len(row[probabilities + 1])
+        if size > most:
+            return
 
 
 def _marks(values: Sequence[str]) -> str:
@@ -322,9 +329,11 @@ class LogReader:
     def events(self, info: TaskInfo) -> Iterator[Event]:
         """All feedbacks of a task with their decisions, in the order in which they came."""
         after = 0
-        while page := self._reader.events(info.number, after, self._end, PAGE):
+        more = True
+        while more:
+            page, more = self._reader.events(info.number, after, self._end, PAGE)
             yield from page
-            after = page[-1].seq
+            after = page[-1].seq if page else after
 
 
 @contextmanager
