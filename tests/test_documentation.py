@@ -202,7 +202,7 @@ def test_every_route_of_the_service_is_documented(site: Site) -> None:
 def test_every_error_of_the_service_is_documented() -> None:
     named = [one for one in vars(refusals).values() if isinstance(one, type) and issubclass(one, refusals.Refusal)]
     kinds: list[type[refusals.Refusal]] = [Internal, *named]
-    assert len(kinds) == 13
+    assert len(kinds) == 15
     for kind in kinds:
         assert f"| {kind.status} | `{kind.code}` |" in PAGES["service.md"]
 

@@ -17,6 +17,18 @@ class OutOfMemoryError(OnebitError, MemoryError):
     """There is not enough memory for what was asked; the message says for what."""
 
 
+MOST_SHOWN = 200  # characters of what was given, in a sentence about it
+
+
+def short(text: str, most: int = MOST_SHOWN) -> str:
+    """A text, cut where it is long.
+
+    >>> short("abcdef", 3), short("abc", 3)
+    ('abc...', 'abc')
+    """
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: the nearest known one, or all of them.
 
@@ -25,7 +37,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     names = sorted(known)
     folded = {one.lower(): one for one in names}
-    close = difflib.get_close_matches(name.lower(), folded, n=1)
+    close = difflib.get_close_matches(name[:MOST_SHOWN].lower(), folded, n=1)
     if close:
         return f"did you mean {folded[close[0]]!r}?"
     return f"known are: {', '.join(names)}" if names else "there are none"

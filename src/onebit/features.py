@@ -30,7 +30,7 @@ MOST_BITS = 30
 GROWN = 1e12  # scores that overflow for a row whose squared length is below this are the weights' doing
 MOST_FEATURES = 2**31 - 2  # columns are int32
 _BLOCK = 1 << 22  # stored values that are looked through at a time
-_TOKEN = re.compile(r"\w+")
+WORD = re.compile(r"\w+")
 
 # A number too large for float32 is refused with a sentence; NumPy's warning about it, from this module, adds nothing. (Switching
 # it off around each cast would take longer than the cast and a decision together.)
@@ -262,7 +262,7 @@ def words_in(text: str) -> list[str]:
     >>> words_in("To be, or not to be")
     ['be', 'not', 'or', 'to']
     """
-    return sorted(set(_TOKEN.findall(text.lower())))
+    return sorted(set(WORD.findall(text.lower())))
 
 
 def hashed(name: str, columns: int) -> int:

@@ -94,6 +94,7 @@ class Process:
             text=True,
             env={**os.environ, **environment},
         )
+        self.pid = self._process.pid
         self.lines: list[str] = []
         self._listens = threading.Event()
         self._listener = threading.Thread(target=self._listen)

@@ -140,16 +140,16 @@ def test_a_start_with_the_clock_a_year_ahead_dates_no_later_start(
         async with service_in(tmp_path) as service:
             await service.create(new_task(deadline_s=0.5, silence="wrong"))
             await decided(service, "ahead")
-            assert service.warnings == []
+            assert service.readiness(lambda _: True)["warnings"] == []
             wall.ahead = 0.0  # it is set right, and the service goes on as it began, and says so
             await decided(service, "still ahead")
-            assert "31536000 s ahead of the clock of this machine" in service.warnings[0]
+            assert "31536000 s ahead of the clock of this machine" in service.readiness(lambda _: True)["warnings"][0]
             assert service.gauges()["clock_ahead_s"] == pytest.approx(YEAR, abs=600)
         for number in range(2):  # the second finds the change a year ahead and decisions that are not
             caplog.clear()
             with caplog.at_level(logging.WARNING, "onebit.serve"):
                 async with service_in(tmp_path) as service:
-                    assert service.warnings == []
+                    assert service.readiness(lambda _: True)["warnings"] == []
                     assert abs(service.gauges()["clock_ahead_s"]) < 60
                     await decided(service, f"now {number}")
                     assert abs(service.decision("fruit", f"now {number}")["time"] - time.time()) < 600
@@ -189,7 +189,7 @@ def test_a_clock_from_before_this_program_is_not_believed(tmp_path: Path, wall: 
         wall.ahead = -time.time()
         async with service_in(tmp_path) as service:
             await decided(service, "a")
-            assert "says 1970-01-01, which cannot be" in service.warnings[0]
+            assert "says 1970-01-01, which cannot be" in service.readiness(lambda _: True)["warnings"][0]
         times = [row[0] for row in rows_of(tmp_path, TIMES)]
         assert times == sorted(times)
 

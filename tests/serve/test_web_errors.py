@@ -92,7 +92,7 @@ def test_a_fault_tells_nothing_but_where_the_log_has_more(
     def broken(*arguments: object) -> None:
         raise ZeroDivisionError("the secret of the house")
 
-    monkeypatch.setattr(site.service, "stats", broken)
+    monkeypatch.setattr(site.service, "summary", broken)
     with caplog.at_level(logging.ERROR, "onebit.serve"):
         answer = site.ask("GET", "/v1/tasks/fruit/stats")
     assert answer.status_code == 500

@@ -16,6 +16,7 @@ from uvicorn.server import ServerState
 from onebit.errors import OnebitError
 from onebit.serve.settings import Settings
 from onebit.serve.web import protocol
+from onebit.serve.web.connections import Connections
 from onebit.serve.web.protocol import HOOKS, BoundedProtocol, protocol_of
 
 LARGE = 64 * 2**20  # more than the system keeps for a connection
@@ -33,7 +34,7 @@ def test_whoever_does_not_take_the_answer_is_left(tmp_path: Path, pieces: int, c
 
     async def scenario() -> None:
         state = ServerState()
-        made = protocol_of(Settings(data=tmp_path, request_timeout_s=PATIENCE_S))
+        made = protocol_of(Settings(data=tmp_path, request_timeout_s=PATIENCE_S), Connections(10))
         config = uvicorn.Config(app, http=made, ws="none", lifespan="off", log_config=None)
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: made(config, state, {}, loop), "127.0.0.1", 0)

@@ -67,6 +67,14 @@ OPTIONS = {
     "token_file": Option("ONEBIT_SERVE_TOKEN_FILE", Path, "FILE", "file of the tokens, usually tokens.json in DIR"),
     "max_body": Option("ONEBIT_SERVE_MAX_BODY", positive, "BYTES", "largest body of a request"),
     "max_batch": Option("ONEBIT_SERVE_MAX_BATCH", positive, "N", "most decisions or feedbacks in one request"),
+    "max_values": Option("ONEBIT_SERVE_MAX_VALUES", positive, "N", "most names of a dict x, or words of a text x"),
+    "max_rate": Option(
+        "ONEBIT_SERVE_MAX_RATE",
+        positive,
+        "N",
+        "most requests a second of one token, and as many at once; no limit if not given",
+    ),
+    "max_connections": Option("ONEBIT_SERVE_MAX_CONNECTIONS", positive, "N", "most connections at once"),
     "snapshot_every": Option(
         "ONEBIT_SERVE_SNAPSHOT_EVERY", positive, "N", "events of a task from snapshot to snapshot"
     ),

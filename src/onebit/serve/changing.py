@@ -117,15 +117,16 @@ class Changing:
                 display=None if new.display is None else new.display.model_dump(),
                 items=new.items,
             )
-            texts_of(classes)
-            plain = check_learner(info.detail, classes, info.inputs)
+            await in_thread(texts_of, classes)
+            plain = await in_thread(check_learner, info.detail, classes, info.inputs)
             refuse_large(plain, len(classes), info.inputs, self._settings.max_task_memory, "features")
             learner = await in_thread(self._compiler.learner, info.detail, classes, info.inputs)
         except OnebitError as error:
             raise error if isinstance(error, Refusal | MemoryError) else Invalid(str(error), "parameters") from None
+        replicas = await in_thread(Replicas, learner, 1)  # a copy, which may be large
         info.number, self._next_task = self._next_task, self._next_task + 1
         snapshots = Snapshots(self._settings.data, info.number, self._settings.keep_snapshots)
-        course = Course(info.expected, Replicas(learner, 1), Statistics(len(classes)), 0, snapshots)
+        course = Course(info.expected, replicas, Statistics(len(classes)), 0, snapshots)
         running = Running(info, course)
         self._learning.courses[info.number] = course
         try:
@@ -152,7 +153,7 @@ class Changing:
                     info = running.info
                     wanted: list[ClassName] = [*info.classes, *change.add_classes]
                     try:
-                        texts_of(wanted)
+                        await in_thread(texts_of, wanted)
                         most = self._settings.max_task_memory
                         refuse_large(running.course.replicas.resting, len(wanted), info.inputs, most, "add_classes")
                         await in_thread(learner_of, info.detail, wanted, info.inputs)

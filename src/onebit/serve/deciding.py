@@ -21,15 +21,25 @@ from onebit.serve.refusals import Conflict, Invalid, TooLarge
 from onebit.serve.replicas import Choices
 from onebit.serve.running import Running
 from onebit.serve.shapes import Ask
+from onebit.serve.turns import Turns
 
-AT_ONCE = 256  # rows that are decided before others get a turn; fewer, where there are more than 100 classes
+AT_ONCE = 256  # rows that are decided before others get a turn, at most
+PROBABILITIES_AT_ONCE = 25_600
+WEIGHTS_AT_ONCE = 10**7  # that are multiplied with numbers
+BYTES_AT_ONCE = 2**13  # of texts, and of names with their numbers, which are read and hashed one by one
 MOST_PROBABILITIES = 10**6  # in one reply
+MOST_BYTES = 16 * 2**20  # of the reply, about
+NUMBER_BYTES = 22  # of a probability in JSON, with what is around it and without the name of its class
 
 
 class Deciding:
     """Decides for all tasks, on one event loop."""
 
-    def __init__(self, writer: Writer, reader: Reader, recent: Recent, clock: Clock) -> None:
+    def __init__(
+        self, writer: Writer, reader: Reader, recent: Recent, clock: Clock, turns: Turns, max_values: int
+    ) -> None:
+        self._turns = turns
+        self._max_values = max_values  # of one x
         self._writer = writer
         self._reader = reader
         self._recent = recent
@@ -45,10 +55,13 @@ class Deciding:
                 f"{len(asks)} decisions among {classes} classes have {len(asks) * classes:,} probabilities, and "
                 f"{MOST_PROBABILITIES:,} are the most in one request"
             )
-        try:
-            stored = [running.info.inputs.stored(ask.x) for ask in asks]
-        except Invalid:
-            stored = [running.info.inputs.stored(ask.x, _field(place, single)) for place, ask in enumerate(asks)]
+        size = len(asks) * (running.names_bytes + NUMBER_BYTES * classes)
+        if len(asks) > 1 and size > MOST_BYTES:
+            raise TooLarge(
+                f"{len(asks)} decisions among {classes} classes with their names are an answer of some {size:,} bytes, and "
+                f"{MOST_BYTES:,} are the most"
+            )
+        stored = await self._stored(running, asks, single)
         ids = [ask.id if ask.id is not None else self._new_id() for ask in asks]
         given = [ask.id for ask in asks if ask.id is not None]
         fresh = dict(zip(ids, stored, strict=True))
@@ -64,6 +77,16 @@ class Deciding:
             answers |= await self._decide_fresh(running, list(fresh), list(fresh.values()), single)
         return [answers[identity] for identity in ids]
 
+    async def _stored(self, running: Running, asks: Sequence[Ask], single: bool) -> list[bytes]:
+        """What the log keeps of every x."""
+        inputs, found = running.info.inputs, []
+        for start in range(0, len(asks), AT_ONCE):
+            if start:
+                await asyncio.sleep(0)  # others get a turn
+            for place, ask in enumerate(asks[start : start + AT_ONCE], start):
+                found.append(inputs.stored(ask.x, _field(place, single), self._max_values))
+        return found
+
     async def _decide_fresh(
         self, running: Running, ids: list[str], stored: list[bytes], single: bool
     ) -> dict[str, dict[str, Any]]:
@@ -76,12 +99,14 @@ class Deciding:
         parts: list[tuple[Any, ...]] = []
         answers: dict[str, dict[str, Any]] = {}
         try:
-            turn = max(1, min(AT_ONCE, AT_ONCE * 100 // len(running.info.classes)))
-            for start in range(0, len(ids), turn):
-                if start:
-                    await asyncio.sleep(0)  # others get a turn
-                some_ids, some_x = ids[start : start + turn], stored[start : start + turn]
-                choices = _choices(running, some_x, some_ids, start, single)
+            pieces = _pieces(running, stored)
+            for start, end in pieces:
+                some_ids, some_x = ids[start:end], stored[start:end]
+                if len(pieces) == 1 and sum(map(len, some_x)) < BYTES_AT_ONCE:
+                    choices = _choices(running, some_x, some_ids, start, single)
+                else:
+                    async with self._turns:
+                        choices = _choices(running, some_x, some_ids, start, single)
                 columns = choices.numbers[:, :CHOICE_COLUMNS].T.tolist()
                 labels, greedy = ([int(one) for one in column] for column in columns[:2])
                 chances = choices.numbers[:, CHOICE_COLUMNS:]
@@ -133,10 +158,11 @@ class Deciding:
         wanted = list(dict.fromkeys(ids))
         while True:
             await settled(entry for one in wanted if (entry := self._recent.get(task, one)) is not None)
-            for start in range(0, len(wanted), AT_ONCE):
+            rows = _rows_at_once(running)
+            for start in range(0, len(wanted), rows):
                 if start:
                     await asyncio.sleep(0)  # others get a turn
-                for row in self._reader.known(running.info, wanted[start : start + AT_ONCE]):
+                for row in self._reader.known(running.info, wanted[start : start + rows]):
                     answers[row[1]] = _again(running, row, stored[row[1]])
             wanted = [one for one in wanted if one not in answers]
             if not any(self._recent.get(task, one) for one in wanted):
@@ -161,6 +187,27 @@ def _again(running: Running, row: tuple[Any, ...], stored: bytes) -> dict[str, A
         "probabilities": dict(zip(running.texts, chances, strict=False)),
         "version": f"{generation}.{learnt}",
     }
+
+
+def _rows_at_once(running: Running) -> int:
+    """So many that their probabilities, and their numbers times the weights, take no longer than some milliseconds."""
+    classes = len(running.info.classes)
+    weights = classes * (running.info.inputs.size or 1)
+    return max(1, min(AT_ONCE, PROBABILITIES_AT_ONCE // classes, WEIGHTS_AT_ONCE // weights))
+
+
+def _pieces(running: Running, stored: list[bytes]) -> list[tuple[int, int]]:
+    """Where to cut rows so that deciding on each piece takes no longer than some milliseconds."""
+    most = _rows_at_once(running)
+    if running.info.inputs.kind == "numbers":
+        return [(start, min(start + most, len(stored))) for start in range(0, len(stored), most)]
+    cuts, size = [0], 0
+    for place, x in enumerate(stored):
+        size += len(x)
+        if place > cuts[-1] and (size > BYTES_AT_ONCE or place - cuts[-1] == most):
+            cuts.append(place)
+            size = len(x)
+    return list(itertools.pairwise([*cuts, len(stored)]))
 
 
 def _field(place: int, single: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +13,13 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from onebit.features import WORD
 from onebit.names import is_text
-from onebit.serve.refusals import Invalid
+from onebit.serve.refusals import Invalid, TooLarge
 
 Kind = Literal["numbers", "dict", "text"]
 X = list[float] | dict[str, float] | str
+LONGEST = 50  # bytes of a name or a word, on average over those that an x may have
 _STORED = np.dtype("<f8")
 _NUMBERS = frozenset((float, int))
 _WANTED = {"dict": "an object of feature name and number", "text": "a text"}
@@ -56,8 +59,11 @@ class Inputs:
             return {"features": self.size, "space": "dense"}
         return {"text": self.kind == "text", "hash_bits": self.hash_bits}
 
-    def stored(self, x: X, field: str = "x") -> bytes:
-        """What the log keeps of x: the same bytes for the same x, in whatever order its names come."""
+    def stored(self, x: X, field: str = "x", most: int | None = None) -> bytes:
+        """What the log keeps of x: the same bytes for the same x, in whatever order its names come.
+
+        `most` is how many names a dict, or words a text may have.
+        """
         if self.kind == "numbers":
             if not isinstance(x, list):
                 raise Invalid(f"{field} is {_named(x)}, but must be a list of {self.size} numbers", field)
@@ -69,13 +75,25 @@ class Inputs:
                 raise Invalid(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
             if not is_text(x):
                 raise Invalid(f"{field} has half a character in it, but must be a text of Unicode characters", field)
-            return x.encode()
+            kept = x.encode()
+            if most is not None:
+                _refuse_bytes(kept, field, most)
+                # A word has a letter, and something between it and the next. They are counted as a learner reads them.
+                words = WORD.finditer(x.lower()) if len(kept) > 2 * most else iter(())
+                if next(itertools.islice(words, most, None), None) is not None:
+                    raise TooLarge(f"{field} has more than {most:,} words, the most that a text may have", field)
+            return kept
         if not isinstance(x, dict):
             raise Invalid(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
+        if most is not None and len(x) > most:
+            raise TooLarge(f"{field} has {len(x):,} names, and {most:,} are the most", field)
         try:
-            return orjson.dumps(x, option=orjson.OPT_SORT_KEYS)
+            kept = orjson.dumps(x, option=orjson.OPT_SORT_KEYS)
         except orjson.JSONEncodeError as error:
             raise Invalid(f"{field} cannot be kept: {error}", field) from None
+        if most is not None:
+            _refuse_bytes(kept, field, most)
+        return kept
 
     def read(self, stored: Sequence[bytes]) -> list[Any]:
         """What the log keeps, read and checked, for `table` and `shown`. ValueError with what is wrong: the disk may have changed it."""
@@ -120,6 +138,14 @@ class Inputs:
 def numbers_in(stored: bytes) -> NDArray[np.float64]:
     """Numbers as the log keeps them: eight bytes each, the lowest first."""
     return np.frombuffer(stored, dtype=_STORED)
+
+
+def _refuse_bytes(kept: bytes, field: str, most: int) -> None:
+    if len(kept) > LONGEST * most:
+        raise TooLarge(
+            f"{field} has {len(kept):,} bytes, and {LONGEST * most:,} are the most: {LONGEST} for each of {most:,} names or words",
+            field,
+        )
 
 
 def _named(x: object) -> str:

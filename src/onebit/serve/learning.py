@@ -52,9 +52,8 @@ class Trainee:
 
     def advance(self, reader: Reader, upto: int) -> bool:
         """Learn the next chunk, up to a position; whether that is reached. Classes are added where they were added then."""
-        events = reader.events(self._rows, self.position, upto, CHUNK)
-        reached = len(events) < CHUNK
-        end = upto if reached else events[-1].seq
+        events, more = reader.events(self._rows, self.position, upto, CHUNK)
+        end = events[-1].seq if more else upto
         changes = reader.changes(self._rows, self.position, end)
         for event in events:
             while changes and changes[0][0] < event.seq:
@@ -66,7 +65,7 @@ class Trainee:
             self._change(detail)
         self.done += len(events)
         self.position = end
-        return reached
+        return not more
 
     def _change(self, detail: dict[str, Any]) -> None:
         for name in detail.get("add_classes", []):
@@ -135,8 +134,9 @@ class Course:
             played = reader.played(self.expected, self.position, upto, CHUNK) if "decisions" in tables else []
             if len(played) == CHUNK:
                 upto = played[-1][0]
-            events = reader.events(self.expected, self.position, upto, CHUNK) if "feedback" in tables else []
-            if len(events) == CHUNK:
+            none: tuple[list[Event], bool] = ([], False)
+            events, more = reader.events(self.expected, self.position, upto, CHUNK) if "feedback" in tables else none
+            if more:
                 upto = events[-1].seq
                 played = [row for row in played if row[0] <= upto]
             changes = reader.changes(self.expected, self.position, upto) if "changes" in tables else []

@@ -21,6 +21,7 @@ import uvicorn
 
 from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError
+from onebit.serve.quiet import Quiet
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
 from onebit.serve.threads import some_work
@@ -39,7 +40,8 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 def serve(settings: Settings) -> int:
     """Run a service until it is told to end; the exit code."""
     began = time.perf_counter()
-    with _logging(settings.log_format), _private():
+    quiet = Quiet()
+    with _logging(settings.log_format, quiet), _private():
         if settings.token_file is not None and not settings.token_file.exists():
             raise OnebitError(f"--token-file {settings.token_file} is not there: `onebit token create` makes it")
         tokens = Tokens(settings.tokens, settings.closed)
@@ -60,7 +62,7 @@ def serve(settings: Settings) -> int:
         listening = _bound(*address)
         _allow_many_files()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
-            code = runner.run(_serve(settings, tokens, listening, is_open, began))
+            code = runner.run(_serve(settings, tokens, listening, is_open, began, quiet))
     if some_work():  # Python would wait for the compiler, or fall over it
         sys.stdout.flush()
         sys.stderr.flush()
@@ -68,17 +70,20 @@ def serve(settings: Settings) -> int:
     return code
 
 
-async def _serve(settings: Settings, tokens: Tokens, listening: socket.socket, is_open: bool, began: float) -> int:
+async def _serve(
+    settings: Settings, tokens: Tokens, listening: socket.socket, is_open: bool, began: float, quiet: Quiet
+) -> int:
     LOG.info(f"starting on {settings.data}", extra={"event": "starting", "folder": str(settings.data)})
     service = Service(settings, compiles_apart=True)
     app = app_of(service, settings, tokens)
     if not await _started(service):
         LOG.info("ended before it was ready", extra={"event": "ended"})
         return 0
+    reporting = asyncio.create_task(quiet.report_for_ever())
     try:
         config = uvicorn.Config(
             app,
-            http=protocol_of(settings),
+            http=protocol_of(settings, app.connections),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -93,6 +98,8 @@ async def _serve(settings: Settings, tokens: Tokens, listening: socket.socket, i
         with _rarely_collecting():
             await server.serve(sockets=[listening])
     finally:
+        reporting.cancel()
+        quiet.report()
         await service.stop()
     LOG.info("ended", extra={"event": "ended"})
     return 0
@@ -255,10 +262,11 @@ def _private() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _logging(form: str) -> Iterator[None]:
+def _logging(form: str, quiet: Quiet) -> Iterator[None]:
     """Everything that is logged goes to stderr, in one form; uvicorn's own words only where something is wrong."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
+    handler.addFilter(quiet)
     root, ours = logging.getLogger(), logging.getLogger("onebit")
     uvicorn_own = logging.getLogger("uvicorn")
     levels = root.level, ours.level, uvicorn_own.level

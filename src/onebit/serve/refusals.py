@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from onebit.errors import OnebitError
+from collections.abc import Callable, Iterable
+
+from onebit.errors import OnebitError, nearest, short
+
+MOST_IN_SENTENCE = 600  # characters
+KEPT = 150  # at either end of a longer one
 
 UNKNOWN = "nobody knows whether this was done: send it again, with the same id"
 
@@ -12,11 +17,14 @@ class Refusal(OnebitError):  # noqa: N818 - what it is
 
     status = 400
     code = "bad_request"
+    retry_after_s: int | None = None  # when the same request may be sent again
 
     def __init__(self, message: str, field: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.field = field
+        # What was sent is in the sentence, and may be of any size. Its beginning says where, and its end what would be right.
+        long = len(message) > MOST_IN_SENTENCE
+        self.message = f"{message[:KEPT]} ... {message[-KEPT:]}" if long else message
+        self.field = None if field is None else short(field)
+        super().__init__(self.message)
 
 
 class Unauthorized(Refusal):
@@ -35,6 +43,19 @@ class NotFound(Refusal):
     """There is no such thing."""
 
     status, code = 404, "not_found"
+
+
+class UnknownTask(NotFound):
+    """There is no task of this name. The names of those that there are, are not for everybody."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"there is no task {short(name)!r}")
+        self._name = name
+        self._known = known
+
+    def seen(self, sees: Callable[[str], bool]) -> NotFound:
+        """The same, with the names that one may see."""
+        return NotFound(f"{self.message}; {nearest(self._name, filter(sees, self._known))}")
 
 
 class MethodNotAllowed(Refusal):
@@ -73,10 +94,21 @@ class NoMemory(Refusal):
     status, code = 507, "no_memory"
 
 
+class TooMany(Refusal):
+    """More requests than one token may send in this time: nothing was done."""
+
+    status, code = 429, "too_many"
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
 class Unavailable(Refusal):
     """Not now: nothing was done, and the same request may be sent again."""
 
     status, code = 503, "unavailable"
+    retry_after_s = 1
 
 
 class SetAside(Unavailable):

@@ -24,6 +24,7 @@ class Running:
     def name_classes(self) -> None:
         """Take the names of the classes, which may have become more."""
         self.texts = texts_of(self.info.classes)
+        self.names_bytes = sum(len(text.encode()) for text in self.texts)
         self.index = {name: place for place, name in enumerate(self.info.classes)}
 
     @property

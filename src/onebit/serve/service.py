@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from onebit.errors import OnebitError, nearest
+from onebit.errors import OnebitError, short
 from onebit.serve.aside import Caution, Cautions, free_name, set_aside
 from onebit.serve.changing import Changing
 from onebit.serve.clock import Clock
@@ -34,7 +34,7 @@ from onebit.serve.log.schema import FILE
 from onebit.serve.log.writing import Writer
 from onebit.serve.progress import Progress
 from onebit.serve.recent import Recent
-from onebit.serve.refusals import NotFound, SetAside, TooLarge, Unavailable
+from onebit.serve.refusals import NotFound, SetAside, TooLarge, Unavailable, UnknownTask
 from onebit.serve.running import Running, shown
 from onebit.serve.settings import Settings
 from onebit.serve.shapes import Ask, Change, Hint, NewLearner, NewTask, Task, TaskAside
@@ -42,6 +42,7 @@ from onebit.serve.snapshots import FOLDER as SNAPSHOTS
 from onebit.serve.snapshots import refuse_lost_rows
 from onebit.serve.tasks import TaskInfo, warm
 from onebit.serve.threads import in_thread
+from onebit.serve.turns import Turns
 from onebit.storage import owned_as_its_folder
 
 LOG = logging.getLogger("onebit.serve")
@@ -65,6 +66,7 @@ class Service:
             self._clock_cautions,
         ]  # whoever has something to warn of adds itself
         self._items = Items()
+        self.turns = Turns()
         self._stopping = False
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -85,7 +87,8 @@ class Service:
             raise
         self._reader = Reader(self._path)
         parts = (self._writer, self._reader, Recent(), self._clock)
-        self._deciding, self._hearing = Deciding(*parts), Hearing(*parts)
+        self._deciding = Deciding(*parts, self.turns, self.settings.max_values)
+        self._hearing = Hearing(*parts)
         self._changing = Changing(
             self.settings,
             self._running,
@@ -294,13 +297,17 @@ class Service:
             self._changing.switch(running, new, token)
         return shown(running)
 
+    def classes(self, name: str) -> int:
+        """How many classes a task has."""
+        return len(self._find(name).info.classes)
+
     def _find(self, name: str) -> Running:
         running = self._running.get(name)
         why = self._aside[name].reason if name in self._aside else None if running is None else running.course.failing
         if why is not None:
             raise SetAside(why)
         if running is None:
-            raise NotFound(f"there is no task {name!r}; {nearest(name, self._running)}")
+            raise UnknownTask(name, self._running)
         return running
 
     # --- deciding and hearing ------------------------------------------------------------------------------------------
@@ -343,6 +350,15 @@ class Service:
 
     def stats(self, name: str, window: int = 1000) -> dict[str, Any]:
         """What there is to see of a task, as `shapes.Stats` has it."""
+        return {**self.summary(name, window), "classes": self.class_stats(name, 0, self.classes(name))}
+
+    def class_stats(self, name: str, first: int, count: int) -> list[dict[str, Any]]:
+        """So many classes of a task from one on, as `shapes.ClassStats` has them."""
+        running = self._find(name)
+        return running.course.statistics.by_class(running.info.classes, first, count)
+
+    def summary(self, name: str, window: int) -> dict[str, Any]:
+        """The statistics without the classes, which may be many."""
         running = self._find(name)
         info, course = running.info, running.course
         return {
@@ -353,7 +369,7 @@ class Service:
             "learnt": course.replicas.learnt,
             "position": course.position,
             "queue": running.queue,
-            **course.statistics.shown(info.classes, window, self._clock.now()),
+            **course.statistics.shown(window, self._clock.now()),
         }
 
     def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
@@ -368,7 +384,7 @@ class Service:
         with self._reading(running):
             logged = self._reader.decision(running.info, identity)
         if logged is None:
-            raise NotFound(f"there is no decision {identity!r} in task {name!r}")
+            raise NotFound(f"there is no decision {short(identity)!r} in task {name!r}")
         return as_object(logged, running.texts)
 
     def item(self, name: str, number: int) -> dict[str, Any]:

@@ -18,6 +18,9 @@ class Settings:
     token_file: Path | None = None
     max_body: int = 16 * 2**20  # bytes of one request
     max_batch: int = 10_000  # decisions or feedbacks in one request
+    max_values: int = 10_000  # names of a dict, or words of a text
+    max_rate: int | None = None  # requests a second of one token
+    max_connections: int = 1_000  # at once
     snapshot_every: int = 10_000  # events of a task
     keep_snapshots: int = 3  # of each task
     request_timeout_s: float = 30.0  # for a request to arrive whole

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from onebit.rules import DEFAULT
 
@@ -18,6 +19,16 @@ Silence = Literal["nothing", "wrong", "right"]
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
 MOST_CLASSES = 10_000
 MOST_FEATURES = 1_000_000
+FEW = 100  # values whose faults may all be told
+
+
+def _first_fault(names: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Stop at the first wrong value of many, as lists can and dicts cannot."""
+    if isinstance(names, dict) and len(names) > FEW:
+        for name, value in names.items():
+            if type(value) is not float or not isfinite(value):
+                check({name: value})
+    return check(names)
 
 
 class Strict(BaseModel):
@@ -75,7 +86,7 @@ class NewTask(NewLearner):
     learner: Annotated[str, Field(max_length=100)] = DEFAULT
     name: TaskName
     classes: (
-        Annotated[list[ClassName], Field(min_length=2, max_length=MOST_CLASSES)]
+        Annotated[list[ClassName], Field(min_length=2, max_length=MOST_CLASSES, fail_fast=True)]
         | Annotated[int, Field(ge=2, le=MOST_CLASSES)]
     )
     features: FeaturesOf
@@ -89,7 +100,7 @@ class NewTask(NewLearner):
 class Change(Strict):
     """What of a task is to be changed; what is not named stays."""
 
-    add_classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES)] = []
+    add_classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES, fail_fast=True)] = []
     mode: Mode | None = None
     deadline_s: Annotated[float, Field(gt=0.0, le=1e9)] | None = None
     silence: Silence | None = None
@@ -144,7 +155,7 @@ class Ask(Strict):
     """One x to decide on. The same id again gives the same answer; without an id, one is made."""
 
     id: Identity | None = None
-    x: list[Number] | dict[str, Number] | str
+    x: Annotated[list[Number], Field(fail_fast=True)] | Annotated[dict[str, Number], WrapValidator(_first_fault)] | str
 
 
 class Hint(Strict):

@@ -156,8 +156,14 @@ class Statistics:
         """One of the counts."""
         return self._counts[name]
 
-    def shown(self, classes: Sequence[ClassName], window: int, now: float) -> dict[str, Any]:
-        """Everything, as `shapes.Stats` has it."""
+    def by_class(self, classes: Sequence[ClassName], first: int, count: int) -> list[dict[str, Any]]:
+        """So many classes from one on, as `shapes.ClassStats` has them."""
+        with self._lock:
+            counts = self._classes[:, first : first + count].T.tolist()
+        return [_of_class(name, *of_class) for name, of_class in zip(classes[first:], counts, strict=False)]
+
+    def shown(self, window: int, now: float) -> dict[str, Any]:
+        """Everything but the classes, which may be many, as `shapes.Stats` has it."""
         with self._lock:
             last = self._wrong.last(window)
             wrong = int(last.sum())
@@ -165,7 +171,6 @@ class Statistics:
             explored = self._explored.last(window)
             seconds = [self._seconds.get(second, (0, 0)) for second in range(int(now) - SECONDS, int(now))]
             minute = seconds[-60:]
-            played, heard, right = self._classes.tolist()
             points = len(self._curve)
             feedback = [self._block * (place + 1) for place in range(points)]
             total = np.cumsum(self._curve).tolist()
@@ -193,9 +198,7 @@ class Statistics:
                     "feedback": [one[1] for one in seconds],
                 },
                 "delays": {"bounds_s": list(BOUNDS_S), "counts": self._delays.tolist()},
-                "classes": [
-                    _of_class(name, *counts) for name, *counts in zip(classes, played, heard, right, strict=False)
-                ],
+                "classes": [],
                 "exploration": {
                     "window": len(explored),
                     "rate": float(explored.mean()) if len(explored) else None,

@@ -36,8 +36,10 @@ from onebit.serve.tasks import TaskInfo, check_detail
 
 Mark = list[list[float] | None]  # the seq and the time of the last row of each table
 NO_END = 2**62  # a seq that no row has
-MOST_BYTES = 2**18  # of x, in one look at the newest
+MOST_BYTES = 2**18  # of x and the probabilities, in one look at the newest
+PROBABILITIES = 12  # their column in a row of a decision; that of x is the next
 PAGE = 1000  # rows that are read at a time, so that a slow reader holds nothing up
+PAGE_BYTES = 2**22  # of x and the probabilities in them
 
 
 class Reader:
@@ -107,18 +109,29 @@ class Reader:
         of.check("decisions", rows, PLAYED)
         return rows
 
-    def events(self, of: Expected, after: int, upto: int, most: int) -> list[Event]:
-        """A task's feedbacks with their decisions. Which classes there were then is not known here."""
+    def events(self, of: Expected, after: int, upto: int, most: int) -> tuple[list[Event], bool]:
+        """A task's feedbacks with their decisions, fewer where they are large; and whether there may be more.
+
+        Which classes there were then is not known here.
+        """
+        more = False
+
+        def page(rows: Iterator[Row]) -> list[Row]:
+            nonlocal more
+            taken = list(_some(rows, Event._fields.index("probabilities"), PAGE_BYTES))
+            more = len(taken) == most or next(rows, None) is not None
+            return taken
+
         texts = ((Event._fields.index("source"), "feedback", 0), (Event._fields.index("id"), "decisions", DECISION_SEQ))
-        rows = self._fetched(of, texts, EVENTS, (of.task, after, upto, most))
+        rows = self._fetched(of, texts, EVENTS, (of.task, after, upto, most), page)
         if not rows:
-            return []
+            return [], False
         check_pairs(of, rows)
         of.check("feedback", rows, HEARD)
         of.check("decisions", rows, DECIDED, DECISION_SEQ)
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
         columns[-1] = of.read(rows, -1, DECISION_SEQ)
-        return list(map(Event._make, zip(*columns, strict=True)))
+        return list(map(Event._make, zip(*columns, strict=True))), more
 
     def found(self, of: Expected, ids: Sequence[str]) -> list[tuple[Any, ...]]:
         """(seq, id, time, mode, right, late, source) of the decisions with these ids, once for each feedback, or once."""
@@ -169,23 +182,14 @@ class Reader:
 
     def decision(self, info: TaskInfo, identity: str) -> Logged | None:
         """One decision by its id."""
-        found = self._logged(info, f"{DECISIONS} WHERE d.task = ? AND d.id = ?", (info.number, identity))
+        found = self._logged(info, f"{DECISIONS} WHERE d.task = ? AND d.id = ?", (info.number, identity), MOST_BYTES)
         return found[0] if found else None
 
     def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[Logged]:
-        """The newest decisions of a task, or those before a seq; fewer where their x are large."""
-
-        def page(rows: Iterable[Row]) -> list[Row]:
-            taken, size = [], 0
-            for row in rows:
-                taken.append(row)
-                size += len(row[X_COLUMN])
-                if size > MOST_BYTES:
-                    break
-            return taken
-
+        """The newest decisions of a task, or those before a seq; fewer where they are large."""
         query = f"{DECISIONS} WHERE d.task = ? AND d.seq < ? ORDER BY d.seq DESC LIMIT ?"
-        return self._logged(info, query, (info.number, NO_END if before is None else before, limit), page)
+        values = (info.number, NO_END if before is None else before, limit)
+        return self._logged(info, query, values, MOST_BYTES)
 
     def generations(self, task: int, upto: int) -> list[tuple[int, bool, int]]:
         """How many feedbacks that count the decisions of each learner have: (generation, whether another label was shown, count)."""
@@ -203,6 +207,7 @@ class Reader:
             f"{DECISIONS_UPTO.format(upto='AND seq <= :upto')} WHERE d.task = :task AND d.seq > :after AND d.seq <= :upto "
             "ORDER BY d.seq LIMIT :most",
             {"task": info.number, "after": after, "upto": upto, "most": most},
+            PAGE_BYTES,
         )
 
     def last(self) -> int:
@@ -220,10 +225,11 @@ class Reader:
         )
         return int(rows.fetchone()[0])
 
-    def _logged(
-        self, info: TaskInfo, query: str, values: Any, taken: Callable[[Iterable[Row]], list[Row]] = list
-    ) -> list[Logged]:
-        rows = self._fetched(info.expected, (*ID_TEXT, (3, "decisions", 0), (17, "decisions", 0)), query, values, taken)
+    def _logged(self, info: TaskInfo, query: str, values: Any, most_bytes: int) -> list[Logged]:
+        def page(rows: Iterator[Row]) -> list[Row]:
+            return list(_some(rows, PROBABILITIES, most_bytes))
+
+        rows = self._fetched(info.expected, (*ID_TEXT, (3, "decisions", 0), (17, "decisions", 0)), query, values, page)
         check_logged(info, rows)
         xs = info.expected.read(rows, X_COLUMN, 0)
         return [logged(info, row, x) for row, x in zip(rows, xs, strict=True)]
@@ -234,7 +240,7 @@ class Reader:
         texts: Sequence[Text],
         query: str,
         values: Any,
-        taken: Callable[[Iterable[Row]], list[Row]] = list,
+        taken: Callable[[Iterator[Row]], list[Row]] = list,
     ) -> list[Row]:
         """The rows of a query, in which a text that is none is a bad row, and not a file that cannot be read."""
         try:
@@ -251,6 +257,16 @@ class Reader:
         finally:
             self._connection.text_factory = str
         raise BadRow(of.name, texts[0][1], 0, "a text is not in UTF-8")
+
+
+def _some(rows: Iterable[tuple[Any, ...]], probabilities: int, most: int) -> Iterator[tuple[Any, ...]]:
+    """The first of some rows, until their probabilities and the x in the column behind have more bytes than `most`."""
+    size = 0
+    for row in rows:
+        yield row
+        size += len(row[probabilities]) + len(row[probabilities + 1])
+        if size > most:
+            return
 
 
 def _marks(values: Sequence[str]) -> str:
@@ -318,7 +334,9 @@ class LogReader:
     def events(self, info: TaskInfo) -> Iterator[Event]:
         """All feedbacks of a task with their decisions, in the order in which they came."""
         after = 0
-        while page := self._reader.events(info.expected, after, self._end, PAGE):
+        more = True
+        while more:
+            page, more = self._reader.events(info.expected, after, self._end, PAGE)
             check_events(info.expected, page, len(info.classes))
             yield from page
-            after = page[-1].seq
+            after = page[-1].seq if page else after

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 from fastapi import Body, FastAPI, Request, Response
+from orjson import Fragment
 from pydantic import Field
 
 from onebit.rules import registry
 from onebit.serve import shapes
+from onebit.serve.deciding import PROBABILITIES_AT_ONCE
 from onebit.serve.refusals import Forbidden
 from onebit.serve.statistics import WINDOW
 from onebit.serve.tokens import SCOPES
 from onebit.serve.web.metrics import CONTENT_TYPE, Metrics
-from onebit.serve.web.replies import STRICT, Reply, empty_reply, json_reply
+from onebit.serve.web.replies import STRICT, Reply, empty_reply, json_in_pieces, json_reply
 from onebit.serve.web.visits import COOKIE, principal_of, visit_of
 from onebit.storage import machine
 
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
     from onebit.serve.service import Service
 
 MOST_SHOWN = 1000  # decisions in one reply
+TASKS_AT_ONCE = 10  # that are written before others get a turn
+CLASSES_AT_ONCE = 1000
+NUMBERS_AT_ONCE = 50_000
 LARGEST = 2**63 - 1
 REMEMBERED_S = 180 * 86_400  # a token in a browser; where it expires or is revoked, that ends it sooner
 
@@ -56,7 +63,7 @@ class Api:
 
     async def openapi(self) -> object:
         """The description of this interface, for programs."""
-        return self._app.openapi()
+        return await asyncio.to_thread(self._app.openapi)  # made when it is asked for first, which takes a while
 
     async def log_in(self, request: Request) -> Response:
         """Let a browser keep the token of this request as a cookie that no script can read."""
@@ -105,10 +112,10 @@ class Api:
     async def tasks(self, request: Request) -> object:
         """The tasks that the token may see."""
         who = principal_of(request)
-        return {
-            "tasks": [task for task in self._service.tasks() if who.sees(task.name)],
-            "set_aside": [one for one in self._service.set_aside() if who.sees(one["name"])],
-        }
+        tasks = [task for task in self._service.tasks() if who.sees(task.name)]
+        aside = [one for one in self._service.set_aside() if who.sees(one["name"])]
+        form = b'{"tasks":[%b],"set_aside":' + orjson.dumps(aside).replace(b"%", b"%%") + b"}"
+        return await json_in_pieces(tasks, self._service.turns, TASKS_AT_ONCE, form)
 
     async def task(self, task: shapes.TaskName) -> object:
         """A task as it is now."""
@@ -122,11 +129,18 @@ class Api:
         """Delete a task: it is gone, its rows stay in the log, and its name is free again."""
         return await self._service.delete(task, principal_of(request).id)
 
-    async def decide(self, task: shapes.TaskName, body: Annotated[shapes.Ask | list[shapes.Ask], Body()]) -> object:
+    async def decide(
+        self, request: Request, task: shapes.TaskName, body: Annotated[shapes.Ask | list[shapes.Ask], Body()]
+    ) -> object:
         """Decide on x, or on many; the same id again gives the same answer."""
-        if isinstance(body, list):
+        if not isinstance(body, list):
+            return (await self._service.decide(task, [body]))[0]
+        classes = self._service.classes(task)
+        if len(body) * classes <= PROBABILITIES_AT_ONCE:
             return await self._service.decide(task, body, single=False)
-        return (await self._service.decide(task, [body]))[0]
+        await visit_of(request).make_room()  # the answer is large
+        decided = await self._service.decide(task, body, single=False)
+        return await json_in_pieces(decided, self._service.turns, max(1, PROBABILITIES_AT_ONCE // classes))
 
     async def feedback(self, task: shapes.TaskName, body: Annotated[shapes.Hint | list[shapes.Hint], Body()]) -> object:
         """Say whether a decision was right, or many; in any order, at any time, and again."""
@@ -140,7 +154,11 @@ class Api:
 
     async def stats(self, task: shapes.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000) -> object:
         """What there is to see of a task."""
-        return self._service.stats(task, window)
+        stats = self._service.summary(task, window)
+        for first in range(0, self._service.classes(task), CLASSES_AT_ONCE):
+            async with self._service.turns:
+                stats["classes"] += self._service.class_stats(task, first, CLASSES_AT_ONCE)
+        return stats
 
     async def decisions(
         self,
@@ -149,11 +167,18 @@ class Api:
         before: Annotated[int, Field(ge=0, le=LARGEST)] | None = None,
     ) -> object:
         """The last decisions of a task, the newest first; `before` is the seq of the last one seen."""
-        return {"decisions": self._service.decisions(task, limit, before)}
+        return {"decisions": [await self._shown(one) for one in self._service.decisions(task, limit, before)]}
 
     async def decision(self, task: shapes.TaskName, id: str) -> object:  # noqa: A002 - what it is called in JSON
         """One decision, as the log has it."""
-        return self._service.decision(task, id)
+        return await self._shown(self._service.decision(task, id))
+
+    async def _shown(self, decision: dict[str, Any]) -> dict[str, Any]:
+        """A decision as it is sent: where its x is long, others get a turn while it is written."""
+        if isinstance(decision["x"], list) and len(decision["x"]) > NUMBERS_AT_ONCE:
+            written = await json_in_pieces(decision["x"], self._service.turns, NUMBERS_AT_ONCE)
+            decision["x"] = Fragment(written.body)
+        return decision
 
     async def item(self, task: shapes.TaskName, number: Annotated[int, Field(ge=0, le=LARGEST)]) -> object:
         """An item of the data of the task, to play with."""

@@ -11,7 +11,10 @@ from onebit.serve import shapes
 from onebit.serve.refusals import Conflict, NoMemory
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
+from onebit.serve.turns import Turns
+from onebit.serve.web.allowances import Allowances
 from onebit.serve.web.api import Api
+from onebit.serve.web.connections import Connections
 from onebit.serve.web.gate import Gate
 from onebit.serve.web.metrics import CONTENT_TYPE, Metrics, Requests
 from onebit.serve.web.pages import HTML, Pages
@@ -40,14 +43,16 @@ class App(FastAPI):
         self.tokens = tokens or Tokens(settings.tokens, settings.closed)
         self._settings = settings
         self._requests = Requests()
+        self._allowances = Allowances(settings.max_rate)
+        self.connections = Connections(settings.max_connections)
         self._pages = Pages()
         service.cautions.append(self.tokens.cautions)
-        api = Api(self, service, Metrics(service, self.tokens, self._requests))
-        self._add_routes(api, self._pages)
+        metrics = Metrics(service, self.tokens, self._requests, self._allowances, self.connections)
+        self._add_routes(Api(self, service, metrics), self._pages, service.turns)
 
-    def _add_routes(self, api: Api, pages: Pages) -> None:
+    def _add_routes(self, api: Api, pages: Pages, turns: Turns) -> None:
         def add(method: str, path: str, endpoint: Endpoint, needs: Needs, **more: Any) -> None:
-            route = GuardedRoute(method, path, endpoint, needs=needs, max_body=self._settings.max_body, **more)
+            route = GuardedRoute(method, path, endpoint, needs=needs, settings=self._settings, turns=turns, **more)
             self.router.routes.append(route)
 
         # The busy ones first: the router tries one after the other.
@@ -94,7 +99,7 @@ class App(FastAPI):
             raise TypeError("a route does not say who may use it: add it to the table in onebit.serve.web.app")
         public = [route.path for route in guarded if route.needs == "nobody"]
         hosts = {*LOOPBACK, self._settings.host.lower()}
-        return Gate(self.router, self.tokens, hosts, public, self._requests, self._login)
+        return Gate(self.router, self.tokens, hosts, public, self._requests, self._allowances, self._login)
 
     def _login(self, scope: Scope) -> Response | None:
         """The login page, where somebody wanted to see a page."""

@@ -11,8 +11,9 @@ from fastapi import Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from onebit.serve.refusals import UNKNOWN, Forbidden, NoMemory, NotFound, Refusal, Unauthorized, Unfinished
+from onebit.serve.refusals import UNKNOWN, Forbidden, NoMemory, NotFound, Refusal, Unauthorized, Unfinished, UnknownTask
 from onebit.serve.tokens import Principal, Tokens
+from onebit.serve.web.allowances import Allowances
 from onebit.serve.web.bodies import ClientGone
 from onebit.serve.web.metrics import Requests
 from onebit.serve.web.replies import error_reply
@@ -43,6 +44,7 @@ class Gate:
         hosts: Collection[str],
         public: Collection[str],
         requests: Requests,
+        allowances: Allowances,
         login: Login,
     ) -> None:
         self._app = app
@@ -50,6 +52,7 @@ class Gate:
         self._hosts = frozenset(host.encode() for host in hosts)
         self._public = frozenset(public)
         self._requests = requests
+        self._allowances = allowances
         self._login = login
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,6 +67,7 @@ class Gate:
             try:
                 if scope["path"] not in self._public:
                     visit.principal = self._let_in(scope, visit)
+                    visit.allowance = self._allowances.spend(visit.principal)
                 await self._app(scope, receive, send)
             except ClientGone:
                 visit.status = LEFT
@@ -76,6 +80,7 @@ class Gate:
                     raise
                 await self._reply(self._answer(error, scope), visit, scope, receive, send)
         finally:
+            visit.leave_room()
             self._requests.observe(visit)
 
     async def _reply(self, response: Response, visit: Visit, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,6 +117,9 @@ class Gate:
     def _answer(self, error: Exception, scope: Scope) -> Response:
         if isinstance(error, Unauthorized) and scope["method"] == "GET":
             return self._login(scope) or error_reply(error)
+        principal = scope["onebit"].principal
+        if isinstance(error, UnknownTask) and principal is not None:
+            return error_reply(error.seen(principal.sees))
         if isinstance(error, Refusal):
             return error_reply(error)
         if isinstance(error, HTTPException) and error.status_code == NotFound.status:

@@ -20,6 +20,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
 from prometheus_client.registry import Collector
 
 from onebit.serve.refusals import SetAside
+from onebit.serve.web.allowances import Allowances
+from onebit.serve.web.connections import Connections
 from onebit.serve.web.visits import Visit
 
 if TYPE_CHECKING:
@@ -63,10 +65,14 @@ class Requests:
 class Metrics(Collector):
     """Everything that is to be known of a service."""
 
-    def __init__(self, service: Service, tokens: Tokens, requests: Requests) -> None:
+    def __init__(
+        self, service: Service, tokens: Tokens, requests: Requests, allowances: Allowances, connections: Connections
+    ) -> None:
         self._service = service
         self._tokens = tokens
         self._requests = requests
+        self._allowances = allowances
+        self._connections = connections
         self._registry = CollectorRegistry()  # nothing global: two services in one process count apart
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -78,6 +84,13 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """All of it."""
         yield self._requests.metric()
+        yield CounterMetricFamily(
+            "onebit_rate_limited", "Requests beyond the rate of their token.", value=self._allowances.refused
+        )
+        yield GaugeMetricFamily("onebit_connections", "Connections that are open.", value=self._connections.open)
+        yield CounterMetricFamily(
+            "onebit_connections_refused", "Connections beyond the most at once.", value=self._connections.refused
+        )
         yield from self._tasks()
         gauges = self._service.gauges()
         yield GaugeMetricFamily("onebit_log_position", "The last row of the log.", value=gauges["position"])
@@ -129,7 +142,7 @@ class Metrics(Collector):
         )
         for task in self._service.task_names():
             try:
-                stats = self._service.stats(task, WINDOW)
+                stats = self._service.summary(task, WINDOW)
             except SetAside:  # at this moment
                 continue
             decisions.add_metric([task], stats["decisions"])

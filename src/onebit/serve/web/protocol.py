@@ -15,8 +15,9 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from onebit.errors import OnebitError
-from onebit.serve.refusals import Refusal, TimedOut, TooLarge
+from onebit.serve.refusals import Refusal, TimedOut, TooLarge, Unavailable
 from onebit.serve.settings import Settings
+from onebit.serve.web.connections import Connections
 from onebit.serve.web.replies import error_body
 
 LARGEST_HEAD = 64 * 2**10  # bytes of the line and the headers of a request
@@ -78,6 +79,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     patience_s: float
     most_bytes: int
+    opened: Connections
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -95,12 +97,18 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(cast(asyncio.Transport, _Joining(transport, self.loop)))
         self._due = self.loop.time() + self.patience_s
         self._alarm = self.loop.call_later(self.patience_s, self._look)
+        self.opened.open += 1
+        if self.opened.open > self.opened.most:
+            self.opened.refused += 1
+            self._refuse(Unavailable(f"there are {self.opened.most} connections already, the most at once"))
+            self._deaf = True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
+        self.opened.open -= 1
         self._leave()
         super().connection_lost(exc)
 
@@ -203,9 +211,10 @@ class BoundedProtocol(HttpToolsProtocol):
             body = orjson.dumps(error_body(refusal))
             head = (
                 b"content-type: application/json\r\ncache-control: no-store\r\nconnection: close\r\n"
-                b"content-length: %d\r\n\r\n"
+                b"%bcontent-length: %d\r\n\r\n"
             )
-            self.transport.write(STATUS_LINE[refusal.status] + head % len(body) + body)
+            again = b"" if refusal.retry_after_s is None else b"retry-after: %d\r\n" % refusal.retry_after_s
+            self.transport.write(STATUS_LINE[refusal.status] + head % (again, len(body)) + body)
         self._leave()
         self.transport.close()
 
@@ -217,8 +226,12 @@ class BoundedProtocol(HttpToolsProtocol):
             under_way.message_event.set()
 
 
-def protocol_of(settings: Settings) -> type[BoundedProtocol]:
+def protocol_of(settings: Settings, connections: Connections) -> type[BoundedProtocol]:
     """The protocol, with the bounds of these settings."""
     # A body in small chunks is larger on the way than it is in the end.
-    bounds = {"patience_s": settings.request_timeout_s, "most_bytes": 2 * settings.max_body + LARGEST_HEAD}
+    bounds = {
+        "patience_s": settings.request_timeout_s,
+        "most_bytes": 2 * settings.max_body + LARGEST_HEAD,
+        "opened": connections,
+    }
     return type("Protocol", (BoundedProtocol,), bounds)

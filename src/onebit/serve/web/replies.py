@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -10,7 +11,8 @@ from fastapi import Response
 from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
-from onebit.serve.refusals import Refusal
+from onebit.serve.refusals import Refusal, Unauthorized
+from onebit.serve.turns import Turns
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -24,6 +26,8 @@ _JSON: tuple[tuple[bytes, bytes], ...] = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cache-control", b"no-store"),
 )
+_JSON_HEADERS: tuple[tuple[bytes, bytes], ...] = ((b"content-type", b"application/json"), *_JSON)
+PART = 2**18  # bytes of an answer that are handed over at a time
 
 
 class Reply(Response):
@@ -38,13 +42,26 @@ class Reply(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await send({"type": "http.response.body", "body": self.body})
+        for start in range(0, len(self.body) - PART, PART):  # what is not taken is not handed over yet
+            await send({"type": "http.response.body", "body": self.body[start : start + PART], "more_body": True})
+            await asyncio.sleep(0)
+        last = max(0, (len(self.body) - 1) // PART * PART)
+        await send({"type": "http.response.body", "body": self.body[last:] if last else self.body})
+
+
+async def json_in_pieces(values: Sequence[object], turns: Turns, at_once: int, form: bytes = b"[%b]") -> Reply:
+    """A list as JSON, alone or in something else; after so many of its values others get a turn."""
+    parts: list[bytes] = []
+    for start in range(0, len(values), at_once):
+        async with turns:
+            parts.append(orjson.dumps(values[start : start + at_once], default=_plain)[1:-1])
+    return Reply(form % b",".join(parts), 200, _JSON_HEADERS)
 
 
 def json_reply(value: object, status: int = 200, headers: Headers = ()) -> Reply:
     """A value as JSON."""
     body = orjson.dumps(value, default=_plain)
-    return Reply(body, status, [(b"content-type", b"application/json"), *_JSON, *headers])
+    return Reply(body, status, [*_JSON_HEADERS, *headers])
 
 
 def empty_reply(headers: Headers = ()) -> Response:
@@ -56,18 +73,17 @@ def empty_reply(headers: Headers = ()) -> Response:
 
 def error_reply(refusal: Refusal, headers: Headers = ()) -> Reply:
     """What is wrong, in the one shape of all errors."""
-    return json_reply(error_body(refusal), refusal.status, [*_ERROR_HEADERS.get(refusal.status, ()), *headers])
+    own: list[tuple[bytes, bytes]] = []
+    if refusal.status == Unauthorized.status:
+        own.append((b"www-authenticate", b'Bearer realm="onebit"'))
+    if refusal.retry_after_s is not None:
+        own.append((b"retry-after", b"%d" % refusal.retry_after_s))
+    return json_reply(error_body(refusal), refusal.status, [*own, *headers])
 
 
 def error_body(refusal: Refusal) -> dict[str, Any]:
     """The one shape of all errors."""
     return {"error": {"code": refusal.code, "message": refusal.message, "field": refusal.field}}
-
-
-_ERROR_HEADERS: dict[int, Headers] = {
-    401: ((b"www-authenticate", b'Bearer realm="onebit"'),),
-    503: ((b"retry-after", b"1"),),
-}
 
 
 def _plain(value: object) -> Any:

@@ -25,10 +25,13 @@ from onebit.serve.refusals import (
     Refusal,
     TimedOut,
     TooLarge,
+    TooMany,
     Unauthorized,
     Unavailable,
 )
+from onebit.serve.settings import Settings
 from onebit.serve.shapes import ErrorReply
+from onebit.serve.turns import Turns
 from onebit.serve.web.bodies import BodyReader, QueryReader, read_body
 from onebit.serve.web.replies import empty_reply, error_reply, json_reply
 from onebit.serve.web.visits import COOKIE, Visit
@@ -65,14 +68,15 @@ class GuardedRoute(APIRoute):
         reply: Any = None,
         status: int = 200,
         refuses: Iterable[type[Refusal]] = (),
-        max_body: int = 0,
+        settings: Settings,
+        turns: Turns,
         page: bool = False,
         content: str | None = None,
         also: dict[int, Any] | None = None,
     ) -> None:
         self.needs: Needs = needs
         self.page = page  # for people: they are shown how to log in
-        self._max_body = max_body
+        self._max_body = settings.max_body
         hints = get_type_hints(endpoint, include_extras=True)
         given = inspect.signature(endpoint).parameters
         in_path = path.replace(":text", "")
@@ -80,12 +84,12 @@ class GuardedRoute(APIRoute):
             name: hints[name] for name in given if name not in ("request", "body") and f"{{{name}}}" not in in_path
         }
         self._wants_request = "request" in given
-        self._body = BodyReader(get_type_hints(endpoint)["body"]) if "body" in given else None
+        self._body = BodyReader(get_type_hints(endpoint)["body"], settings, turns) if "body" in given else None
         required = [name for name in query if given[name].default is inspect.Parameter.empty]
         self._query = QueryReader(query, required) if query else None
         kinds: set[type[Refusal]] = set(refuses)
         if needs != "nobody":
-            kinds |= {Unauthorized, Forbidden, Unavailable}
+            kinds |= {Unauthorized, Forbidden, TooMany, Unavailable}
         if "{" in path:
             kinds |= {NotFound}
         if self._body:
@@ -124,7 +128,8 @@ class GuardedRoute(APIRoute):
         if self._query is not None:
             arguments |= self._query.read(scope["query_string"])
         if self._body is not None:
-            arguments["body"] = self._body.read(await read_body(scope, receive, self._max_body))
+            content = await read_body(scope, receive, self._max_body, visit.make_room)
+            arguments["body"] = await self._body.read(content)
         if self._wants_request:
             arguments["request"] = Request(scope)
         answer = await self.endpoint(**arguments)

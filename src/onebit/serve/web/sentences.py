@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import ValidationError  # noqa: F401 - for the example below
+from pydantic_core import ErrorDetails
 
 from onebit.errors import nearest
 
 Place = tuple[str | int, ...]
 LONGEST = 60  # letters of a value that is shown
+MOST_ERRORS = 50  # that are looked at: the first is told of, with what is said of the same place
 
 _MUST_BE = {
     "float_type": "a number",
@@ -40,35 +42,44 @@ _MUST_BE = {
 }
 
 
-def sentence_of(error: ValidationError, body: object, known: Sequence[str] = ()) -> tuple[str, str | None]:
+def sentence_of(
+    errors: Sequence[ErrorDetails],
+    body: object,
+    known: Sequence[str] = (),
+    moved: Callable[[Place], Place] = lambda place: place,
+) -> tuple[str, str | None]:
     """The sentence, and the field that it is about; `known` are the fields that a body may have.
+
+    Where the body is a piece of another, `moved` says where a place of it is there.
 
     >>> from onebit.serve.shapes import Ask
     >>> try:
     ...     Ask.model_validate({"x": [1, 2, "a"]})
     ... except ValidationError as error:
-    ...     sentence_of(error, {"x": [1, 2, "a"]})
+    ...     sentence_of(error.errors(), {"x": [1, 2, "a"]})
     ("x[2] is 'a', but must be a number", 'x[2]')
     """
-    found = [(_place(one["loc"], body, one["type"]), one) for one in error.errors(include_url=False)]
+    found = [(_place(one["loc"], body, one["type"]), one) for one in errors[:MOST_ERRORS]]
     # What may be of several kinds has an error for each; the one that came furthest is meant.
     first = found[0][0]
     related = [(place, one) for place, one in found if _along(place, first)]
     place = max((place for place, _ in related), key=len)
     about = [one for other, one in related if other == place]
+    outermost = len(place) == 1
+    place = moved(place)
     field = shown_place(place)
     one = about[0]
     if one["type"] == "missing":
         return f"{field} is missing", field
     if one["type"] == "extra_forbidden":
-        known_here = f"; {nearest(str(place[-1]), known)}" if len(place) == 1 and known else ""
+        known_here = f"; {nearest(str(place[-1]), known)}" if outermost and known else ""
         return f"{field} is not known here{known_here}", field
     if one["type"] == "union_tag_not_found":
         field = shown_place((*place, one["ctx"]["discriminator"].strip("'")))
         return f"{field} is missing", field
     if one["type"] == "union_tag_invalid":
         field = shown_place((*place, one["ctx"]["discriminator"].strip("'")))
-        return f"{field} is {one['ctx']['tag']!r}, but must be one of {one['ctx']['expected_tags']}", field
+        return f"{field} is {shown_value(one['ctx']['tag'])}, but must be one of {one['ctx']['expected_tags']}", field
     must_be = " or ".join(dict.fromkeys(_must_be(one) for one in about))
     return f"{field or 'the body'} is {shown_value(one['input'])}, but must be {must_be}", field
 

@@ -7,6 +7,7 @@ from time import perf_counter
 from fastapi import Request
 
 from onebit.serve.tokens import Principal
+from onebit.serve.web.allowances import Allowance
 
 COOKIE = "onebit_token"
 
@@ -14,7 +15,7 @@ COOKIE = "onebit_token"
 class Visit:
     """What is known of a request while it is answered."""
 
-    __slots__ = ("principal", "route", "started", "status", "token")
+    __slots__ = ("allowance", "has_room", "principal", "route", "started", "status", "token")
 
     def __init__(self) -> None:
         self.principal: Principal | None = None
@@ -22,6 +23,20 @@ class Visit:
         self.route = "none"  # the path as it is declared
         self.status = 0  # of the answer, once there is one
         self.started = perf_counter()
+        self.allowance: Allowance | None = None  # of who asks
+        self.has_room = False
+
+    async def make_room(self) -> None:
+        """Wait until this request may be a large one, or have a large answer; only so many of one token are at a time."""
+        if not self.has_room and self.allowance is not None:
+            await self.allowance.room.acquire()
+            self.has_room = True
+
+    def leave_room(self) -> None:
+        """The request is answered."""
+        if self.has_room and self.allowance is not None:
+            self.allowance.room.release()
+            self.has_room = False
 
 
 def visit_of(request: Request) -> Visit:
