@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from onebit.engine.course import NOTHING, Course
 from onebit.engine.generic import full
 from onebit.errors import OnebitError, nearest
 from onebit.features import Features, Kept, Rows, SparseRow, squared_lengths
-from onebit.names import ClassName
+from onebit.names import MOST_NUMBERS, ClassName
 from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.diagonal_dense import DiagonalDense
 from onebit.spaces.diagonal_sparse import DiagonalSparse
@@ -38,6 +39,7 @@ from onebit.spaces.kernel_dense import KernelDense
 from onebit.spaces.kernel_sparse import KernelSparse
 from onebit.spaces.kernels import LINEAR, RATIONAL, Kernel
 from onebit.spaces.sparse import Sparse, SparseRows
+from onebit.spaces.wanted import Wanted
 
 SLACK = 1.0 + 1e-5  # the norm of a row scaled to the limit is rounded
 USUAL = "usual"
@@ -70,6 +72,13 @@ class Beginning(NamedTuple):
     params: Any
     memory: Vector
     longest: float  # squared, of a row with its constant feature
+
+
+class Blueprint(NamedTuple):
+    """How a space is made, and what its arrays must be when they come from a file."""
+
+    make: Callable[[], Any]
+    wanted: dict[str, Wanted]
 
 
 class Machine:
@@ -154,6 +163,7 @@ class Machine:
         with self._lock:
             self._make_room()
             self._refuse_unfitting(rows)
+            self._numbers_left(len(course.labels))
             while True:
                 start = self._loop(
                     self._params,
@@ -182,6 +192,13 @@ class Machine:
                 row = course.row(start, rows.height)
                 if not self._made_room(rows, row):
                     raise OnebitError(f"row {row}: {self._explain(rows, row)}")
+
+    def _numbers_left(self, count: int) -> None:
+        """Refuse to go on where so many decisions would be numbered beyond what numbers may be."""
+        if self._next + count > MOST_NUMBERS:
+            raise OnebitError(
+                f"decisions are numbered from {self._next} on, and there are no {count} numbers left: give ids"
+            )
 
     def _report_repairs(self) -> None:
         """Warn where a covariance has been repaired, the first time; `describe` has their number."""
@@ -331,33 +348,45 @@ class Machine:
         self._prepare_buffers()
 
     def _empty_space(self, heads: int, columns: int) -> Any:
+        space = self._blueprint(heads, columns).make()
+        if self.rule.composite:
+            self._params = self._params._replace(**space.kind)
+        return space
+
+    def _blueprint(self, heads: int, columns: int) -> Blueprint:
+        """The space for so many heads and columns, of which nothing is allocated yet."""
         dtype, dense = self._features.dtype, self._features.space == "dense"
         self._planned = self._planned or heads
         if self.rule.composite:
             assert self.rule.second_order is not None
             order = self.rule.second_order(self._params)
-            space = (
-                AutoDense.planned(heads, columns, dtype, order, self.seed, self._planned)
-                if dense
-                else AutoSparse.planned(heads, columns, dtype)
+            if dense:
+                make = partial(AutoDense.planned, heads, columns, dtype, order, self.seed, self._planned)
+                return Blueprint(make, AutoDense.wanted(heads, columns, dtype, order, self._planned))
+            return Blueprint(
+                partial(AutoSparse.planned, heads, columns, dtype), AutoSparse.wanted(heads, columns, dtype)
             )
-            self._params = self._params._replace(**space.kind)
-            return space
         if self.rule.second_order is not None:
             order = self.rule.second_order(self._params)
             kind = self._covariance(order, self._planned, columns)
             whole = kind in (FullDense, JointDense)
             self._params = self._params._replace(matrix=int(Covariance.FULL if whole else Covariance.DIAGONAL))
-            return kind.ordered(heads, columns, self.bias, dtype, order)
+            said = (heads, columns, self.bias, dtype, order)
+            return Blueprint(partial(kind.ordered, *said), kind.wanted(*said))
         if self.kernel is None:
-            return (Dense if dense else Sparse).empty(heads, columns, self.bias, dtype)
+            linear = Dense if dense else Sparse
+            return Blueprint(
+                partial(linear.empty, heads, columns, self.bias, dtype), linear.wanted(heads, columns, self.bias, dtype)
+            )
         assert self._support is not None
         if self.kernel == "rbf" and self._features.named:
             raise OnebitError("named features grow in number, so rbf needs its gamma: kernel='rbf:0.5'")
         # The gamma of an rbf may depend on the number of features, which is known now.
         self._support = self._support._replace(kernel=Kernel.read(self.kernel, columns))
         kind = KernelDense if dense else KernelSparse
-        return kind.planned(heads, columns, self.bias, dtype, self._support)
+        return Blueprint(
+            partial(kind.planned, heads, columns, self.bias, dtype, self._support), kind.wanted(heads, columns, dtype)
+        )
 
     def _covariance(self, order: Order, heads: int, columns: int) -> Any:
         """The second-order space that was asked for, if its matrices are not too large."""
