@@ -89,6 +89,9 @@ def refuse_manifest(manifest: dict[str, Any]) -> None:
     for field, (check, wanted) in LATER.items():
         if field.partition(".")[0] in manifest:
             _refuse_field(manifest, field, check, wanted)
+    for name in manifest.get("kernel", {}):
+        if f"kernel.{name}" not in LATER:
+            raise OnebitError(f"the field 'kernel' of the manifest has {shown(name)}, which is unknown")
     _refuse_contradictions(manifest["features"])
 
 

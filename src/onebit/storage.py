@@ -106,7 +106,11 @@ def read(path: Any) -> tuple[dict[str, Any], Arrays]:
         raise OnebitError(f"{path} was written by a newer onebit ({shown(manifest.get('version'))}); this is {VERSION}")
     if not is_whole(manifest.get("format"), 1):
         raise OnebitError(f"{path} is of the format {shown(manifest.get('format'))}, but must be of 1 to {FORMAT}")
-    if checksum != _checksum(manifest, arrays):
+    try:
+        fits = checksum == _checksum(manifest, arrays)
+    except RecursionError:
+        raise OnebitError(f"{path} is damaged: its manifest is nested too deeply") from None
+    if not fits:
         raise OnebitError(f"{path} is damaged: its content does not fit its checksum")
     with naming(path):
         refuse_manifest(manifest)

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 from onebit.errors import OnebitError
 from onebit.learner import Learner
+from onebit.manifest import is_whole, shown
 from onebit.serve.log.reading import Mark, Reader
 from onebit.serve.statistics import Statistics
-from onebit.storage import pack, read, unpack, write
+from onebit.storage import naming, pack, read, unpack, write
 
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.serve")
@@ -58,6 +59,32 @@ def packed(snapshot: Snapshot) -> Packed:
     return Packed(snapshot.generation, snapshot.position, {**manifest, "service": beside}, arrays)
 
 
+def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
+    """The snapshot of a file, whatever is in it: a sentence where it is none."""
+    beside = manifest.get("service")
+    if not isinstance(beside, dict):
+        raise OnebitError(
+            "it is a learner, but no snapshot of a service: the field 'service' of its manifest is missing"
+        )
+    for name in ("generation", "position"):
+        if not is_whole(beside.get(name)):
+            raise OnebitError(
+                f"the field 'service.{name}' of the manifest is {shown(beside.get(name))}, but must be a whole number"
+            )
+    try:
+        statistics = Statistics.from_dict(beside["statistics"])
+    except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise OnebitError(
+            f"the field 'service.statistics' of the manifest cannot be read: {shown(error, 200)}"
+        ) from None
+    learner = unpack(manifest, arrays)
+    if statistics.classes != len(learner.classes):
+        raise OnebitError(
+            f"its statistics are of {statistics.classes} classes, but its learner has {len(learner.classes)}"
+        )
+    return Snapshot(learner, beside["generation"], beside["position"], beside.get("mark"), statistics, age_s)
+
+
 class Snapshots:
     """The snapshots of one task."""
 
@@ -87,18 +114,11 @@ class Snapshots:
                 with warnings.catch_warnings(record=True) as heard:
                     warnings.simplefilter("always")
                     manifest, arrays = read(path)
-                    beside = manifest.pop("service")
-                    found = Snapshot(
-                        learner=unpack(manifest, arrays),
-                        generation=int(beside["generation"]),
-                        position=int(beside["position"]),
-                        mark=beside["mark"],
-                        statistics=Statistics.from_dict(beside["statistics"]),
-                        age_s=max(0.0, time.time() - path.stat().st_mtime),
-                    )
+                    with naming(path):
+                        found = _unpacked(manifest, arrays, max(0.0, time.time() - path.stat().st_mtime))
                     if found.mark != reader.mark(self._task, found.position):
                         raise OnebitError(f"{path} is of another log, or of rows that this one has lost")
-            except (OnebitError, LookupError, AttributeError, TypeError, ValueError) as error:
+            except (OnebitError, OSError) as error:
                 LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": str(path)})
                 with contextlib.suppress(OSError):  # out of the way of those to come, for whoever wants to look into it
                     path.rename(path.with_suffix(".unused"))
