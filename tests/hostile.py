@@ -252,7 +252,10 @@ def alter_array(random: Random, manifest: Any, arrays: Any) -> tuple[Any, Any]:
             arrays[pick(random, [*arrays, "weights", "x", "clusters.means", "vocabulary", "scale"])] = array
         return manifest, arrays
     elif name in ("vocabulary", "learnt_strings"):
-        altered = alter_json(random, json.loads(array.tobytes()))
+        try:
+            altered = alter_json(random, json.loads(array.tobytes()))
+        except ValueError:  # it was altered before
+            altered = pick(random, VALUES)
         array = np.frombuffer(json.dumps(altered).encode(), dtype=np.uint8)
     else:
         array = np.frombuffer(random.bytes(array.nbytes), dtype=array.dtype).reshape(array.shape)

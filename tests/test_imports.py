@@ -22,7 +22,7 @@ LAYERS = [
     {"features", "ledger", "data"},
     {"decision", "machine"},
     {"learner"},
-    {"storage"},
+    {"manifest", "storage"},
     {"offpolicy", "client"},
     {"serve"},
     {"experiments"},
