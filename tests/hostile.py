@@ -16,6 +16,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def seeds() -> Iterator[tuple[str, Learner]]:
         ("new-text", Learner("bpa", 3, text=True), []),
     ]
     for when_full in ("merge", "project", "oldest", "stop"):
-        options = {"max_support": 5, "when_full": when_full}
+        options: dict[str, Any] = {"max_support": 5, "when_full": when_full}
         kind = "gaptron" if when_full in ("merge", "project") else "bpa"
         own: dict[str, Any] = {"rate": 0.5, "exploration": 0.1, "radius": 0.5} if kind == "gaptron" else {}
         made.append((f"kernel-{when_full}", Learner(kind, 3, kernel="rbf:1", **options, **own), X))
@@ -310,16 +311,20 @@ def rows_for(learner: Learner) -> list[Any]:
 
 def use(learner: Learner, path: Path) -> None:
     """Everything that a user does with a learner; whatever is refused is refused by a sentence."""
+
+    def hear(x: Any, label: Any) -> None:
+        learner.learn(learner.decide(x), label=label)
+
     steps: list[Callable[[], Any]] = []
     names = list(learner.classes)
     for number, x in enumerate(rows_for(learner)):
         label = names[number % len(names)]
         steps += [
-            lambda x=x: learner.scores(x),
-            lambda x=x: learner.probabilities(x),
-            lambda x=x: learner.decide(x),
-            lambda x=x, label=label: learner.learn(learner.decide(x), label=label),
-            lambda x=x: learner.learn(learner.decide(x), label=learner.classes[-1]),
+            partial(learner.scores, x),
+            partial(learner.probabilities, x),
+            partial(learner.decide, x),
+            partial(hear, x, label),
+            partial(hear, x, names[-1]),
         ]
     rows = rows_for(learner)
     steps += [
@@ -329,7 +334,7 @@ def use(learner: Learner, path: Path) -> None:
         lambda: learner.weights if learner.kernel is None else learner.support,
         lambda: repr(learner),
         lambda: learner.add_class("one more"),
-        lambda: [learner.learn(learner.decide(x), label=learner.classes[-1]) for x in rows],
+        *(partial(hear, x, "one more") for x in rows),
         learner.clone,
         lambda: learner.save(path),
     ]

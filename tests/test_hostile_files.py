@@ -20,7 +20,7 @@ from tests.hostile import content_of, write_seeds
 from tests.slow import slow
 
 X = np.random.default_rng(1).normal(size=(20, 3)) / 4.0
-CASES, MANY, TOGETHER = 400, 100_000, 5_000
+CASES, MANY, TOGETHER = 300, 100_000, 5_000
 
 
 def walk(folder: Path, first: int, last: int) -> None:
@@ -281,3 +281,13 @@ def test_names_that_were_read_and_not_learnt_are_saved(tmp_path: Path) -> None:
     learner.save(tmp_path / "read.onebit")
     assert onebit.load(tmp_path / "read.onebit").features == 10
     assert learner.clone().features == 10
+
+
+def test_a_class_is_added_to_an_auto_whose_clusters_no_rows_have_made() -> None:
+    """The sum of their logarithms is taken in Python there, where that of a number below 0 is an error."""
+    manifest, arrays = storage.pack(trained("auto", space="dense"))
+    arrays["clusters.columns"][:] = -2.0
+    learner = storage.unpack(manifest, arrays)
+    learner.add_class("one more")
+    with pytest.raises(onebit.OnebitError):
+        learner.decide(X[0])

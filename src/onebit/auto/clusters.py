@@ -61,7 +61,11 @@ class Clusters(NamedTuple):
         made.means[: len(self.means)], made.counts[: len(self.counts)] = self.means, self.counts
         made.columns[:], made.freedom[:], made.within[:] = self.columns, self.freedom, self.within
         for head in range(heads):
-            sum_logarithms(made, head)
+            try:
+                with np.errstate(all="ignore"):
+                    sum_logarithms(made, head)
+            except ValueError:  # compiled, this is NaN: of columns that only a stranger's file has
+                made.logarithms[head] = math.nan
         return made
 
 

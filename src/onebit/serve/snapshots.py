@@ -77,12 +77,15 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
         raise OnebitError(
             f"the field 'service.statistics' of the manifest cannot be read: {shown(error, 200)}"
         ) from None
+    mark = beside.get("mark")
+    if not isinstance(mark, list):
+        raise OnebitError(f"the field 'service.mark' of the manifest is {shown(mark)}, but must be a list")
     learner = unpack(manifest, arrays)
     if statistics.classes != len(learner.classes):
         raise OnebitError(
             f"its statistics are of {statistics.classes} classes, but its learner has {len(learner.classes)}"
         )
-    return Snapshot(learner, beside["generation"], beside["position"], beside.get("mark"), statistics, age_s)
+    return Snapshot(learner, beside["generation"], beside["position"], mark, statistics, age_s)
 
 
 class Snapshots:
