@@ -198,7 +198,7 @@ def alter_json(random: Random, thing: Any) -> Any:
         del inside[place[-1]]
     elif way < 0.2 and isinstance(inside, dict):
         inside[pick(random, ["classes", "seed", "self", "record", "x", "kernel"])] = pick(random, VALUES)
-    elif way < 0.4 and isinstance(old, int | float) and not isinstance(old, bool):
+    elif way < 0.4 and isinstance(old, int | float) and not isinstance(old, bool) and abs(old) < 2**70:
         inside[place[-1]] = old + pick(random, [-1, 1, 0.5, -0.5, 1000])
     else:
         inside[place[-1]] = pick(random, VALUES)
