@@ -363,3 +363,38 @@ def test_a_decision_of_a_learner_with_more_classes_is_refused_by_one_with_fewer(
     decision = learner.decide([1.0])
     assert decision.label == "new"
     assert "'new'" in unchanged_by(fewer, lambda: fewer.learn(decision, right=True))
+
+
+@pytest.mark.parametrize("note", [1e308, -1e308])
+def test_a_note_out_of_all_proportion_leaves_the_weights_finite(note: float) -> None:
+    learner = Learner("newtron", 3)
+    for number in range(4):
+        decision = learner.decide([0.5, -0.25])
+        altered = json.loads(decision.to_json()) | {"notes": [note, 0.0], "weight": 1e-9}
+        learner.learn(Decision.from_json(json.dumps(altered)), right=number % 2 == 0)
+    assert np.isfinite(learner.weights).all()
+
+
+@pytest.mark.parametrize(
+    "change", [{"notes": (math.nan, 0.0)}, {"notes": (0.0, math.inf)}, {"notes": 3}, {"weight": "x"}]
+)
+def test_notes_and_weights_that_are_no_numbers_are_refused(change: dict[str, Any]) -> None:
+    learner = Learner("newtron", 3)
+    learner.learn(learner.decide([0.5, -0.25]), right=True)
+    before, decision = state(learner), learner.decide([0.5, -0.25], id="altered")
+    refused(lambda: learner.learn(decision._replace(**change), right=True))
+    refused(lambda: learner.learn_many([decision._replace(**change)], [True]))
+    assert state(learner) == before
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [(0, 3.0), (1, math.nan), (2, 0.0), (2, math.nan), (3, math.inf), (4, math.nan)]
+)
+def test_choices_that_nobody_made_are_refused(column: int, value: float) -> None:
+    learner = Learner("newtron", 3)
+    rows = np.array([[0.5, -0.25], [0.25, 0.5]])
+    choices = learner.decide_rows(rows, ["a", "b"])
+    before = state(learner)
+    choices[1, column] = value
+    refused(lambda: learner.learn_rows(rows, ["a", "b"], choices, [True, False]))
+    assert state(learner) == before

@@ -23,7 +23,7 @@ LAYERS = [
     {"features", "ledger", "data", "sizes"},
     {"decision", "machine"},
     {"learner"},
-    {"storage"},
+    {"manifest", "storage"},
     {"offpolicy", "client"},
     {"serve"},
     {"experiments"},

@@ -11,6 +11,7 @@ same x and the same weights give the same decision, in any process. Learners may
 from __future__ import annotations
 
 import inspect
+import math
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +35,7 @@ from onebit.ledger import Ledger, Trusting
 from onebit.machine import USUAL, Machine
 from onebit.names import MOST_NUMBERS, ClassName, checked_classes, checked_id, checked_seed, listed
 from onebit.rules import DEFAULT, registry, rule_named
-from onebit.spaces.kernel import Support, support_of
+from onebit.spaces.support import Support, support_of
 
 
 class Lesson(NamedTuple):
@@ -131,7 +132,7 @@ class Learner(Machine):
         (0, 1)
         """
         with self._lock:
-            decision = self._decide(x, self._next if id is None else checked_id(id))
+            decision = self._decide(x, checked_id(self._next if id is None else id))
             if id is None:
                 self._next += 1
             return decision
@@ -144,6 +145,7 @@ class Learner(Machine):
         with self._lock, self._unchanged_if_refused():
             kept = self._read_many(X)
             if ids is None:
+                self._numbers_left(len(kept))
                 ids = range(self._next, self._next + len(kept))
                 consumed = len(kept)
             else:
@@ -224,7 +226,7 @@ class Learner(Machine):
     def best(self, x: Any, id: int | str | None = None) -> ClassName:  # noqa: A002
         """The class that the learner thinks best for x, without exploring; ties as `decide` with this id breaks them."""
         with self._lock:
-            return self._decide(x, self._next if id is None else checked_id(id)).greedy
+            return self._decide(x, checked_id(self._next if id is None else id)).greedy
 
     def scores(self, x: Any) -> NDArray[np.float64]:
         """The score of every head for x: one for each class, node or pair, as the rule has it; of `auto` those of its first member."""
@@ -337,6 +339,10 @@ class Learner(Machine):
             labels = choices[:, engine.LABEL : engine.GREEDY + 1]
             if not ((labels >= 0) & (labels < len(self.classes))).all():
                 raise OnebitError(f"a choice names a class beyond the {len(self.classes)} that there are")
+            if not (choices[:, engine.WEIGHT] > 0.0).all():
+                raise OnebitError("a choice has a weight that is not above 0, as a probability is")
+            if not np.isfinite(choices[:, engine.NOTE : engine.SECOND_NOTE + 1]).all():
+                raise OnebitError("a choice has a note that is not a finite number")
             told = np.where(np.asarray(right), choices[:, engine.LABEL], -1).astype(np.int64)
             return Lesson(rows, ids, choices, told, words_of(ids))
 
@@ -628,8 +634,16 @@ class Learner(Machine):
     def _fill_choice(self, choice: NDArray[np.float64], decision: Decision) -> None:
         choice[engine.LABEL] = self._class_index(decision.label)
         choice[engine.GREEDY] = self._class_index(decision.greedy)
-        choice[engine.WEIGHT] = decision.weight
-        choice[engine.NOTE], choice[engine.SECOND_NOTE] = decision.notes
+        try:
+            choice[engine.WEIGHT] = decision.weight
+            choice[engine.NOTE], choice[engine.SECOND_NOTE] = decision.notes
+        except (TypeError, ValueError):
+            raise OnebitError(
+                f"decision {decision.id!r} has the weight {decision.weight!r} and the notes {decision.notes!r}, but must have "
+                "a number and two numbers"
+            ) from None
+        if not (math.isfinite(choice[engine.NOTE]) and math.isfinite(choice[engine.SECOND_NOTE])):
+            raise OnebitError(f"decision {decision.id!r} has the notes {decision.notes!r}, but they must be finite")
         self._word[0] = word_of(decision.id)
 
     def _note(self, identity: int | str) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from onebit.engine.course import NOTHING, Course
 from onebit.engine.generic import full
 from onebit.errors import OnebitError, OutOfMemoryError, nearest
 from onebit.features import Features, Kept, Rows, SparseRow, squared_lengths
-from onebit.names import ClassName
+from onebit.names import MOST_NUMBERS, ClassName
 from onebit.sizes import size_of
 from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.diagonal_dense import DiagonalDense
@@ -39,6 +40,7 @@ from onebit.spaces.kernel_dense import KernelDense
 from onebit.spaces.kernel_sparse import KernelSparse
 from onebit.spaces.kernels import LINEAR, RATIONAL, Kernel
 from onebit.spaces.sparse import Sparse, SparseRows
+from onebit.spaces.wanted import Wanted
 
 SLACK = 1.0 + 1e-5  # the norm of a row scaled to the limit is rounded
 USUAL = "usual"
@@ -71,6 +73,13 @@ class Beginning(NamedTuple):
     params: Any
     memory: Vector
     longest: float  # squared, of a row with its constant feature
+
+
+class Blueprint(NamedTuple):
+    """How a space is made, and what its arrays must be when they come from a file."""
+
+    make: Callable[[], Any]
+    wanted: dict[str, Wanted]
 
 
 class Machine:
@@ -155,6 +164,7 @@ class Machine:
         with self._lock:
             self._make_room()
             self._refuse_unfitting(rows)
+            self._numbers_left(len(course.labels))
             while True:
                 start = self._loop(
                     self._params,
@@ -183,6 +193,13 @@ class Machine:
                 row = course.row(start, rows.height)
                 if not self._made_room(rows, row):
                     raise OnebitError(f"row {row}: {self._explain(rows, row)}")
+
+    def _numbers_left(self, count: int) -> None:
+        """Refuse to go on where so many decisions would be numbered beyond what numbers may be."""
+        if self._next + count > MOST_NUMBERS:
+            raise OnebitError(
+                f"decisions are numbered from {self._next} on, and there are no {count} numbers left: give ids"
+            )
 
     def _report_repairs(self) -> None:
         """Warn where a covariance has been repaired, the first time; `describe` has their number."""

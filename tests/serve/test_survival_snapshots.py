@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from onebit.errors import OnebitError
+from onebit.serve.log.reading import Reader
 from onebit.serve.log.schema import FILE
 from onebit.serve.service import Service
 from onebit.serve.shapes import NewLearner
+from onebit.serve.snapshots import Snapshots
 from onebit.storage import read, write
 from tests.serve.driving import (
     State,
@@ -539,3 +541,39 @@ def test_what_root_serves_in_the_folder_of_another_stays_that_users(tmp_path: Pa
 
     os.chown(tmp_path, 1234, 1234)
     run(work())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("position", float("inf")),
+        ("position", 2**70),
+        ("generation", "1"),
+        ("statistics", None),
+        ("statistics.block", 0),
+        ("statistics.classes", [[0, 0, 0], [1, 1, 1], [2, 2, 2]]),
+        ("statistics.classes", [[0], [0], [0]]),
+        ("statistics.counts", {"right": 10**9}),
+        ("statistics.wrong", {"count": 10**6, "last": "00"}),
+        ("statistics.seconds", [[1, 2]]),
+        ("statistics.delays", [1, 2]),
+        ("statistics.open", [-1, -1]),
+        ("statistics.curve", [1.5]),
+    ],
+)
+def test_a_hostile_snapshot_is_put_aside(folder: Path, field: str, value: Any) -> None:
+    """With a right checksum: the service starts without it, and ends up where it was."""
+    newest = sorted(snapshots_in(folder))[-1]
+    manifest, arrays = read(newest)
+    inside, *rest = manifest["service"], *field.split(".")
+    for name in rest[:-1]:
+        inside = inside[name]
+    inside[rest[-1]] = value
+    write(manifest, arrays, newest)
+    reader = Reader(folder / FILE)
+    try:
+        names = {found.position for found in Snapshots(folder, int(newest.parent.name), 3).good(reader)}
+    finally:
+        reader.close()
+    assert newest.with_suffix(".unused").exists()
+    assert len(names) == len(snapshots_in(folder))

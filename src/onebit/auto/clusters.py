@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from onebit.auto.views import INVERSE, MEAN, SEEN, Statistics
 from onebit.contract.rule import Vector
+from onebit.spaces.wanted import NUMBERS, Wanted
 
 PRIOR_ROWS = 3.0  # the variance within is at first taken to be the variance of all rows, as if seen so often
 LEAST_BETWEEN = 0.01  # the share of the variance that is between classes, at least
@@ -42,13 +43,29 @@ class Clusters(NamedTuple):
         columns[RATIO], columns[SHARE] = 1.0, 0.5
         return cls(means, np.zeros(heads), np.zeros(heads), np.zeros(features), columns, np.zeros(1))
 
+    @staticmethod
+    def wanted(heads: int, features: int, dtype: Any) -> dict[str, Wanted]:
+        """What the arrays of a file must be."""
+        return {
+            "means": Wanted((heads, features), dtype),
+            "counts": Wanted((heads,), NUMBERS),
+            "logarithms": Wanted((heads,), NUMBERS),
+            "within": Wanted((features,), NUMBERS),
+            "columns": Wanted((2, features), dtype),
+            "freedom": Wanted((1,), NUMBERS),
+        }
+
     def grown(self, heads: int) -> Clusters:
         """A copy with room for more classes."""
         made = Clusters.empty(heads, self.means.shape[1], self.means.dtype)
         made.means[: len(self.means)], made.counts[: len(self.counts)] = self.means, self.counts
         made.columns[:], made.freedom[:], made.within[:] = self.columns, self.freedom, self.within
         for head in range(heads):
-            sum_logarithms(made, head)
+            try:
+                with np.errstate(all="ignore"):
+                    sum_logarithms(made, head)
+            except ValueError:  # compiled, this is NaN: of columns that only a stranger's file has
+                made.logarithms[head] = math.nan
         return made
 
 

@@ -23,6 +23,7 @@ from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.diagonal_dense import DiagonalDense
 from onebit.spaces.full_dense import FullDense
 from onebit.spaces.scaled import filled, full, moved, refreshed_norm
+from onebit.spaces.wanted import Wanted
 
 __all__ = ["PARTS", "AutoDense", "absorb", "full", "moved", "refreshed_norm", "score"]
 
@@ -33,15 +34,21 @@ MOST_WAVED_CLASSES = 50  # with more there are too few waves for each to be of u
 LINEAR = ("directed", "centred", "standardised", "waved")  # the members that are second-order spaces
 
 
-def whole_for(classes: int, features: int) -> bool:
-    """Whether matrices are full."""
-    return classes * (features + 1) ** 2 <= FITTING_MATRICES
+class Members(NamedTuple):
+    """Which members there are: it depends on the number of classes in the beginning, not on those added since."""
 
+    kind: Any  # of the second-order spaces
+    centred: bool
+    waved: bool
+    waves: int
 
-def waves_for(classes: int, features: int) -> int:
-    """How many waves there are."""
-    waving = whole_for(classes, features) and classes <= MOST_WAVED_CLASSES
-    return min(MOST_WAVES, int(math.sqrt(WAVE_NUMBERS / classes))) if waving else 0
+    @classmethod
+    def of(cls, features: int, classes: int) -> Members:
+        """Those for so many features and classes."""
+        whole = classes * (features + 1) ** 2 <= FITTING_MATRICES
+        waving = whole and classes <= MOST_WAVED_CLASSES
+        number = min(MOST_WAVES, int(math.sqrt(WAVE_NUMBERS / classes))) if waving else 0
+        return cls(FullDense if whole else DiagonalDense, whole, waving, number)
 
 
 class AutoDense(NamedTuple):
@@ -65,14 +72,13 @@ class AutoDense(NamedTuple):
 
     @classmethod
     def planned(cls, heads: int, features: int, dtype: Any, order: Order, seed: int, classes: int) -> AutoDense:
-        """Nothing is known. What there is depends on the number of classes in the beginning, not on those added since."""
-        whole, number = whole_for(classes, features), waves_for(classes, features)
-        waving = number > 0
-        kind = FullDense if whole else DiagonalDense
+        """Nothing is known."""
+        members = Members.of(features, classes)
+        number = members.waves
         generator = np.random.default_rng(seed)
 
         def space(there: bool) -> Any:
-            return kind.ordered(heads if there else 0, features + 1, False, dtype, order)
+            return members.kind.ordered(heads if there else 0, features + 1, False, dtype, order)
 
         def row(columns: int) -> DenseRows:
             return DenseRows(np.zeros((1, columns + 1), dtype=dtype))
@@ -81,9 +87,9 @@ class AutoDense(NamedTuple):
         return cls(
             weights=first.weights,
             directed=first,
-            centred=space(whole),
+            centred=space(members.centred),
             standardised=space(True),
-            waved=FullDense.ordered(heads if waving else 0, number + 1, False, dtype, order),
+            waved=FullDense.ordered(heads if members.waved else 0, number + 1, False, dtype, order),
             clusters=Clusters.empty(heads, features, dtype),
             statistics=Statistics.empty(features, dtype),
             directed_row=row(features),
@@ -121,6 +127,22 @@ class AutoDense(NamedTuple):
         for name in ("clusters", "statistics"):
             found |= {f"{name}.{part}": array.copy() for part, array in getattr(self, name)._asdict().items()}
         return found
+
+    @staticmethod
+    def wanted(heads: int, features: int, dtype: Any, order: Order, classes: int) -> dict[str, Wanted]:
+        """What these arrays must be."""
+        there = Members.of(features, classes)
+        member = there.kind.wanted
+        parts = {
+            "directed": member(heads, features + 1, False, dtype, order),
+            "centred": member(heads if there.centred else 0, features + 1, False, dtype, order),
+            "standardised": member(heads, features + 1, False, dtype, order),
+            "waved": FullDense.wanted(heads if there.waved else 0, there.waves + 1, False, dtype, order),
+            "clusters": Clusters.wanted(heads, features, dtype),
+            "statistics": Statistics.wanted(features, dtype),
+        }
+        found = {"waves": Wanted((there.waves, features), dtype), "phases": Wanted((there.waves,), dtype)}
+        return found | {f"{name}.{part}": one for name, all_of in parts.items() for part, one in all_of.items()}
 
     @staticmethod
     def example_rows(dtype: Any) -> DenseRows:

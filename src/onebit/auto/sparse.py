@@ -29,6 +29,7 @@ from onebit.contract.rule import Vector
 from onebit.engine import generic
 from onebit.spaces.scaled import filled, moved, refreshed_norm
 from onebit.spaces.sparse import Sparse, SparseRows
+from onebit.spaces.wanted import NUMBERS, Wanted
 
 __all__ = ["AutoSparse", "absorb", "full", "moved", "refreshed_norm", "score"]
 
@@ -112,6 +113,17 @@ class AutoSparse(NamedTuple):
             "features": self.features[:features].copy(),
             "counts": self.counts.copy(),
             "facts": self.facts.copy(),
+        }
+
+    @staticmethod
+    def wanted(heads: int, features: int, dtype: Any) -> dict[str, Wanted]:
+        """What these arrays must be."""
+        stride = -(-heads // LANES) * LANES
+        return {
+            "weights": Wanted((features, 4 * stride), dtype),
+            "features": Wanted((features, 2), dtype),
+            "counts": Wanted((heads,), NUMBERS),
+            "facts": Wanted((6,), NUMBERS),
         }
 
     @staticmethod

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Matrix, Vector
+from onebit.spaces.wanted import NUMBERS, Wanted
 
 CONSTANT = math.sqrt(0.5)
 FARTHEST = 3.0  # rows that are more than so many times as long as usual are shortened
@@ -45,6 +46,16 @@ class Statistics(NamedTuple):
     def empty(cls, features: int, dtype: Any) -> Statistics:
         """Nothing is known."""
         return cls(np.zeros((2, features)), np.zeros((2, features), dtype=dtype), np.zeros(features), np.zeros(7))
+
+    @staticmethod
+    def wanted(features: int, dtype: Any) -> dict[str, Wanted]:
+        """What the arrays of a file must be."""
+        return {
+            "columns": Wanted((2, features), NUMBERS),
+            "scales": Wanted((2, features), dtype),
+            "sizes": Wanted((features,), NUMBERS),
+            "rows": Wanted((7,), NUMBERS),
+        }
 
 
 def scale_of(statistics: Statistics, x: NDArray[Any]) -> float:

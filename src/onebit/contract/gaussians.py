@@ -12,6 +12,7 @@ ROOT_HALF = math.sqrt(0.5)
 ROOT_DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 FAR = 8.0  # so many deviations from its mean a normal number is never (1e-15)
 TINY = 1e-12  # deviations below this part of the numbers are as good as none
+HUGE = 1e300  # beyond this sums of a few deviations are infinite
 FINE = 5e-4  # the product of the changes of two distributions within one cell; see `share_largest`
 
 
@@ -44,7 +45,9 @@ def share_largest(means: Vector, deviations: Vector, count: int, chances: Vector
         size = max(size, abs(means[label]) + deviations[label])
         widest = max(widest, deviations[label])
     least = TINY * size
-    if widest <= least:  # nothing is left to chance
+    if (
+        not least < widest < HUGE or not size < HUGE
+    ):  # nothing is left to chance, or cells would be of no width or of any
         share_greedy(means, count, 0.0, chances)
         return
     low, high, narrowest = -math.inf, -math.inf, math.inf

@@ -73,7 +73,8 @@ class Rule:
     kernel few rounds add a row, so that no budget is needed. `second_order` says which covariance a rule needs beside its weights
     (`contract.order`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
     exploration can put another in its place. `composite` says that the space has several members, of `onebit.auto`, and `describe` what there is to
-    say of them. `examples` are the option sets that every check and oracle runs with.
+    say of them. `counts` are the places of the memory that hold whole numbers, each with the place of a number that it is at most, as a
+    file must have them. `examples` are the option sets that every check and oracle runs with.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Rule:
     second_order: Callable[[Any], Order] | None = None
     notes_the_label: bool = False
     composite: bool = False
+    counts: tuple[tuple[int, int], ...] = ()
     describe: Callable[[Any, Vector, Sequence[str]], Mapping[str, Any]] | None = None
     examples: tuple[Mapping[str, Any], ...] = ({},)
 
@@ -159,7 +161,12 @@ class Rule:
             values[name] = parameter.code(name, given[name])
         # Every number a float64 or an int64: another type would be another compilation.
         record = self.record(**{name: self.kinds[name](value) for name, value in values.items()})
-        params, memory = self.prepare(record, given)
+        try:
+            params, memory = self.prepare(record, given)
+        except (OverflowError, ZeroDivisionError):
+            raise OnebitError(
+                f"{self.title} cannot be worked out with {dict(options)!r}: numbers are too large or too small"
+            ) from None
         return params, np.concatenate([np.zeros(OWN), np.asarray(memory, dtype=np.float64)])
 
 

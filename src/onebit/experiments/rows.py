@@ -192,7 +192,7 @@ def read_rows(path: Path) -> Iterator[Row]:
                     fields["curve"] = {
                         name: np.array(points, dtype=np.int64) for name, points in fields["curve"].items()
                     }
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
                 continue
             yield Row(fields)
 

@@ -230,5 +230,6 @@ RULE = Rule(
     prepare=prepare,
     second_order=order,
     composite=True,
+    counts=((EXPLORED, LEARNT), (EXPLORED_RIGHT, EXPLORED), (RESTARTS, LEARNT)),
     describe=describe,
 )

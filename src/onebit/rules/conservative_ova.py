@@ -90,7 +90,7 @@ def checked_matrix(coding: object, classes: int) -> Matrix:
     """The coding matrix as numbers, or a sentence."""
     try:
         matrix = np.asarray(coding, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         matrix = np.zeros(0)
     if matrix.ndim != 2 or matrix.shape[1] == 0 or not np.isin(matrix, (-1.0, 0.0, 1.0)).all():
         raise OnebitError(f"coding is {coding!r}, but must be one-vs-all, all-pairs or a matrix of -1, 0 and 1")

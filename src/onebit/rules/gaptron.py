@@ -135,7 +135,7 @@ def bandit_constants(params: Gaptron) -> tuple[float, float]:
 
 def largest_norm(params: Gaptron) -> float:
     """||x||^2 may be at most this."""
-    return math.inf if math.isnan(params.max_norm) else params.max_norm**2
+    return math.inf if math.isnan(params.max_norm) else params.max_norm * params.max_norm
 
 
 def is_full(params: Gaptron) -> bool:

@@ -73,7 +73,8 @@ def learn(
     """One Newton step along the gradient's estimate."""
     classes, label = params.classes, choice.label
     right = told == label
-    size = ((1.0 - choice.note) if right else -choice.note) / choice.weight
+    chance = min(1.0, max(0.0, choice.note))  # which it is, unless somebody else wrote the note
+    size = ((1.0 - chance) if right else -chance) / choice.weight
     kappa = choice.weight if right else 1.0
     inner = 0.0
     for other in range(classes):

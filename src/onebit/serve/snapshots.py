@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 from onebit.errors import OnebitError
 from onebit.learner import Learner
+from onebit.manifest import is_whole, shown
 from onebit.rules import rule_named
 from onebit.serve.log.reading import Mark, Reader
 from onebit.serve.statistics import Statistics
-from onebit.storage import owned_as_its_folder, pack, read, unpack, write
+from onebit.storage import naming, owned_as_its_folder, pack, read, unpack, write
 
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.serve")
@@ -60,18 +61,40 @@ def packed(snapshot: Snapshot) -> Packed:
     return Packed(snapshot.generation, snapshot.position, {**manifest, "service": beside}, arrays)
 
 
+def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
+    """The snapshot of a file, whatever is in it: a sentence where it is none."""
+    beside = manifest.get("service")
+    if not isinstance(beside, dict):
+        raise OnebitError(
+            "it is a learner, but no snapshot of a service: the field 'service' of its manifest is missing"
+        )
+    for name in ("generation", "position"):
+        if not is_whole(beside.get(name)):
+            raise OnebitError(
+                f"the field 'service.{name}' of the manifest is {shown(beside.get(name))}, but must be a whole number"
+            )
+    try:
+        statistics = Statistics.from_dict(beside["statistics"])
+    except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise OnebitError(
+            f"the field 'service.statistics' of the manifest cannot be read: {shown(error, 200)}"
+        ) from None
+    mark = beside.get("mark")
+    if not isinstance(mark, list):
+        raise OnebitError(f"the field 'service.mark' of the manifest is {shown(mark)}, but must be a list")
+    learner = unpack(manifest, arrays)
+    if statistics.classes != len(learner.classes):
+        raise OnebitError(
+            f"its statistics are of {statistics.classes} classes, but its learner has {len(learner.classes)}"
+        )
+    return Snapshot(learner, beside["generation"], beside["position"], mark, statistics, age_s)
+
+
 def snapshot_at(path: Path, task: int, reader: Reader) -> Snapshot:
     """A snapshot of a task from its file, whole and of this log; else one of the errors in UNREADABLE."""
     manifest, arrays = read(path)
-    beside = manifest.pop("service")
-    found = Snapshot(
-        learner=unpack(manifest, arrays),
-        generation=int(beside["generation"]),
-        position=int(beside["position"]),
-        mark=beside["mark"],
-        statistics=Statistics.from_dict(beside["statistics"]),
-        age_s=max(0.0, time.time() - path.stat().st_mtime),
-    )
+    with naming(path):
+        found = _unpacked(manifest, arrays, max(0.0, time.time() - path.stat().st_mtime))
     if found.mark != reader.mark(task, found.position):
         raise OnebitError(f"{path} is of another log, or of rows that this one has lost")
     then = next((one for one in reader.tasks(found.position) if one.number == task), None)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.description import share
+from onebit.errors import OnebitError
+from onebit.manifest import is_whole, shown
 from onebit.names import ClassName
 from onebit.serve.log.rows import Event
 
@@ -18,6 +20,7 @@ WENT_BACK_S = 600  # feedback is counted after the decisions beside it, but is s
 MOST_POINTS = 400  # of the curve
 MOST_FEEDBACK = 2**53
 BOUNDS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 1800, 7200, 43_200, 86_400, 604_800)
+MOST_COUNTED = 2**53  # by anything that counts
 COUNTS = ("decisions", "feedback", "right", "late", "silences", "refused")
 
 
@@ -62,8 +65,12 @@ class Ring:
     def from_dict(cls, kept: dict[str, Any]) -> Ring:
         """From a snapshot."""
         ring = cls()
+        _refuse_uncountable("count", kept["count"])
         known = min(kept["count"], len(ring._flags))
-        flags = np.unpackbits(np.frombuffer(bytes.fromhex(kept["last"]), dtype=np.uint8), count=known).astype(bool)
+        last = bytes.fromhex(kept["last"])
+        if len(last) != -(-known // 8):
+            raise OnebitError(f"{8 * len(last)} of the last {known} are remembered, but all must be")
+        flags = np.unpackbits(np.frombuffer(last, dtype=np.uint8), count=known).astype(bool)
         ring.count = kept["count"] - known
         ring.add(flags)
         return ring
@@ -86,7 +93,7 @@ class Statistics:
 
     @property
     def classes(self) -> int:
-        """Of how many classes it has counts."""
+        """Of how many classes these are."""
         return int(self._classes.shape[1])
 
     def add_class(self) -> None:
@@ -227,25 +234,38 @@ class Statistics:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Statistics:
-        """From a snapshot."""
-        if (
-            len(kept["delays"]) != len(BOUNDS_S) + 1
-            or len(kept["open"]) != 2
-            or len({len(one) for one in kept["classes"]}) != 1
-            or not 1 <= kept["block"] <= MOST_FEEDBACK
-            or len(kept["curve"]) >= MOST_POINTS
-            or any(len(one) != 3 or type(one[0]) is not int for one in kept["seconds"])
-        ):
-            raise ValueError("its statistics are none of onebit")
+        """From a snapshot, which may be anybody's: what could not have been counted is refused."""
+        for name in ("counts", "classes", "delays", "seconds", "block", "curve", "open"):
+            _refuse_uncountable(name, kept[name])
+        played, heard, right = kept["classes"]
+        opened, wrong = kept["open"]
+        fits = len(played) == len(heard) == len(right) and len(kept["delays"]) == len(BOUNDS_S) + 1
+        fits = (
+            fits and all(one <= of for one, of in zip(right, heard, strict=True)) and len(kept["curve"]) < MOST_POINTS
+        )
+        fits = fits and wrong <= opened < kept["block"] and all(one <= kept["block"] for one in kept["curve"])
+        if not fits or kept["counts"].get("right", 0) > kept["counts"].get("feedback", 0):
+            raise OnebitError(
+                "the statistics contradict themselves: more right or wrong answers than answers, or other lengths"
+            )
         made = cls(0)
         made._counts = {name: kept["counts"].get(name, 0) for name in COUNTS}
         made._classes = np.array(kept["classes"], dtype=np.int64).reshape(3, -1)
         made._wrong = Ring.from_dict(kept["wrong"])
         made._explored = Ring.from_dict(kept["explored"])
         made._delays = np.array(kept["delays"], dtype=np.int64)
-        made._seconds = {second: counts for second, *counts in kept["seconds"]}
+        made._seconds = {second: [decisions, feedbacks] for second, decisions, feedbacks in kept["seconds"]}
         made._block, made._curve, made._open = kept["block"], kept["curve"], kept["open"]
         return made
+
+
+def _refuse_uncountable(name: str, thing: Any) -> None:
+    """A sentence for what is not made of whole numbers that counting can reach."""
+    parts = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list) else None
+    if parts is None and not is_whole(thing, 0, MOST_COUNTED):
+        raise OnebitError(f"{name} has {shown(thing)} in it, but must have whole numbers from 0 up")
+    for part in parts or ():
+        _refuse_uncountable(name, part)
 
 
 def _of_class(name: ClassName, played: int, heard: int, right: int) -> dict[str, Any]:

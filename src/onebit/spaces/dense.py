@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
 from onebit.spaces.scaled import full, moved, refreshed_norm, shrink
+from onebit.spaces.wanted import SCALE, Wanted
 
 __all__ = ["Dense", "DenseRows", "absorb", "full", "moved", "refreshed_norm", "score"]
 
@@ -61,6 +62,11 @@ class Dense(NamedTuple):
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
         """What is written into a file."""
         return {"weights": self.weights.copy(), "scale": self.scale.copy()}
+
+    @staticmethod
+    def wanted(heads: int, features: int, bias: bool, dtype: Any) -> dict[str, Wanted]:
+        """What these arrays must be."""
+        return {"weights": Wanted((heads, features + bias), dtype), "scale": SCALE}
 
     @property
     def width(self) -> int:

@@ -16,6 +16,7 @@ from onebit.contract.rule import Vector
 from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.scaled import filled, full, moved, refreshed_norm
 from onebit.spaces.variances import ball_factor, shrunk, stepped
+from onebit.spaces.wanted import NUMBERS, Wanted
 
 __all__ = ["DiagonalDense", "absorb", "forget", "full", "moved", "refreshed_norm", "score"]
 
@@ -61,6 +62,15 @@ class DiagonalDense(NamedTuple):
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
         """What is written into a file."""
         return {"weights": self.weights.copy(), "variances": self.variances.copy(), "scale": self.scale.copy()}
+
+    @staticmethod
+    def wanted(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> dict[str, Wanted]:
+        """What these arrays must be; rules take the roots of variances."""
+        return {
+            "weights": Wanted((heads, features + bias), dtype),
+            "variances": Wanted((1 if order.shared else heads, features + bias), dtype, 0.0),
+            "scale": Wanted((2,), NUMBERS),
+        }
 
     @staticmethod
     def example_rows(dtype: Any) -> DenseRows:

@@ -15,6 +15,7 @@ from onebit.contract.rule import Vector
 from onebit.spaces.scaled import full, moved, refreshed_norm
 from onebit.spaces.sparse import Sparse, SparseRows
 from onebit.spaces.variances import ball_factor, shrunk, stepped
+from onebit.spaces.wanted import NUMBERS, Wanted
 
 __all__ = ["DiagonalSparse", "absorb", "full", "moved", "refreshed_norm", "score"]
 
@@ -63,6 +64,12 @@ class DiagonalSparse(NamedTuple):
         """What is written into a file: the cells of the first so many features, or of all."""
         used = None if features is None else self.bias + features
         return {"weights": self.weights[:used].copy(), "scale": self.scale.copy()}
+
+    @staticmethod
+    def wanted(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> dict[str, Wanted]:
+        """What these arrays must be."""
+        cells = (bias + features, heads + (1 if order.shared else heads))
+        return {"weights": Wanted(cells, dtype), "scale": Wanted((2,), NUMBERS)}
 
     @staticmethod
     def example_rows(dtype: Any) -> SparseRows:

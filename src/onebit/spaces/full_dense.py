@@ -18,6 +18,7 @@ from onebit.contract.order import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.scaled import filled, full, moved, refreshed_norm
+from onebit.spaces.wanted import NUMBERS, REPAIRS, Wanted
 
 __all__ = ["FullDense", "absorb", "forget", "full", "moved", "refreshed_norm", "score"]
 
@@ -68,6 +69,16 @@ class FullDense(NamedTuple):
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
         """What is written into a file."""
         return {"weights": self.weights.copy(), "triangles": self.triangles.copy(), "repairs": self.repairs.copy()}
+
+    @staticmethod
+    def wanted(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> dict[str, Wanted]:
+        """What these arrays must be."""
+        size = features + bias
+        return {
+            "weights": Wanted((heads, size), dtype),
+            "triangles": Wanted((1 if order.shared else heads, size * (size + 1) // 2), NUMBERS),
+            "repairs": REPAIRS,
+        }
 
     @staticmethod
     def example_rows(dtype: Any) -> DenseRows:

@@ -17,6 +17,7 @@ from onebit.contract.order import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.scaled import filled, full, moved, refreshed_norm
+from onebit.spaces.wanted import NUMBERS, REPAIRS, Wanted
 
 __all__ = ["JointDense", "absorb", "full", "moved", "refreshed_norm", "score"]
 
@@ -79,6 +80,19 @@ class JointDense(NamedTuple):
         """What is written into a file."""
         names = ("weights", "inverse", "precision", "sums", "repairs")
         return {name: getattr(self, name).copy() for name in names}
+
+    @staticmethod
+    def wanted(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> dict[str, Wanted]:
+        """What these arrays must be."""
+        size = heads * (features + bias)
+        ball = size if order.radius < math.inf else 0
+        return {
+            "weights": Wanted((heads, features + bias), dtype),
+            "inverse": Wanted((size, size), NUMBERS),
+            "precision": Wanted((ball, ball), NUMBERS),
+            "sums": Wanted((heads, features + bias), NUMBERS),
+            "repairs": REPAIRS,
+        }
 
     @staticmethod
     def example_rows(dtype: Any) -> DenseRows:

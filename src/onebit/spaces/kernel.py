@@ -17,12 +17,10 @@ A budget keeps at most so many rows. What happens to a new row x when there are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
 from onebit.spaces.kernels import RATIONAL, SHORTEN, Kernel, of_dots, self_value
@@ -93,65 +91,9 @@ def more_heads(space: Any, heads: int) -> dict[str, Any]:
 
 
 def copies(space: Any) -> dict[str, Any]:
-    """Copies of all arrays of a space."""
-    return {name: part.copy() for name, part in space._asdict().items() if isinstance(part, np.ndarray)}
-
-
-@dataclass(frozen=True, eq=False)
-class Support:
-    """What a learner with a kernel has stored: rows (an array, or the parts of a CSR matrix) and coefficients, heads by rows."""
-
-    rows: Any
-    coefficients: NDArray[Any]
-    gone: int  # how many rows were not stored, or have given way since
-
-    def __len__(self) -> int:
-        return int(self.coefficients.shape[1])
-
-
-def support_of(space: Any) -> Support:
-    """What a kernel space has stored, as a copy."""
-    parts = space.stored()
-    return Support(parts.get("supports", parts), coefficients_of(space) * space.scale[0], int(space.counts[LEFT_OUT]))
-
-
-def coefficients_of(space: Any) -> NDArray[Any]:
-    """The coefficients without their scale, heads by rows."""
-    heads = space.weights.shape[1]
-    return np.asarray(space.weights.transpose(1, 0, 2).reshape(heads, -1)[:, : space.counts[STORED]])
-
-
-def arrays_of(space: Any) -> dict[str, NDArray[Any]]:
-    """All that a kernel space has learnt, as arrays to be written down."""
-    stored = int(space.counts[STORED])
-    return {
-        "coefficients": coefficients_of(space).copy(),
-        "scale": space.scale.copy(),
-        "counts": space.counts.copy(),
-        "norms": space.norms[:stored].copy(),
-        "selves": space.selves[:stored].copy(),
-        **{f"support_{name}": part for name, part in space.stored().items()},
-    }
-
-
-def from_arrays(space: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-    """A fresh space with what was written down."""
-    stored = int(arrays["counts"][STORED])
-    blocks = max(1, -(-stored // LANES))
-    heads = space.weights.shape[1]
-    weights = np.zeros((heads, blocks * LANES), dtype=space.weights.dtype)
-    weights[:, :stored] = arrays["coefficients"]
-    lengths = {name: np.zeros(blocks * LANES) for name in ("norms", "selves", "values", "others")}
-    for name in ("norms", "selves"):
-        lengths[name][:stored] = arrays[name]
-    filled = space._replace(
-        weights=np.ascontiguousarray(weights.reshape(heads, blocks, LANES).transpose(1, 0, 2)),
-        counts=arrays["counts"].copy(),
-        scale=arrays["scale"].copy(),
-        **lengths,
-    )
-    rows = {name.removeprefix("support_"): part for name, part in arrays.items() if name.startswith("support_")}
-    return filled.filled(rows)
+    """Copies of all arrays of a space, but for the one that is 0 between steps and may be long."""
+    parts = {name: part for name, part in space._asdict().items() if isinstance(part, np.ndarray) and name != "spread"}
+    return {name: part.copy() for name, part in parts.items()}
 
 
 # --- what depends on the form of the rows: looked up by the type of the space, when compiled as in plain Python ------------

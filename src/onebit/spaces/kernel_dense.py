@@ -27,6 +27,8 @@ from onebit.spaces.kernel import (
     refreshed_norm,
     score,
 )
+from onebit.spaces.support import refuse_length, wanted_parts
+from onebit.spaces.wanted import ANY, Wanted
 
 __all__ = ["KernelDense", "absorb", "full", "moved", "refreshed_norm", "score"]
 
@@ -85,8 +87,14 @@ class KernelDense(NamedTuple):
         rows = self.supports.transpose(0, 2, 1).reshape(-1, self.supports.shape[1])
         return {"supports": rows[: self.counts[STORED]].copy()}
 
+    @staticmethod
+    def wanted(heads: int, features: int, dtype: Any) -> dict[str, Wanted]:
+        """What the arrays of a file must be."""
+        return {**wanted_parts(heads, dtype), "support_supports": Wanted((ANY, features), dtype)}
+
     def filled(self, rows: dict[str, NDArray[Any]]) -> KernelDense:
         """A copy with these rows in its lanes, for which there is room."""
+        refuse_length("support_supports", len(rows["supports"]), int(self.counts[STORED]))
         supports = np.zeros((len(self.weights) * LANES, self.supports.shape[1]), dtype=self.supports.dtype)
         supports[: len(rows["supports"])] = rows["supports"]
         blocks = supports.reshape(len(self.weights), LANES, -1).transpose(0, 2, 1)

@@ -27,6 +27,8 @@ from onebit.spaces.kernel import (
     score,
 )
 from onebit.spaces.sparse import SparseRows
+from onebit.spaces.support import refuse_length, wanted_parts
+from onebit.spaces.wanted import ANY, Wanted
 
 __all__ = ["KernelSparse", "absorb", "full", "moved", "refreshed_norm", "score"]
 
@@ -115,8 +117,25 @@ class KernelSparse(NamedTuple):
             "starts": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         }
 
+    @staticmethod
+    def wanted(heads: int, features: int, dtype: Any) -> dict[str, Wanted]:
+        """What the arrays of a file must be."""
+        return {
+            **wanted_parts(heads, dtype),
+            "support_columns": Wanted((ANY,), np.int32, 0, features - 1),
+            "support_entries": Wanted((ANY,), dtype),
+            "support_starts": Wanted((ANY,), np.int64, 0),
+        }
+
     def filled(self, rows: dict[str, NDArray[Any]]) -> KernelSparse:
         """A copy with these rows in its places, for which there is room."""
+        refuse_length("support_starts", len(rows["starts"]) - 1, int(self.counts[STORED]))
+        cuts, length = rows["starts"], len(rows["columns"])
+        if cuts[0] != 0 or cuts[-1] != length or (cuts[1:] < cuts[:-1]).any() or len(rows["entries"]) != length:
+            raise OnebitError(
+                f"the array 'support_starts' does not cut {len(rows['entries'])} entries with {length} columns into rows: it must "
+                "rise from 0 to their number"
+            )
         count, size = len(rows["starts"]) - 1, len(rows["columns"])
         starts, ends = np.zeros(len(self.norms), dtype=np.int64), np.zeros(len(self.norms), dtype=np.int64)
         starts[:count], ends[:count] = rows["starts"][:-1], rows["starts"][1:]

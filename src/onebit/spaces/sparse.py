@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
 from onebit.spaces.scaled import full, moved, refreshed_norm, shrink
+from onebit.spaces.wanted import SCALE, Wanted
 
 __all__ = ["Sparse", "SparseRows", "absorb", "full", "moved", "refreshed_norm", "score"]
 
@@ -69,6 +70,11 @@ class Sparse(NamedTuple):
         """What is written into a file: the weights of the first so many features, or of all."""
         used = None if features is None else self.bias + features
         return {"weights": self.weights[:used].copy(), "scale": self.scale.copy()}
+
+    @staticmethod
+    def wanted(heads: int, features: int, bias: bool, dtype: Any) -> dict[str, Wanted]:
+        """What these arrays must be."""
+        return {"weights": Wanted((bias + features, heads), dtype), "scale": SCALE}
 
     @property
     def width(self) -> int:

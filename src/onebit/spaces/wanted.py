@@ -1,0 +1,66 @@
+"""What the arrays of a file must be before anything is made of them: compiled code checks no bounds.
+
+Each space says it beside its `arrays`. A file from a stranger has a right checksum and any content, so names, shapes, dtypes and ranges are
+compared with what its manifest says, and nothing is allocated that the file itself does not hold. NaN and infinity pass: a learner whose
+weights have grown out of their range has them, and refuses every row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.errors import OnebitError
+
+ANY = -1  # in a shape: as many as there are
+
+
+class Wanted(NamedTuple):
+    """The shape and dtype of an array, and the range of its numbers."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    least: float = -math.inf
+    most: float = math.inf
+
+
+NUMBERS = np.float64
+SCALE = Wanted((1,), NUMBERS, 0.0)
+MOST_COUNTED = 2**62  # which nobody reaches by counting, so that one more is a number too
+REPAIRS = Wanted((1,), np.int64, 0, MOST_COUNTED)
+
+
+def refuse_unlike(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, Wanted]) -> None:
+    """A sentence for the first array that is missing, unknown, or not what is wanted."""
+    for name in wanted:
+        if name not in arrays:
+            raise OnebitError(f"the array {name!r} is missing")
+    for name in arrays:
+        if name not in wanted:
+            raise OnebitError(
+                f"the array {name[:80]!r} is unknown: a learner like this has {', '.join(sorted(wanted))}"
+            )
+    for name, one in wanted.items():
+        _compare(name, arrays[name], one)
+
+
+def _compare(name: str, array: NDArray[Any], wanted: Wanted) -> None:
+    fits = len(array.shape) == len(wanted.shape) and all(
+        size in (there, ANY) for there, size in zip(array.shape, wanted.shape, strict=True)
+    )
+    if not fits:
+        sizes = ", ".join("any" if size == ANY else str(size) for size in wanted.shape)
+        raise OnebitError(f"the array {name!r} has the shape {array.shape}, but must have ({sizes})")
+    if array.dtype != np.dtype(wanted.dtype):
+        raise OnebitError(f"the array {name!r} has the dtype {array.dtype}, but must have {np.dtype(wanted.dtype)}")
+    if wanted.least == -math.inf and wanted.most == math.inf:
+        return
+    outside = (array < wanted.least) | (array > wanted.most)
+    if outside.any():
+        found = array[outside].flat[0]
+        bounds = f"from {wanted.least}" + (" up" if wanted.most == math.inf else f" to {wanted.most}")
+        raise OnebitError(f"the array {name!r} has {found} in it, but its numbers must be {bounds}")
