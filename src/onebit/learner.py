@@ -108,7 +108,7 @@ class Learner(Machine):
         self._features = Features(*self._feature_options)
         self._params, self._memory = self.rule.settle(len(self.classes), self.parameters)
         self._index = {name: index for index, name in enumerate(self.classes)}
-        self._needs_labels = self.rule.is_told(self._params)
+        self._needs_labels = self.rule.has_full_information(self._params)
         self.exploration_floor = self._checked_floor(exploration_floor)
         self._key = key_of(self.seed)
         self._ledger = Ledger()
@@ -218,7 +218,7 @@ class Learner(Machine):
         """
         with self._lock:
             self._decide(x, 0)
-            chances = self._buffers[engine.CHANCES, : len(self.classes)]
+            chances = self._buffers[engine.PROBABILITIES, : len(self.classes)]
             return dict(zip(self.classes, chances.tolist(), strict=True))
 
     def best(self, x: Any, id: int | str | None = None) -> ClassName:  # noqa: A002
@@ -628,7 +628,7 @@ class Learner(Machine):
     def _fill_choice(self, choice: NDArray[np.float64], decision: Decision) -> None:
         choice[engine.LABEL] = self._class_index(decision.label)
         choice[engine.GREEDY] = self._class_index(decision.greedy)
-        choice[engine.WEIGHT] = decision.weight
+        choice[engine.RULE_PROPENSITY] = decision.weight
         choice[engine.NOTE], choice[engine.SECOND_NOTE] = decision.notes
         self._word[0] = word_of(decision.id)
 

@@ -33,13 +33,13 @@ def cases(count: int) -> list[Case]:
 
 
 def stepped(case: Case, full: bool = False) -> tuple[Array, Array]:
-    """The steps and the amounts of evidence that `odds.step` asks for."""
+    """The steps and the amounts of evidence that `laplace_step` asks for."""
     classes = len(case.scores)
-    coefficients, beliefs = np.full(2 * classes, np.nan), np.zeros(classes)
+    step, work = np.full(2 * classes, np.nan), np.full((2, classes), np.nan)
     both = np.concatenate([case.scores, case.variances])
-    odds.believe(both, 0, classes, beliefs, 0)
-    odds.step(both, 0, classes, full, case.label, case.right, beliefs, np.full(classes, np.nan), coefficients)
-    return coefficients[:classes], coefficients[classes:]
+    odds.believe(both, 0, classes, work[0], 0)
+    odds.laplace_step(both, 0, classes, full, case.label, case.right, work, step)
+    return step[:classes], step[classes:]
 
 
 def direction(case: Case) -> Array:

@@ -94,12 +94,12 @@ def explored_label(greedy: int, count: int, exploration: float, draws: Draws) ->
     return label if label < count else count - 1
 
 
-def explored_weight(label: int, greedy: int, count: int, exploration: float) -> float:
+def explored_propensity(label: int, greedy: int, count: int, exploration: float) -> float:
     """The probability with which `explored_label` gives this label, once the greedy one is fixed."""
-    weight = exploration / count
+    propensity = exploration / count
     if label == greedy:
-        weight += 1.0 - exploration
-    return weight
+        propensity += 1.0 - exploration
+    return propensity
 
 
 def softmax(scores: Vector, count: int, probabilities: Vector) -> None:

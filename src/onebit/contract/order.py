@@ -1,7 +1,7 @@
 """What a second-order rule asks of its space, and how it reads the two numbers of every head.
 
 A second-order space gives beside the H scores s_h = w_h.x the H variances q_h = x'P_h x, and takes beside the H coefficients c_h
-the H amounts rho_h of new evidence. `scores` and `coefficients` are then 2H long: first the one, then the other.
+the H amounts rho_h of new evidence. `scores` and `step` are then 2H long: first the one, then the other.
 
     W_h <- W_h + c_h P_h x               (the weights themselves: the residual form)
     P_h <- (P_h^-1 + rho_h x x')^-1      (rho_h = 0 leaves head h alone)

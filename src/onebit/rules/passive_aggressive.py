@@ -15,11 +15,10 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, rival
-from onebit.contract.draws import Draws
+from onebit.contract.exploration import decide_greedy, greedy_probabilities
 from onebit.contract.margins import Variant, hinge, step_size
 from onebit.contract.parameters import OneOf, Real
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
-from onebit.rules.perceptron import decide, probabilities
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class PassiveAggressive(NamedTuple):
@@ -30,24 +29,16 @@ class PassiveAggressive(NamedTuple):
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the largest step of PA-I, the damping of PA-II")] = 1.0
 
 
-def learn(
-    params: PassiveAggressive,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: PassiveAggressive, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Part the true class and its best rival until they are one apart."""
-    fill(coefficients, params.classes, 0.0)
-    other = rival(scores, params.classes, told)
+    scores = given.scores
+    fill(step, params.classes, 0.0)
+    other = rival(scores, params.classes, revealed)
     # Two rows move by the same multiple of x, so their difference moves by twice the norm.
-    step = step_size(params.variant, params.aggressiveness, hinge(scores[told] - scores[other]), 2.0 * norm)
-    coefficients[told] = step
-    coefficients[other] = -step
+    loss = hinge(scores[revealed] - scores[other])
+    size = step_size(params.variant, params.aggressiveness, loss, 2.0 * given.sq_norm)
+    step[revealed] = size
+    step[other] = -size
     return 1.0
 
 
@@ -56,9 +47,9 @@ RULE = Rule(
     paper="Crammer et al. 2006",
     summary="parts the label and its best rival; told every label",
     record=PassiveAggressive,
-    decide=decide,
+    decide=decide_greedy,
     learn=learn,
-    probabilities=probabilities,
-    full=True,
+    probabilities=greedy_probabilities,
+    full_information=True,
     examples=({}, {"variant": "PA"}, {"variant": "PA-II", "aggressiveness": 0.1}),
 )

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from onebit.contract.choices import fill, greedy_label, share_greedy
-from onebit.contract.draws import Draws
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.contract.choices import fill
+from onebit.contract.exploration import decide_greedy, greedy_probabilities
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class Perceptron(NamedTuple):
@@ -23,36 +23,13 @@ class Perceptron(NamedTuple):
     classes: int
 
 
-def decide(params: Perceptron, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
-    """Play the greedy label."""
-    greedy = greedy_label(scores, params.classes, draws)
-    return Choice(greedy, greedy, 1.0, 0.0, 0.0)
-
-
-def learn(
-    params: Perceptron,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: Perceptron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Move the true class towards x and the one played away from it, on a mistake."""
-    fill(coefficients, params.classes, 0.0)
-    if told != choice.label:
-        coefficients[told] = 1.0
-        coefficients[choice.label] = -1.0
+    fill(step, params.classes, 0.0)
+    if revealed != choice.label:
+        step[revealed] = 1.0
+        step[choice.label] = -1.0
     return 1.0
-
-
-def probabilities(
-    params: Perceptron, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
-) -> None:
-    """All on the greedy label, shared by the tied."""
-    share_greedy(scores, params.classes, 0.0, chances)
 
 
 RULE = Rule(
@@ -60,8 +37,8 @@ RULE = Rule(
     paper="Rosenblatt 1958, Kesler's construction",
     summary="moves two rows on each mistake; told every label",
     record=Perceptron,
-    decide=decide,
+    decide=decide_greedy,
     learn=learn,
-    probabilities=probabilities,
-    full=True,
+    probabilities=greedy_probabilities,
+    full_information=True,
 )

@@ -37,7 +37,7 @@ AGAIN_S = 0.5  # until what could not be written is tried again
 class Changing:
     """Changes tasks, on one event loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 -- what the service is made of
         self,
         settings: Settings,
         running: dict[str, Running],
