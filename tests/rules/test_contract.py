@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -97,6 +98,54 @@ def test_a_rule_for_the_former_contract_is_refused(name: str, function: Callable
         rule_with(**{name: function})
     assert str(error.value) == sentence
     assert Still not in known, "nothing is left of a rule that was refused"
+
+
+FORMER_RULE = """
+from typing import Annotated, NamedTuple
+import onebit
+from onebit.contract.choices import explored_label, explored_weight, fill, greedy_label, share_greedy
+from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.parameters import Real
+from onebit.contract.rule import Choice
+
+class Nudge(NamedTuple):
+    classes: int
+    exploration: Annotated[float, Real("(0, 1)", "the probability of exploring")] = 0.1
+    matrix: Matrices = Covariance.DIAGONAL
+
+def decide(params, memory, scores, norm, draws, work):
+    greedy = greedy_label(scores, params.classes, draws)
+    label = explored_label(greedy, params.classes, params.exploration, draws)
+    return Choice(label, greedy, explored_weight(label, greedy, params.classes, params.exploration), 0.0, 0.0)
+
+def learn(params, memory, scores, norm, choice, told, draws, work, coefficients):
+    fill(coefficients, 2 * params.classes, 0.0)
+    coefficients[choice.label] = 0.1 if told == choice.label else -0.1
+    return 1.0
+
+def probabilities(params, memory, scores, norm, work, chances):
+    share_greedy(scores, params.classes, params.exploration, chances)
+
+def order(params):
+    return Order(start=1.0)
+
+onebit.Rule("nudge", "none", "moves", Nudge, decide, learn, probabilities, second_order=order)
+"""
+
+
+def test_a_whole_file_written_for_the_former_contract_gets_to_the_sentence() -> None:
+    """What it imports has moved, and warns; the sentence is what stops it."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with pytest.raises(OnebitError, match=r"must be decide\(params, given\)"):
+            exec(FORMER_RULE, {"__name__": "nudge"})
+    assert {one.category for one in seen} == {DeprecationWarning}
+    assert {str(one.message) for one in seen} == {
+        "explored_weight is now explored_propensity",
+        "onebit.contract.order.Covariance is now onebit.contract.covariance.Covariance",
+        "onebit.contract.order.Matrices is now onebit.contract.covariance.Matrices",
+        "onebit.contract.order.Order is now onebit.contract.covariance.Order",
+    }
 
 
 def test_the_flag_of_the_former_contract_is_refused() -> None:

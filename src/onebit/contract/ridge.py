@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from onebit.contract.choices import fill
-from onebit.contract.order import Order
+from onebit.contract.covariance import Order
 from onebit.contract.rule import Choice, RuleInput, Vector
 
 

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.covariance import Order
 from onebit.contract.draws import Draws
-from onebit.contract.order import Order
 from onebit.contract.parameters import OneOf, Parameter, kinds_of, parameters_of, refuse_unknown
 from onebit.errors import OnebitError
 
@@ -118,7 +118,7 @@ class Rule:
     `prepare` completes the record and gives the rule's first memory;
     `plan` adds options that only a run can know, from the options given, the rounds and the length of the longest x. `largest_norm` says how long x may be at most; `stores_rarely` that with a
     kernel few rounds add a row, so that no budget is needed. `second_order` says which covariance a rule needs beside its weights
-    (`contract.order`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
+    (`contract.covariance`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
     exploration can put another in its place. `composite` says that the space has several members, of `onebit.auto`, and `describe` what there is to
     say of them. `examples` are the option sets that every check and oracle runs with.
     """

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.choices import greedy_label, sampled_label, softmax
-from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.rule import LEARNT, OWN, Choice, Rule, RuleInput, Vector
 from onebit.learner import Learner
 

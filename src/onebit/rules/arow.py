@@ -1,13 +1,13 @@
-"""AROW: weights with a confidence each, moved most where they are least sure; told every label.
+"""AROW: weights with a confidence each, moved most where they are least sure; full information.
 
 Crammer, Kulesza and Dredze, "Adaptive Regularization of Weight Vectors", NIPS 2009, in its multiclass form with one best rival (from
-memory: not compared with the original text). Promise: few mistakes with label noise; the row that learners with one bit look up to.
+memory: not compared with the original text). Promise: few mistakes with label noise; what learners with bandit feedback look up to.
 
     m = s_y - s_b, b the best rival of y;  if m < 1:
     v = q_y + q_b,  beta = 1/(v + r),  w_y += (1 - m) beta S_y x,  w_b -= (1 - m) beta S_b x
     diagonal: S = 1/(1/S + x^2/r);   full: P -= beta (Px)(Px)'          for y and b
 
-Full information. Rows of length one. Time and memory O(K d) or O(K d^2).
+Rows of length one. Time and memory O(K d) or O(K d^2).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, rival
+from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
-from onebit.contract.order import Covariance, Matrices, Order
 from onebit.contract.parameters import Real
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 

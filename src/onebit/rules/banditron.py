@@ -1,4 +1,4 @@
-"""Banditron: the perceptron that hears one bit, by exploring and dividing by the probability of what it played.
+"""Banditron: the perceptron with bandit feedback, by exploring and dividing by the probability of what it played.
 
 Kakade, Shalev-Shwartz and Tewari, "Efficient Bandit Algorithms for Online Multiclass Prediction", ICML 2008, Algorithm 1.
 Promise: O(sqrt(T)) expected mistakes on separable data, O(T^(2/3)) otherwise, with the right exploration.

@@ -19,8 +19,8 @@ import math
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, greedy_label, share_greedy
+from onebit.contract.covariance import Covariance, Form, Forms, Matrices, Order
 from onebit.contract.draws import OWN, uniform
-from onebit.contract.order import Covariance, Form, Forms, Matrices, Order
 from onebit.contract.parameters import Flag, Real
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 

@@ -1,4 +1,4 @@
-"""EPABF: exact passive-aggressive learning from one bit, all classes moved at once.
+"""EPABF: exact passive-aggressive learning from bandit feedback, all classes moved at once.
 
 Arora and Manwani, "Exact Passive-Aggressive Algorithms for Multiclass Classification Using Bandit Feedbacks", ACML 2020,
 Algorithms 1-3 (EPABF, EPABF-I, EPABF-II; here `variant`).

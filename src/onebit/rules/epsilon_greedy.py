@@ -18,8 +18,8 @@ from enum import IntEnum
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill
+from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
-from onebit.contract.order import Covariance, Matrices, Order
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.ridge import regress, regress_all, ridge_order
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector

@@ -1,7 +1,7 @@
-"""Passive-aggressive learning that meets all K - 1 constraints at once, told every label (support classes).
+"""Passive-aggressive learning that meets all K - 1 constraints at once, with full information (support classes).
 
 Matsushima, Shimizu, Yoshida, Ninomiya and Nakagawa, "Exact Passive-Aggressive Algorithm for Multiclass Classification Using
-Support Class", SDM 2010. Full information. One slack xi is shared by the constraints:
+Support Class", SDM 2010. One slack xi is shared by the constraints:
 
     min 1/2 sum_r ||w_r - w_r^t||^2 (+ C xi  |  + C xi^2)    subject to    (w_y - w_r).x >= 1 - xi  for all r != y
 
@@ -64,7 +64,7 @@ def learn(params: ExactPA, given: RuleInput, choice: Choice, revealed: int, step
 RULE = Rule(
     name="exact-pa",
     paper="Matsushima et al. 2010",
-    summary="parts the label from all rivals at once; told every label",
+    summary="parts the label from all rivals at once; full information",
     record=ExactPA,
     decide=decide_greedy,
     learn=learn,

@@ -43,7 +43,7 @@ from onebit.errors import OnebitError
 
 
 class Setting(IntEnum):
-    """What the learner hears."""
+    """What is revealed to the learner."""
 
     BANDIT = 0
     FULL = 1
@@ -61,7 +61,7 @@ class Gaptron(NamedTuple):
     """The parameters of Gaptron."""
 
     classes: int
-    setting: Annotated[int, OneOf(Setting, "one bit, or told every label")] = Setting.BANDIT
+    setting: Annotated[int, OneOf(Setting, "bandit feedback, or full information")] = Setting.BANDIT
     loss: Annotated[int, OneOf(Loss, "the surrogate loss")] = Loss.HINGE
     rate: Annotated[float, Real("(0, 1e9]", "eta; none is set by theory", True)] = math.nan
     exploration: Annotated[float, Real("[0, 1]", "gamma, the least exploration; none is set by theory", True)] = (
@@ -138,7 +138,7 @@ def largest_norm(params: Gaptron) -> float:
 
 
 def is_full(params: Gaptron) -> bool:
-    """Whether the label is told."""
+    """Whether the label is always revealed."""
     return params.setting == Setting.FULL
 
 

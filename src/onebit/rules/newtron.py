@@ -1,4 +1,4 @@
-"""Newtron: the online Newton step for the logistic loss, with one bit.
+"""Newtron: the online Newton step for the logistic loss, with bandit feedback.
 
 Hazan and Kale, "NEWTRON: an Efficient Bandit Algorithm for Online Multiclass Prediction", NIPS 2011 (from memory: not compared with the
 original text; the two distributions are those of the public MATLAB code). Promise: O(log T) regret of the logistic loss for small alpha D.
@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, greedy_label, softmax
+from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.draws import OWN, PLAY, uniform
-from onebit.contract.order import Covariance, Matrices, Order
 from onebit.contract.parameters import Real
 from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
 

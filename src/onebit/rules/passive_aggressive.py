@@ -1,7 +1,7 @@
-"""Multiclass passive-aggressive learning, told every label: as little as possible, until the label leads by one.
+"""Multiclass passive-aggressive learning with full information: as little as possible, until the label leads by one.
 
-Crammer, Dekel, Keshet, Shalev-Shwartz and Singer, "Online Passive-Aggressive Algorithms", JMLR 7, 2006 (uniform cost). Full
-information. Promise: cumulative squared loss at most (R ||u||)^2-fold of the best u's where the data are separable.
+Crammer, Dekel, Keshet, Shalev-Shwartz and Singer, "Online Passive-Aggressive Algorithms", JMLR 7, 2006 (uniform cost).
+Promise: cumulative squared loss at most (R ||u||)^2-fold of the best u's where the data are separable.
 
     r = argmax_{j != y} s_j,   l = [1 - s_y + s_r]_+
     tau = l/(2n)  |  min(C, l/(2n))  |  l/(2n + 1/(2C))          w_y += tau x,   w_r -= tau x
@@ -45,7 +45,7 @@ def learn(params: PassiveAggressive, given: RuleInput, choice: Choice, revealed:
 RULE = Rule(
     name="passive-aggressive",
     paper="Crammer et al. 2006",
-    summary="parts the label and its best rival; told every label",
+    summary="parts the label and its best rival; full information",
     record=PassiveAggressive,
     decide=decide_greedy,
     learn=learn,

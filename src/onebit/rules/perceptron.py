@@ -1,11 +1,11 @@
-"""The multiclass perceptron in Kesler's construction, told every label: the reference that bandit rules are measured against.
+"""The multiclass perceptron in Kesler's construction, with full information: the reference that bandit rules are measured against.
 
-Rosenblatt 1958; Kesler's construction in Duda and Hart, "Pattern Classification and Scene Analysis", 1973. Full information.
+Rosenblatt 1958; Kesler's construction in Duda and Hart, "Pattern Classification and Scene Analysis", 1973.
 Promise: at most 2 (R/margin)^2 mistakes where the classes are separable with that margin by vectors of total norm one.
 
     if the label y is not the greedy one:   w_y += x,   w_greedy -= x
 
-Time and memory O(K d). Use it to see what one bit costs; do not use it where labels are not known.
+Time and memory O(K d). Use it to see what bandit feedback costs; do not use it where labels are not known.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def learn(params: Perceptron, given: RuleInput, choice: Choice, revealed: int, s
 RULE = Rule(
     name="perceptron",
     paper="Rosenblatt 1958, Kesler's construction",
-    summary="moves two rows on each mistake; told every label",
+    summary="moves two rows on each mistake; full information",
     record=Perceptron,
     decide=decide_greedy,
     learn=learn,

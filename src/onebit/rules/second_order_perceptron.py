@@ -1,11 +1,11 @@
-"""The second-order perceptron: the perceptron in coordinates in which everything seen so far looks round; told every label.
+"""The second-order perceptron: the perceptron in coordinates in which everything seen so far looks round; full information.
 
 Cesa-Bianchi, Conconi and Gentile, "A Second-Order Perceptron Algorithm", SIAM Journal on Computing 34, 2005, with one matrix for all
 classes (from memory: not compared with the original text). Promise: fewer mistakes than the perceptron where rows are correlated.
 
     predict argmax V P x;   on a mistake V_y += x, V_h -= x, P^-1 += x x'          P starts at I/a
 
-Since the matrix is shared, whether the current row is counted in it changes no label. Full information. Time and memory
+Since the matrix is shared, whether the current row is counted in it changes no label. Time and memory
 O(K d + d^2), or O(K d) with a diagonal.
 """
 
@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill
+from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
-from onebit.contract.order import Covariance, Matrices, Order
 from onebit.contract.parameters import Real
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 

@@ -1,4 +1,4 @@
-"""SOBA: a second-order perceptron for one bit, which learns from right answers alone, and only where that does not hurt.
+"""SOBA: a second-order perceptron with bandit feedback, which learns from right answers alone, and only where that does not hurt.
 
 Beygelzimer, Orabona and Zhang, "Efficient Online Bandit Multiclass Learning with O(sqrt(T)) Regret", ICML 2017 (from memory: not compared
 with the original text; agrees with the public MATLAB code). Promise: O(sqrt(T)) regret for a family of losses between the hinge and
@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, rival
+from onebit.contract.covariance import Covariance, Form, Forms, Matrices, Order, spread
 from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
-from onebit.contract.order import Covariance, Form, Forms, Matrices, Order, spread
 from onebit.contract.parameters import Real
 from onebit.contract.rule import OWN, Choice, Rule, RuleInput, Vector
 

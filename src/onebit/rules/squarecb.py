@@ -15,7 +15,7 @@ import math
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, greedy_label, highest, members, sampled_label, tied_with
-from onebit.contract.order import Covariance, Matrices
+from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.ridge import regress_played, regress_taught, ridge_order
 from onebit.contract.rule import LEARNT, Choice, Rule, RuleInput, Vector

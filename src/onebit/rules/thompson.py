@@ -16,9 +16,9 @@ import math
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import greedy_label
+from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.draws import OWN
 from onebit.contract.gaussians import normal, share_largest
-from onebit.contract.order import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.ridge import regress_played, regress_taught, ridge_order
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector

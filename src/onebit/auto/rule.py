@@ -1,15 +1,15 @@
-"""Auto: the learner that one gets by naming none. It has no parameters.
+"""Auto: the default learner. It has no parameters.
 
 Own work, built on LinUCB's optimism, the Laplace approximation and Bayesian averaging; measured, with what was tried and lost, on the
 page about auto. No promise of regret. Dense rows are seen by several members, each in a view of its own (`onebit.auto`):
 
     linear:  p = softmax(s) of scores in a view,  u_i = the probability of i where its score is one deviation sqrt(q_i) up
     play     argmax_i sum_m v_m u_mi
-    learn    every member finds the most likely scores, given what was heard and what was known (`contract.odds`)
+    learn    every member finds the most likely scores, given what was heard and what was known (`auto.laplace`)
     weigh    v_m is proportional to the probability that m gave to all that was heard
 
 Sparse rows have one member, a regression on 1 and 0 with the benefit of the doubt, s + 2 deviation sqrt(q) (`contract.ridge`). In both, where
-the mistakes say that the stream has changed, everything is learnt anew (`contract.alarm`). Deterministic but for ties: its logs
+the mistakes say that the stream has changed, everything is learnt anew (`auto.change_detector`). Deterministic but for ties: its logs
 evaluate another learner only with an exploration floor.
 """
 
@@ -19,11 +19,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from onebit.contract import alarm
+from onebit.auto import change_detector
+from onebit.auto.laplace import START, believe, laplace_step, raised
 from onebit.contract.choices import fill, greedy_label, highest, share_greedy
+from onebit.contract.covariance import Order
 from onebit.contract.description import Exploration
-from onebit.contract.odds import START, believe, laplace_step, raised
-from onebit.contract.order import Order
 from onebit.contract.ridge import optimistic, regress_one_sided
 from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, RuleInput, Vector
 
@@ -36,7 +36,7 @@ RECENTLY = EXPLORED + 1  # their share lately
 EXPLORED_RIGHT = EXPLORED + 2  # how many of them were right
 HOPED = EXPLORED + 3  # what was expected of the class thought best, summed over them
 RESTARTS = EXPLORED + 4
-ALARM = EXPLORED + 5
+DETECTOR = EXPLORED + 5
 
 HANDICAP = 3.0  # of the member with the random waves, in the beginning
 LEAST_CHANCE = 0.01  # no member is ruled out by a single answer
@@ -56,7 +56,7 @@ class Auto(NamedTuple):
 
 def prepare(params: Auto, options: Mapping[str, object]) -> tuple[Auto, tuple[float, ...]]:
     """Room for what it remembers."""
-    return params, (*(0.0,) * (ALARM - OWN), *alarm.quiet(params.classes))
+    return params, (*(0.0,) * (DETECTOR - OWN), *change_detector.initial(params.classes))
 
 
 def loss_of(params: Auto, memory: Vector, member: int) -> float:
@@ -115,7 +115,7 @@ def learn(params: Auto, given: RuleInput, choice: Choice, revealed: int, step: V
     memory = given.memory
     right = revealed == choice.label
     remember(memory, choice, right)
-    if alarm.sounds(memory, ALARM, params.classes, not right):
+    if change_detector.detects(memory, DETECTOR, params.classes, not right):
         memory[RESTARTS] += 1.0
         fill(step, step.shape[0], 0.0)
         for member in range(params.members):
