@@ -34,9 +34,9 @@ DENSE = (*ROUNDS, "ecoli", *SMALLER)
 SPARSE = ("20newsgroups, counts", "20newsgroups, binary", "topics, sparse")
 # Where a constant lives, under which names it was imported elsewhere, the values, and the streams that it plays a part in.
 CONSTANTS: dict[str, tuple[tuple[str, ...], tuple[float, ...], tuple[str, ...]]] = {
-    "START": (("onebit.contract.odds", "onebit.rules.auto"), (30.0, 100.0, 300.0), DENSE),
-    "EVENLY": (("onebit.contract.odds",), (0.03, 0.1, 0.3), DENSE),
-    "DEVIATIONS": (("onebit.rules.auto",), (1.5, 2.0, 3.0), SPARSE),
+    "START": (("onebit.auto.laplace", "onebit.auto.rule"), (30.0, 100.0, 300.0), DENSE),
+    "EVENLY": (("onebit.auto.laplace",), (0.03, 0.1, 0.3), DENSE),
+    "DEVIATIONS": (("onebit.auto.rule",), (1.5, 2.0, 3.0), SPARSE),
     "BACKGROUND": (("onebit.auto.sparse",), (5.0, 10.0, 20.0), SPARSE),
 }
 

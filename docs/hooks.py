@@ -115,7 +115,7 @@ def _needed(rule: Rule) -> dict[str, Any]:
 
 def _example(rule: Rule, options: dict[str, Any]) -> list[str]:
     given = "".join(f", {name}={value!r}" for name, value in options.items())
-    told = rule.is_told(rule.settle(len(CLASSES), options)[0])
+    told = rule.has_full_information(rule.settle(len(CLASSES), options)[0])
     feedback = 'label="left"' if told else 'right=decision.label == "left"'
     return [
         "```python",

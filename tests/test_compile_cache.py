@@ -24,17 +24,17 @@ class Fixed(NamedTuple):
     classes: int
     step: Annotated[float, Real("(0, 1]", "how far to move")] = 0.5
 
-def decide(params, memory, scores, norm, draws, work):
+def decide(params, given):
     return Choice(favourite(params.classes), 0, 1.0, 0.0, 0.0)
 
-def learn(params, memory, scores, norm, choice, told, draws, work, coefficients):
+def learn(params, given, choice, revealed, step):
     for head in range(params.classes):
-        coefficients[head] = STEP
+        step[head] = STEP
     return 1.0
 
-def probabilities(params, memory, scores, norm, work, chances):
+def probabilities(params, given, out):
     for label in range(params.classes):
-        chances[label] = 1.0 if label == favourite(params.classes) else 0.0
+        out[label] = 1.0 if label == favourite(params.classes) else 0.0
 
 STEP = 0.25
 RULE = Rule(name="fixed", paper="none", summary="plays one label", record=Fixed, decide=decide, learn=learn,
@@ -116,7 +116,7 @@ def test_an_edited_rule_helper_or_constant_is_never_stale(project: Path) -> None
     assert outcome(start(PLAY, project)) == ("c 0.25", True)
     (project / "own.py").write_text(OWN_RULE.replace("STEP = 0.25", "STEP = 0.75"))
     assert outcome(start(PLAY, project)) == ("c 0.75", True)
-    (project / "own.py").write_text(OWN_RULE.replace("coefficients[head] = STEP", "coefficients[head] = 2.0 * STEP"))
+    (project / "own.py").write_text(OWN_RULE.replace("step[head] = STEP", "step[head] = 2.0 * STEP"))
     assert outcome(start(PLAY, project)) == ("c 0.5", True)
 
 

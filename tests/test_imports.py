@@ -78,6 +78,13 @@ def test_imports_point_one_way() -> None:
         assert frozenset({here, there}) not in APART, f"{module} imports {imported}: rules and spaces stay apart"
 
 
+def test_no_rule_imports_from_the_file_of_another_paper() -> None:
+    """What several rules share is in `contract`."""
+    inside = [(module, imported) for module, imported, _ in imports() if module.startswith("onebit.rules.")]
+    assert len(inside) > 20
+    assert not [pair for pair in inside if pair[1].startswith("onebit.rules")]
+
+
 def test_there_is_no_cycle() -> None:
     edges: dict[str, set[str]] = {}
     for module, imported, at_head in imports():

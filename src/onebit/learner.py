@@ -109,7 +109,7 @@ class Learner(Machine):
         self._features = Features(*self._feature_options)
         self._params, self._memory = self.rule.settle(len(self.classes), self.parameters)
         self._index = {name: index for index, name in enumerate(self.classes)}
-        self._needs_labels = self.rule.is_told(self._params)
+        self._needs_labels = self.rule.has_full_information(self._params)
         self.exploration_floor = self._checked_floor(exploration_floor)
         self._key = key_of(self.seed)
         self._ledger = Ledger()
@@ -220,7 +220,7 @@ class Learner(Machine):
         """
         with self._lock:
             self._decide(x, 0)
-            chances = self._buffers[engine.CHANCES, : len(self.classes)]
+            chances = self._buffers[engine.PROBABILITIES, : len(self.classes)]
             return dict(zip(self.classes, chances.tolist(), strict=True))
 
     def best(self, x: Any, id: int | str | None = None) -> ClassName:  # noqa: A002

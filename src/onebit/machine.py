@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from onebit.auto.dense import AutoDense
 from onebit.auto.sparse import AutoSparse
-from onebit.contract.order import FITTING_MATRICES, Covariance, Order
+from onebit.contract.covariance import FITTING_MATRICES, Covariance, Order
 from onebit.contract.parameters import Real
 from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
@@ -443,7 +443,9 @@ class Machine:
         checked = FLOOR.code("exploration_floor", floor)
         if checked > 0.0 and (self.rule.notes_the_label or self._needs_labels):
             why = (
-                "keeps a floor of its own" if self.rule.notes_the_label else "is told every label, and does not explore"
+                "keeps a floor of its own"
+                if self.rule.notes_the_label
+                else "has full information, and does not explore"
             )
             raise OnebitError(f"{self.rule.title} {why}: it takes no exploration_floor")
         return checked

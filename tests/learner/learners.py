@@ -10,7 +10,9 @@ from onebit.learner import Learner
 from onebit.rules import registry
 
 NAMES = ["ant", "bee", "cat", "dog", "eel"]
-BANDIT = [name for name, rule in registry().items() if not rule.is_told(rule.settle(5, rule.examples[0])[0])]
+BANDIT = [
+    name for name, rule in registry().items() if not rule.has_full_information(rule.settle(5, rule.examples[0])[0])
+]
 FULL = [name for name in registry() if name not in BANDIT]
 X, Y = rows(40)
 

@@ -1,4 +1,4 @@
-"""The slow twin of the alarm for streams that have changed, which `auto` has for dense and for sparse rows.
+"""The slow twin of the change detector, which `auto` has for dense and for sparse rows.
 
 Specification: the section CHANGE of the text about `auto`, with its letters.
 """
@@ -24,7 +24,7 @@ class Change:
         self.p0 = self.pc
 
     def heard(self, right: bool) -> bool:
-        """Whether this answer is the one too many; the alarm then is as in the beginning."""
+        """Whether this answer is the one too many; the detector then is as in the beginning."""
         mis = 0 if right else 1
         self.n += 1
         self.M += mis

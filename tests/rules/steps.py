@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from onebit.contract.draws import DECIDING, LEARNING, Draws, key_of, word_of
-from onebit.contract.rule import LEARNT, NORM, Choice, Rule, known
+from onebit.contract.rule import LEARNT, NORM, Choice, Rule, RuleInput, known
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-WRONG = -1  # what a rule is told when all it may know is that it was wrong
+WRONG = -1  # what is revealed to a rule when all it may know is that it was wrong
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,10 @@ class Bench:
     def scratch(self) -> Matrix:
         """The `work` of the contract, undefined on entry: here not a number, so that a rule that reads it is caught."""
         return np.full((2, max(self.heads, self.classes)), np.nan)
+
+    def given(self, scores: Vector, sq_norm: float, draws: Draws) -> RuleInput:
+        """What the rule is given in a round."""
+        return RuleInput(self.memory, scores, sq_norm, draws, self.scratch())
 
 
 class Step(NamedTuple):
@@ -81,42 +85,33 @@ def draws_of(identity: int, seed: int = 0, stream: int = DECIDING) -> Draws:
 def decision(bench: Bench, scores: Vector, norm: float, identity: int = 0, seed: int = 0) -> Choice:
     """What the rule decides for these scores."""
     with np.errstate(over="ignore"):
-        return bench.rule.decide(bench.params, bench.memory, scores, norm, draws_of(identity, seed), bench.scratch())
+        return bench.rule.decide(bench.params, bench.given(scores, norm, draws_of(identity, seed)))
 
 
-def chances(bench: Bench, scores: Vector, norm: float) -> Vector:
+def probabilities_of(bench: Bench, scores: Vector, norm: float) -> Vector:
     """The probabilities with which the rule plays each label."""
     filled = np.full(bench.classes, np.nan)
-    bench.rule.probabilities(bench.params, bench.memory, scores, norm, bench.scratch(), filled)
+    bench.rule.probabilities(bench.params, bench.given(scores, norm, draws_of(0)), filled)
     return filled
 
 
-def learnt(bench: Bench, scores: Vector, norm: float, choice: Choice, told: int, identity: int = 0) -> Step:
+def learnt(bench: Bench, scores: Vector, norm: float, choice: Choice, revealed: int, identity: int = 0) -> Step:
     """The step for a decision; the memory of the bench is left as it was."""
     coefficients = np.full(bench.heads, np.nan)
     before = scores.copy()
     with np.errstate(over="ignore"):
-        scale = bench.rule.learn(
-            bench.params,
-            bench.memory.copy(),
-            scores,
-            norm,
-            choice,
-            told,
-            draws_of(identity, stream=LEARNING),
-            bench.scratch(),
-            coefficients,
-        )
-    assert np.isfinite(coefficients).all(), "a step fills all coefficients with numbers"
+        given = replace(bench, memory=bench.memory.copy()).given(scores, norm, draws_of(identity, stream=LEARNING))
+        scale = bench.rule.learn(bench.params, given, choice, revealed, coefficients)
+    assert np.isfinite(coefficients).all(), "a step is filled with numbers"
     assert np.array_equal(before, scores), "a step leaves the scores alone"
     return Step(float(scale), coefficients)
 
 
 def step(
-    bench: Bench, scores: Vector, norm: float, label: int, told: int, greedy: int = 0, weight: float = 1.0
+    bench: Bench, scores: Vector, norm: float, label: int, revealed: int, greedy: int = 0, propensity: float = 1.0
 ) -> Step:
-    """The step after `label` was played with this weight while `greedy` was the greedy label."""
-    return learnt(bench, scores, norm, Choice(label, greedy, weight, 0.0, 0.0), told)
+    """The step after `label` was played with this propensity while `greedy` was the greedy label."""
+    return learnt(bench, scores, norm, Choice(label, greedy, propensity, 0.0, 0.0), revealed)
 
 
 def taught(bench: Bench, scores: Vector, norm: float, label: int) -> Step:
@@ -125,15 +120,14 @@ def taught(bench: Bench, scores: Vector, norm: float, label: int) -> Step:
     assert teach is not None
     coefficients = np.full(bench.heads, np.nan)
     with np.errstate(over="ignore"):
-        scale = teach(
-            bench.params, bench.memory.copy(), scores, norm, label, draws_of(0), bench.scratch(), coefficients
-        )
-    assert np.isfinite(coefficients).all(), "a step fills all coefficients with numbers"
+        given = replace(bench, memory=bench.memory.copy()).given(scores, norm, draws_of(0))
+        scale = teach(bench.params, given, label, coefficients)
+    assert np.isfinite(coefficients).all(), "a step is filled with numbers"
     return Step(float(scale), coefficients)
 
 
-def told_of(played: int, truth: int) -> int:
-    """What a bandit rule is told."""
+def revealed_to(played: int, truth: int) -> int:
+    """What bandit feedback reveals."""
     return truth if played == truth else WRONG
 
 
@@ -147,7 +141,7 @@ def expected(bench: Bench, scores: Vector, norm: float, greedy: int, truth: int,
     """The mean of the step over everything that might have been played."""
     mean = np.zeros(bench.heads)
     for label, chance in enumerated(bench.classes, greedy, exploration):
-        taken = step(bench, scores, norm, label, told_of(label, truth), greedy, chance)
+        taken = step(bench, scores, norm, label, revealed_to(label, truth), greedy, chance)
         assert taken.scale == 1.0
         mean += chance * taken.coefficients
     return mean
@@ -157,7 +151,7 @@ def expected_square(bench: Bench, scores: Vector, norm: float, greedy: int, trut
     """The mean of the squared length of the step, ||c (x) x||^2 = norm ||c||^2."""
     mean = 0.0
     for label, chance in enumerated(bench.classes, greedy, exploration):
-        taken = step(bench, scores, norm, label, told_of(label, truth), greedy, chance).coefficients
+        taken = step(bench, scores, norm, label, revealed_to(label, truth), greedy, chance).coefficients
         mean += chance * norm * float(taken @ taken)
     return mean
 
@@ -197,27 +191,19 @@ def walk(bench: Bench, features: Matrix, labels: Labels, seed: int = 0) -> Walk:
     played, greedy = np.zeros(rounds, dtype=np.int64), np.zeros(rounds, dtype=np.int64)
     notes, lengths = np.zeros(rounds), np.zeros(rounds)
     all_scores, all_coefficients = np.zeros((rounds, bench.heads)), np.zeros((rounds, bench.heads))
-    full = bench.rule.is_told(bench.params)
+    full = bench.rule.has_full_information(bench.params)
     with np.errstate(over="ignore"):
         for t, (row, truth) in enumerate(zip(features, labels, strict=True)):
             scores = (weights * row).sum(axis=1)
             norm = float((row * row).sum())
             before = memory.copy()
-            choice = bench.rule.decide(bench.params, memory, scores, norm, draws_of(t, seed), bench.scratch())
+            own = replace(bench, memory=memory)
+            choice = bench.rule.decide(bench.params, own.given(scores, norm, draws_of(t, seed)))
             assert np.array_equal(before, memory), "a decision changes nothing"
-            told = int(truth) if full else told_of(choice.label, int(truth))
+            revealed = int(truth) if full else revealed_to(choice.label, int(truth))
             coefficients = np.full(bench.heads, np.nan)
-            scale = bench.rule.learn(
-                bench.params,
-                memory,
-                scores,
-                norm,
-                choice,
-                told,
-                draws_of(t, seed, LEARNING),
-                bench.scratch(),
-                coefficients,
-            )
+            given = own.given(scores, norm, draws_of(t, seed, LEARNING))
+            scale = bench.rule.learn(bench.params, given, choice, revealed, coefficients)
             weights = scale * weights + np.outer(coefficients, row)
             memory[NORM] = float((weights * weights).sum())
             memory[LEARNT] += 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from onebit.rules.bandit_perceptron import RULE
 
-from .steps import WRONG, Labels, Matrix, bench_of, chances, decision, learnt, shuffled, unit, walk
+from .steps import WRONG, Labels, Matrix, bench_of, decision, learnt, probabilities_of, shuffled, unit, walk
 
 CHOICES = ("argmax", "random", "first")
 halves = st.integers(-6, 6).map(lambda number: number / 2.0)
@@ -67,10 +67,10 @@ def test_probabilities_and_weights(choose: str, scores: list[float], identity: i
     else:
         top = vector == vector.max()
         by_hand, weight = top / top.sum(), 1.0
-    assert np.allclose(chances(bench, vector, 1.0), by_hand, rtol=0, atol=1e-15)
+    assert np.allclose(probabilities_of(bench, vector, 1.0), by_hand, rtol=0, atol=1e-15)
     choice = decision(bench, vector, 1.0, identity)
     assert by_hand[choice.label] > 0.0
-    assert choice.weight == pytest.approx(weight, rel=1e-15)
+    assert choice.propensity == pytest.approx(weight, rel=1e-15)
 
 
 def test_late_feedback_remembers_whether_it_was_a_guess() -> None:
@@ -151,7 +151,9 @@ def test_renaming_the_classes_renames_decision_and_step() -> None:
         for _ in range(60):
             order, scores = generator.permutation(5).tolist(), generator.normal(size=5) - 0.7
             renamed = shuffled(scores, order)
-            assert np.array_equal(shuffled(chances(bench, scores, 1.0), order), chances(bench, renamed, 1.0))
+            assert np.array_equal(
+                shuffled(probabilities_of(bench, scores, 1.0), order), probabilities_of(bench, renamed, 1.0)
+            )
             choice = decision(bench, scores, 1.0)
             moved = choice._replace(label=order[choice.label], greedy=order[choice.greedy])
             for right in (True, False):

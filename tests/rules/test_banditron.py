@@ -13,15 +13,15 @@ from onebit.rules import banditron, perceptron
 from .steps import (
     WRONG,
     bench_of,
-    chances,
     decision,
     enumerated,
     expected,
     expected_square,
+    probabilities_of,
+    revealed_to,
     shuffled,
     step,
     taught,
-    told_of,
     unit,
     walk,
 )
@@ -69,13 +69,13 @@ def test_a_right_greedy_round_nets_one_over_p_minus_one() -> None:
     bench = bench_of(BANDITRON, 4, exploration=0.2)
     weight = 0.8 + 0.05
     assert np.allclose(
-        step(bench, np.zeros(4), 1.0, label=2, told=2, greedy=2, weight=weight).coefficients,
+        step(bench, np.zeros(4), 1.0, label=2, revealed=2, greedy=2, propensity=weight).coefficients,
         (1.0 / weight - 1.0) * unit(4, 2),
         rtol=0,
         atol=1e-15,
     )
     assert np.array_equal(
-        step(bench, np.zeros(4), 1.0, label=1, told=WRONG, greedy=2, weight=0.05).coefficients, -unit(4, 2)
+        step(bench, np.zeros(4), 1.0, label=1, revealed=WRONG, greedy=2, propensity=0.05).coefficients, -unit(4, 2)
     )
 
 
@@ -83,12 +83,12 @@ def test_the_weight_is_the_probability_given_the_tie_break() -> None:
     """At W = 0 every label is played with 1/K, but the weight knows which tied label was the greedy one."""
     bench = bench_of(BANDITRON, 5, exploration=0.3)
     scores = np.zeros(5)
-    assert np.allclose(chances(bench, scores, 1.0), 0.2, rtol=0, atol=1e-15)
+    assert np.allclose(probabilities_of(bench, scores, 1.0), 0.2, rtol=0, atol=1e-15)
     explored = 0
     for identity in range(200):
         choice = decision(bench, scores, 1.0, identity)
         by_hand = dict(enumerated(5, choice.greedy, 0.3))[choice.label]
-        assert choice.weight == pytest.approx(by_hand, abs=1e-15)
+        assert choice.propensity == pytest.approx(by_hand, abs=1e-15)
         explored += choice.label != choice.greedy
     assert 20 < explored < 80  # 48 expected, and the seed is fixed
 
@@ -101,8 +101,8 @@ def test_late_feedback_needs_no_scores(given_round: tuple[int, int, int], data: 
     label = data.draw(st.integers(0, classes - 1))
     bench = bench_of(BANDITRON, classes)
     today = np.array(data.draw(st.lists(st.floats(-9, 9), min_size=classes, max_size=classes)))
-    then = step(bench, np.zeros(classes), 1.0, label, told_of(label, truth), greedy, 0.1).coefficients
-    assert np.array_equal(then, step(bench, today, 1.0, label, told_of(label, truth), greedy, 0.1).coefficients)
+    then = step(bench, np.zeros(classes), 1.0, label, revealed_to(label, truth), greedy, 0.1).coefficients
+    assert np.array_equal(then, step(bench, today, 1.0, label, revealed_to(label, truth), greedy, 0.1).coefficients)
 
 
 @settings(derandomize=True, max_examples=50, deadline=None)
@@ -143,9 +143,9 @@ def test_renaming_the_classes_renames_the_step(rule: Rule) -> None:
         order = generator.permutation(6).tolist()
         scores = generator.normal(size=6)
         label, greedy, truth = (int(number) for number in generator.integers(0, 6, size=3))
-        told = told_of(label, truth) if rule is BANDITRON else truth
-        moved = order[told] if told != WRONG else WRONG
-        taken = step(bench, scores, 2.0, label, told, greedy, 0.3).coefficients
+        revealed = revealed_to(label, truth) if rule is BANDITRON else truth
+        moved = order[revealed] if revealed != WRONG else WRONG
+        taken = step(bench, scores, 2.0, label, revealed, greedy, 0.3).coefficients
         renamed = step(bench, shuffled(scores, order), 2.0, order[label], moved, order[greedy], 0.3).coefficients
         assert np.array_equal(shuffled(taken, order), renamed)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from onebit.rules.bpa import RULE
 
-from .steps import WRONG, bench_of, chances, decision, shuffled, step, unit, walk
+from .steps import WRONG, bench_of, decision, probabilities_of, shuffled, step, unit, walk
 
 VARIANTS = ("PA", "PA-I", "PA-II")
 
@@ -71,11 +71,11 @@ def test_variants_meet_as_c_grows_and_weights_do_not_matter(
 ) -> None:
     """C = 1e12 gives plain PA in both variants, whatever the probability of the label was."""
     label = data.draw(st.integers(0, len(scores) - 1))
-    told = label if right else WRONG
-    plain = step(bench_of(RULE, len(scores), variant="PA"), np.array(scores), norm, label, told).coefficients
+    revealed = label if right else WRONG
+    plain = step(bench_of(RULE, len(scores), variant="PA"), np.array(scores), norm, label, revealed).coefficients
     for variant in VARIANTS:
         bench = bench_of(RULE, len(scores), variant=variant, aggressiveness=1e12)
-        taken = step(bench, np.array(scores), norm, label, told, weight=weight).coefficients
+        taken = step(bench, np.array(scores), norm, label, revealed, propensity=weight).coefficients
         assert np.allclose(taken, plain, rtol=1e-8, atol=1e-12)
 
 
@@ -98,7 +98,7 @@ def test_without_exploration_the_rule_explores_by_itself() -> None:
     """With exploration 0 the greedy label is played for certain, and wrong answers still bring every label up."""
     bench = bench_of(RULE, 4, exploration=0.0, variant="PA")
     scores = np.array([0.0, 3.0, 1.0, 2.0])
-    assert np.array_equal(chances(bench, scores, 1.0), unit(4, 1))
+    assert np.array_equal(probabilities_of(bench, scores, 1.0), unit(4, 1))
     assert {decision(bench, scores, 1.0, identity).label for identity in range(50)} == {1}
     rows = np.tile([[0.6, 0.8]], (12, 1))
     wrongs = walk(bench, rows, np.full(12, 3, dtype=np.int64))

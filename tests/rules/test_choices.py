@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from onebit.contract import choices
 from onebit.contract.choices import (
     explored_label,
-    explored_weight,
+    explored_propensity,
     greedy_label,
     rival,
     sampled_label,
@@ -41,7 +41,7 @@ from onebit.contract.draws import (
 from onebit.contract.rule import LEARNT, Rule
 from onebit.contract.sorting import sort_descending
 
-from .steps import Bench, Labels, Vector, chances, decision, draws_of, grid_counts, surprise, walk
+from .steps import Bench, Labels, Vector, decision, draws_of, grid_counts, probabilities_of, surprise, walk
 
 ERROR_RATE = 1e-6
 WORD = 2**64
@@ -233,9 +233,9 @@ def test_the_rival_is_the_best_of_the_others(scores: list[float], data: st.DataO
 @pytest.mark.parametrize("classes", [2, 3, 10])
 @pytest.mark.parametrize("exploration", [0.0, 0.05, 0.5, 1.0])
 def test_exploration_has_the_weights_it_says(classes: int, exploration: float) -> None:
-    """6,000 ids against explored_weight, and that against the paper: chi-square at 1e-6, 12 times."""
+    """6,000 ids against explored_propensity, and that against the paper: chi-square at 1e-6, 12 times."""
     greedy = classes - 1
-    weights = np.array([explored_weight(label, greedy, classes, exploration) for label in range(classes)])
+    weights = np.array([explored_propensity(label, greedy, classes, exploration) for label in range(classes)])
     paper = np.full(classes, exploration / classes)
     paper[greedy] += 1.0 - exploration
     assert np.allclose(weights, paper, rtol=0, atol=1e-15)
@@ -265,7 +265,7 @@ def test_shared_exploration_is_the_mean_over_tied_labels(scores: list[float], ex
     share_greedy(vector, classes, 0.0, shares)
     share_greedy(vector, classes, exploration, probabilities)
     mean = [
-        sum(shares[greedy] * explored_weight(label, greedy, classes, exploration) for greedy in range(classes))
+        sum(shares[greedy] * explored_propensity(label, greedy, classes, exploration) for greedy in range(classes))
         for label in range(classes)
     ]
     assert np.allclose(probabilities, mean, rtol=0, atol=1e-12)
@@ -349,7 +349,7 @@ def test_frequencies_of_decisions_match_probabilities(name: str) -> None:
         bench = Bench(rule, params, memory)
         generator = np.random.default_rng(place)
         for scores in (np.zeros(bench.heads), 0.4 * generator.normal(size=bench.heads)):
-            probabilities = chances(bench, scores, 0.5)
+            probabilities = probabilities_of(bench, scores, 0.5)
             assert abs(probabilities.sum() - 1.0) < 1e-12
             assert (probabilities >= 0.0).all()
             counts = np.zeros(4, dtype=np.int64)
@@ -368,7 +368,7 @@ def test_a_decision_asked_twice_is_the_same_decision(name: str) -> None:
         scores = np.zeros(bench.heads)
         first = [decision(bench, scores, 0.5, identity) for identity in range(300)]
         assert first == [decision(bench, scores, 0.5, identity) for identity in range(300)]
-        assert (len({choice.label for choice in first}) == 1) == (chances(bench, scores, 0.5).max() == 1.0)
+        assert (len({choice.label for choice in first}) == 1) == (probabilities_of(bench, scores, 0.5).max() == 1.0)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -379,7 +379,7 @@ def test_an_empty_row_is_played_as_all_ties_are(name: str) -> None:
         params, memory = rule.settle(3, options)
         bench = Bench(rule, params, memory)
         scores = np.zeros(bench.heads)
-        assert np.array_equal(chances(bench, scores, 0.0), chances(bench, scores, 1.0))
+        assert np.array_equal(probabilities_of(bench, scores, 0.0), probabilities_of(bench, scores, 1.0))
         assert all(decision(bench, scores, 0.0, number) == decision(bench, scores, 1.0, number) for number in range(50))
 
 

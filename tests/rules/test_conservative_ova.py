@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onebit.errors import OnebitError
 from onebit.rules.conservative_ova import RULE
 
-from .steps import WRONG, Labels, Matrix, Vector, Walk, bench_of, chances, shuffled, step, taught, walk
+from .steps import WRONG, Labels, Matrix, Vector, Walk, bench_of, probabilities_of, shuffled, step, taught, walk
 
 VARIANTS = ("PA", "PA-I", "PA-II")
 quarters = st.integers(-12, 12).map(lambda number: number / 4.0)  # sums of these are exact, so that ties are ties
@@ -93,11 +93,11 @@ def test_hinge_decoding_over_one_vs_all_is_argmax(scores: list[float]) -> None:
     """With the same ties, also where |f| > 1; written as a matrix it is the same learner."""
     vector, classes = np.array(scores), len(scores)
     largest = vector == vector.max()
-    played = chances(bench_of(RULE, classes), vector, 1.0)
+    played = probabilities_of(bench_of(RULE, classes), vector, 1.0)
     assert np.allclose(played, largest / largest.sum(), rtol=0, atol=1e-15)
     assert np.array_equal(nearest(hinge_distances(one_vs_all(classes), vector)) > 0.0, largest)
     as_matrix = bench_of(RULE, classes, coding=one_vs_all(classes).tolist())
-    assert np.allclose(chances(as_matrix, vector, 1.0), played, rtol=0, atol=1e-15)
+    assert np.allclose(probabilities_of(as_matrix, vector, 1.0), played, rtol=0, atol=1e-15)
 
 
 def test_hinge_decoding_over_one_vs_all_is_argmax_for_any_size_of_scores() -> None:
@@ -106,7 +106,7 @@ def test_hinge_decoding_over_one_vs_all_is_argmax_for_any_size_of_scores() -> No
     for _ in range(2000):
         classes = int(generator.integers(2, 9))
         scores = generator.normal(size=classes) * 10.0 ** generator.uniform(-2, 2)
-        played = chances(bench_of(RULE, classes), scores, 1.0)
+        played = probabilities_of(bench_of(RULE, classes), scores, 1.0)
         assert played[int(hinge_distances(one_vs_all(classes), scores).argmin())] == 1.0
 
 
@@ -121,7 +121,10 @@ def test_hamming_decoding_over_one_vs_all_ties(scores: list[float]) -> None:
     elif (vector == 0.0).any():
         tied = vector == 0.0
     assert np.allclose(
-        chances(bench_of(RULE, classes, decoding="hamming"), vector, 1.0), tied / tied.sum(), rtol=0, atol=1e-15
+        probabilities_of(bench_of(RULE, classes, decoding="hamming"), vector, 1.0),
+        tied / tied.sum(),
+        rtol=0,
+        atol=1e-15,
     )
     assert np.array_equal(nearest(hamming_distances(one_vs_all(classes), vector)) > 0.0, tied)
 
@@ -137,7 +140,7 @@ def test_all_pairs_decode_by_their_matrix(decoding: str, classes: int, data: st.
     distances = hinge_distances(matrix, scores) if decoding == "loss" else hamming_distances(matrix, scores)
     bench = bench_of(RULE, classes, coding="all-pairs", decoding=decoding)
     assert bench.heads == columns
-    assert np.allclose(chances(bench, scores, 1.0), nearest(distances), rtol=0, atol=1e-15)
+    assert np.allclose(probabilities_of(bench, scores, 1.0), nearest(distances), rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("decoding", ["loss", "hamming"])
@@ -149,7 +152,7 @@ def test_any_matrix_decodes_by_its_distances(decoding: str, matrix: Matrix, data
     scores = np.array(data.draw(st.lists(quarters, min_size=columns, max_size=columns)))
     distances = hinge_distances(matrix, scores) if decoding == "loss" else hamming_distances(matrix, scores)
     bench = bench_of(RULE, len(matrix), coding=matrix.tolist(), decoding=decoding)
-    assert np.allclose(chances(bench, scores, 1.0), nearest(distances), rtol=0, atol=1e-15)
+    assert np.allclose(probabilities_of(bench, scores, 1.0), nearest(distances), rtol=0, atol=1e-15)
 
 
 # ---- what moves
@@ -171,8 +174,8 @@ def test_steps_move_what_the_bit_says(variant: str, wrong: str, matrix: Matrix, 
     elif np.array_equal(matrix, all_pairs(classes)):
         coding = "all-pairs"
     bench = bench_of(RULE, classes, variant=variant, aggressiveness=price, coding=coding, wrong=wrong)
-    for told, signs in ((played, matrix[played]), (WRONG, determined(matrix, played, wrong))):
-        taken = step(bench, scores, norm, played, told)
+    for revealed, signs in ((played, matrix[played]), (WRONG, determined(matrix, played, wrong))):
+        taken = step(bench, scores, norm, played, revealed)
         by_hand = [
             binary(variant, price, float(score), float(sign), norm) if sign else 0.0
             for score, sign in zip(scores, signs, strict=True)
@@ -321,8 +324,8 @@ def test_two_classes_are_not_trapped(seed: int) -> None:
 def test_guessing_plays_uniformly_only_when_all_are_negative() -> None:
     """A zero is not negative, and one positive score is enough to be greedy again."""
     bench = bench_of(RULE, 4, guess_if_all_negative=True)
-    assert np.allclose(chances(bench, np.array([-1.0, -0.1, -3.0, -2.0]), 1.0), 0.25, rtol=0, atol=1e-15)
-    assert chances(bench, np.array([-1.0, 0.0, -3.0, -2.0]), 1.0).tolist() == [0.0, 1.0, 0.0, 0.0]
-    assert chances(bench, np.array([-1.0, -0.1, 0.5, -2.0]), 1.0).tolist() == [0.0, 0.0, 1.0, 0.0]
+    assert np.allclose(probabilities_of(bench, np.array([-1.0, -0.1, -3.0, -2.0]), 1.0), 0.25, rtol=0, atol=1e-15)
+    assert probabilities_of(bench, np.array([-1.0, 0.0, -3.0, -2.0]), 1.0).tolist() == [0.0, 1.0, 0.0, 0.0]
+    assert probabilities_of(bench, np.array([-1.0, -0.1, 0.5, -2.0]), 1.0).tolist() == [0.0, 0.0, 1.0, 0.0]
     plain = bench_of(RULE, 4)
-    assert chances(plain, np.array([-1.0, -0.1, -3.0, -2.0]), 1.0).tolist() == [0.0, 1.0, 0.0, 0.0]
+    assert probabilities_of(plain, np.array([-1.0, -0.1, -3.0, -2.0]), 1.0).tolist() == [0.0, 1.0, 0.0, 0.0]

@@ -16,7 +16,7 @@ import pytest
 
 from onebit.rules import bpa, epabf, exact_pa
 
-from .steps import WRONG, Mask, Matrix, Vector, bench_of, chances, decision, shuffled, step, taught, unit
+from .steps import WRONG, Mask, Matrix, Vector, bench_of, decision, probabilities_of, shuffled, step, taught, unit
 
 RULE = epabf.RULE
 VARIANTS = ("PA", "PA-I", "PA-II")
@@ -60,9 +60,9 @@ class Problem:
         bench = bench_of(
             RULE, self.classes, variant=self.variant, aggressiveness=self.price, update=update, wrong=wrong
         )
-        told = self.label if self.a > 0.0 else WRONG
+        revealed = self.label if self.a > 0.0 else WRONG
         weight = 1.0 / self.a if self.a > 0.0 else 0.1
-        coefficients = step(bench, self.scores, self.norm, self.label, told, self.label, weight)
+        coefficients = step(bench, self.scores, self.norm, self.label, revealed, self.label, weight)
         assert coefficients.scale == 1.0
         return coefficients.coefficients
 
@@ -265,11 +265,11 @@ def test_what_the_stated_program_does_to_the_played_score(gamma: float) -> None:
     choice = next(
         choice for choice in (decision(bench, scores, 1.0, number) for number in range(50)) if choice.label == 0
     )
-    after = scores + step(bench, scores, 1.0, 0, 0, 0, choice.weight).coefficients
+    after = scores + step(bench, scores, 1.0, 0, 0, 0, choice.propensity).coefficients
     excess = gamma * 0.75 / (1.0 - gamma * 0.75)
     assert after[0] == pytest.approx(1.0 / excess, rel=1e-9)
     calm = bench_of(RULE, 4, exploration=gamma, variant="PA", update="others")
-    assert scores[0] < scores[0] + step(calm, scores, 1.0, 0, 0, 0, choice.weight).coefficients[0] < 1.0
+    assert scores[0] < scores[0] + step(calm, scores, 1.0, 0, 0, 0, choice.propensity).coefficients[0] < 1.0
 
 
 # ---- wrong answers
@@ -577,6 +577,8 @@ def test_the_weight_and_the_probabilities_are_epsilon_greedy() -> None:
     bench = bench_of(RULE, 5, exploration=0.4)
     scores = np.array([0.0, 0.1, 0.9, 0.2, 0.3])
     paper = np.full(5, 0.08) + 0.6 * unit(5, 2)
-    assert np.allclose(chances(bench, scores, 1.0), paper, rtol=0, atol=1e-15)
-    seen = {choice.label: choice.weight for choice in (decision(bench, scores, 1.0, number) for number in range(200))}
+    assert np.allclose(probabilities_of(bench, scores, 1.0), paper, rtol=0, atol=1e-15)
+    seen = {
+        choice.label: choice.propensity for choice in (decision(bench, scores, 1.0, number) for number in range(200))
+    }
     assert seen == pytest.approx(dict(enumerate(paper)), abs=1e-15)

@@ -27,7 +27,7 @@ prices = st.floats(1e-3, 1e2)
 def taken_step(rule: Rule, variant: str, price: float, scores: Vector, norm: float, truth: int) -> Vector:
     """The step towards the true label."""
     bench = bench_of(rule, len(scores), variant=variant, aggressiveness=price)
-    taken = step(bench, scores, norm, label=int(scores.argmax()), told=truth)
+    taken = step(bench, scores, norm, label=int(scores.argmax()), revealed=truth)
     assert taken.scale == 1.0
     return taken.coefficients
 

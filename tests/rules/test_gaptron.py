@@ -20,7 +20,20 @@ import pytest
 from onebit.contract.rule import NORM
 from onebit.rules.gaptron import RULE
 
-from .steps import WRONG, Bench, Vector, bench_of, chances, decision, learnt, shuffled, taught, told_of, unit, walk
+from .steps import (
+    WRONG,
+    Bench,
+    Vector,
+    bench_of,
+    decision,
+    learnt,
+    probabilities_of,
+    revealed_to,
+    shuffled,
+    taught,
+    unit,
+    walk,
+)
 
 LOSSES = ("logistic", "hinge", "smooth")
 
@@ -149,14 +162,14 @@ def test_probabilities_mix_by_the_larger_of_gap_and_exploration(loss: str, explo
         classes = int(generator.integers(2, 8))
         scores = generator.normal(size=classes) * float(generator.choice([0.05, 0.5, 3.0]))
         bench = bench_of(RULE, classes, loss=loss, rate=0.1, exploration=exploration)
-        played = chances(bench, scores, 1.0)
+        played = probabilities_of(bench, scores, 1.0)
         assert np.allclose(
             played, played_chances(scores, max(gap_of(loss, scores), exploration)), rtol=1e-12, atol=1e-15
         )
         assert abs(played.sum() - 1.0) < 1e-12
         assert (played >= exploration / classes - 1e-15).all()
         choice = decision(bench, scores, 1.0, identity=number)
-        assert choice.weight == pytest.approx(played[choice.label], rel=1e-12)
+        assert choice.propensity == pytest.approx(played[choice.label], rel=1e-12)
         by_gap += gap_of(loss, scores) > exploration
     assert by_gap > 20 or exploration == 1.0
 
@@ -165,15 +178,15 @@ def test_the_hinge_gap_is_never_negative() -> None:
     """Printed, it is 1 - mstar < 0 for mstar > 1: it must be 0 beyond 1/K."""
     bench = bench_of(RULE, 3, loss="hinge", rate=0.1, exploration=0.0)
     for lead in (0.34, 1.0, 1.5, 100.0):
-        assert chances(bench, np.array([lead, 0.0, -1.0]), 1.0).tolist() == [1.0, 0.0, 0.0]
-    assert chances(bench, np.array([0.33, 0.0, -1.0]), 1.0)[1] == pytest.approx(0.67 / 3)
+        assert probabilities_of(bench, np.array([lead, 0.0, -1.0]), 1.0).tolist() == [1.0, 0.0, 0.0]
+    assert probabilities_of(bench, np.array([0.33, 0.0, -1.0]), 1.0)[1] == pytest.approx(0.67 / 3)
 
 
 def test_the_logistic_gap_keeps_its_digits() -> None:
     """1 - pstar as the sum of the others: at a lead of 40 it is e^-40, where subtracting would give 0."""
     bench = bench_of(RULE, 2, loss="logistic", setting="full", rate=0.1)
-    assert chances(bench, np.array([40.0, 0.0]), 1.0)[1] == pytest.approx(0.5 * math.exp(-40.0), rel=1e-9)
-    assert np.isfinite(chances(bench, np.array([-900.0, 900.0]), 1.0)).all()
+    assert probabilities_of(bench, np.array([40.0, 0.0]), 1.0)[1] == pytest.approx(0.5 * math.exp(-40.0), rel=1e-9)
+    assert np.isfinite(probabilities_of(bench, np.array([-900.0, 900.0]), 1.0)).all()
     assert np.isfinite(gradient("logistic", np.array([-900.0, 900.0]), 0)).all()
 
 
@@ -181,7 +194,7 @@ def test_the_logistic_gap_keeps_its_digits() -> None:
 def test_at_the_start_everything_is_equally_likely(loss: str) -> None:
     """All scores 0: the gap is 1, whatever the exploration."""
     bench = bench_of(RULE, 5, loss=loss, rate=0.1, exploration=0.01)
-    assert np.allclose(chances(bench, np.zeros(5), 1.0), 0.2, rtol=0, atol=1e-15)
+    assert np.allclose(probabilities_of(bench, np.zeros(5), 1.0), 0.2, rtol=0, atol=1e-15)
 
 
 # ---- bandit steps
@@ -197,11 +210,11 @@ def test_the_expected_bandit_step_is_the_full_one(loss: str) -> None:
         scores = generator.normal(size=classes)
         truth, rate = int(generator.integers(classes)), float(generator.uniform(0.01, 1.0))
         bench = bench_of(RULE, classes, loss=loss, rate=rate, exploration=0.03)
-        choice, played = decision(bench, scores, 1.0), chances(bench, scores, 1.0)
+        choice, played = decision(bench, scores, 1.0), probabilities_of(bench, scores, 1.0)
         mean = np.zeros(classes)
         for label in range(classes):
-            heard = choice._replace(label=label, weight=played[label])
-            taken = learnt(bench, scores, 1.0, heard, told_of(label, truth))
+            heard = choice._replace(label=label, propensity=played[label])
+            taken = learnt(bench, scores, 1.0, heard, revealed_to(label, truth))
             mean += played[label] * taken.coefficients
             assert taken.scale == 1.0
             assert label == truth or not taken.coefficients.any()
@@ -229,13 +242,13 @@ class Setup:
         classes = len(scores)
         greedy = int(scores.argmax())
         surrogate = loss_of(self.loss, scores, truth, greedy, lead_of(scores, greedy))
-        played = chances(self.bench, scores, norm)
+        played = probabilities_of(self.bench, scores, norm)
         choice = decision(self.bench, scores, norm)
-        if self.bench.rule.is_told(self.bench.params):
+        if self.bench.rule.has_full_information(self.bench.params):
             moved = learnt(self.bench, scores, norm, choice, truth).coefficients
             square = norm * float(moved @ moved) / self.rate**2
         else:
-            heard = choice._replace(label=truth, weight=played[truth])
+            heard = choice._replace(label=truth, propensity=played[truth])
             moved = learnt(self.bench, scores, norm, heard, truth).coefficients
             square = played[truth] * norm * float(moved @ moved) / self.rate**2
         paid = 0.5 * self.rate * square - surrogate
@@ -394,7 +407,7 @@ def test_the_mistake_bound_with_full_information(loss: str, seed: int) -> None:
     bench = bench_of(RULE, 3, loss=loss, setting="full", max_norm=1.0 + 1e-9)
     walked = walk(bench, features, labels)
     mistakes = sum(
-        1.0 - chances(bench, scores, 1.0)[label] for scores, label in zip(walked.scores, labels, strict=True)
+        1.0 - probabilities_of(bench, scores, 1.0)[label] for scores, label in zip(walked.scores, labels, strict=True)
     )
     assert 5.0 < mistakes < 200.0
     comparators = [size * truth for size in (0.0, 0.3, 1.0, 3.0, 10.0)] + [walked.weights, 2.0 * walked.weights]
@@ -457,12 +470,18 @@ def test_renaming_the_classes_renames_step_and_probabilities(loss: str) -> None:
         order, scores = generator.permutation(5).tolist(), generator.normal(size=5)
         label = int(generator.integers(5))
         renamed = shuffled(scores, order)
-        assert np.allclose(shuffled(chances(bench, scores, 1.0), order), chances(bench, renamed, 1.0), atol=1e-14)
+        assert np.allclose(
+            shuffled(probabilities_of(bench, scores, 1.0), order), probabilities_of(bench, renamed, 1.0), atol=1e-14
+        )
         first, second = decision(bench, scores, 1.0), decision(bench, renamed, 1.0)
         assert order[first.greedy] == second.greedy
         for right in (True, False):
-            one = learnt(bench, scores, 1.0, first._replace(label=label, weight=0.2), label if right else WRONG)
+            one = learnt(bench, scores, 1.0, first._replace(label=label, propensity=0.2), label if right else WRONG)
             other = learnt(
-                bench, renamed, 1.0, second._replace(label=order[label], weight=0.2), order[label] if right else WRONG
+                bench,
+                renamed,
+                1.0,
+                second._replace(label=order[label], propensity=0.2),
+                order[label] if right else WRONG,
             )
             assert np.allclose(shuffled(one.coefficients, order), other.coefficients, rtol=1e-12, atol=1e-14)

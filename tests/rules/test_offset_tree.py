@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onebit.contract.rule import LEARNT
 from onebit.rules.offset_tree import RULE
 
-from .steps import WRONG, Vector, bench_of, chances, decision, enumerated, learnt, step, surprise, taught
+from .steps import WRONG, Vector, bench_of, decision, enumerated, learnt, probabilities_of, step, surprise, taught
 
 VARIANTS = ("PA", "PA-I", "PA-II")
 Path = dict[int, float]  # node -> +1 or -1, the side on which the class lies
@@ -83,10 +83,10 @@ def test_the_descent_agrees_with_the_paths(scores: list[float], identity: int) -
         math.prod(0.5 if vector[node] == 0.0 else float(side * vector[node] > 0.0) for node, side in path.items())
         for path in paths_of(classes)
     ]
-    assert np.allclose(chances(bench, vector, 1.0), 0.8 * np.array(wins) + 0.2 / classes, rtol=0, atol=1e-14)
+    assert np.allclose(probabilities_of(bench, vector, 1.0), 0.8 * np.array(wins) + 0.2 / classes, rtol=0, atol=1e-14)
     choice = decision(bench, vector, 1.0, identity)
     assert wins[choice.greedy] > 0.0
-    assert choice.weight == pytest.approx(dict(enumerated(classes, choice.greedy, 0.2))[choice.label], abs=1e-15)
+    assert choice.propensity == pytest.approx(dict(enumerated(classes, choice.greedy, 0.2))[choice.label], abs=1e-15)
 
 
 def test_the_descent_is_the_tournament() -> None:
@@ -147,11 +147,11 @@ def test_wrong_trains_the_opposite_side(variant: str, scores: list[float], price
     label = data.draw(st.integers(0, classes - 1))
     path = path_of(label, classes)
     bench = bench_of(RULE, classes, variant=variant, aggressiveness=price, stop="none")
-    for told, sign in ((label, 1.0), (WRONG, -1.0)):
+    for revealed, sign in ((label, 1.0), (WRONG, -1.0)):
         by_hand = np.zeros(classes - 1)
         for node, side in path.items():
             by_hand[node] = binary(variant, price, scores[node], sign * side, 1.3)
-        assert np.allclose(step(bench, vector, 1.3, label, told).coefficients, by_hand, rtol=1e-12, atol=1e-15)
+        assert np.allclose(step(bench, vector, 1.3, label, revealed).coefficients, by_hand, rtol=1e-12, atol=1e-15)
 
 
 def test_after_a_wrong_answer_only_the_lowest_node_hears_of_it() -> None:
@@ -208,8 +208,8 @@ def test_exploration_of_the_realizable_tree_falls_with_time() -> None:
         falling.memory[LEARNT] = learnt_before
         constant = bench_of(RULE, 4, exploration=0.3)
         constant.memory[LEARNT] = learnt_before
-        assert chances(falling, scores, 1.0).min() == pytest.approx((learnt_before + 1) ** -0.5 / 4, rel=1e-12)
-        assert chances(constant, scores, 1.0).min() == pytest.approx(0.3 / 4, rel=1e-12)
+        assert probabilities_of(falling, scores, 1.0).min() == pytest.approx((learnt_before + 1) ** -0.5 / 4, rel=1e-12)
+        assert probabilities_of(constant, scores, 1.0).min() == pytest.approx(0.3 / 4, rel=1e-12)
 
 
 # ---- the 1/2 offset
@@ -229,8 +229,8 @@ def test_the_expected_signed_weight_is_the_difference_of_rewards(
     sides = [path[0] for path in paths_of(2)]
     mean = 0.0
     for played, chance in enumerated(2, greedy, exploration):
-        told = played if rewards[played] else WRONG
-        taken = step(bench, np.zeros(1), norm, played, told, greedy, chance).coefficients[0]
+        revealed = played if rewards[played] else WRONG
+        taken = step(bench, np.zeros(1), norm, played, revealed, greedy, chance).coefficients[0]
         assert abs(taken) == pytest.approx(price / (2.0 * chance), rel=1e-12)
         mean += chance * taken / price
     assert mean == pytest.approx(sides[1] * (rewards[1] - rewards[0]), abs=1e-12)
@@ -244,15 +244,17 @@ def test_the_weight_multiplies_the_cap(classes: int) -> None:
         for _ in range(40):
             scores, label = generator.normal(size=classes - 1), int(generator.integers(classes))
             weight, price = float(generator.uniform(0.02, 1.0)), float(generator.uniform(0.01, 1.0))
-            told = label if generator.uniform() < 0.5 else WRONG
+            revealed = label if generator.uniform() < 0.5 else WRONG
             weighted = bench_of(RULE, classes, kind="general", variant=variant, aggressiveness=price)
             unit_weight = bench_of(RULE, classes, variant=variant, aggressiveness=price / (2.0 * weight))
             plain = bench_of(RULE, classes, variant=variant, aggressiveness=price)
-            one = step(weighted, scores, 1.0, label, told, label, weight).coefficients
-            assert np.allclose(one, step(unit_weight, scores, 1.0, label, told).coefficients, rtol=1e-12, atol=1e-15)
+            one = step(weighted, scores, 1.0, label, revealed, label, weight).coefficients
+            assert np.allclose(
+                one, step(unit_weight, scores, 1.0, label, revealed).coefficients, rtol=1e-12, atol=1e-15
+            )
             assert np.array_equal(
-                step(plain, scores, 1.0, label, told, label, weight).coefficients,
-                step(plain, scores, 1.0, label, told, label, 1.0).coefficients,
+                step(plain, scores, 1.0, label, revealed, label, weight).coefficients,
+                step(plain, scores, 1.0, label, revealed, label, 1.0).coefficients,
             )
 
 
@@ -265,7 +267,7 @@ def test_costing_accepts_by_the_weight(greedy_played: bool) -> None:
     )
     weights = dict(enumerated(classes, 2, exploration))
     label = 2 if greedy_played else 1
-    choice = decision(bench, np.zeros(classes - 1), 1.0)._replace(label=label, greedy=2, weight=weights[label])
+    choice = decision(bench, np.zeros(classes - 1), 1.0)._replace(label=label, greedy=2, propensity=weights[label])
     accepted = 0
     unit_step = np.zeros(classes - 1)
     for node, side in path_of(label, classes).items():

@@ -19,9 +19,9 @@ from .steps import (
     enumerated,
     expected,
     expected_square,
+    revealed_to,
     shuffled,
     step,
-    told_of,
     unit,
 )
 
@@ -67,8 +67,8 @@ class Round:
     def step_of(self, rho: float, label: int, chance: float) -> Vector:
         """The step after this label was played."""
         bench = bench_of(RULE, self.classes, exploration=self.exploration, aggressiveness=self.price, rho=rho)
-        told = told_of(label, self.truth)
-        return step(bench, self.scores, self.norm, label, told, self.greedy, chance).coefficients
+        revealed = revealed_to(label, self.truth)
+        return step(bench, self.scores, self.norm, label, revealed, self.greedy, chance).coefficients
 
 
 @st.composite
@@ -153,22 +153,26 @@ def test_simple_pab_moves_only_when_exploration_finds_the_label(played: Round) -
 def test_the_loss_on_a_mistake_at_the_start_is_one() -> None:
     """With the misprint 1[greedy = y] the loss at W = 0 would be 0 and Simple PAB would never move."""
     bench = bench_of(RULE, 3, exploration=0.6, aggressiveness=0.25)
-    taken = step(bench, np.zeros(3), 1.0, label=1, told=1, greedy=0, weight=0.2).coefficients
+    taken = step(bench, np.zeros(3), 1.0, label=1, revealed=1, greedy=0, propensity=0.2).coefficients
     assert np.allclose(taken, [-1.0 / 4.0 / 0.2, 1.0 / 4.0 / 0.2, 0.0], rtol=0, atol=1e-15)
 
 
 def test_late_feedback_clips_the_loss() -> None:
     """When the label that was greedy has fallen more than one behind since, nothing is left to learn."""
     bench = bench_of(RULE, 3, exploration=0.6, aggressiveness=1.0)
-    assert not step(bench, np.array([-2.0, 3.0, 0.0]), 1.0, label=1, told=1, greedy=0, weight=0.2).coefficients.any()
-    assert step(bench, np.array([2.2, 3.0, 0.0]), 1.0, label=1, told=1, greedy=0, weight=0.2).coefficients.any()
+    assert not step(
+        bench, np.array([-2.0, 3.0, 0.0]), 1.0, label=1, revealed=1, greedy=0, propensity=0.2
+    ).coefficients.any()
+    assert step(bench, np.array([2.2, 3.0, 0.0]), 1.0, label=1, revealed=1, greedy=0, propensity=0.2).coefficients.any()
 
 
 def test_exploration_is_one_minus_the_papers_gamma() -> None:
     """The decision's weight is gamma_PAB 1[greedy] + (1 - gamma_PAB)/K with gamma_PAB = 1 - exploration."""
     bench = bench_of(RULE, 5, exploration=0.3)
     scores = np.array([0.0, 1.0, 0.5, -1.0, 0.2])
-    seen = {choice.label: choice.weight for choice in (decision(bench, scores, 1.0, number) for number in range(300))}
+    seen = {
+        choice.label: choice.propensity for choice in (decision(bench, scores, 1.0, number) for number in range(300))
+    }
     assert set(seen) == set(range(5))
     for label, weight in seen.items():
         assert weight == pytest.approx(0.7 * (label == 1) + 0.3 / 5, abs=1e-15)
@@ -181,14 +185,14 @@ def test_renaming_the_classes_renames_the_step(played: Round, seed: int, rho: fl
     order = np.random.default_rng(seed).permutation(played.classes).tolist()
     label = data.draw(st.integers(0, played.classes - 1))
     bench = bench_of(RULE, played.classes, aggressiveness=played.price, rho=rho)
-    told = told_of(label, played.truth)
-    taken = step(bench, played.scores, played.norm, label, told, played.greedy, 0.1).coefficients
+    revealed = revealed_to(label, played.truth)
+    taken = step(bench, played.scores, played.norm, label, revealed, played.greedy, 0.1).coefficients
     moved = step(
         bench,
         shuffled(played.scores, order),
         played.norm,
         order[label],
-        order[told] if told != WRONG else WRONG,
+        order[revealed] if revealed != WRONG else WRONG,
         order[played.greedy],
         0.1,
     ).coefficients

@@ -20,13 +20,13 @@ from .steps import (
     Matrix,
     Vector,
     bench_of,
-    chances,
     decision,
     draws_of,
+    probabilities_of,
+    revealed_to,
     shuffled,
     step,
     taught,
-    told_of,
     unit,
     walk,
 )
@@ -44,7 +44,9 @@ def mean_step(bench: Bench, scores: Vector, truth: int) -> Vector:
     """The expectation of the step over what is played."""
     mean = np.zeros(bench.classes)
     for label, chance in enumerate(softmax(scores)):
-        mean += chance * step(bench, scores, 1.0, label, told_of(label, truth), weight=float(chance)).coefficients
+        mean += (
+            chance * step(bench, scores, 1.0, label, revealed_to(label, truth), propensity=float(chance)).coefficients
+        )
     return mean
 
 
@@ -54,18 +56,9 @@ def experienced(baseline: bool, answers: int, classes: int) -> Bench:
     scores = np.zeros(classes)
     for number in range(answers):
         choice = decision(bench, scores, 1.0, number)
-        told = choice.label if number % 3 == 0 else WRONG
-        RULE.learn(
-            bench.params,
-            bench.memory,
-            scores,
-            1.0,
-            choice,
-            told,
-            draws_of(number, stream=LEARNING),
-            bench.scratch(),
-            np.zeros(classes),
-        )
+        revealed = choice.label if number % 3 == 0 else WRONG
+        given = bench.given(scores, 1.0, draws_of(number, stream=LEARNING))
+        RULE.learn(bench.params, given, choice, revealed, np.zeros(classes))
         bench.memory[LEARNT] += 1
     return bench
 
@@ -94,8 +87,8 @@ def test_a_baseline_leaves_the_expectation_alone(scores: list[float], answers: i
     with_mean, without = experienced(True, answers, classes), experienced(False, answers, classes)
     assert np.allclose(mean_step(with_mean, vector, truth), mean_step(without, vector, truth), rtol=0, atol=1e-12)
     weight = float(softmax(vector)[truth])
-    one = step(with_mean, vector, 1.0, truth, WRONG, weight=weight).coefficients
-    other = step(without, vector, 1.0, truth, WRONG, weight=weight).coefficients
+    one = step(with_mean, vector, 1.0, truth, WRONG, propensity=weight).coefficients
+    other = step(without, vector, 1.0, truth, WRONG, propensity=weight).coefficients
     assert not np.allclose(one, other, rtol=0, atol=1e-15)
     assert not other.any()
 
@@ -108,7 +101,7 @@ def test_a_single_step(scores: list[float], answers: int, right: bool, data: st.
     label = data.draw(st.integers(0, classes - 1))
     base = math.ceil(answers / 3) / answers if answers else 0.0
     weight = float(softmax(vector)[label])
-    taken = step(experienced(True, answers, classes), vector, 1.0, label, label if right else WRONG, weight=weight)
+    taken = step(experienced(True, answers, classes), vector, 1.0, label, label if right else WRONG, propensity=weight)
     by_hand = 0.7 * (float(right) - base) * (unit(classes, label) - softmax(vector))
     assert np.allclose(taken.coefficients, by_hand, rtol=0, atol=1e-13)
 
@@ -128,7 +121,7 @@ def test_the_rows_of_a_step_sum_to_zero(scores: list[float], right: bool, baseli
     vector, classes = np.array(scores), len(scores)
     label = data.draw(st.integers(0, classes - 1))
     bench = experienced(baseline, 4, classes)
-    taken = step(bench, vector, 1.0, label, label if right else WRONG, weight=float(softmax(vector)[label]))
+    taken = step(bench, vector, 1.0, label, label if right else WRONG, propensity=float(softmax(vector)[label]))
     assert abs(taken.coefficients.sum()) < 1e-13
     assert baseline or bool(taken.coefficients.any()) == right
 
@@ -139,15 +132,15 @@ def test_plays_the_softmax(scores: list[float], identity: int) -> None:
     """The probabilities are the softmax, and the weight of a decision is its entry."""
     vector = np.array(scores)
     bench = bench_of(RULE, len(scores))
-    assert np.allclose(chances(bench, vector, 1.0), softmax(vector), rtol=1e-12, atol=0)
+    assert np.allclose(probabilities_of(bench, vector, 1.0), softmax(vector), rtol=1e-12, atol=0)
     choice = decision(bench, vector, 1.0, identity)
-    assert choice.weight == pytest.approx(softmax(vector)[choice.label], rel=1e-12)
+    assert choice.propensity == pytest.approx(softmax(vector)[choice.label], rel=1e-12)
 
 
 def test_an_empty_row_is_played_uniformly() -> None:
     """x = 0 gives scores 0."""
     for classes in (2, 7):
-        assert np.allclose(chances(bench_of(RULE, classes), np.zeros(classes), 0.0), 1.0 / classes, rtol=1e-15)
+        assert np.allclose(probabilities_of(bench_of(RULE, classes), np.zeros(classes), 0.0), 1.0 / classes, rtol=1e-15)
 
 
 def test_late_feedback_uses_todays_softmax_held_back() -> None:
@@ -157,23 +150,23 @@ def test_late_feedback_uses_todays_softmax_held_back() -> None:
     chance = softmax(today)
     direction = unit(3, 1) - chance
     for then, factor in ((0.9, chance[1] / 0.9), (chance[1], 1.0), (0.01, 1.0)):
-        taken = step(bench, today, 1.0, 1, 1, weight=float(then)).coefficients
+        taken = step(bench, today, 1.0, 1, 1, propensity=float(then)).coefficients
         assert np.allclose(taken, factor * direction, rtol=0, atol=1e-14)
 
 
 def test_decay_shrinks_all_weights_in_every_round() -> None:
     """scale = 1 - rate decay, also when wrong; without decay it is one."""
     bench = bench_of(RULE, 3, rate=0.5, decay=0.02)
-    for told in (1, WRONG):
-        assert step(bench, np.zeros(3), 1.0, 1, told, weight=1 / 3).scale == pytest.approx(0.99, rel=1e-15)
-    assert step(bench_of(RULE, 3), np.zeros(3), 1.0, 1, 1, weight=1 / 3).scale == 1.0
+    for revealed in (1, WRONG):
+        assert step(bench, np.zeros(3), 1.0, 1, revealed, propensity=1 / 3).scale == pytest.approx(0.99, rel=1e-15)
+    assert step(bench_of(RULE, 3), np.zeros(3), 1.0, 1, 1, propensity=1 / 3).scale == 1.0
 
 
 def test_a_decay_that_would_turn_the_weights_around_is_refused() -> None:
     """Rate times decay stays below one."""
     with pytest.raises(OnebitError, match="below 1"):
         bench_of(RULE, 3, rate=0.5, decay=2.0)
-    assert step(bench_of(RULE, 3, rate=0.5, decay=1.9), np.zeros(3), 1.0, 1, 1, weight=1 / 3).scale > 0.0
+    assert step(bench_of(RULE, 3, rate=0.5, decay=1.9), np.zeros(3), 1.0, 1, 1, propensity=1 / 3).scale > 0.0
 
 
 def test_teaching_follows_the_gradient_of_the_log_probability() -> None:
@@ -198,14 +191,14 @@ def test_renaming_the_classes_renames_the_step() -> None:
         order, scores = generator.permutation(5).tolist(), generator.normal(size=5)
         label, weight = int(generator.integers(5)), float(generator.uniform(0.1, 1.0))
         for right in (True, False):
-            one = step(bench, scores, 1.0, label, label if right else WRONG, weight=weight).coefficients
+            one = step(bench, scores, 1.0, label, label if right else WRONG, propensity=weight).coefficients
             other = step(
                 bench,
                 shuffled(scores, order),
                 1.0,
                 order[label],
                 order[label] if right else WRONG,
-                weight=weight,
+                propensity=weight,
             ).coefficients
             assert np.allclose(shuffled(one, order), other, rtol=1e-12, atol=1e-15)
 

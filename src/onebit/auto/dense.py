@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from onebit.auto.clusters import Clusters, forget_clusters, hear_of, part, score_clusters
 from onebit.auto.views import Statistics, centred, directed, see, standardised, take, watch, waved
-from onebit.contract.order import FITTING_MATRICES, Order
+from onebit.contract.covariance import FITTING_MATRICES, Order
 from onebit.contract.rule import Vector
 from onebit.engine import generic
 from onebit.spaces.dense import Dense, DenseRows

@@ -57,9 +57,9 @@ def described(rule: Rule) -> dict[str, Any]:
 
 def hears(rule: Rule) -> str:
     """What a rule is told after it has played."""
-    if callable(rule.full):
+    if callable(rule.full_information):
         return "one bit or the label"
-    return "the label" if rule.full else "one bit"
+    return "the label" if rule.full_information else "one bit"
 
 
 def shown(value: object) -> str:

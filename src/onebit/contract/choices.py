@@ -7,6 +7,8 @@ errors into 67 % on one published stream). Each function that chooses has a twin
 from __future__ import annotations
 
 import math
+import warnings
+from typing import Any
 
 from onebit.contract.draws import PLAY, TIE, Draws, uniform
 from onebit.contract.rule import Vector
@@ -94,12 +96,12 @@ def explored_label(greedy: int, count: int, exploration: float, draws: Draws) ->
     return label if label < count else count - 1
 
 
-def explored_weight(label: int, greedy: int, count: int, exploration: float) -> float:
+def explored_propensity(label: int, greedy: int, count: int, exploration: float) -> float:
     """The probability with which `explored_label` gives this label, once the greedy one is fixed."""
-    weight = exploration / count
+    propensity = exploration / count
     if label == greedy:
-        weight += 1.0 - exploration
-    return weight
+        propensity += 1.0 - exploration
+    return propensity
 
 
 def softmax(scores: Vector, count: int, probabilities: Vector) -> None:
@@ -121,3 +123,11 @@ def sampled_label(probabilities: Vector, count: int, draws: Draws) -> int:
         if left < 0.0:
             return label
     return count - 1
+
+
+def __getattr__(name: str) -> Any:
+    """What had another name in 0.3, with a warning, for one version."""
+    if name != "explored_weight":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("explored_weight is now explored_propensity", DeprecationWarning, 2)
+    return explored_propensity

@@ -33,7 +33,7 @@ def integral_below(value: float) -> float:
     return value * below(value) + ROOT_DENSITY * math.exp(-0.5 * value * value)
 
 
-def share_largest(means: Vector, deviations: Vector, count: int, chances: Vector, logs: Vector) -> None:
+def share_largest(means: Vector, deviations: Vector, count: int, out: Vector, logs: Vector) -> None:
     """Write the probability that each of these independent normal numbers is the largest, to 0.002.
 
     Cells are walked from left to right. Within one the distributions are replaced by their means, which is wrong by at most half
@@ -48,7 +48,7 @@ def share_largest(means: Vector, deviations: Vector, count: int, chances: Vector
     if (
         not least < widest < HUGE or not size < HUGE
     ):  # nothing is left to chance, or cells would be of no width or of any
-        share_greedy(means, count, 0.0, chances)
+        share_greedy(means, count, 0.0, out)
         return
     low, high, narrowest = -math.inf, -math.inf, math.inf
     for label in range(count):
@@ -56,7 +56,7 @@ def share_largest(means: Vector, deviations: Vector, count: int, chances: Vector
         low = max(low, means[label] - FAR * deviations[label])
         high = max(high, means[label] + FAR * deviations[label])
         narrowest = min(narrowest, deviations[label])
-    fill(chances, count, 0.0)
+    fill(out, count, 0.0)
     left, step = low, (high - low) / 16.0
     while left < high:
         right = left + step
@@ -70,14 +70,14 @@ def share_largest(means: Vector, deviations: Vector, count: int, chances: Vector
         for label in range(count):
             inside = mass(means[label], deviations[label], left, right)
             if inside > 0.0:
-                chances[label] += inside * math.exp(total - logs[label])
+                out[label] += inside * math.exp(total - logs[label])
         left = right
         step *= 2.0
     total = 0.0
     for label in range(count):
-        total += chances[label]
+        total += out[label]
     for label in range(count):
-        chances[label] /= total
+        out[label] /= total
 
 
 def fine_enough(means: Vector, deviations: Vector, count: int, left: float, right: float) -> bool:

@@ -21,16 +21,16 @@ def hinge(margin: float) -> float:
     return max(0.0, 1.0 - margin)
 
 
-def step_size(variant: int, aggressiveness: float, loss: float, norm: float) -> float:
-    """The multiple of x that takes the loss away: loss/norm, min(C, loss/norm) or loss/(norm + 1/(2C))."""
+def step_size(variant: int, aggressiveness: float, loss: float, sq_norm: float) -> float:
+    """The multiple of x that takes the loss away: loss/n, min(C, loss/n) or loss/(n + 1/(2C)), n = ||x||^2."""
     if variant == Variant.PA_II:
-        return loss / (norm + 0.5 / aggressiveness)
-    step = loss / norm
+        return loss / (sq_norm + 0.5 / aggressiveness)
+    step = loss / sq_norm
     if variant == Variant.PA_I:
         step = min(step, aggressiveness)
     return step
 
 
-def binary_step(variant: int, aggressiveness: float, score: float, sign: float, norm: float) -> float:
+def binary_step(variant: int, aggressiveness: float, score: float, sign: float, sq_norm: float) -> float:
     """The coefficient of x in a binary passive-aggressive step towards sign * score >= 1."""
-    return sign * step_size(variant, aggressiveness, hinge(sign * score), norm)
+    return sign * step_size(variant, aggressiveness, hinge(sign * score), sq_norm)

@@ -11,9 +11,8 @@ import math
 from typing import Any
 
 from onebit.contract.choices import fill
-from onebit.contract.draws import Draws
-from onebit.contract.order import Order
-from onebit.contract.rule import Choice, Matrix, Vector
+from onebit.contract.covariance import Order
+from onebit.contract.rule import Choice, RuleInput, Vector
 
 
 def ridge_order(params: Any) -> Order:
@@ -21,49 +20,30 @@ def ridge_order(params: Any) -> Order:
     return Order(start=1.0 / params.ridge)
 
 
-def regress(scores: Vector, classes: int, label: int, target: float, coefficients: Vector) -> None:
+def regress(scores: Vector, classes: int, label: int, target: float, step: Vector) -> None:
     """Move one class towards its target, and leave the others alone."""
-    fill(coefficients, 2 * classes, 0.0)
-    coefficients[label] = (target - scores[label]) / (1.0 + scores[classes + label])
-    coefficients[classes + label] = 1.0
+    fill(step, 2 * classes, 0.0)
+    step[label] = (target - scores[label]) / (1.0 + scores[classes + label])
+    step[classes + label] = 1.0
 
 
-def regress_all(scores: Vector, classes: int, label: int, coefficients: Vector) -> None:
+def regress_all(scores: Vector, classes: int, label: int, step: Vector) -> None:
     """With the label known: move it towards 1 and every other class towards 0."""
     for other in range(classes):
         target = 1.0 if other == label else 0.0
-        coefficients[other] = (target - scores[other]) / (1.0 + scores[classes + other])
-        coefficients[classes + other] = 1.0
+        step[other] = (target - scores[other]) / (1.0 + scores[classes + other])
+        step[classes + other] = 1.0
 
 
-def regress_played(
-    params: Any,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def regress_played(params: Any, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """`learn` of the rules that are told apart by what they play: regress the label played."""
-    regress(scores, params.classes, choice.label, 1.0 if told == choice.label else 0.0, coefficients)
+    regress(given.scores, params.classes, choice.label, 1.0 if revealed == choice.label else 0.0, step)
     return 1.0
 
 
-def regress_taught(
-    params: Any,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def regress_taught(params: Any, given: RuleInput, label: int, step: Vector) -> float:
     """`teach` of those rules: with the label known, regress every class."""
-    regress_all(scores, params.classes, label, coefficients)
+    regress_all(given.scores, params.classes, label, step)
     return 1.0
 
 
@@ -73,27 +53,27 @@ def optimistic(scores: Vector, classes: int, width: float, values: Vector) -> No
         values[label] = scores[label] + width * math.sqrt(scores[classes + label])
 
 
-def regress_one_sided(scores: Vector, classes: int, label: int, right: bool, coefficients: Vector) -> float:
+def regress_one_sided(scores: Vector, classes: int, label: int, right: bool, step: Vector) -> float:
     """Move the label played towards 1 or 0 unless it is beyond; with two classes the other one too. The residual of the label.
 
     If right, the others lose what they claim above a level. They keep their variances: who is only told what it is not must go on
     being tried, or it is never seen again.
     """
-    fill(coefficients, 2 * classes, 0.0)
-    residual = towards(scores, classes, label, right, coefficients)
+    fill(step, 2 * classes, 0.0)
+    residual = towards(scores, classes, label, right, step)
     if classes == 2:
-        towards(scores, classes, 1 - label, not right, coefficients)
+        towards(scores, classes, 1 - label, not right, step)
     elif right:
         for other in range(classes):
             claim = scores[other] - min(0.5, 2.0 / classes)
             if other != label and claim > 0.0:
-                coefficients[other] = -claim / (1.0 + scores[classes + other])
+                step[other] = -claim / (1.0 + scores[classes + other])
     return residual
 
 
-def towards(scores: Vector, classes: int, label: int, right: bool, coefficients: Vector) -> float:
+def towards(scores: Vector, classes: int, label: int, right: bool, step: Vector) -> float:
     """Fill in the step of one class towards 1 or 0, unless it is beyond; its residual."""
     residual = max(0.0, 1.0 - scores[label]) if right else min(0.0, -scores[label])
-    coefficients[label] = residual / (1.0 + scores[classes + label])
-    coefficients[classes + label] = 1.0
+    step[label] = residual / (1.0 + scores[classes + label])
+    step[classes + label] = 1.0
     return float(residual)

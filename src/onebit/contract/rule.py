@@ -1,17 +1,13 @@
 """What a rule is: three functions in score space and a record of parameters. It never sees x.
 
-    decide(params, memory, scores, norm, draws, work) -> Choice
-    learn(params, memory, scores, norm, choice, told, draws, work, coefficients) -> scale
-    probabilities(params, memory, scores, norm, work, chances)
+    decide(params, given) -> Choice
+    learn(params, given, choice, revealed, step) -> scale
+    probabilities(params, given, out)
 
-`scores` are the H numbers w_h.x, `norm` is ||x||^2 (never 0 in `learn`), and after `learn` the engine does
-W <- scale * W + coefficients (x) x. `told` is the class where it is known and -1 for "wrong, and that is all I know".
-`learn` fills all H coefficients every time. `probabilities` fills the K chances of `decide` over all draws, ties included.
-`work` is scratch, float64 (2, max(H, K)), undefined on entry. The functions allocate nothing and draw nothing of their own.
-
-`memory` is a small float64 vector that is saved with the weights: memory[NORM] is ||W||^2 for rules that ask for it and
-memory[LEARNT] is the number of feedbacks learnt before this one, memory[RIGHT] how many of them said "right", all kept by the
-engine; from memory[OWN] on it is the rule's.
+`given` is what there is in a round, a `RuleInput`. `learn` fills all H numbers of `step` every time, and the engine then does
+W <- scale * W + step (x) x. `revealed` is the class where it is known and -1 for "wrong, and that is all I know". `probabilities`
+fills `out` with the K probabilities of `decide` over all draws, ties included; it draws nothing. The functions allocate nothing, and
+change nothing but `work`, what they fill and, in `learn`, the rule's own part of the memory.
 """
 
 from __future__ import annotations
@@ -19,14 +15,15 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.order import Order
+from onebit.contract.covariance import Order
+from onebit.contract.draws import Draws
 from onebit.contract.parameters import OneOf, Parameter, kinds_of, parameters_of, refuse_unknown
 from onebit.errors import OnebitError
 
@@ -39,18 +36,68 @@ RIGHT = 2
 OWN = 3
 
 
+class RuleInput(NamedTuple):
+    """What a rule is given in a round.
+
+    `memory` is a small vector that is saved with the weights: memory[NORM] is ||W||^2 for rules that ask for it, memory[LEARNT] the
+    number of feedbacks learnt before this one and memory[RIGHT] how many of them said "right", all kept by the engine; from
+    memory[OWN] on it is the rule's. `work` is scratch, (2, max(H, K)), undefined on entry.
+    """
+
+    memory: Vector
+    scores: Vector  # the H numbers w_h.x
+    sq_norm: float  # ||x||^2, never 0 in `learn`
+    draws: Draws
+    work: Matrix
+
+
 class Choice(NamedTuple):
     """What `decide` says, and `learn` hears again, perhaps much later.
 
-    `weight` is the number that the paper divides by (the probability of the label, given how the tie was broken), and the two
-    notes are whatever else a rule must keep from the time of the decision.
+    `propensity` is the probability of the label once ties are broken, which most papers divide by; rules that divide by nothing say
+    1.0. The two notes are whatever else a rule must keep from the time of the decision.
     """
 
     label: int
     greedy: int
-    weight: float
+    propensity: float
     note: float
     second_note: float
+
+
+CONTRACT = {
+    "decide": ("params", "given"),
+    "learn": ("params", "given", "choice", "revealed", "step"),
+    "probabilities": ("params", "given", "out"),
+    "teach": ("params", "given", "label", "step"),
+}
+# What the contract of 0.3 called its arguments, and where they are now.
+FORMER = {
+    "memory": "given.memory",
+    "scores": "given.scores",
+    "norm": "given.sq_norm",
+    "draws": "given.draws",
+    "work": "given.work",
+    "told": "revealed",
+    "coefficients": "step",
+    "chances": "out",
+}
+
+
+def refuse_former_contract(title: str, name: str, function: Callable[..., Any]) -> None:
+    """A sentence for a function that cannot be called as the contract says, or that names its arguments as that of 0.3 did."""
+    wanted, signature = CONTRACT[name], inspect.signature(function)
+    try:
+        signature.bind(*wanted)
+        former = [one for one in signature.parameters if one in FORMER]
+    except TypeError:
+        former = [one for one in FORMER if one in signature.parameters]
+    else:
+        if not former:
+            return
+    said = f"{name} of {title} is {name}({', '.join(signature.parameters)}), but must be {name}({', '.join(wanted)})"
+    moved = ", ".join(f"{one} is now {FORMER[one]}" for one in former)
+    raise OnebitError(f"{said}{': ' if moved else ''}{moved}")
 
 
 def one_head_a_class(params: Any) -> int:
@@ -71,7 +118,7 @@ class Rule:
     `prepare` completes the record and gives the rule's first memory;
     `plan` adds options that only a run can know, from the options given, the rounds and the length of the longest x. `largest_norm` says how long x may be at most; `stores_rarely` that with a
     kernel few rounds add a row, so that no budget is needed. `second_order` says which covariance a rule needs beside its weights
-    (`contract.order`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
+    (`contract.covariance`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
     exploration can put another in its place. `composite` says that the space has several members, of `onebit.auto`, and `describe` what there is to
     say of them. `counts` are the places of the memory that hold whole numbers, each with the place of a number that it is at most, as a
     file must have them. `examples` are the option sets that every check and oracle runs with.
@@ -88,7 +135,7 @@ class Rule:
     heads: Callable[[Any], int] = one_head_a_class
     prepare: Callable[[Any, Mapping[str, object]], tuple[Any, tuple[float, ...]]] = as_given
     plan: Callable[[Mapping[str, object], int, float], Mapping[str, object]] | None = None
-    full: Callable[[Any], bool] | bool = False
+    full_information: Callable[[Any], bool] | bool = False
     keeps_norm: bool = False
     largest_norm: Callable[[Any], float] | None = None
     stores_rarely: bool = False
@@ -98,8 +145,11 @@ class Rule:
     counts: tuple[tuple[int, int], ...] = ()
     describe: Callable[[Any, Vector, Sequence[str]], Mapping[str, Any]] | None = None
     examples: tuple[Mapping[str, Any], ...] = ({},)
+    full: InitVar[object] = None  # what `full_information` was called in 0.3
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, full: object) -> None:
+        if full is not None:
+            raise OnebitError(f"{self.title} gives full, which is now full_information")
         fields = getattr(self.record, "_fields", ())
         if "classes" not in fields:
             raise OnebitError(f"the record of {self.name!r} must be a NamedTuple with a field 'classes'")
@@ -108,6 +158,10 @@ class Rule:
                 raise OnebitError(f"the field {name!r} of {self.title} needs a default")
         if self.second_order is not None and not self.composite and "matrix" not in fields:
             raise OnebitError(f"{self.title} keeps a covariance, so its record needs the field 'matrix'")
+        for name in CONTRACT:
+            function = getattr(self, name)
+            if function is not None:
+                refuse_former_contract(self.title, name, function)
         known[self.record] = self
 
     @property
@@ -136,9 +190,9 @@ class Rule:
         """The text at the head of the rule's file; on a worker of a cluster, where the rule came without its file, its summary."""
         return inspect.cleandoc(getattr(sys.modules.get(self.record.__module__), "__doc__", None) or self.summary)
 
-    def is_told(self, params: Any) -> bool:
-        """Whether this rule, with these parameters, is always told the class (full information)."""
-        return self.full(params) if callable(self.full) else self.full
+    def has_full_information(self, params: Any) -> bool:
+        """Whether the class is always revealed to this rule with these parameters, even when it played another."""
+        return self.full_information(params) if callable(self.full_information) else self.full_information
 
     def plain(self, options: Mapping[str, object]) -> dict[str, Any]:
         """Checked options as plain values that can be written down: names for codes, floats for any real number."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.draws import TAUGHT, Draws
-from onebit.contract.rule import LEARNT, NORM, Choice, Matrix, Rule, Vector, known
+from onebit.contract.rule import LEARNT, NORM, Choice, Rule, RuleInput, Vector, known
 from onebit.spaces import (
     dense,
     diagonal_dense,
@@ -44,63 +44,39 @@ def rule_of(record: type[Any]) -> Rule:
     return known[record]
 
 
-def decide(params: Any, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: Any, given: RuleInput) -> Choice:
     """The rule's decision."""
-    return rule_of(type(params)).decide(params, memory, scores, norm, draws, work)
+    return rule_of(type(params)).decide(params, given)
 
 
-def learn(
-    params: Any,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: Any, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """The rule's step."""
-    return rule_of(type(params)).learn(params, memory, scores, norm, choice, told, draws, work, coefficients)
+    return rule_of(type(params)).learn(params, given, choice, revealed, step)
 
 
-def probabilities(params: Any, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+def probabilities(params: Any, given: RuleInput, out: Vector) -> None:
     """The rule's distribution over labels."""
-    rule_of(type(params)).probabilities(params, memory, scores, norm, work, chances)
+    rule_of(type(params)).probabilities(params, given, out)
 
 
-def teach(
-    params: Any,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def teach(params: Any, given: RuleInput, label: int, step: Vector) -> float:
     """The rule's step for a known label."""
-    return taught_by(rule_of(type(params)))(params, memory, scores, norm, label, draws, work, coefficients)
+    return taught_by(rule_of(type(params)))(params, given, label, step)
 
 
-def follow(
-    params: Any, space: Any, memory: Vector, scores: Vector, norm: float, coefficients: Vector, scale: float
-) -> None:
-    """What is kept beside the weights, after W <- scale * W + coefficients (x) x: ||W||^2, for rules that ask for it."""
-    followed_by(rule_of(type(params)))(params, space, memory, scores, norm, coefficients, scale)
+def follow(params: Any, space: Any, given: RuleInput, step: Vector, scale: float) -> None:
+    """What is kept beside the weights, after W <- scale * W + step (x) x: ||W||^2, for rules that ask for it."""
+    followed_by(rule_of(type(params)))(params, space, given, step, scale)
 
 
-def follow_nothing(
-    params: Any, space: Any, memory: Vector, scores: Vector, norm: float, coefficients: Vector, scale: float
-) -> None:
+def follow_nothing(params: Any, space: Any, given: RuleInput, step: Vector, scale: float) -> None:
     """For the rules that do not ask."""
 
 
-def follow_norm(
-    params: Any, space: Any, memory: Vector, scores: Vector, norm: float, coefficients: Vector, scale: float
-) -> None:
+def follow_norm(params: Any, space: Any, given: RuleInput, step: Vector, scale: float) -> None:
     """||W||^2 moves by what was added; now and then it is summed afresh."""
-    added = added_norm(scores, scores.shape[0], norm, coefficients, scale)
+    memory = given.memory
+    added = added_norm(given.scores, given.scores.shape[0], given.sq_norm, step, scale)
     change = moved(space)
     if not np.isnan(change):  # which says that nothing was done
         memory[NORM] = max(0.0, scale * scale * memory[NORM] + added + change)
@@ -108,45 +84,30 @@ def follow_norm(
         memory[NORM] = refreshed_norm(space, memory[NORM])
 
 
-def added_norm(scores: Vector, heads: int, norm: float, coefficients: Vector, scale: float) -> float:
+def added_norm(scores: Vector, heads: int, sq_norm: float, step: Vector, scale: float) -> float:
     """What a step adds to scale^2 ||W||^2."""
     added = 0.0
     for head in range(heads):
-        added += coefficients[head] * (2.0 * scale * scores[head] + norm * coefficients[head])
+        added += step[head] * (2.0 * scale * scores[head] + sq_norm * step[head])
     return added
 
 
-def play_and_learn(
-    params: Any,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
-    """For a bandit rule without a step for known labels: what it learns from hearing about the label it would have played."""
-    choice = decide(params, memory, scores, norm, draws, work)
-    told = label if choice.label == label else -1
-    later = Draws(draws.key, draws.id, TAUGHT)
-    return learn(params, memory, scores, norm, choice, told, later, work, coefficients)
+def play_and_learn(params: Any, given: RuleInput, label: int, step: Vector) -> float:
+    """For a rule with bandit feedback and no step for known labels: what it learns from playing, and hearing about that."""
+    choice = decide(params, given)
+    return learn(params, learning_from(given), choice, label if choice.label == label else -1, step)
 
 
-def play_and_be_told(
-    params: Any,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
-    """For a rule with full information: its own step, since it is told the label anyway."""
-    choice = decide(params, memory, scores, norm, draws, work)
-    later = Draws(draws.key, draws.id, TAUGHT)
-    return learn(params, memory, scores, norm, choice, label, later, work, coefficients)
+def play_and_see(params: Any, given: RuleInput, label: int, step: Vector) -> float:
+    """For a rule with full information: its own step, since it sees the label anyway."""
+    choice = decide(params, given)
+    return learn(params, learning_from(given), choice, label, step)
+
+
+def learning_from(given: RuleInput) -> RuleInput:
+    """The same round with the draws of learning in place of those of deciding."""
+    later = Draws(given.draws.key, given.draws.id, TAUGHT)
+    return RuleInput(given.memory, given.scores, given.sq_norm, later, given.work)
 
 
 def followed_by(rule: Rule) -> Callable[..., None]:
@@ -156,7 +117,7 @@ def followed_by(rule: Rule) -> Callable[..., None]:
 
 def taught_by(rule: Rule) -> Callable[..., float]:
     """The function that takes a step for a known label."""
-    return rule.teach or (play_and_be_told if rule.full is True else play_and_learn)
+    return rule.teach or (play_and_see if rule.full_information is True else play_and_learn)
 
 
 def score(space: Any, rows: Any, row: int, scores: Vector) -> float:

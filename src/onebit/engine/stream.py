@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.choices import explored_label
 from onebit.contract.draws import DECIDING, FLOORING, LEARNING, TEACHING, Draws
-from onebit.contract.rule import LEARNT, RIGHT, Choice, Matrix, Vector
+from onebit.contract.rule import LEARNT, RIGHT, Choice, Matrix, RuleInput, Vector
 from onebit.engine.generic import absorb, decide, follow, full, learn, probabilities, score, teach
 
 # What the loop does with a row; any sum of these.
@@ -21,7 +21,7 @@ DECIDE = 1  # decide, and keep the choice
 LEARN = 2  # learn from the choice made now, or from the one kept
 MEASURE = 4  # with DECIDE: also compute the probabilities, and keep that of the label played
 
-REVEALED = 8  # tell the rule the class even when it was wrong
+REVEALED = 8  # reveal the class to the rule even when it was wrong: full information
 COUNT = 16  # with DECIDE: the labels are known, so count the mistakes
 
 # An event is a round and what is done with it now: round * EVENT + (DECIDE, LEARN, or both).
@@ -29,12 +29,13 @@ EVENT = 4
 
 LONGEST_STEP_32, LONGEST_STEP_64 = 1e60, 1e300  # squared, for weights of that many bits
 
-# The columns in which a choice is kept; where there are more, the probability of every label stands behind them.
-LABEL, GREEDY, WEIGHT, NOTE, SECOND_NOTE, PROPENSITY = range(6)
+# The columns in which a choice is kept: what the rule said, and the propensity over ties and the floor. Where there are more, the
+# probability of every label stands behind them.
+LABEL, GREEDY, RULE_PROPENSITY, NOTE, SECOND_NOTE, PROPENSITY = range(6)
 CHOICE_COLUMNS = 6
 
 # The rows of the buffers.
-SCORES, COEFFICIENTS, CHANCES, WORK = 0, 1, 2, 3
+SCORES, STEP, PROBABILITIES, WORK = 0, 1, 2, 3
 BUFFER_ROWS = 5
 
 
@@ -46,7 +47,7 @@ class Tally(NamedTuple):
     curve: NDArray[np.int64]  # (2, marks)
 
 
-def stream(
+def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat arguments are quickest to unpack
     params: Any,
     space: Any,
     rows: Any,
@@ -67,56 +68,57 @@ def stream(
     largest_norm: float,
     floor: float,
 ) -> int:
-    """Walk from step `start` to `stop`; the step that could not be walked, or `stop`.
+    """Walk from place `start` to `stop`; the place that could not be walked, or `stop`.
 
-    A step is a round, or where events are given one of them: the feedback of a round may then come late or never. Round t is row
+    At a place is a round, or where events are given one of them: the feedback of a round may then come late or never. Round t is row
     order[t], or row t (again from the start when rows run out) where no order is given, as it must be with events. Its id is
-    ids[t], or first_id + t; labels[t] is the class, or -1 for one that is not the class played; kept[t] holds its choice. A step is
-    refused, before weights have moved, when its norm, scores or step are not finite numbers or too large, or when the space must
+    ids[t], or first_id + t; labels[t] is the class, or -1 for one that is not the class played; kept[t] holds its choice. A place is
+    refused, before weights have moved, when the norm, the scores or the step are not finite numbers or too large, or when the space must
     grow first; the norm of a row whose scores are not finite is NaN, and `largest_norm` is finite. With probability `floor`
     any label is played, whatever the rule says.
     """
-    scores, coefficients, chances, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[CHANCES], buffers[WORK:]
+    scores, step, out, work = buffers[SCORES], buffers[STEP], buffers[PROBABILITIES], buffers[WORK:]
     row = start % total_rows
     played_wrong, greedy_wrong, mark = tally.mistakes[0], tally.mistakes[1], tally.mistakes[2]
     ended, what = stop, mode
     longest = LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64
-    for step in range(start, stop):
-        now = step
+    for place in range(start, stop):
+        now = place
         if events.shape[0] > 0:
-            now = events[step] // EVENT
-            what = (mode & ~(DECIDE | LEARN)) | (events[step] % EVENT)
+            now = events[place] // EVENT
+            what = (mode & ~(DECIDE | LEARN)) | (events[place] % EVENT)
         if order.shape[0] > 0:
             row = order[now]
         if full(space, rows, row):
-            ended = step
+            ended = place
             break
-        norm = score(space, rows, row, scores)
-        if not norm <= largest_norm:  # nor if it is no number
-            ended = step
+        sq_norm = score(space, rows, row, scores)
+        if not sq_norm <= largest_norm:  # nor if it is no number
+            ended = place
             break
         identity = ids[now] if ids.shape[0] > 0 else first_id + np.uint64(now)
 
         if what & DECIDE:
-            choice = decide(params, memory, scores, norm, Draws(key, identity, DECIDING), work)
+            given = RuleInput(memory, scores, sq_norm, Draws(key, identity, DECIDING), work)
+            choice = decide(params, given)
             if floor > 0.0:
-                measure(params, memory, scores, norm, work, chances, floor)
+                measure(params, given, out, floor)
                 any_label = Draws(key, identity, FLOORING)
                 label = explored_label(choice.label, params.classes, floor, any_label)
-                choice = Choice(label, choice.greedy, chances[label], choice.note, choice.second_note)
+                choice = Choice(label, choice.greedy, out[label], choice.note, choice.second_note)
             if kept.shape[0] > 0:
-                place = kept[now]
-                place[LABEL] = choice.label
-                place[GREEDY] = choice.greedy
-                place[WEIGHT] = choice.weight
-                place[NOTE] = choice.note
-                place[SECOND_NOTE] = choice.second_note
+                columns = kept[now]
+                columns[LABEL] = choice.label
+                columns[GREEDY] = choice.greedy
+                columns[RULE_PROPENSITY] = choice.propensity
+                columns[NOTE] = choice.note
+                columns[SECOND_NOTE] = choice.second_note
             if what & MEASURE:
                 if not floor > 0.0:  # else they are there
-                    measure(params, memory, scores, norm, work, chances, floor)
-                kept[now, PROPENSITY] = chances[choice.label]
+                    measure(params, given, out, floor)
+                kept[now, PROPENSITY] = out[choice.label]
                 for label in range(kept.shape[1] - CHOICE_COLUMNS):
-                    kept[now, CHOICE_COLUMNS + label] = chances[label]
+                    kept[now, CHOICE_COLUMNS + label] = out[label]
             if what & COUNT:
                 played_wrong += labels[now] != choice.label
                 greedy_wrong += labels[now] != choice.greedy
@@ -125,23 +127,24 @@ def stream(
                     tally.curve[1, mark] = greedy_wrong
                     mark += 1
         else:
-            place = kept[now]
-            choice = Choice(int(place[LABEL]), int(place[GREEDY]), place[WEIGHT], place[NOTE], place[SECOND_NOTE])
+            columns = kept[now]
+            label, greedy, propensity = int(columns[LABEL]), int(columns[GREEDY]), columns[RULE_PROPENSITY]
+            choice = Choice(label, greedy, propensity, columns[NOTE], columns[SECOND_NOTE])
 
         if what & LEARN:
-            told = labels[now]
-            if told != choice.label and not what & REVEALED:
-                told = -1
-            if norm > 0.0:  # nothing can be learnt from x = 0
-                draws = Draws(key, identity, LEARNING)
-                scale = learn(params, memory, scores, norm, choice, told, draws, work, coefficients)
-                if not bearable(coefficients, coefficients.shape[0], norm, choice.weight, longest):
-                    ended = step
+            revealed = labels[now]
+            if revealed != choice.label and not what & REVEALED:
+                revealed = -1
+            if sq_norm > 0.0:  # nothing can be learnt from x = 0
+                given = RuleInput(memory, scores, sq_norm, Draws(key, identity, LEARNING), work)
+                scale = learn(params, given, choice, revealed, step)
+                if not bearable(step, step.shape[0], sq_norm, choice.propensity, longest):
+                    ended = place
                     break
                 memory[LEARNT] += 1.0
-                memory[RIGHT] += told == choice.label
-                absorb(space, rows, row, coefficients, scale)
-                follow(params, space, memory, scores, norm, coefficients, scale)
+                memory[RIGHT] += revealed == choice.label
+                absorb(space, rows, row, step, scale)
+                follow(params, space, given, step, scale)
         row += 1
         if row == total_rows:
             row = 0
@@ -149,17 +152,15 @@ def stream(
     return ended
 
 
-def measure(
-    params: Any, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector, floor: float
-) -> None:
+def measure(params: Any, given: RuleInput, out: Vector, floor: float) -> None:
     """Write the probabilities of the labels as they are played: the rule's, over the floor."""
-    probabilities(params, memory, scores, norm, work, chances)
+    probabilities(params, given, out)
     if floor > 0.0:
         for label in range(params.classes):
-            chances[label] = (1.0 - floor) * chances[label] + floor / params.classes
+            out[label] = (1.0 - floor) * out[label] + floor / params.classes
 
 
-def lessons(
+def lessons(  # noqa: PLR0917 -- as above
     params: Any,
     space: Any,
     rows: Any,
@@ -172,32 +173,32 @@ def lessons(
     largest_norm: float,
 ) -> int:
     """Take the step for a known label on every row from `start` on; the row that could not be used, or their number."""
-    scores, coefficients, work = buffers[SCORES], buffers[COEFFICIENTS], buffers[WORK:]
+    scores, step, work = buffers[SCORES], buffers[STEP], buffers[WORK:]
     longest = LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64
     for row in range(start, labels.shape[0]):
         if full(space, rows, row):
             return row
-        norm = score(space, rows, row, scores)
-        if not norm <= largest_norm:  # nor if it is no number
+        sq_norm = score(space, rows, row, scores)
+        if not sq_norm <= largest_norm:  # nor if it is no number
             return row
-        if norm > 0.0:
-            draws = Draws(key, first_id + np.uint64(row), TEACHING)
-            scale = teach(params, memory, scores, norm, labels[row], draws, work, coefficients)
-            if not bearable(coefficients, coefficients.shape[0], norm, 1.0, longest):
+        if sq_norm > 0.0:
+            given = RuleInput(memory, scores, sq_norm, Draws(key, first_id + np.uint64(row), TEACHING), work)
+            scale = teach(params, given, labels[row], step)
+            if not bearable(step, step.shape[0], sq_norm, 1.0, longest):
                 return row
-            absorb(space, rows, row, coefficients, scale)
-            follow(params, space, memory, scores, norm, coefficients, scale)
+            absorb(space, rows, row, step, scale)
+            follow(params, space, given, step, scale)
     return int(labels.shape[0])
 
 
-def bearable(coefficients: Vector, heads: int, norm: float, weight: float, longest: float) -> bool:
+def bearable(step: Vector, heads: int, sq_norm: float, propensity: float, longest: float) -> bool:
     """Whether a step is one that weights can take: a number, and not longer (squared) than the range of their dtype allows.
 
     Only a row or a probability out of all proportion asks for such a step, so others are not looked at.
     """
-    if 1e-20 < norm < 1e20 and weight > 1e-12:
+    if 1e-20 < sq_norm < 1e20 and propensity > 1e-12:
         return True
     length = 0.0
     for head in range(heads):
-        length += coefficients[head] * coefficients[head] * norm
+        length += step[head] * step[head] * sq_norm
     return length <= longest

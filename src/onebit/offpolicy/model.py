@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.choices import greedy_label, sampled_label, softmax
-from onebit.contract.draws import Draws
-from onebit.contract.order import Covariance, Matrices, Order
-from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, Vector
+from onebit.contract.covariance import Covariance, Matrices, Order
+from onebit.contract.rule import LEARNT, OWN, Choice, Rule, RuleInput, Vector
 from onebit.learner import Learner
 
 LENGTHS = OWN  # of the rule's memory: the sum of |x|^2
@@ -46,44 +45,34 @@ def prepare(params: Rightness, options: Mapping[str, object]) -> tuple[Rightness
     return params, (0.0,)
 
 
-def probabilities(
-    params: Rightness, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
-) -> None:
+def probabilities(params: Rightness, given: RuleInput, out: Vector) -> None:
     """How likely each label is right."""
-    softmax(scores, params.classes, chances)
+    softmax(given.scores, params.classes, out)
 
 
-def decide(params: Rightness, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: Rightness, given: RuleInput) -> Choice:
     """It plays each label as often as that is right, though nobody asks it to play."""
-    softmax(scores, params.classes, work[1])
-    label = sampled_label(work[1], params.classes, draws)
-    return Choice(label, greedy_label(scores, params.classes, draws), work[1, label], 0.0, 0.0)
+    work = given.work
+    softmax(given.scores, params.classes, work[1])
+    label = sampled_label(work[1], params.classes, given.draws)
+    return Choice(label, greedy_label(given.scores, params.classes, given.draws), work[1, label], 0.0, 0.0)
 
 
-def learn(
-    params: Rightness,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: Rightness, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """One AdaGrad step along the gradient of the likelihood."""
+    memory, work = given.memory, given.work
     classes, played = params.classes, choice.label
-    softmax(scores, classes, work[1])
+    softmax(given.scores, classes, work[1])
     others = TINY  # as a sum, since 1 - p_a is 0 long before they are
     for label in range(classes):
         if label != played:
             others += work[1, label]
-    memory[LENGTHS] += norm
+    memory[LENGTHS] += given.sq_norm
     rate = 1.0 / math.sqrt(memory[LENGTHS] / (memory[LEARNT] + 1.0))
-    factor = 1.0 if told == played else -work[1, played] / others
+    factor = 1.0 if revealed == played else -work[1, played] / others
     for label in range(classes):
         gradient = factor * (others if label == played else -work[1, label])
-        coefficients[label], coefficients[classes + label] = rate * gradient, gradient * gradient
+        step[label], step[classes + label] = rate * gradient, gradient * gradient
     return 1.0
 
 

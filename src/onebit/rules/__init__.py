@@ -1,4 +1,4 @@
-"""The algorithms, one file a paper. Adding a file with a `RULE` here is all it takes to add one."""
+"""The algorithms, one file a paper. Adding a file with a `RULE` here is all it takes to add one; `auto` has a folder of its own."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ DEFAULT = "auto"  # the rule of a learner for which none is named
 @cache
 def registry() -> dict[str, Rule]:
     """Every rule that onebit comes with, by its command-line name, in alphabetical order."""
-    modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
-    rules = [module.RULE for module in modules if hasattr(module, "RULE")]
+    names = [f"{__name__}.{found.name}" for found in pkgutil.iter_modules(__path__)]
+    names.append("onebit.auto.rule")  # by its name, since it stands above this package
+    rules = [importlib.import_module(name).RULE for name in names]
     return {rule.name: rule for rule in sorted(rules, key=lambda rule: str(rule.name))}
 
 

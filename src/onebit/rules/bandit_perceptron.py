@@ -18,9 +18,8 @@ from enum import IntEnum
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, greedy_label, member, members, share_greedy, uniform_label
-from onebit.contract.draws import Draws
 from onebit.contract.parameters import OneOf
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class Choose(IntEnum):
@@ -38,8 +37,9 @@ class BanditPerceptron(NamedTuple):
     choose: Annotated[int, OneOf(Choose, "which of the labels with a score of at least 0 is played")] = Choose.ARGMAX
 
 
-def decide(params: BanditPerceptron, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: BanditPerceptron, given: RuleInput) -> Choice:
     """Play a label that says yes, or any label where none does."""
+    scores, draws = given.scores, given.draws
     greedy = greedy_label(scores, params.classes, draws)
     positive = members(scores, params.classes, 0.0)
     if positive == 0:
@@ -52,45 +52,34 @@ def decide(params: BanditPerceptron, memory: Vector, scores: Vector, norm: float
     return Choice(greedy, greedy, 1.0, 0.0, 0.0)
 
 
-def learn(
-    params: BanditPerceptron,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: BanditPerceptron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """A lucky guess is stored, a refuted yes is taken back, all else is no news."""
-    fill(coefficients, params.classes, 0.0)
+    fill(step, params.classes, 0.0)
     guessed = choice.note == 1.0
-    right = told == choice.label
+    right = revealed == choice.label
     if guessed and right:
-        coefficients[choice.label] = 1.0
+        step[choice.label] = 1.0
     elif not guessed and not right:
-        coefficients[choice.label] = -1.0
+        step[choice.label] = -1.0
     return 1.0
 
 
-def probabilities(
-    params: BanditPerceptron, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
-) -> None:
+def probabilities(params: BanditPerceptron, given: RuleInput, out: Vector) -> None:
     """Uniform over all where S is empty, else over what `choose` allows."""
+    scores = given.scores
     positive = members(scores, params.classes, 0.0)
     if positive == 0:
-        fill(chances, params.classes, 1.0 / params.classes)
+        fill(out, params.classes, 1.0 / params.classes)
         return
-    fill(chances, params.classes, 0.0)
+    fill(out, params.classes, 0.0)
     if params.choose == Choose.RANDOM:
         for label in range(params.classes):
             if scores[label] >= 0.0:
-                chances[label] = 1.0 / positive
+                out[label] = 1.0 / positive
     elif params.choose == Choose.FIRST:
-        chances[member(scores, params.classes, 0.0, 0)] = 1.0
+        out[member(scores, params.classes, 0.0, 0)] = 1.0
     else:
-        share_greedy(scores, params.classes, 0.0, chances)
+        share_greedy(scores, params.classes, 0.0, out)
 
 
 RULE = Rule(

@@ -1,4 +1,4 @@
-"""Banditron: the perceptron that hears one bit, by exploring and dividing by the probability of what it played.
+"""Banditron: the perceptron with bandit feedback, by exploring and dividing by the probability of what it played.
 
 Kakade, Shalev-Shwartz and Tewari, "Efficient Bandit Algorithms for Online Multiclass Prediction", ICML 2008, Algorithm 1.
 Promise: O(sqrt(T)) expected mistakes on separable data, O(T^(2/3)) otherwise, with the right exploration.
@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from onebit.contract.choices import explored_label, explored_weight, fill, greedy_label, share_greedy
-from onebit.contract.draws import Draws
+from onebit.contract.choices import fill, greedy_label
+from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.parameters import Real
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class Banditron(NamedTuple):
@@ -27,53 +27,20 @@ class Banditron(NamedTuple):
     exploration: Annotated[float, Real("(0, 0.5]", "gamma, the probability of exploring")] = 0.05
 
 
-def decide(params: Banditron, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
-    """Play the greedy label, or explore."""
-    greedy = greedy_label(scores, params.classes, draws)
-    label = explored_label(greedy, params.classes, params.exploration, draws)
-    return Choice(label, greedy, explored_weight(label, greedy, params.classes, params.exploration), 0.0, 0.0)
-
-
-def learn(
-    params: Banditron,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: Banditron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """The perceptron step in expectation."""
-    fill(coefficients, params.classes, 0.0)
-    coefficients[choice.greedy] -= 1.0
-    if told == choice.label:
-        coefficients[choice.label] += 1.0 / choice.weight
+    fill(step, params.classes, 0.0)
+    step[choice.greedy] -= 1.0
+    if revealed == choice.label:
+        step[choice.label] += 1.0 / choice.propensity
     return 1.0
 
 
-def probabilities(
-    params: Banditron, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
-) -> None:
-    """The greedy label, shared by the tied, and exploration spread over all."""
-    share_greedy(scores, params.classes, params.exploration, chances)
-
-
-def teach(
-    params: Banditron,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def teach(params: Banditron, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known: the perceptron step itself."""
-    fill(coefficients, params.classes, 0.0)
-    coefficients[label] += 1.0
-    coefficients[greedy_label(scores, params.classes, draws)] -= 1.0
+    fill(step, params.classes, 0.0)
+    step[label] += 1.0
+    step[greedy_label(given.scores, params.classes, given.draws)] -= 1.0
     return 1.0
 
 
@@ -82,9 +49,9 @@ RULE = Rule(
     paper="Kakade, Shalev-Shwartz, Tewari 2008",
     summary="the perceptron through importance weighting",
     record=Banditron,
-    decide=decide,
+    decide=decide_epsilon_greedy,
     learn=learn,
-    probabilities=probabilities,
+    probabilities=epsilon_greedy_probabilities,
     teach=teach,
     examples=({}, {"exploration": 0.3}),
 )

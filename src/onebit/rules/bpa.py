@@ -17,11 +17,10 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill
-from onebit.contract.draws import Draws
+from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.margins import Variant, binary_step
 from onebit.contract.parameters import OneOf, Real
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
-from onebit.rules.banditron import decide, probabilities
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class BPA(NamedTuple):
@@ -33,22 +32,12 @@ class BPA(NamedTuple):
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the largest step of PA-I, the damping of PA-II")] = 0.01
 
 
-def learn(
-    params: BPA,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: BPA, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """A binary step on the played row."""
-    fill(coefficients, params.classes, 0.0)
-    sign = 1.0 if told == choice.label else -1.0
-    step = binary_step(params.variant, params.aggressiveness, scores[choice.label], sign, norm)
-    coefficients[choice.label] = step
+    fill(step, params.classes, 0.0)
+    sign = 1.0 if revealed == choice.label else -1.0
+    score = given.scores[choice.label]
+    step[choice.label] = binary_step(params.variant, params.aggressiveness, score, sign, given.sq_norm)
     return 1.0
 
 
@@ -57,9 +46,9 @@ RULE = Rule(
     paper="Zhong and Daucé",
     summary="a passive-aggressive step on the played row",
     record=BPA,
-    decide=decide,
+    decide=decide_epsilon_greedy,
     learn=learn,
-    probabilities=probabilities,
+    probabilities=epsilon_greedy_probabilities,
     examples=(
         {"exploration": 0.0001, "aggressiveness": 0.001},
         {"variant": "PA", "exploration": 0.1},

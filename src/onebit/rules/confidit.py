@@ -19,10 +19,10 @@ import math
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, greedy_label, share_greedy
-from onebit.contract.draws import OWN, Draws, uniform
-from onebit.contract.order import Covariance, Form, Forms, Matrices, Order
+from onebit.contract.covariance import Covariance, Form, Forms, Matrices, Order
+from onebit.contract.draws import OWN, uniform
 from onebit.contract.parameters import Flag, Real
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class Confidit(NamedTuple):
@@ -49,66 +49,49 @@ def bounds(params: Confidit, scores: Vector, upper: Vector, kept: Vector) -> Non
         upper[label] = kept[label] + math.sqrt(params.eta * scores[params.classes + label])
 
 
-def decide(params: Confidit, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: Confidit, given: RuleInput) -> Choice:
     """Play the largest upper bound."""
-    bounds(params, scores, work[0], work[1])
-    label = greedy_label(work[0], params.classes, draws)
-    return Choice(label, greedy_label(work[1], params.classes, draws), 1.0, 0.0, 0.0)
+    work = given.work
+    bounds(params, given.scores, work[0], work[1])
+    label = greedy_label(work[0], params.classes, given.draws)
+    return Choice(label, greedy_label(work[1], params.classes, given.draws), 1.0, 0.0, 0.0)
 
 
-def move(params: Confidit, scores: Vector, label: int, target: float, coefficients: Vector) -> None:
+def move(params: Confidit, scores: Vector, label: int, target: float, step: Vector) -> None:
     """Fill in the projection and the step of one class towards its target."""
     score, variance = scores[label], scores[params.classes + label]
     kept = kept_in(params, score)
     back = (score - kept) / variance if variance > 0.0 else 0.0
     if params.form == Form.RESIDUAL:
-        coefficients[label] = (target - kept) / (1.0 + variance) - back
+        step[label] = (target - kept) / (1.0 + variance) - back
     else:
-        coefficients[label] = target - back
-    coefficients[params.classes + label] = 1.0
+        step[label] = target - back
+    step[params.classes + label] = 1.0
 
 
-def learn(
-    params: Confidit,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: Confidit, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Regress the label played on +1, or on what stands for wrong."""
     target = 1.0
-    if told != choice.label:
+    if revealed != choice.label:
         target = -params.alpha
         if params.coin == 1:
-            target = 1.0 if uniform(draws, OWN) < 0.5 * (1.0 - params.alpha) else -1.0
-    fill(coefficients, 2 * params.classes, 0.0)
-    move(params, scores, choice.label, target, coefficients)
+            target = 1.0 if uniform(given.draws, OWN) < 0.5 * (1.0 - params.alpha) else -1.0
+    fill(step, 2 * params.classes, 0.0)
+    move(params, given.scores, choice.label, target, step)
     return 1.0
 
 
-def probabilities(params: Confidit, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+def probabilities(params: Confidit, given: RuleInput, out: Vector) -> None:
     """The tied share alike."""
-    bounds(params, scores, work[0], work[1])
-    share_greedy(work[0], params.classes, 0.0, chances)
+    work = given.work
+    bounds(params, given.scores, work[0], work[1])
+    share_greedy(work[0], params.classes, 0.0, out)
 
 
-def teach(
-    params: Confidit,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def teach(params: Confidit, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known: every class is regressed."""
     for other in range(params.classes):
-        move(params, scores, other, 1.0 if other == label else -params.alpha, coefficients)
+        move(params, given.scores, other, 1.0 if other == label else -params.alpha, step)
     return 1.0
 
 

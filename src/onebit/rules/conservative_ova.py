@@ -29,10 +29,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from onebit.contract.choices import fill, greedy_label, members, share_greedy, uniform_label
-from onebit.contract.draws import Draws
 from onebit.contract.margins import Variant, binary_step, hinge
 from onebit.contract.parameters import Flag, OneOf, Real
-from onebit.contract.rule import OWN, Choice, Matrix, Rule, Vector
+from onebit.contract.rule import OWN, Choice, Matrix, Rule, RuleInput, Vector
 from onebit.errors import OnebitError
 
 
@@ -134,8 +133,9 @@ def side_of(label: int, other: int) -> float:
     return 1.0 if label < other else -1.0
 
 
-def decode(params: ConservativeOVA, memory: Vector, scores: Vector, closeness: Vector) -> None:
+def decode(params: ConservativeOVA, given: RuleInput, closeness: Vector) -> None:
     """Write how close each class is to the binary answers; the closest is played."""
+    scores = given.scores
     if params.coding == Coding.ONE_VS_ALL:
         # The distance is a constant plus a strictly decreasing function of the class's own score, or of its sign.
         for label in range(params.classes):
@@ -158,7 +158,7 @@ def decode(params: ConservativeOVA, memory: Vector, scores: Vector, closeness: V
     for label in range(params.classes):
         closeness[label] = 0.0
         for column in range(params.columns):
-            entry = memory[OWN + label * params.columns + column]
+            entry = given.memory[OWN + label * params.columns + column]
             closeness[label] -= distance(params.decoding, entry * scores[column])
 
 
@@ -167,12 +167,12 @@ def is_guess(params: ConservativeOVA, scores: Vector) -> bool:
     return params.guess_if_all_negative == 1 and members(scores, params.classes, 0.0) == 0
 
 
-def decide(params: ConservativeOVA, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: ConservativeOVA, given: RuleInput) -> Choice:
     """Play the class that decoding names."""
-    decode(params, memory, scores, work[0])
-    greedy = greedy_label(work[0], params.classes, draws)
-    if is_guess(params, scores):
-        return Choice(uniform_label(params.classes, draws), greedy, 1.0 / params.classes, 0.0, 0.0)
+    decode(params, given, given.work[0])
+    greedy = greedy_label(given.work[0], params.classes, given.draws)
+    if is_guess(params, given.scores):
+        return Choice(uniform_label(params.classes, given.draws), greedy, 1.0 / params.classes, 0.0, 0.0)
     return Choice(greedy, greedy, 1.0, 0.0, 0.0)
 
 
@@ -201,82 +201,51 @@ def sign_when_wrong(params: ConservativeOVA, memory: Vector, label: int, column:
     return 1.0 if up else -1.0
 
 
-def move_columns(
-    params: ConservativeOVA,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    right: bool,
-    coefficients: Vector,
-) -> None:
+def move_columns(params: ConservativeOVA, given: RuleInput, label: int, right: bool, step: Vector) -> None:
     """A binary step on every column that "this class" or "not this class" says something about."""
     if params.coding == Coding.ALL_PAIRS:
-        move_pairs(params, scores, norm, label, right, coefficients)
+        move_pairs(params, given, label, right, step)
         return
     for column in range(params.columns):
         if right:
-            sign = sign_when_right(params, memory, label, column)
+            sign = sign_when_right(params, given.memory, label, column)
         else:
-            sign = sign_when_wrong(params, memory, label, column)
-        coefficients[column] = 0.0
+            sign = sign_when_wrong(params, given.memory, label, column)
+        step[column] = 0.0
         if sign != 0.0:
-            coefficients[column] = binary_step(params.variant, params.aggressiveness, scores[column], sign, norm)
+            step[column] = binary_step(params.variant, params.aggressiveness, given.scores[column], sign, given.sq_norm)
 
 
-def move_pairs(
-    params: ConservativeOVA, scores: Vector, norm: float, label: int, right: bool, coefficients: Vector
-) -> None:
+def move_pairs(params: ConservativeOVA, given: RuleInput, label: int, right: bool, step: Vector) -> None:
     """The same for all pairs, of which only those of this class are moved; strict, where wrong determines none, not even these."""
-    fill(coefficients, params.columns, 0.0)
+    fill(step, params.columns, 0.0)
     if not right and params.wrong == Wrong.STRICT and params.classes > 2:
         return
     for other in range(params.classes):
         if other != label:
             column = pair_of(label, other)
             sign = side_of(label, other) if right else -side_of(label, other)
-            coefficients[column] = binary_step(params.variant, params.aggressiveness, scores[column], sign, norm)
+            step[column] = binary_step(params.variant, params.aggressiveness, given.scores[column], sign, given.sq_norm)
 
 
-def learn(
-    params: ConservativeOVA,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: ConservativeOVA, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Learn what the bit determines, and nothing else."""
-    move_columns(params, memory, scores, norm, choice.label, told == choice.label, coefficients)
+    move_columns(params, given, choice.label, revealed == choice.label, step)
     return 1.0
 
 
-def probabilities(
-    params: ConservativeOVA, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
-) -> None:
+def probabilities(params: ConservativeOVA, given: RuleInput, out: Vector) -> None:
     """All on the decoded label, shared by the tied."""
-    if is_guess(params, scores):
-        fill(chances, params.classes, 1.0 / params.classes)
+    if is_guess(params, given.scores):
+        fill(out, params.classes, 1.0 / params.classes)
         return
-    decode(params, memory, scores, work[0])
-    share_greedy(work[0], params.classes, 0.0, chances)
+    decode(params, given, given.work[0])
+    share_greedy(given.work[0], params.classes, 0.0, out)
 
 
-def teach(
-    params: ConservativeOVA,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def teach(params: ConservativeOVA, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known, every column that it speaks of is determined."""
-    move_columns(params, memory, scores, norm, label, True, coefficients)
+    move_columns(params, given, label, True, step)
     return 1.0
 
 

@@ -1,4 +1,4 @@
-"""EPABF: exact passive-aggressive learning from one bit, all classes moved at once.
+"""EPABF: exact passive-aggressive learning from bandit feedback, all classes moved at once.
 
 Arora and Manwani, "Exact Passive-Aggressive Algorithms for Multiclass Classification Using Bandit Feedbacks", ACML 2020,
 Algorithms 1-3 (EPABF, EPABF-I, EPABF-II; here `variant`).
@@ -26,12 +26,11 @@ from enum import IntEnum
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill
-from onebit.contract.draws import Draws
+from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.margins import Variant, binary_step, step_size
 from onebit.contract.parameters import OneOf, Real
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 from onebit.contract.sorting import sort_descending
-from onebit.rules.banditron import decide, probabilities
 
 SWEEPS = 60  # the printed search of EPABF-I settled long before this in 200,000 random instances
 
@@ -62,55 +61,43 @@ class EPABF(NamedTuple):
     wrong: Annotated[int, OneOf(Wrong, "with update others: the rows that a wrong answer moves")] = Wrong.ALL
 
 
-def learn(
-    params: EPABF,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: EPABF, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """The step of the chosen reading."""
-    if told != choice.label:
-        push_down(params, scores, norm, choice.label, coefficients)
+    if revealed != choice.label:
+        push_down(params, given, choice.label, step)
     elif params.update == Update.PRINTED:
-        printed_step(params, scores, norm, choice.label, 1.0 / choice.weight, work, coefficients)
+        printed_step(params, given, choice.label, 1.0 / choice.propensity, step)
     else:
-        exact_step(params, scores, norm, choice.label, 1.0 / choice.weight, work, coefficients)
+        exact_step(params, given, choice.label, 1.0 / choice.propensity, step)
     return 1.0
 
 
-def push_down(params: EPABF, scores: Vector, norm: float, label: int, coefficients: Vector) -> None:
+def push_down(params: EPABF, given: RuleInput, label: int, step: Vector) -> None:
     """A wrong answer (a = 0): the constraints fall apart into w_r.x <= -1."""
     played_only = params.update == Update.OTHERS and params.wrong == Wrong.PLAYED
     for row in range(params.classes):
-        coefficients[row] = 0.0
+        step[row] = 0.0
         if row == label or not played_only:
-            coefficients[row] = binary_step(params.variant, params.aggressiveness, scores[row], -1.0, norm)
+            step[row] = binary_step(params.variant, params.aggressiveness, given.scores[row], -1.0, given.sq_norm)
 
 
-def printed_step(
-    params: EPABF, scores: Vector, norm: float, label: int, a: float, work: Matrix, coefficients: Vector
-) -> None:
+def printed_step(params: EPABF, given: RuleInput, label: int, a: float, step: Vector) -> None:
     """A right answer as the paper prints it: support classes by SCA, SCA-I or SCA-II, then the closed form."""
-    losses, labels = work[0], work[1]
+    scores, sq_norm, losses, labels = given.scores, given.sq_norm, given.work[0], given.work[1]
     for row in range(params.classes):
         losses[row] = max(0.0, 1.0 - a * scores[label] + scores[row])
         labels[row] = row
     own_loss = losses[label]
     sort_descending(losses, labels, params.classes)
-    damping = 0.5 / (params.aggressiveness * norm) if params.variant == Variant.PA_II else 0.0
+    damping = 0.5 / (params.aggressiveness * sq_norm) if params.variant == Variant.PA_II else 0.0
     if params.variant == Variant.PA_I:
-        mark_by_sweeps(params, losses, labels, norm, label, own_loss, a, coefficients)
+        mark_by_sweeps(params, losses, labels, label, own_loss, a, step)
     else:
-        mark_by_walking(params, losses, labels, label, own_loss, a, damping, coefficients)
+        mark_by_walking(params, losses, labels, label, own_loss, a, damping, step)
 
     support, total, own = 0, 0.0, False
     for place in range(params.classes):
-        if coefficients[int(labels[place])] == 1.0:
+        if step[int(labels[place])] == 1.0:
             support += 1
             total += losses[place]
             own = own or int(labels[place]) == label
@@ -119,13 +106,13 @@ def printed_step(
     moved = 0.0
     for place in range(params.classes):
         row = int(labels[place])
-        if coefficients[row] == 1.0:
-            step = (losses[place] + shift) / (norm * (1.0 + damping))
+        if step[row] == 1.0:
+            size = (losses[place] + shift) / (sq_norm * (1.0 + damping))
             if params.variant == Variant.PA_I:
-                step = min(params.aggressiveness, step)
-            coefficients[row] = -step
-            moved += step
-    coefficients[label] += a * moved
+                size = min(params.aggressiveness, size)
+            step[row] = -size
+            moved += size
+    step[label] += a * moved
 
 
 def printed_shift(
@@ -169,7 +156,6 @@ def mark_by_sweeps(
     params: EPABF,
     losses: Vector,
     labels: Vector,
-    norm: float,
     label: int,
     own_loss: float,
     a: float,
@@ -194,11 +180,9 @@ def mark_by_sweeps(
             return
 
 
-def exact_step(
-    params: EPABF, scores: Vector, norm: float, label: int, a: float, work: Matrix, coefficients: Vector
-) -> None:
+def exact_step(params: EPABF, given: RuleInput, label: int, a: float, step: Vector) -> None:
     """A right answer, solved exactly: one number, the change beta of the played score, fixes every row."""
-    needs, labels = work[0], work[1]
+    scores, sq_norm, needs, labels = given.scores, given.sq_norm, given.work[0], given.work[1]
     count = 0
     for row in range(params.classes):
         if row != label:
@@ -206,26 +190,28 @@ def exact_step(
             labels[count] = row
             count += 1
     sort_descending(needs, labels, count)
-    beta = rise(params, needs, count, norm, a, 0.0, 0.0)
+    beta = rise(params, needs, count, sq_norm, a, 0.0, 0.0)
     excess = a - 1.0
     if params.update == Update.STATED and excess > 0.0:
         own_need = 1.0 - excess * scores[label]
         if excess * beta < own_need:
             if params.variant == Variant.PA_II:
                 price = 2.0 * params.aggressiveness * excess
-                beta = rise(params, needs, count, norm, a, price * excess, price * own_need)
+                beta = rise(params, needs, count, sq_norm, a, price * excess, price * own_need)
             elif params.variant == Variant.PA_I:
-                beta = min(rise(params, needs, count, norm, a, 0.0, excess * params.aggressiveness), own_need / excess)
+                beta = min(
+                    rise(params, needs, count, sq_norm, a, 0.0, excess * params.aggressiveness), own_need / excess
+                )
             else:
                 beta = own_need / excess
     for place in range(count):
         loss = max(0.0, needs[place] - a * beta)
-        coefficients[int(labels[place])] = -step_size(params.variant, params.aggressiveness, loss, norm)
-    coefficients[label] = beta / norm
+        step[int(labels[place])] = -step_size(params.variant, params.aggressiveness, loss, sq_norm)
+    step[label] = beta / sq_norm
 
 
 def rise(
-    params: EPABF, needs: Vector, count: int, norm: float, a: float, extra_slope: float, extra_push: float
+    params: EPABF, needs: Vector, count: int, sq_norm: float, a: float, extra_slope: float, extra_push: float
 ) -> float:
     """The root of beta/n + extra_slope beta = extra_push + a sum_r step_r(beta), with needs in descending order.
 
@@ -233,14 +219,14 @@ def rise(
     down from infinity through the points where a class starts to pull and, with PA-I, where it pulls no more than C.
     """
     capped = params.variant == Variant.PA_I
-    divisor = norm + 0.5 / params.aggressiveness if params.variant == Variant.PA_II else norm
-    cap = norm * params.aggressiveness
+    divisor = sq_norm + 0.5 / params.aggressiveness if params.variant == Variant.PA_II else sq_norm
+    cap = sq_norm * params.aggressiveness
     pulling, saturated, total = 0, 0, 0.0
     while True:
         push = extra_push + a * total / divisor
         if capped:
             push += a * params.aggressiveness * saturated
-        beta = push / (1.0 / norm + extra_slope + a * a * (pulling - saturated) / divisor)
+        beta = push / (1.0 / sq_norm + extra_slope + a * a * (pulling - saturated) / divisor)
         starts = needs[pulling] if pulling < count else -float("inf")
         fills = needs[saturated] - cap if capped and saturated < pulling else -float("inf")
         if a * beta >= max(starts, fills):
@@ -253,18 +239,9 @@ def rise(
             saturated += 1
 
 
-def teach(
-    params: EPABF,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def teach(params: EPABF, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known, a = 1 and the constraint r = y is void: the exact full-information step."""
-    exact_step(params, scores, norm, label, 1.0, work, coefficients)
+    exact_step(params, given, label, 1.0, step)
     return 1.0
 
 
@@ -273,9 +250,9 @@ RULE = Rule(
     paper="Arora and Manwani 2020",
     summary="exact passive-aggressive steps on all classes at once",
     record=EPABF,
-    decide=decide,
+    decide=decide_epsilon_greedy,
     learn=learn,
-    probabilities=probabilities,
+    probabilities=epsilon_greedy_probabilities,
     teach=teach,
     examples=(
         {},

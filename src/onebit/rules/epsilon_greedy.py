@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
-from onebit.contract.choices import explored_label, explored_weight, fill, greedy_label, share_greedy
-from onebit.contract.draws import Draws
-from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.choices import fill
+from onebit.contract.covariance import Covariance, Matrices, Order
+from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.ridge import regress, regress_all, ridge_order
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 from onebit.errors import OnebitError
 
 NO_HISTORY = 1e30  # the variance 1/G of a weight that has never moved
@@ -53,64 +53,31 @@ def prepare(params: EpsilonGreedy, options: Mapping[str, object]) -> tuple[Epsil
     return params, ()
 
 
-def logistic_step(params: EpsilonGreedy, score: float, target: float, label: int, coefficients: Vector) -> None:
+def logistic_step(params: EpsilonGreedy, score: float, target: float, label: int, step: Vector) -> None:
     """Fill in the AdaGrad step of one class."""
     gradient = target - (1.0 / (1.0 + math.exp(-score)) if score > -500.0 else 0.0)
-    coefficients[label] = params.rate * gradient
-    coefficients[params.classes + label] = gradient * gradient
+    step[label] = params.rate * gradient
+    step[params.classes + label] = gradient * gradient
 
 
-def decide(params: EpsilonGreedy, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
-    """Play the best label, or explore."""
-    greedy = greedy_label(scores, params.classes, draws)
-    label = explored_label(greedy, params.classes, params.exploration, draws)
-    return Choice(label, greedy, explored_weight(label, greedy, params.classes, params.exploration), 0.0, 0.0)
-
-
-def learn(
-    params: EpsilonGreedy,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: EpsilonGreedy, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Regress the label played."""
-    target = 1.0 if told == choice.label else 0.0
+    target = 1.0 if revealed == choice.label else 0.0
     if params.model == Model.RIDGE:
-        regress(scores, params.classes, choice.label, target, coefficients)
+        regress(given.scores, params.classes, choice.label, target, step)
     else:
-        fill(coefficients, 2 * params.classes, 0.0)
-        logistic_step(params, scores[choice.label], target, choice.label, coefficients)
+        fill(step, 2 * params.classes, 0.0)
+        logistic_step(params, given.scores[choice.label], target, choice.label, step)
     return 1.0
 
 
-def probabilities(
-    params: EpsilonGreedy, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
-) -> None:
-    """The greedy label, shared by the tied, and exploration spread over all."""
-    share_greedy(scores, params.classes, params.exploration, chances)
-
-
-def teach(
-    params: EpsilonGreedy,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def teach(params: EpsilonGreedy, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known: regress every class."""
     if params.model == Model.RIDGE:
-        regress_all(scores, params.classes, label, coefficients)
+        regress_all(given.scores, params.classes, label, step)
     else:
         for other in range(params.classes):
-            logistic_step(params, scores[other], 1.0 if other == label else 0.0, other, coefficients)
+            logistic_step(params, given.scores[other], 1.0 if other == label else 0.0, other, step)
     return 1.0
 
 
@@ -124,9 +91,9 @@ RULE = Rule(
     paper="folklore; Duchi, Hazan, Singer 2011 (AdaGrad)",
     summary="the best label of a regression, or any label",
     record=EpsilonGreedy,
-    decide=decide,
+    decide=decide_epsilon_greedy,
     learn=learn,
-    probabilities=probabilities,
+    probabilities=epsilon_greedy_probabilities,
     teach=teach,
     prepare=prepare,
     second_order=order,

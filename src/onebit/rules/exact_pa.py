@@ -1,7 +1,7 @@
-"""Passive-aggressive learning that meets all K - 1 constraints at once, told every label (support classes).
+"""Passive-aggressive learning that meets all K - 1 constraints at once, with full information (support classes).
 
 Matsushima, Shimizu, Yoshida, Ninomiya and Nakagawa, "Exact Passive-Aggressive Algorithm for Multiclass Classification Using
-Support Class", SDM 2010. Full information. One slack xi is shared by the constraints:
+Support Class", SDM 2010. One slack xi is shared by the constraints:
 
     min 1/2 sum_r ||w_r - w_r^t||^2 (+ C xi  |  + C xi^2)    subject to    (w_y - w_r).x >= 1 - xi  for all r != y
 
@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from onebit.contract.draws import Draws
+from onebit.contract.exploration import decide_greedy, greedy_probabilities
 from onebit.contract.margins import Variant
 from onebit.contract.parameters import OneOf, Real
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 from onebit.contract.sorting import sort_descending
-from onebit.rules.perceptron import decide, probabilities
 
 
 class ExactPA(NamedTuple):
@@ -31,23 +30,14 @@ class ExactPA(NamedTuple):
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the price of slack")] = 1.0
 
 
-def support_class_step(
-    classes: int,
-    variant: int,
-    aggressiveness: float,
-    scores: Vector,
-    norm: float,
-    label: int,
-    work: Matrix,
-    coefficients: Vector,
-) -> None:
-    """Write the exact full-information step towards `label`."""
-    losses, labels = work[0], work[1]
+def learn(params: ExactPA, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
+    """The exact step towards the label."""
+    scores, sq_norm, losses, labels = given.scores, given.sq_norm, given.work[0], given.work[1]
     count = 0
-    for other in range(classes):
-        coefficients[other] = 0.0
-        if other != label:
-            losses[count] = 1.0 - scores[label] + scores[other]
+    for other in range(params.classes):
+        step[other] = 0.0
+        if other != revealed:
+            losses[count] = 1.0 - scores[revealed] + scores[other]
             labels[count] = other
             count += 1
     sort_descending(losses, labels, count)
@@ -57,43 +47,28 @@ def support_class_step(
     while support < count and losses[support] > max(0.0, threshold):
         total += losses[support]
         support += 1
-        if variant == Variant.PA:
+        if params.variant == Variant.PA:
             threshold = total / (support + 1)
-        elif variant == Variant.PA_I:
-            threshold = max(total / (support + 1), (total - norm * aggressiveness) / support)
+        elif params.variant == Variant.PA_I:
+            threshold = max(total / (support + 1), (total - sq_norm * params.aggressiveness) / support)
         else:
-            damping = 0.5 / aggressiveness
-            threshold = (norm + damping) * total / ((support + 1) * norm + support * damping)
+            damping = 0.5 / params.aggressiveness
+            threshold = (sq_norm + damping) * total / ((support + 1) * sq_norm + support * damping)
     for place in range(support):
-        step = max(0.0, losses[place] - threshold) / norm
-        coefficients[int(labels[place])] = -step
-        coefficients[label] += step
-
-
-def learn(
-    params: ExactPA,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
-    """The exact step towards the label."""
-    support_class_step(params.classes, params.variant, params.aggressiveness, scores, norm, told, work, coefficients)
+        size = max(0.0, losses[place] - threshold) / sq_norm
+        step[int(labels[place])] = -size
+        step[revealed] += size
     return 1.0
 
 
 RULE = Rule(
     name="exact-pa",
     paper="Matsushima et al. 2010",
-    summary="parts the label from all rivals at once; told every label",
+    summary="parts the label from all rivals at once; full information",
     record=ExactPA,
-    decide=decide,
+    decide=decide_greedy,
     learn=learn,
-    probabilities=probabilities,
-    full=True,
+    probabilities=greedy_probabilities,
+    full_information=True,
     examples=({"aggressiveness": 0.01}, {"variant": "PA"}, {"variant": "PA-II"}),
 )

@@ -29,7 +29,7 @@ from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import (
     explored_label,
-    explored_weight,
+    explored_propensity,
     fill,
     greedy_label,
     highest,
@@ -37,14 +37,13 @@ from onebit.contract.choices import (
     share_greedy,
     softmax,
 )
-from onebit.contract.draws import Draws
 from onebit.contract.parameters import OneOf, Real
-from onebit.contract.rule import NORM, Choice, Matrix, Rule, Vector
+from onebit.contract.rule import NORM, Choice, Rule, RuleInput, Vector
 from onebit.errors import OnebitError
 
 
 class Setting(IntEnum):
-    """What the learner hears."""
+    """What is revealed to the learner."""
 
     BANDIT = 0
     FULL = 1
@@ -62,7 +61,7 @@ class Gaptron(NamedTuple):
     """The parameters of Gaptron."""
 
     classes: int
-    setting: Annotated[int, OneOf(Setting, "one bit, or told every label")] = Setting.BANDIT
+    setting: Annotated[int, OneOf(Setting, "bandit feedback, or full information")] = Setting.BANDIT
     loss: Annotated[int, OneOf(Loss, "the surrogate loss")] = Loss.HINGE
     rate: Annotated[float, Real("(0, 1e9]", "eta; none is set by theory", True)] = math.nan
     exploration: Annotated[float, Real("[0, 1]", "gamma, the least exploration; none is set by theory", True)] = (
@@ -139,7 +138,7 @@ def largest_norm(params: Gaptron) -> float:
 
 
 def is_full(params: Gaptron) -> bool:
-    """Whether the label is told."""
+    """Whether the label is always revealed."""
     return params.setting == Setting.FULL
 
 
@@ -163,26 +162,25 @@ def gap(params: Gaptron, scores: Vector, ahead: float, work: Vector) -> float:
     return others if work[best] >= 0.5 else 1.0
 
 
-def decide(params: Gaptron, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: Gaptron, given: RuleInput) -> Choice:
     """Play the greedy label, exploring by the gap."""
-    greedy = greedy_label(scores, params.classes, draws)
+    scores = given.scores
+    greedy = greedy_label(scores, params.classes, given.draws)
     ahead = lead(scores, params.classes, greedy)
-    mixed = max(gap(params, scores, ahead, work[0]), params.exploration)
-    label = explored_label(greedy, params.classes, mixed, draws)
-    return Choice(label, greedy, explored_weight(label, greedy, params.classes, mixed), ahead, 0.0)
+    mixed = max(gap(params, scores, ahead, given.work[0]), params.exploration)
+    label = explored_label(greedy, params.classes, mixed, given.draws)
+    return Choice(label, greedy, explored_propensity(label, greedy, params.classes, mixed), ahead, 0.0)
 
 
-def gradient(
-    params: Gaptron, scores: Vector, label: int, greedy: int, ahead: float, step: float, coefficients: Vector
-) -> None:
+def gradient(params: Gaptron, scores: Vector, label: int, greedy: int, ahead: float, rate: float, step: Vector) -> None:
     """Write -step times the gradient of the surrogate loss at this label; greedy and its lead are the decision's."""
     if params.loss == Loss.LOGISTIC:
-        softmax(scores, params.classes, coefficients)
+        softmax(scores, params.classes, step)
         for row in range(params.classes):
-            coefficients[row] *= -step / math.log(2.0)
-        coefficients[label] += step / math.log(2.0)
+            step[row] *= -rate / math.log(2.0)
+        step[label] += rate / math.log(2.0)
         return
-    fill(coefficients, params.classes, 0.0)
+    fill(step, params.classes, 0.0)
     other = rival(scores, params.classes, label)
     margin = scores[label] - scores[other]
     if params.loss == Loss.HINGE:
@@ -190,68 +188,51 @@ def gradient(
         slope = 0.0 if settled or margin >= 1.0 else 1.0
     else:
         slope = 2.0 if margin <= 0.0 else 2.0 * max(0.0, 1.0 - margin)
-    coefficients[label] = step * slope
-    coefficients[other] = -step * slope
+    step[label] = rate * slope
+    step[other] = -rate * slope
 
 
-def project(params: Gaptron, memory: Vector, scores: Vector, norm: float, coefficients: Vector) -> float:
-    """The factor that brings W + coefficients (x) x back into the ball; applied to the coefficients here."""
+def project(params: Gaptron, given: RuleInput, step: Vector) -> float:
+    """The factor that brings W + step (x) x back into the ball; applied to the step here."""
     if math.isnan(params.radius):
         return 1.0
-    after = memory[NORM]
+    after = given.memory[NORM]
     for row in range(params.classes):
-        after += coefficients[row] * (2.0 * scores[row] + coefficients[row] * norm)
+        after += step[row] * (2.0 * given.scores[row] + step[row] * given.sq_norm)
     if after <= params.radius * params.radius:
         return 1.0
     factor = params.radius / math.sqrt(after)
     for row in range(params.classes):
-        coefficients[row] *= factor
+        step[row] *= factor
     return factor
 
 
-def learn(
-    params: Gaptron,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: Gaptron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """A gradient step, divided by the probability of the label in the bandit setting; none when wrong there."""
-    step = params.rate
+    rate = params.rate
     if params.setting == Setting.BANDIT:
-        if told != choice.label:
-            fill(coefficients, params.classes, 0.0)
+        if revealed != choice.label:
+            fill(step, params.classes, 0.0)
             return 1.0
-        step /= choice.weight
-    gradient(params, scores, told, choice.greedy, choice.note, step, coefficients)
-    return project(params, memory, scores, norm, coefficients)
+        rate /= choice.propensity
+    gradient(params, given.scores, revealed, choice.greedy, choice.note, rate, step)
+    return project(params, given, step)
 
 
-def probabilities(params: Gaptron, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+def probabilities(params: Gaptron, given: RuleInput, out: Vector) -> None:
     """The greedy label, shared by the tied, and the gap's exploration spread over all."""
+    scores = given.scores
     best = highest(scores, params.classes)
-    mixed = max(gap(params, scores, lead(scores, params.classes, best), work[0]), params.exploration)
-    share_greedy(scores, params.classes, mixed, chances)
+    mixed = max(gap(params, scores, lead(scores, params.classes, best), given.work[0]), params.exploration)
+    share_greedy(scores, params.classes, mixed, out)
 
 
-def teach(
-    params: Gaptron,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def teach(params: Gaptron, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known: the full-information step."""
-    greedy = greedy_label(scores, params.classes, draws)
-    gradient(params, scores, label, greedy, lead(scores, params.classes, greedy), params.rate, coefficients)
-    return project(params, memory, scores, norm, coefficients)
+    scores = given.scores
+    greedy = greedy_label(scores, params.classes, given.draws)
+    gradient(params, scores, label, greedy, lead(scores, params.classes, greedy), params.rate, step)
+    return project(params, given, step)
 
 
 RULE = Rule(
@@ -265,7 +246,7 @@ RULE = Rule(
     teach=teach,
     prepare=prepare,
     plan=plan,
-    full=is_full,
+    full_information=is_full,
     keeps_norm=True,
     largest_norm=largest_norm,
     examples=(

@@ -18,11 +18,10 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import greedy_label, share_greedy
-from onebit.contract.draws import Draws
-from onebit.contract.order import Covariance, Matrices
+from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.ridge import optimistic, regress_played, regress_taught, ridge_order
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class LinUCB(NamedTuple):
@@ -34,17 +33,17 @@ class LinUCB(NamedTuple):
     matrix: Matrices = Covariance.DIAGONAL
 
 
-def decide(params: LinUCB, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: LinUCB, given: RuleInput) -> Choice:
     """Play what may be best."""
-    optimistic(scores, params.classes, params.width, work[0])
-    label = greedy_label(work[0], params.classes, draws)
-    return Choice(label, greedy_label(scores, params.classes, draws), 1.0, 0.0, 0.0)
+    optimistic(given.scores, params.classes, params.width, given.work[0])
+    label = greedy_label(given.work[0], params.classes, given.draws)
+    return Choice(label, greedy_label(given.scores, params.classes, given.draws), 1.0, 0.0, 0.0)
 
 
-def probabilities(params: LinUCB, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+def probabilities(params: LinUCB, given: RuleInput, out: Vector) -> None:
     """The tied share alike."""
-    optimistic(scores, params.classes, params.width, work[0])
-    share_greedy(work[0], params.classes, 0.0, chances)
+    optimistic(given.scores, params.classes, params.width, given.work[0])
+    share_greedy(given.work[0], params.classes, 0.0, out)
 
 
 RULE = Rule(

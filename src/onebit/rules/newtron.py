@@ -1,4 +1,4 @@
-"""Newtron: the online Newton step for the logistic loss, with one bit.
+"""Newtron: the online Newton step for the logistic loss, with bandit feedback.
 
 Hazan and Kale, "NEWTRON: an Efficient Bandit Algorithm for Online Multiclass Prediction", NIPS 2011 (from memory: not compared with the
 original text; the two distributions are those of the public MATLAB code). Promise: O(log T) regret of the logistic loss for small alpha D.
@@ -18,10 +18,10 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, greedy_label, softmax
-from onebit.contract.draws import OWN, PLAY, Draws, uniform
-from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.covariance import Covariance, Matrices, Order
+from onebit.contract.draws import OWN, PLAY, uniform
 from onebit.contract.parameters import Real
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
 
 
 class Newtron(NamedTuple):
@@ -42,10 +42,11 @@ def soft(params: Newtron, scores: Vector, work: Matrix) -> None:
     softmax(work[0], params.classes, work[1])
 
 
-def decide(params: Newtron, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: Newtron, given: RuleInput) -> Choice:
     """Explore, or draw from the softmax."""
+    draws, work = given.draws, given.work
     classes, gamma = params.classes, params.exploration
-    soft(params, scores, work)
+    soft(params, given.scores, work)
     drawn = uniform(draws, PLAY)
     explored = drawn < gamma
     if explored:
@@ -55,47 +56,40 @@ def decide(params: Newtron, memory: Vector, scores: Vector, norm: float, draws: 
         while left >= 0.0 and label < classes - 1:
             label += 1
             left -= work[1, label]
-    weight = (1.0 - gamma) * work[1, label] + gamma / classes
-    return Choice(label, greedy_label(scores, classes, draws), weight, work[1, label], 1.0 if explored else 0.0)
+    propensity = (1.0 - gamma) * work[1, label] + gamma / classes
+    return Choice(
+        label, greedy_label(given.scores, classes, draws), propensity, work[1, label], 1.0 if explored else 0.0
+    )
 
 
-def learn(
-    params: Newtron,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: Newtron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """One Newton step along the gradient's estimate."""
+    work = given.work
     classes, label = params.classes, choice.label
-    right = told == label
+    right = revealed == label
     chance = min(1.0, max(0.0, choice.note))  # which it is, unless somebody else wrote the note
-    size = ((1.0 - chance) if right else -chance) / choice.weight
-    kappa = choice.weight if right else 1.0
+    size = ((1.0 - chance) if right else -chance) / choice.propensity
+    kappa = choice.propensity if right else 1.0
     inner = 0.0
     for other in range(classes):
         work[0, other] = size * (1.0 / classes - (1.0 if other == label else 0.0))
-        inner += work[0, other] * scores[other]
+        inner += work[0, other] * given.scores[other]
     amount = 1.0 if choice.second_note == 1.0 else 1.0 - kappa * params.beta * inner
-    fill(coefficients, 2 * classes, 0.0)
+    fill(step, 2 * classes, 0.0)
     for other in range(classes):
-        coefficients[other] = -amount * work[0, other]
+        step[other] = -amount * work[0, other]
         if params.matrix == Covariance.FULL:
-            coefficients[classes + other] = (kappa * params.beta) ** 0.5 * work[0, other]
+            step[classes + other] = (kappa * params.beta) ** 0.5 * work[0, other]
         else:
-            coefficients[classes + other] = kappa * params.beta * work[0, other] * work[0, other]
+            step[classes + other] = kappa * params.beta * work[0, other] * work[0, other]
     return 1.0
 
 
-def probabilities(params: Newtron, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+def probabilities(params: Newtron, given: RuleInput, out: Vector) -> None:
     """The softmax, and exploration spread over all."""
-    soft(params, scores, work)
+    soft(params, given.scores, given.work)
     for label in range(params.classes):
-        chances[label] = (1.0 - params.exploration) * work[1, label] + params.exploration / params.classes
+        out[label] = (1.0 - params.exploration) * given.work[1, label] + params.exploration / params.classes
 
 
 def order(params: Newtron) -> Order:

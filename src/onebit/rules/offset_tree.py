@@ -22,11 +22,11 @@ import math
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
-from onebit.contract.choices import explored_label, explored_weight, fill
-from onebit.contract.draws import OWN, PLAY, Draws, uniform
+from onebit.contract.choices import explored_label, explored_propensity, fill
+from onebit.contract.draws import OWN, PLAY, uniform
 from onebit.contract.margins import Variant, binary_step
 from onebit.contract.parameters import OneOf, Real
-from onebit.contract.rule import LEARNT, Choice, Matrix, Rule, Vector
+from onebit.contract.rule import LEARNT, Choice, Rule, RuleInput, Vector
 
 GENERAL_EXPLORATION = 0.03  # the best of those tried for the weighted general tree on four of six streams
 
@@ -102,48 +102,39 @@ def exploration_now(params: OffsetTree, memory: Vector) -> float:
     return GENERAL_EXPLORATION
 
 
-def decide(params: OffsetTree, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: OffsetTree, given: RuleInput) -> Choice:
     """Play the winner of the descent, or explore."""
     place = 0
     while place < params.classes - 1:
-        to_the_right = scores[place] > 0.0
-        if scores[place] == 0.0:
-            to_the_right = uniform(draws, OWN + place) < 0.5
+        to_the_right = given.scores[place] > 0.0
+        if given.scores[place] == 0.0:
+            to_the_right = uniform(given.draws, OWN + place) < 0.5
         place = 2 * place + (2 if to_the_right else 1)
     greedy = label_at(place)
-    exploration = exploration_now(params, memory)
-    label = explored_label(greedy, params.classes, exploration, draws)
-    return Choice(label, greedy, explored_weight(label, greedy, params.classes, exploration), 0.0, 0.0)
+    exploration = exploration_now(params, given.memory)
+    label = explored_label(greedy, params.classes, exploration, given.draws)
+    return Choice(label, greedy, explored_propensity(label, greedy, params.classes, exploration), 0.0, 0.0)
 
 
-def learn(
-    params: OffsetTree,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Climb from the played leaf, one binary step a node."""
-    fill(coefficients, params.classes - 1, 0.0)
-    right = told == choice.label
+    scores = given.scores
+    fill(step, params.classes - 1, 0.0)
+    right = revealed == choice.label
     aggressiveness = params.aggressiveness
     if params.kind == Kind.GENERAL:
         if params.weighting == Weighting.WEIGHTED:
-            aggressiveness *= 0.5 / choice.weight
-        elif uniform(draws, PLAY) >= exploration_now(params, memory) / (params.classes * choice.weight):
+            aggressiveness *= 0.5 / choice.propensity
+        elif uniform(given.draws, PLAY) >= exploration_now(params, given.memory) / (params.classes * choice.propensity):
             return 1.0
     place = leaf_of(choice.label, params.classes)
     while place > 0:
         side = side_of(place)
         place = (place - 1) // 2
         target = side if right else -side
-        coefficients[place] = binary_step(params.variant, aggressiveness, scores[place], target, norm)
+        step[place] = binary_step(params.variant, aggressiveness, scores[place], target, given.sq_norm)
         lost_before = side * scores[place] < 0.0
-        lost_after = side * (scores[place] + coefficients[place] * norm) < 0.0
+        lost_after = side * (scores[place] + step[place] * given.sq_norm) < 0.0
         if lost_before and (params.stop == Stop.BEFORE or (params.stop == Stop.PATH and not right)):
             break
         if lost_after and params.stop == Stop.AFTER:
@@ -151,41 +142,30 @@ def learn(
     return 1.0
 
 
-def probabilities(
-    params: OffsetTree, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
-) -> None:
+def probabilities(params: OffsetTree, given: RuleInput, out: Vector) -> None:
     """The winner's share goes down the tree, halved where a node has no opinion."""
-    exploration = exploration_now(params, memory)
+    exploration = exploration_now(params, given.memory)
     for label in range(params.classes):
         wins = 1.0
         place = leaf_of(label, params.classes)
         while place > 0:
             side = side_of(place)
             place = (place - 1) // 2
-            if scores[place] == 0.0:
+            if given.scores[place] == 0.0:
                 wins *= 0.5
-            elif side * scores[place] < 0.0:
+            elif side * given.scores[place] < 0.0:
                 wins = 0.0
-        chances[label] = (1.0 - exploration) * wins + exploration / params.classes
+        out[label] = (1.0 - exploration) * wins + exploration / params.classes
 
 
-def teach(
-    params: OffsetTree,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known, every node on its path learns which side it is on."""
-    fill(coefficients, params.classes - 1, 0.0)
+    fill(step, params.classes - 1, 0.0)
     place = leaf_of(label, params.classes)
     while place > 0:
         side = side_of(place)
         place = (place - 1) // 2
-        coefficients[place] = binary_step(params.variant, params.aggressiveness, scores[place], side, norm)
+        step[place] = binary_step(params.variant, params.aggressiveness, given.scores[place], side, given.sq_norm)
     return 1.0
 
 

@@ -20,10 +20,9 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill
-from onebit.contract.draws import Draws
+from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.parameters import Real
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
-from onebit.rules.banditron import decide, probabilities
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class PAB(NamedTuple):
@@ -35,27 +34,17 @@ class PAB(NamedTuple):
     rho: Annotated[float, Real("[0, 1e9]", "weight of the control variate: 0 is Simple PAB, 1 is Full PAB")] = 0.0
 
 
-def learn(
-    params: PAB,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: PAB, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """The weighted step when exploration found the label, and the control variate always."""
-    fill(coefficients, params.classes, 0.0)
-    damped = 2.0 * norm + 0.5 / params.aggressiveness
-    right = 1.0 if told == choice.label else 0.0
-    coefficients[choice.greedy] = params.rho * (right - choice.weight) / (choice.weight * damped)
-    if told == choice.label and choice.label != choice.greedy:
-        loss = max(0.0, scores[choice.greedy] - scores[choice.label] + 1.0)
-        step = loss / (damped * choice.weight)
-        coefficients[choice.label] += step
-        coefficients[choice.greedy] -= step
+    fill(step, params.classes, 0.0)
+    damped = 2.0 * given.sq_norm + 0.5 / params.aggressiveness
+    right = 1.0 if revealed == choice.label else 0.0
+    step[choice.greedy] = params.rho * (right - choice.propensity) / (choice.propensity * damped)
+    if revealed == choice.label and choice.label != choice.greedy:
+        loss = max(0.0, given.scores[choice.greedy] - given.scores[choice.label] + 1.0)
+        size = loss / (damped * choice.propensity)
+        step[choice.label] += size
+        step[choice.greedy] -= size
     return 1.0
 
 
@@ -64,8 +53,8 @@ RULE = Rule(
     paper="Zhong, Daucé, Ralaivola 2015",
     summary="the passive-aggressive step through importance weighting",
     record=PAB,
-    decide=decide,
+    decide=decide_epsilon_greedy,
     learn=learn,
-    probabilities=probabilities,
+    probabilities=epsilon_greedy_probabilities,
     examples=({}, {"rho": 1.0, "exploration": 0.1, "aggressiveness": 1.0}),
 )

@@ -1,7 +1,7 @@
-"""Multiclass passive-aggressive learning, told every label: as little as possible, until the label leads by one.
+"""Multiclass passive-aggressive learning with full information: as little as possible, until the label leads by one.
 
-Crammer, Dekel, Keshet, Shalev-Shwartz and Singer, "Online Passive-Aggressive Algorithms", JMLR 7, 2006 (uniform cost). Full
-information. Promise: cumulative squared loss at most (R ||u||)^2-fold of the best u's where the data are separable.
+Crammer, Dekel, Keshet, Shalev-Shwartz and Singer, "Online Passive-Aggressive Algorithms", JMLR 7, 2006 (uniform cost).
+Promise: cumulative squared loss at most (R ||u||)^2-fold of the best u's where the data are separable.
 
     r = argmax_{j != y} s_j,   l = [1 - s_y + s_r]_+
     tau = l/(2n)  |  min(C, l/(2n))  |  l/(2n + 1/(2C))          w_y += tau x,   w_r -= tau x
@@ -15,11 +15,10 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, rival
-from onebit.contract.draws import Draws
+from onebit.contract.exploration import decide_greedy, greedy_probabilities
 from onebit.contract.margins import Variant, hinge, step_size
 from onebit.contract.parameters import OneOf, Real
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
-from onebit.rules.perceptron import decide, probabilities
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class PassiveAggressive(NamedTuple):
@@ -30,35 +29,27 @@ class PassiveAggressive(NamedTuple):
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the largest step of PA-I, the damping of PA-II")] = 1.0
 
 
-def learn(
-    params: PassiveAggressive,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: PassiveAggressive, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Part the true class and its best rival until they are one apart."""
-    fill(coefficients, params.classes, 0.0)
-    other = rival(scores, params.classes, told)
+    scores = given.scores
+    fill(step, params.classes, 0.0)
+    other = rival(scores, params.classes, revealed)
     # Two rows move by the same multiple of x, so their difference moves by twice the norm.
-    step = step_size(params.variant, params.aggressiveness, hinge(scores[told] - scores[other]), 2.0 * norm)
-    coefficients[told] = step
-    coefficients[other] = -step
+    loss = hinge(scores[revealed] - scores[other])
+    size = step_size(params.variant, params.aggressiveness, loss, 2.0 * given.sq_norm)
+    step[revealed] = size
+    step[other] = -size
     return 1.0
 
 
 RULE = Rule(
     name="passive-aggressive",
     paper="Crammer et al. 2006",
-    summary="parts the label and its best rival; told every label",
+    summary="parts the label and its best rival; full information",
     record=PassiveAggressive,
-    decide=decide,
+    decide=decide_greedy,
     learn=learn,
-    probabilities=probabilities,
-    full=True,
+    probabilities=greedy_probabilities,
+    full_information=True,
     examples=({}, {"variant": "PA"}, {"variant": "PA-II", "aggressiveness": 0.1}),
 )

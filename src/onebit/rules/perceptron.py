@@ -1,20 +1,20 @@
-"""The multiclass perceptron in Kesler's construction, told every label: the reference that bandit rules are measured against.
+"""The multiclass perceptron in Kesler's construction, with full information: the reference that bandit rules are measured against.
 
-Rosenblatt 1958; Kesler's construction in Duda and Hart, "Pattern Classification and Scene Analysis", 1973. Full information.
+Rosenblatt 1958; Kesler's construction in Duda and Hart, "Pattern Classification and Scene Analysis", 1973.
 Promise: at most 2 (R/margin)^2 mistakes where the classes are separable with that margin by vectors of total norm one.
 
     if the label y is not the greedy one:   w_y += x,   w_greedy -= x
 
-Time and memory O(K d). Use it to see what one bit costs; do not use it where labels are not known.
+Time and memory O(K d). Use it to see what bandit feedback costs; do not use it where labels are not known.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from onebit.contract.choices import fill, greedy_label, share_greedy
-from onebit.contract.draws import Draws
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.contract.choices import fill
+from onebit.contract.exploration import decide_greedy, greedy_probabilities
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class Perceptron(NamedTuple):
@@ -23,45 +23,22 @@ class Perceptron(NamedTuple):
     classes: int
 
 
-def decide(params: Perceptron, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
-    """Play the greedy label."""
-    greedy = greedy_label(scores, params.classes, draws)
-    return Choice(greedy, greedy, 1.0, 0.0, 0.0)
-
-
-def learn(
-    params: Perceptron,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: Perceptron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Move the true class towards x and the one played away from it, on a mistake."""
-    fill(coefficients, params.classes, 0.0)
-    if told != choice.label:
-        coefficients[told] = 1.0
-        coefficients[choice.label] = -1.0
+    fill(step, params.classes, 0.0)
+    if revealed != choice.label:
+        step[revealed] = 1.0
+        step[choice.label] = -1.0
     return 1.0
-
-
-def probabilities(
-    params: Perceptron, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
-) -> None:
-    """All on the greedy label, shared by the tied."""
-    share_greedy(scores, params.classes, 0.0, chances)
 
 
 RULE = Rule(
     name="perceptron",
     paper="Rosenblatt 1958, Kesler's construction",
-    summary="moves two rows on each mistake; told every label",
+    summary="moves two rows on each mistake; full information",
     record=Perceptron,
-    decide=decide,
+    decide=decide_greedy,
     learn=learn,
-    probabilities=probabilities,
-    full=True,
+    probabilities=greedy_probabilities,
+    full_information=True,
 )

@@ -19,9 +19,8 @@ from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import greedy_label, sampled_label, softmax
-from onebit.contract.draws import Draws
 from onebit.contract.parameters import Flag, Real
-from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, Vector
+from onebit.contract.rule import LEARNT, OWN, Choice, Rule, RuleInput, Vector
 from onebit.errors import OnebitError
 
 MEAN = OWN  # where the running mean of the answers is kept
@@ -43,58 +42,39 @@ def prepare(params: PolicyGradient, options: Mapping[str, object]) -> tuple[Poli
     return params, (0.0,)
 
 
-def decide(params: PolicyGradient, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: PolicyGradient, given: RuleInput) -> Choice:
     """Draw from the softmax."""
-    softmax(scores, params.classes, work[0])
-    label = sampled_label(work[0], params.classes, draws)
-    return Choice(label, greedy_label(scores, params.classes, draws), work[0][label], 0.0, 0.0)
+    work = given.work
+    softmax(given.scores, params.classes, work[0])
+    label = sampled_label(work[0], params.classes, given.draws)
+    return Choice(label, greedy_label(given.scores, params.classes, given.draws), work[0][label], 0.0, 0.0)
 
 
-def learn(
-    params: PolicyGradient,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: PolicyGradient, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """One step along the gradient's estimate."""
-    reward = 1.0 if told == choice.label else 0.0
+    memory, work = given.memory, given.work
+    reward = 1.0 if revealed == choice.label else 0.0
     base = memory[MEAN] if params.baseline == 1 else 0.0
-    softmax(scores, params.classes, work[0])
-    step = params.rate * (reward - base) * min(1.0, work[0][choice.label] / choice.weight)
+    softmax(given.scores, params.classes, work[0])
+    size = params.rate * (reward - base) * min(1.0, work[0][choice.label] / choice.propensity)
     for label in range(params.classes):
-        coefficients[label] = -step * work[0][label]
-    coefficients[choice.label] += step
+        step[label] = -size * work[0][label]
+    step[choice.label] += size
     memory[MEAN] += (reward - memory[MEAN]) / (memory[LEARNT] + 1.0)
     return 1.0 - params.rate * params.decay
 
 
-def probabilities(
-    params: PolicyGradient, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
-) -> None:
+def probabilities(params: PolicyGradient, given: RuleInput, out: Vector) -> None:
     """The softmax."""
-    softmax(scores, params.classes, chances)
+    softmax(given.scores, params.classes, out)
 
 
-def teach(
-    params: PolicyGradient,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def teach(params: PolicyGradient, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known: the gradient of its log-probability."""
-    softmax(scores, params.classes, work[0])
+    softmax(given.scores, params.classes, given.work[0])
     for other in range(params.classes):
-        coefficients[other] = -params.rate * work[0][other]
-    coefficients[label] += params.rate
+        step[other] = -params.rate * given.work[0][other]
+    step[label] += params.rate
     return 1.0 - params.rate * params.decay
 
 

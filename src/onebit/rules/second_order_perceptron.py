@@ -1,11 +1,11 @@
-"""The second-order perceptron: the perceptron in coordinates in which everything seen so far looks round; told every label.
+"""The second-order perceptron: the perceptron in coordinates in which everything seen so far looks round; full information.
 
 Cesa-Bianchi, Conconi and Gentile, "A Second-Order Perceptron Algorithm", SIAM Journal on Computing 34, 2005, with one matrix for all
 classes (from memory: not compared with the original text). Promise: fewer mistakes than the perceptron where rows are correlated.
 
     predict argmax V P x;   on a mistake V_y += x, V_h -= x, P^-1 += x x'          P starts at I/a
 
-Since the matrix is shared, whether the current row is counted in it changes no label. Full information. Time and memory
+Since the matrix is shared, whether the current row is counted in it changes no label. Time and memory
 O(K d + d^2), or O(K d) with a diagonal.
 """
 
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from onebit.contract.choices import fill, greedy_label, share_greedy
-from onebit.contract.draws import Draws
-from onebit.contract.order import Covariance, Matrices, Order
+from onebit.contract.choices import fill
+from onebit.contract.covariance import Covariance, Matrices, Order
+from onebit.contract.exploration import decide_greedy, greedy_probabilities
 from onebit.contract.parameters import Real
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class SecondOrderPerceptron(NamedTuple):
@@ -28,40 +28,15 @@ class SecondOrderPerceptron(NamedTuple):
     matrix: Matrices = Covariance.DIAGONAL
 
 
-def decide(
-    params: SecondOrderPerceptron, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix
-) -> Choice:
-    """The best label."""
-    greedy = greedy_label(scores, params.classes, draws)
-    return Choice(greedy, greedy, 1.0, 0.0, 0.0)
-
-
-def learn(
-    params: SecondOrderPerceptron,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: SecondOrderPerceptron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """On a mistake: the perceptron step of the sums, and one row more in the matrix."""
-    fill(coefficients, 2 * params.classes, 0.0)
-    if told != choice.label:
-        coefficients[told] = 1.0
-        coefficients[choice.label] = -1.0
+    fill(step, 2 * params.classes, 0.0)
+    if revealed != choice.label:
+        step[revealed] = 1.0
+        step[choice.label] = -1.0
         for label in range(params.classes):
-            coefficients[params.classes + label] = 1.0
+            step[params.classes + label] = 1.0
     return 1.0
-
-
-def probabilities(
-    params: SecondOrderPerceptron, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector
-) -> None:
-    """The tied share alike."""
-    share_greedy(scores, params.classes, 0.0, chances)
 
 
 def order(params: SecondOrderPerceptron) -> Order:
@@ -74,10 +49,10 @@ RULE = Rule(
     paper="Cesa-Bianchi, Conconi, Gentile 2005",
     summary="the perceptron in whitened coordinates (full information)",
     record=SecondOrderPerceptron,
-    decide=decide,
+    decide=decide_greedy,
     learn=learn,
-    probabilities=probabilities,
-    full=True,
+    probabilities=greedy_probabilities,
+    full_information=True,
     second_order=order,
     examples=({}, {"ridge": 0.1, "matrix": "full"}),
 )

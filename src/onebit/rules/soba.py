@@ -1,4 +1,4 @@
-"""SOBA: a second-order perceptron for one bit, which learns from right answers alone, and only where that does not hurt.
+"""SOBA: a second-order perceptron with bandit feedback, which learns from right answers alone, and only where that does not hurt.
 
 Beygelzimer, Orabona and Zhang, "Efficient Online Bandit Multiclass Learning with O(sqrt(T)) Regret", ICML 2017 (from memory: not compared
 with the original text; agrees with the public MATLAB code). Promise: O(sqrt(T)) regret for a family of losses between the hinge and
@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
-from onebit.contract.choices import explored_label, explored_weight, fill, greedy_label, rival, share_greedy
-from onebit.contract.draws import Draws
-from onebit.contract.order import Covariance, Form, Forms, Matrices, Order, spread
+from onebit.contract.choices import fill, rival
+from onebit.contract.covariance import Covariance, Form, Forms, Matrices, Order, spread
+from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.parameters import Real
-from onebit.contract.rule import OWN, Choice, Matrix, Rule, Vector
+from onebit.contract.rule import OWN, Choice, Rule, RuleInput, Vector
 
 HEADROOM = OWN  # where M is kept
 
@@ -41,49 +41,28 @@ def prepare(params: SOBA, options: Mapping[str, object]) -> tuple[SOBA, tuple[fl
     return params, (0.0,)
 
 
-def decide(params: SOBA, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
-    """Play the greedy label, or explore."""
-    greedy = greedy_label(scores, params.classes, draws)
-    label = explored_label(greedy, params.classes, params.exploration, draws)
-    return Choice(label, greedy, explored_weight(label, greedy, params.classes, params.exploration), 0.0, 0.0)
-
-
-def learn(
-    params: SOBA,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: SOBA, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Part a right label from its best rival."""
+    scores = given.scores
     classes, label, joint = params.classes, choice.label, params.matrix == Covariance.FULL
-    fill(coefficients, 2 * classes, 0.0)
-    if told != label:
+    fill(step, 2 * classes, 0.0)
+    if revealed != label:
         return 1.0
     other = rival(scores, classes, label)
     delta = scores[other] - scores[label]
-    variance = choice.weight + spread(scores, classes, joint, label, other)
+    variance = choice.propensity + spread(scores, classes, joint, label, other)
     gain = (delta * delta + 2.0 * delta) / variance
-    if memory[HEADROOM] + gain >= 0.0:
-        memory[HEADROOM] += gain
-        step = (1.0 + delta) / variance if joint or params.form == Form.RESIDUAL else 1.0 / choice.weight
-        coefficients[label], coefficients[other] = step, -step
+    if given.memory[HEADROOM] + gain >= 0.0:
+        given.memory[HEADROOM] += gain
+        size = (1.0 + delta) / variance if joint or params.form == Form.RESIDUAL else 1.0 / choice.propensity
+        step[label], step[other] = size, -size
         if joint:  # a direction, whose square is u u'/p
-            direction = 1.0 / choice.weight**0.5
-            coefficients[classes + label], coefficients[classes + other] = -direction, direction
+            direction = 1.0 / choice.propensity**0.5
+            step[classes + label], step[classes + other] = -direction, direction
         else:
-            coefficients[classes + label] = 1.0 / choice.weight
-            coefficients[classes + other] = 1.0 / choice.weight
+            step[classes + label] = 1.0 / choice.propensity
+            step[classes + other] = 1.0 / choice.propensity
     return 1.0
-
-
-def probabilities(params: SOBA, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
-    """The greedy label, shared by the tied, and exploration spread over all."""
-    share_greedy(scores, params.classes, params.exploration, chances)
 
 
 def order(params: SOBA) -> Order:
@@ -96,9 +75,9 @@ RULE = Rule(
     paper="Beygelzimer, Orabona, Zhang 2017",
     summary="a second-order perceptron that learns from right answers",
     record=SOBA,
-    decide=decide,
+    decide=decide_epsilon_greedy,
     learn=learn,
-    probabilities=probabilities,
+    probabilities=epsilon_greedy_probabilities,
     prepare=prepare,
     second_order=order,
     examples=({}, {"form": "published", "exploration": 0.3}, {"matrix": "full", "exploration": 0.3}),

@@ -15,11 +15,10 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import greedy_label, sampled_label, softmax
-from onebit.contract.draws import Draws
-from onebit.contract.order import Covariance, Matrices
+from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.ridge import regress_played, regress_taught, ridge_order
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class Softmax(NamedTuple):
@@ -31,18 +30,19 @@ class Softmax(NamedTuple):
     matrix: Matrices = Covariance.DIAGONAL
 
 
-def decide(params: Softmax, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: Softmax, given: RuleInput) -> Choice:
     """Draw from the softmax."""
-    probabilities(params, memory, scores, norm, work, work[1])
-    label = sampled_label(work[1], params.classes, draws)
-    return Choice(label, greedy_label(scores, params.classes, draws), work[1, label], 0.0, 0.0)
+    work = given.work
+    probabilities(params, given, work[1])
+    label = sampled_label(work[1], params.classes, given.draws)
+    return Choice(label, greedy_label(given.scores, params.classes, given.draws), work[1, label], 0.0, 0.0)
 
 
-def probabilities(params: Softmax, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+def probabilities(params: Softmax, given: RuleInput, out: Vector) -> None:
     """The softmax."""
     for label in range(params.classes):
-        work[0, label] = params.sharpness * scores[label]
-    softmax(work[0], params.classes, chances)
+        given.work[0, label] = params.sharpness * given.scores[label]
+    softmax(given.work[0], params.classes, out)
 
 
 RULE = Rule(

@@ -15,11 +15,10 @@ import math
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, greedy_label, highest, members, sampled_label, tied_with
-from onebit.contract.draws import Draws
-from onebit.contract.order import Covariance, Matrices
+from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.ridge import regress_played, regress_taught, ridge_order
-from onebit.contract.rule import LEARNT, Choice, Matrix, Rule, Vector
+from onebit.contract.rule import LEARNT, Choice, Rule, RuleInput, Vector
 
 
 class SquareCB(NamedTuple):
@@ -31,36 +30,39 @@ class SquareCB(NamedTuple):
     matrix: Matrices = Covariance.DIAGONAL
 
 
-def inverse_gap(params: SquareCB, memory: Vector, scores: Vector, best: int, chances: Vector) -> None:
+def inverse_gap(params: SquareCB, given: RuleInput, best: int, out: Vector) -> None:
     """Write the probability of every label where `best` is thought best."""
-    factor = params.gamma_scale * math.sqrt(memory[LEARNT] + 1.0)
+    scores = given.scores
+    factor = params.gamma_scale * math.sqrt(given.memory[LEARNT] + 1.0)
     top = min(1.0, max(0.0, scores[best]))
     rest = 1.0
     for label in range(params.classes):
         if label != best:
-            chances[label] = 1.0 / (params.classes + factor * (top - min(1.0, max(0.0, scores[label]))))
-            rest -= chances[label]
-    chances[best] = rest
+            out[label] = 1.0 / (params.classes + factor * (top - min(1.0, max(0.0, scores[label]))))
+            rest -= out[label]
+    out[best] = rest
 
 
-def decide(params: SquareCB, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: SquareCB, given: RuleInput) -> Choice:
     """Draw by the inverse gaps."""
-    best = greedy_label(scores, params.classes, draws)
-    inverse_gap(params, memory, scores, best, work[0])
-    label = sampled_label(work[0], params.classes, draws)
+    work = given.work
+    best = greedy_label(given.scores, params.classes, given.draws)
+    inverse_gap(params, given, best, work[0])
+    label = sampled_label(work[0], params.classes, given.draws)
     return Choice(label, best, work[0, label], 0.0, 0.0)
 
 
-def probabilities(params: SquareCB, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+def probabilities(params: SquareCB, given: RuleInput, out: Vector) -> None:
     """The mean over the labels that are tied for the best."""
+    scores = given.scores
     least = tied_with(scores[highest(scores, params.classes)])
     tied = members(scores, params.classes, least)
-    fill(chances, params.classes, 0.0)
+    fill(out, params.classes, 0.0)
     for best in range(params.classes):
         if scores[best] >= least:
-            inverse_gap(params, memory, scores, best, work[0])
+            inverse_gap(params, given, best, given.work[0])
             for label in range(params.classes):
-                chances[label] += work[0, label] / tied
+                out[label] += given.work[0, label] / tied
 
 
 RULE = Rule(

@@ -16,12 +16,12 @@ import math
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import greedy_label
-from onebit.contract.draws import OWN, Draws
+from onebit.contract.covariance import Covariance, Matrices
+from onebit.contract.draws import OWN
 from onebit.contract.gaussians import normal, share_largest
-from onebit.contract.order import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.ridge import regress_played, regress_taught, ridge_order
-from onebit.contract.rule import Choice, Matrix, Rule, Vector
+from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class Thompson(NamedTuple):
@@ -33,20 +33,22 @@ class Thompson(NamedTuple):
     matrix: Matrices = Covariance.DIAGONAL
 
 
-def decide(params: Thompson, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: Thompson, given: RuleInput) -> Choice:
     """Play the best of a draw."""
+    scores, draws = given.scores, given.draws
     for label in range(params.classes):
         deviation = params.width * math.sqrt(scores[params.classes + label])
-        work[0, label] = scores[label] + deviation * normal(draws, OWN + 2 * label)
-    label = greedy_label(work[0], params.classes, draws)
+        given.work[0, label] = scores[label] + deviation * normal(draws, OWN + 2 * label)
+    label = greedy_label(given.work[0], params.classes, draws)
     return Choice(label, greedy_label(scores, params.classes, draws), 1.0, 0.0, 0.0)
 
 
-def probabilities(params: Thompson, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+def probabilities(params: Thompson, given: RuleInput, out: Vector) -> None:
     """The probability that a draw is the largest."""
+    work = given.work
     for label in range(params.classes):
-        work[0, label] = params.width * math.sqrt(scores[params.classes + label])
-    share_largest(scores, work[0], params.classes, chances, work[1])
+        work[0, label] = params.width * math.sqrt(given.scores[params.classes + label])
+    share_largest(given.scores, work[0], params.classes, out, work[1])
 
 
 RULE = Rule(

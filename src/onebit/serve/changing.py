@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 class Changing:
     """Changes tasks, on one event loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 -- what the service is made of
         self,
         settings: Settings,
         running: dict[str, Running],

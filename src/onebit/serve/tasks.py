@@ -166,7 +166,7 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
         params, _ = rule.settle(len(classes), rule.plain(own))
         if detail["parameters"].get("kernel") and not isinstance(detail["parameters"].get("max_support"), int):
             raise OnebitError("a kernel stores rows: give max_support, the most that it may store")
-    if rule.is_told(params):
+    if rule.has_full_information(params):
         raise Invalid(
             f"{rule.title} learns from labels, and the service hears only right and wrong: `onebit learners` lists others",
             "learner",

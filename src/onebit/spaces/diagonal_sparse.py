@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.order import Order
+from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
 from onebit.spaces.scaled import full, moved, refreshed_norm
 from onebit.spaces.sparse import Sparse, SparseRows

@@ -142,7 +142,11 @@ def test_a_record_is_made_from_its_numbers(place: int) -> None:
     assert type(made) is rule.record
     np.testing.assert_array_equal(np.array(made, dtype=float), np.array(params, dtype=float))
     assert [type(one) for one in made] == [int if kind is int else np.float64 for kind in rule.kinds.values()]
-    assert (shape.classes, shape.heads, shape.told) == (7, rule.heads(params), rule.is_told(params))
+    assert (shape.classes, shape.heads, shape.full_information) == (
+        7,
+        rule.heads(params),
+        rule.has_full_information(params),
+    )
     others = record_maker(shape)(numbers + 1.0)
     assert [one == other for one, other in zip(made, others, strict=True)] == [
         kind is int for kind in rule.kinds.values()

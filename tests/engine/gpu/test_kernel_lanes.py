@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onebit.contract.rule import LEARNT, NORM, OWN, RIGHT, Choice, Rule
+from onebit.contract.rule import LEARNT, NORM, OWN, RIGHT, Choice, Rule, RuleInput
 from onebit.engine import generic
 from onebit.engine.course import Course
 from onebit.engine.gpu import build, fleet, kernel
@@ -104,18 +104,16 @@ def test_a_matrix_of_a_users_own_is_in_the_memory(gpu: Device) -> None:
 
 
 class Peeping(NamedTuple):
-    """The record of a rule that would learn the class if it were told."""
+    """The record of a rule that would learn the class if it were revealed."""
 
     classes: int
 
 
-def peep(
-    params: Any, memory: Any, scores: Any, norm: float, choice: Any, told: int, draws: Any, work: Any, coefficients: Any
-) -> float:
+def peep(params: Any, given: RuleInput, choice: Choice, revealed: int, step: Any) -> float:
     """Move the class that it hears of, and note it."""
     for label in range(params.classes):
-        coefficients[label] = 1.0 if label == told else 0.0
-    memory[OWN] += 100.0 * told + choice.label
+        step[label] = 1.0 if label == revealed else 0.0
+    given.memory[OWN] += 100.0 * revealed + choice.label
     return 1.0
 
 
@@ -129,7 +127,7 @@ def test_a_rule_hears_no_more_than_it_should(full: bool, gpu: Device) -> None:
     usual = rule_named("perceptron")
     rule = Rule(
         "peeping", "none", "moves what it hears of", Peeping, usual.decide, peep, usual.probabilities,
-        prepare=room_for_a_note, full=full,
+        prepare=room_for_a_note, full_information=full,
     )  # fmt: skip
     one = problem(4, 6, 30)
 
@@ -283,15 +281,14 @@ class Leaping(NamedTuple):
     classes: int
 
 
-def leap(*given: Any) -> float:
+def leap(params: Any, given: RuleInput, choice: Choice, revealed: int, step: Any) -> float:
     """A step that no weights of 32 bits can take, once something has been learnt."""
-    memory, coefficients = given[1], given[-1]
     for label in range(3):
-        coefficients[label] = 1e31 if memory[LEARNT] > 9.0 else 0.5
+        step[label] = 1e31 if given.memory[LEARNT] > 9.0 else 0.5
     return 1.0
 
 
-def stay(params: Any, memory: Any, scores: Any, norm: float, draws: Any, work: Any) -> Choice:
+def stay(params: Any, given: RuleInput) -> Choice:
     """Play the first label."""
     return Choice(0, 0, 1e-13, 0.0, 0.0)
 

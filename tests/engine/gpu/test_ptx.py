@@ -72,24 +72,13 @@ def test_weights_that_do_not_fit_are_seen() -> None:
     assert ".local" in ptx(shape_of(rule_named("banditron"), {}, 10, 1000), Layout(1, "registers", 64))
 
 
-def closed(step: float, moved: Any) -> Rule:
+def closed(size: float, moved: Any) -> Rule:
     """A rule whose functions close over a number and a function."""
     base = rule_named("banditron")
 
-    def learn(
-        params: Any,
-        memory: Any,
-        scores: Any,
-        norm: Any,
-        choice: Any,
-        told: Any,
-        draws: Any,
-        work: Any,
-        coefficients: Any,
-        at_least: float = 0.5,
-    ) -> float:
-        factor = base_learn(params, memory, scores, norm, choice, told, draws, work, coefficients)
-        coefficients[choice.label] += moved(step, at_least)
+    def learn(params: Any, given: Any, choice: Any, revealed: Any, step: Any, at_least: float = 0.5) -> float:
+        factor = base_learn(params, given, choice, revealed, step)
+        step[choice.label] += moved(size, at_least)
         return factor
 
     base_learn = base.learn

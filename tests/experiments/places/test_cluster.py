@@ -570,29 +570,23 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 import onebit
 from onebit_test_helper import step_of
-from onebit.contract.choices import explored_label, explored_weight, fill, greedy_label, share_greedy
+from onebit.contract.choices import fill
+from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.parameters import Real
-from onebit.contract.rule import Choice
 
 class Nudge(NamedTuple):
     classes: int
     exploration: Annotated[float, Real("(0, 1)", "the probability of exploring")] = 0.1
     step: Annotated[float, Real("(0, inf)", "how far the played class moves")] = 0.1
 
-def decide(params, memory, scores, norm, draws, work):
-    greedy = greedy_label(scores, params.classes, draws)
-    label = explored_label(greedy, params.classes, params.exploration, draws)
-    return Choice(label, greedy, explored_weight(label, greedy, params.classes, params.exploration), 0.0, 0.0)
-
-def learn(params, memory, scores, norm, choice, told, draws, work, coefficients):
-    fill(coefficients, params.classes, 0.0)
-    coefficients[choice.label] = step_of(told == choice.label, params.step)
+def learn(params, given, choice, revealed, step):
+    fill(step, params.classes, 0.0)
+    step[choice.label] = step_of(revealed == choice.label, params.step)
     return 1.0
 
-def probabilities(params, memory, scores, norm, work, chances):
-    share_greedy(scores, params.classes, params.exploration, chances)
-
-RULE = onebit.Rule("nudge", "none", "moves the played class", Nudge, decide, learn, probabilities)
+RULE = onebit.Rule(
+    "nudge", "none", "moves the played class", Nudge, decide_epsilon_greedy, learn, epsilon_greedy_probabilities
+)
 '''
 
 

@@ -20,7 +20,7 @@ import onebit
 from onebit.checks import rows
 from onebit.cli import main
 from onebit.contract.choices import greedy_label
-from onebit.contract.rule import Choice, Rule
+from onebit.contract.rule import Choice, Rule, RuleInput
 from onebit.data.streams import Stream, stream
 from onebit.data.tables import Dataset
 from onebit.engine.compile import ANNOUNCED
@@ -248,8 +248,8 @@ def test_where_nothing_compiles_all_runs_on_threads(gpu: Device) -> None:
 @pytest.mark.usefixtures("rules_as_before")
 def test_a_rule_that_is_a_closure_runs_on_the_gpu(gpu: Device) -> None:
     def made(step: float, label_of: Any) -> Rule:
-        def decide(params: Any, memory: Any, scores: Any, norm: Any, draws: Any, work: Any) -> Choice:
-            label = label_of(scores, params.classes, draws)
+        def decide(params: Any, given: RuleInput) -> Choice:
+            label = label_of(given.scores, params.classes, given.draws)
             return Choice(label, label, 1.0, step, 0.0)
 
         return replace(rule_named("perceptron"), name="closed", decide=decide)

@@ -33,13 +33,13 @@ class Shape(NamedTuple):
     heads: int
     memory: int  # numbers in the rule's memory
     features: int  # with the constant one
-    told: bool
+    full_information: bool
 
     @classmethod
     def of(cls, rule: Rule, params: Any, memory: int, features: int) -> Shape:
         """That of a rule with these parameters."""
         codes = tuple(int(getattr(params, name)) for name, kind in rule.kinds.items() if kind is int)
-        return cls(rule, codes, rule.heads(params), memory, features, rule.is_told(params))
+        return cls(rule, codes, rule.heads(params), memory, features, rule.has_full_information(params))
 
     @property
     def floats(self) -> list[int]:
@@ -253,7 +253,7 @@ def bound(
         "FIRST_WORD": held * layout.padded(shape) if in_shared else 0,
         "COPIED_HEADS": shape.heads - held if in_shared else 0,
         "SLOTS": slots,
-        "REVEALED": shape.told,
+        "REVEALED": shape.full_information,
         "KEEPS_NORM": shape.rule.keeps_norm,
     }
     instead: dict[Callable[..., Any], Callable[..., Any]] = {

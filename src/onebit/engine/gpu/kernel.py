@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.draws import DECIDING, LEARNING, Draws
-from onebit.contract.rule import LEARNT, NORM, RIGHT
+from onebit.contract.rule import LEARNT, NORM, RIGHT, RuleInput
 from onebit.engine.generic import REFRESH, added_norm, decide, learn
 from onebit.engine.stream import LONGEST_STEP_32, bearable
 from onebit.spaces.scaled import LARGEST, SMALLEST
@@ -40,7 +40,7 @@ GROUP_WORDS = 0  # numbers of a replicate in shared memory
 FIRST_WORD = 0  # of the weights that are in memory
 COPIED_HEADS = 0  # of those, the heads that are copied there and back
 SLOTS = 0  # heads whose sums a lane ends with
-REVEALED = KEEPS_NORM = False  # whether the rule is told the class, and asks for ||W||^2
+REVEALED = KEEPS_NORM = False  # whether the class is revealed to the rule, and it asks for ||W||^2
 ALL = 0xFFFFFFFF  # lanes of a warp: every one takes part in every exchange
 ROW = 0xFFFFFFFF  # a round is its label above and its row below
 LABEL = 32
@@ -54,7 +54,7 @@ NOTHING, FOLD, SUM, BOTH = 0.0, 1.0, 2.0, 3.0
 ORDERS = 5
 
 
-def replicate(
+def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     values: NDArray[np.float32],
     norms: NDArray[np.float32],
     courses: NDArray[np.int64],
@@ -83,7 +83,7 @@ def replicate(
     me = cuda.blockIdx.x * GROUPS + group
 
     scores = cuda.shared.array((GROUPS, HEAD_STRIDE), np.float64)[group]
-    coefficients = cuda.shared.array((GROUPS, HEAD_STRIDE), np.float64)[group]
+    rule_step = cuda.shared.array((GROUPS, HEAD_STRIDE), np.float64)[group]
     work = cuda.shared.array((GROUPS, 2, WORK_STRIDE), np.float64)[group]
     memory = cuda.shared.array((GROUPS, MEMORY_STRIDE), np.float64)[group]
     orders = cuda.shared.array((GROUPS, ORDERS), np.float64)[group]
@@ -145,13 +145,14 @@ def replicate(
 
         if lane == 0:
             label = entry >> LABEL
-            length = float(norm)
+            sq_norm = float(norm)
             learns = False
-            if not length <= largest:
+            if not sq_norm <= largest:
                 orders[REFUSED] = 1.0
             if orders[REFUSED] == 0.0:
                 identity = np.uint64(now)
-                choice = decide(params, memory, scores, length, Draws(key, identity, DECIDING), work)
+                given = RuleInput(memory, scores, sq_norm, Draws(key, identity, DECIDING), work)
+                choice = decide(params, given)
                 played_wrong += label != choice.label
                 greedy_wrong += label != choice.greedy
                 if now + 1 == next_mark:
@@ -159,34 +160,34 @@ def replicate(
                     curves[me, 1, mark] = greedy_wrong
                     mark += 1
                     next_mark = marks[mark]
-                if length > 0.0:
-                    told = label if REVEALED or label == choice.label else -1
-                    draws = Draws(key, identity, LEARNING)
-                    factor = learn(params, memory, scores, length, choice, told, draws, work, coefficients)
-                    learns = bearable(coefficients, HEADS, length, choice.weight, LONGEST_STEP_32)
+                if sq_norm > 0.0:
+                    revealed = label if REVEALED or label == choice.label else -1
+                    given = RuleInput(memory, scores, sq_norm, Draws(key, identity, LEARNING), work)
+                    factor = learn(params, given, choice, revealed, rule_step)
+                    learns = bearable(rule_step, HEADS, sq_norm, choice.propensity, LONGEST_STEP_32)
                     if not learns:
                         orders[REFUSED] = 1.0
             orders[WISH] = NOTHING
             if learns:
                 memory[LEARNT] += 1.0
-                memory[RIGHT] += 1.0 if told == choice.label else 0.0
+                memory[RIGHT] += 1.0 if revealed == choice.label else 0.0
                 if factor != 1.0:
                     scale = orders[SCALE] * factor
                     if not SMALLEST < scale < LARGEST:
                         orders[WISH], orders[FOLDED], scale = FOLD, scale, 1.0
                     orders[SCALE], orders[INVERSE] = scale, 1.0 / scale
                 if KEEPS_NORM:
-                    added = added_norm(scores, HEADS, length, coefficients, factor)
+                    added = added_norm(scores, HEADS, sq_norm, rule_step, factor)
                     memory[NORM] = max(0.0, factor * factor * memory[NORM] + added)
                     if memory[LEARNT] % REFRESH == 0.0:
                         orders[WISH] += SUM
             else:
                 for head in range(HEADS):
-                    coefficients[head] = 0.0
+                    rule_step[head] = 0.0
         cuda.syncwarp()
 
         for head in range(lane, HEADS, LANES):
-            steps[head] = coefficients[head] * orders[INVERSE]
+            steps[head] = rule_step[head] * orders[INVERSE]
         cuda.syncwarp()
         if orders[WISH] == FOLD or orders[WISH] == BOTH:
             fold_scale(held, words, lane, np.float32(orders[FOLDED]))

@@ -98,7 +98,7 @@ class Api:
                     ],
                 }
                 for rule in registry().values()
-                if callable(rule.full) or not rule.full
+                if callable(rule.full_information) or not rule.full_information
             ]
         }
 

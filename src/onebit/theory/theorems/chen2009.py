@@ -17,7 +17,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.draws import LEARNING, Draws
 from onebit.contract.margins import Variant, step_size
+from onebit.contract.rule import RuleInput
 from onebit.rules.conservative_ova import Coding, ConservativeOVA, Decoding, move_columns
 from onebit.theory.bound import LOOKED_AT, Bound, Holds
 from onebit.theory.comparators import minimised
@@ -48,11 +50,11 @@ def coding_distance(matrix: Array) -> float:
 def coding_matrix(params: ConservativeOVA, memory: Array) -> tuple[Array, Array]:
     """Where each class wants each column when it is right, and where "not this class" wants it."""
     right, wrong = np.zeros((2, params.classes, params.columns))
-    nothing = np.zeros(params.columns)
-    for signs, told in ((right, True), (wrong, False)):
+    unmoved = RuleInput(memory, np.zeros(params.columns), 1.0, Draws(np.uint64(0), 0, LEARNING), np.zeros((2, 0)))
+    for signs, is_right in ((right, True), (wrong, False)):
         for label in range(params.classes):
             # With all scores 0 every column that is wanted somewhere takes a step there.
-            move_columns(params, memory, nothing, 1.0, label, told, signs[label])
+            move_columns(params, unmoved, label, is_right, signs[label])
         np.sign(signs, out=signs)
     return right, wrong
 

@@ -1,15 +1,15 @@
-"""Auto: the learner that one gets by naming none. It has no parameters.
+"""Auto: the default learner. It has no parameters.
 
 Own work, built on LinUCB's optimism, the Laplace approximation and Bayesian averaging; measured, with what was tried and lost, on the
 page about auto. No promise of regret. Dense rows are seen by several members, each in a view of its own (`onebit.auto`):
 
     linear:  p = softmax(s) of scores in a view,  u_i = the probability of i where its score is one deviation sqrt(q_i) up
     play     argmax_i sum_m v_m u_mi
-    learn    every member finds the most likely scores, given what was heard and what was known (`contract.odds`)
+    learn    every member finds the most likely scores, given what was heard and what was known (`auto.laplace`)
     weigh    v_m is proportional to the probability that m gave to all that was heard
 
 Sparse rows have one member, a regression on 1 and 0 with the benefit of the doubt, s + 2 deviation sqrt(q) (`contract.ridge`). In both, where
-the mistakes say that the stream has changed, everything is learnt anew (`contract.alarm`). Deterministic but for ties: its logs
+the mistakes say that the stream has changed, everything is learnt anew (`auto.change_detector`). Deterministic but for ties: its logs
 evaluate another learner only with an exploration floor.
 """
 
@@ -19,14 +19,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from onebit.contract import alarm
+from onebit.auto import change_detector
+from onebit.auto.laplace import START, believe, laplace_step, raised
 from onebit.contract.choices import fill, greedy_label, highest, share_greedy
+from onebit.contract.covariance import Order
 from onebit.contract.description import Exploration
-from onebit.contract.draws import Draws
-from onebit.contract.odds import START, believe, raised, step
-from onebit.contract.order import Order
 from onebit.contract.ridge import optimistic, regress_one_sided
-from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, Vector
+from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, RuleInput, Vector
 
 MOST_MEMBERS = 5
 
@@ -37,7 +36,7 @@ RECENTLY = EXPLORED + 1  # their share lately
 EXPLORED_RIGHT = EXPLORED + 2  # how many of them were right
 HOPED = EXPLORED + 3  # what was expected of the class thought best, summed over them
 RESTARTS = EXPLORED + 4
-ALARM = EXPLORED + 5
+DETECTOR = EXPLORED + 5
 
 HANDICAP = 3.0  # of the member with the random waves, in the beginning
 LEAST_CHANCE = 0.01  # no member is ruled out by a single answer
@@ -57,7 +56,7 @@ class Auto(NamedTuple):
 
 def prepare(params: Auto, options: Mapping[str, object]) -> tuple[Auto, tuple[float, ...]]:
     """Room for what it remembers."""
-    return params, (*(0.0,) * (ALARM - OWN), *alarm.quiet(params.classes))
+    return params, (*(0.0,) * (DETECTOR - OWN), *change_detector.initial(params.classes))
 
 
 def loss_of(params: Auto, memory: Vector, member: int) -> float:
@@ -73,16 +72,16 @@ def weight_of(params: Auto, memory: Vector, member: int) -> float:
     return 1.0 / total
 
 
-def weigh(params: Auto, memory: Vector, scores: Vector, work: Matrix) -> None:
+def weigh(params: Auto, given: RuleInput) -> None:
     """Write into `work` what each class may be worth at best, and what it is thought to be worth."""
-    classes = params.classes
+    classes, scores, work = params.classes, given.scores, given.work
     if params.regresses == 1:
         hope(scores, classes, work)
         return
     fill(work[0], classes, 0.0)
     fill(work[1], classes, 0.0)
     for member in range(params.members):
-        share, begin = weight_of(params, memory, member), 2 * classes * member
+        share, begin = weight_of(params, given.memory, member), 2 * classes * member
         believe(scores, begin, classes, work[1], classes)
         for label in range(classes):
             chance = work[1, classes + label]
@@ -102,34 +101,27 @@ def hope(scores: Vector, classes: int, work: Matrix) -> None:
             work[0, label] = min(work[0, label], left)
 
 
-def decide(params: Auto, memory: Vector, scores: Vector, norm: float, draws: Draws, work: Matrix) -> Choice:
+def decide(params: Auto, given: RuleInput) -> Choice:
     """Play what may be best."""
-    weigh(params, memory, scores, work)
-    label, greedy = greedy_label(work[0], params.classes, draws), greedy_label(work[1], params.classes, draws)
+    work = given.work
+    weigh(params, given)
+    label = greedy_label(work[0], params.classes, given.draws)
+    greedy = greedy_label(work[1], params.classes, given.draws)
     return Choice(label, greedy, 1.0, min(1.0, max(0.0, work[1, greedy])), 0.0)
 
 
-def learn(
-    params: Auto,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    choice: Choice,
-    told: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def learn(params: Auto, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Every member learns; 0 says that everything learnt so far is forgotten."""
-    right = told == choice.label
+    memory = given.memory
+    right = revealed == choice.label
     remember(memory, choice, right)
-    if alarm.sounds(memory, ALARM, params.classes, not right):
+    if change_detector.detects(memory, DETECTOR, params.classes, not right):
         memory[RESTARTS] += 1.0
-        fill(coefficients, coefficients.shape[0], 0.0)
+        fill(step, step.shape[0], 0.0)
         for member in range(params.members):
             memory[LOSSES + member] = 0.0
         return 0.0
-    move(params, memory, scores, choice.label, right, work, coefficients)
+    move(params, given, choice.label, right, step)
     return 1.0
 
 
@@ -143,16 +135,14 @@ def remember(memory: Vector, choice: Choice, right: bool) -> None:
         memory[HOPED] += choice.note
 
 
-def move(
-    params: Auto, memory: Vector, scores: Vector, label: int, right: bool, work: Matrix, coefficients: Vector
-) -> None:
+def move(params: Auto, given: RuleInput, label: int, right: bool, step: Vector) -> None:
     """Fill in the steps of all members, and weigh them by what they gave to what was heard."""
-    classes = params.classes
+    classes, memory, scores, work = params.classes, given.memory, given.scores, given.work
     if params.regresses == 1:
-        residual = regress_one_sided(scores, classes, label, right, coefficients)
-        coefficients[2 * classes] = min(1.0, residual * residual)
-        coefficients[2 * classes + 1] = label
-        coefficients[2 * classes + 2] = label if right else 1 - label if classes == 2 else -1
+        residual = regress_one_sided(scores, classes, label, right, step)
+        step[2 * classes] = min(1.0, residual * residual)
+        step[2 * classes + 1] = label
+        step[2 * classes + 2] = label if right else 1 - label if classes == 2 else -1
         return
     least = math.inf
     for member in range(params.members):
@@ -162,39 +152,30 @@ def move(
         memory[LOSSES + member] -= math.log(max(LEAST_CHANCE, chance if right else 1.0 - chance))
         least = min(least, memory[LOSSES + member])
         if member < params.members - 1:
-            step(scores, begin, classes, params.full == 1, label, right, work[0], work[1], coefficients)
-    fill_clusters(params, label, right, coefficients)
+            laplace_step(scores, begin, classes, params.full == 1, label, right, work, step)
+    fill_clusters(params, label, right, step)
     for member in range(params.members):
         memory[LOSSES + member] -= least
 
 
-def fill_clusters(params: Auto, label: int, right: bool, coefficients: Vector) -> None:
+def fill_clusters(params: Auto, label: int, right: bool, step: Vector) -> None:
     """The last member hears which class was right, where that is known."""
     begin = 2 * params.classes * (params.members - 1)
     for place in range(begin, begin + 2 * params.classes):
-        coefficients[place] = 0.0
+        step[place] = 0.0
     if right or params.classes == 2:
-        coefficients[begin + (label if right else 1 - label)] = 1.0
+        step[begin + (label if right else 1 - label)] = 1.0
 
 
-def probabilities(params: Auto, memory: Vector, scores: Vector, norm: float, work: Matrix, chances: Vector) -> None:
+def probabilities(params: Auto, given: RuleInput, out: Vector) -> None:
     """The tied share alike."""
-    weigh(params, memory, scores, work)
-    share_greedy(work[0], params.classes, 0.0, chances)
+    weigh(params, given)
+    share_greedy(given.work[0], params.classes, 0.0, out)
 
 
-def teach(
-    params: Auto,
-    memory: Vector,
-    scores: Vector,
-    norm: float,
-    label: int,
-    draws: Draws,
-    work: Matrix,
-    coefficients: Vector,
-) -> float:
+def teach(params: Auto, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known: as if it had been played."""
-    move(params, memory, scores, label, True, work, coefficients)
+    move(params, given, label, True, step)
     return 1.0
 
 

@@ -1,4 +1,4 @@
-"""Streams that change: the alarm on its own, and restarts of whole learners."""
+"""Streams that change: the change detector on its own, and restarts of whole learners."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import math
 import numpy as np
 import pytest
 
-from onebit.contract import alarm
+from onebit.auto import change_detector
 from tests.auto.streams import drawn_digits, gaussians, permuted, run_auto, topics
 from tests.oracles.change import Change
 
 
 def alarms(errors: np.ndarray[tuple[int], np.dtype[np.float64]], classes: int, seed: int) -> list[int]:
-    """The rounds in which the alarm goes off where answers are wrong with these probabilities."""
+    """The rounds in which a change is detected where answers are wrong with these probabilities."""
     wrong = np.random.default_rng([5, seed]).random(len(errors)) < errors
-    memory = np.array([np.nan, *alarm.quiet(classes)])
-    return [row for row, one in enumerate(wrong.tolist()) if alarm.sounds(memory, 1, classes, one)]
+    memory = np.array([np.nan, *change_detector.initial(classes)])
+    return [row for row, one in enumerate(wrong.tolist()) if change_detector.detects(memory, 1, classes, one)]
 
 
 @pytest.mark.parametrize("classes", [2, 10, 100])
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 0.9])
 def test_no_false_alarm_in_stationary_streams(share: float, classes: int) -> None:
-    """10^5 rounds at shares of the error of chance, seeds fixed. By chance the alarm is meant to go off once in e^16 = 9 million
+    """10^5 rounds at shares of the error of chance, seeds fixed. By chance one is meant to be detected once in e^16 = 9 million
     rounds: in all cases of this test together, with other seeds, with probability 0.13 at most.
     """
     assert alarms(np.full(100_000, share * (1.0 - 1.0 / classes)), classes, seed=1) == []
@@ -39,7 +39,7 @@ def test_no_false_alarm_while_learning() -> None:
 
 @pytest.mark.parametrize("classes", [2, 10, 100])
 @pytest.mark.parametrize("error", [0.02, 0.2])
-def test_the_alarm_goes_off_soon_after_a_change_and_begins_anew(classes: int, error: float) -> None:
+def test_a_change_is_detected_soon_and_the_detector_begins_anew(classes: int, error: float) -> None:
     """Chance from round 5,000 on: within so many rounds as the sum needs to reach its threshold, twice over."""
     chance = 1.0 - 1.0 / classes
     errors = np.where(np.arange(10_000) < 5000, error, chance)
@@ -50,15 +50,15 @@ def test_the_alarm_goes_off_soon_after_a_change_and_begins_anew(classes: int, er
     assert 5000 < found[0] < 5000 + 2.0 * max(rare, 10.0 + 2.0 * classes) / (chance - level)
 
 
-def test_the_alarm_equals_its_twin() -> None:
+def test_the_detector_equals_its_twin() -> None:
     generator = np.random.default_rng(4)
     for classes in (2, 3, 20):
-        memory, twin = np.array([np.nan, np.nan, *alarm.quiet(classes)]), Change(classes)
+        memory, twin = np.array([np.nan, np.nan, *change_detector.initial(classes)]), Change(classes)
         sounded = 0
         for piece in range(12):
             error = generator.uniform(0.8, 1.0) if piece % 2 else generator.uniform(0.0, 0.2)
             for wrong in (generator.random(int(generator.integers(200, 1500))) < error).tolist():
-                mine = alarm.sounds(memory, 2, classes, wrong)
+                mine = change_detector.detects(memory, 2, classes, wrong)
                 assert mine == twin.heard(not wrong), (classes, piece)
                 sounded += mine
             np.testing.assert_allclose(memory[2:], [twin.n, twin.M, twin.cb, twin.mb, twin.len, twin.p0, twin.U])
@@ -66,14 +66,14 @@ def test_the_alarm_equals_its_twin() -> None:
 
 
 def test_after_an_alarm_the_memory_is_as_at_a_beginning() -> None:
-    memory = np.array(alarm.quiet(5))
+    memory = np.array(change_detector.initial(5))
     sounded = False
     for wrong in [False] * 300 + [True] * 300:
-        if alarm.sounds(memory, 0, 5, wrong):
+        if change_detector.detects(memory, 0, 5, wrong):
             sounded = True
             break
     assert sounded
-    assert tuple(memory) == alarm.quiet(5)
+    assert tuple(memory) == change_detector.initial(5)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

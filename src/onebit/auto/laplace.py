@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from onebit.contract.choices import softmax
-from onebit.contract.rule import Vector
+from onebit.contract.rule import Matrix, Vector
 
 START = 100.0  # the variance of a weight before anything is learnt: scores of tens are possible from the beginning
 HIGHEST = 30.0  # a deviation above this is as good as infinite
@@ -34,18 +34,11 @@ def raised(chance: float, variance: float) -> float:
     return odds / (1.0 - chance + odds)
 
 
-def step(
-    scores: Vector,
-    begin: int,
-    classes: int,
-    full: bool,
-    label: int,
-    right: bool,
-    beliefs: Vector,
-    moved: Vector,
-    coefficients: Vector,
+def laplace_step(
+    scores: Vector, begin: int, classes: int, full: bool, label: int, right: bool, work: Matrix, step: Vector
 ) -> None:
-    """Fill in the step after hearing of a label; `beliefs` are those before it, and `moved` is scratch."""
+    """Fill in the step after hearing of a label; work[0] has the beliefs before it, and work[1] is scratch."""
+    beliefs, moved = work[0], work[1]
     variances = begin + classes
     rest = others(beliefs, classes, label)
     spread = 0.0
@@ -54,16 +47,16 @@ def step(
         if not right:
             share = (1.0 - EVENLY) * beliefs[other] / rest + EVENLY / (classes - 1)
             direction = 1.0 if other == label else -share
-        coefficients[begin + other] = direction
+        step[begin + other] = direction
         spread += direction * direction * scores[variances + other]
     if right and rest * rest * scores[variances + label] < SETTLED:  # as most rounds are in the end
         for place in range(begin, begin + 2 * classes):
-            coefficients[place] = 0.0
+            step[place] = 0.0
         return
     low, high = (0.0, 1.0) if right else (-beliefs[label], 0.0)
     for _ in range(HALVINGS):
         length = 0.5 * (low + high)
-        slope = follow(scores, begin, classes, label, length, coefficients, moved)
+        slope = follow(scores, begin, classes, label, length, step, moved)
         if not right:
             slope *= -moved[label] / others(moved, classes, label)
         if slope > length * spread:
@@ -71,31 +64,31 @@ def step(
         else:
             high = length
     length = 0.5 * (low + high)
-    follow(scores, begin, classes, label, length, coefficients, moved)
+    follow(scores, begin, classes, label, length, step, moved)
     rest = others(moved, classes, label)
     total = 0.0
     for other in range(classes):
         difference = rest if other == label else moved[other]
         curvature = moved[label] / rest * difference * difference
-        coefficients[variances + other] = curvature
+        step[variances + other] = curvature
         total += curvature * scores[variances + other]
     for other in range(classes):
-        variance, curvature = scores[variances + other], coefficients[variances + other]
+        variance, curvature = scores[variances + other], step[variances + other]
         if full:  # one evidence for all classes together, of which each has its share
             curvature /= 1.0 + total
             curvature /= 1.0 - curvature * variance
-        change = length * coefficients[begin + other]
+        change = length * step[begin + other]
         if curvature * variance < NEGLIGIBLE and abs(change) * variance < NEGLIGIBLE:
             change, curvature = 0.0, 0.0
-        coefficients[begin + other], coefficients[variances + other] = change, curvature
+        step[begin + other], step[variances + other] = change, curvature
 
 
-def others(chances: Vector, classes: int, label: int) -> float:
+def others(beliefs: Vector, classes: int, label: int) -> float:
     """The probability of all other classes, as their sum: one minus the label's would be 0 long before it is."""
     total = LEAST
     for other in range(classes):
         if other != label:
-            total += chances[other]
+            total += beliefs[other]
     return total
 
 

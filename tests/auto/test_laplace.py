@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from onebit.contract import odds
+from onebit.auto import laplace
 from tests.auto.streams import Array
 
 HALVED = 2.0**-12  # how far from the optimum twelve halvings of an interval of length one may end
@@ -33,13 +33,13 @@ def cases(count: int) -> list[Case]:
 
 
 def stepped(case: Case, full: bool = False) -> tuple[Array, Array]:
-    """The steps and the amounts of evidence that `odds.step` asks for."""
+    """The steps and the amounts of evidence that `laplace_step` asks for."""
     classes = len(case.scores)
-    coefficients, beliefs = np.full(2 * classes, np.nan), np.zeros(classes)
+    step, work = np.full(2 * classes, np.nan), np.full((2, classes), np.nan)
     both = np.concatenate([case.scores, case.variances])
-    odds.believe(both, 0, classes, beliefs, 0)
-    odds.step(both, 0, classes, full, case.label, case.right, beliefs, np.full(classes, np.nan), coefficients)
-    return coefficients[:classes], coefficients[classes:]
+    laplace.believe(both, 0, classes, work[0], 0)
+    laplace.laplace_step(both, 0, classes, full, case.label, case.right, work, step)
+    return step[:classes], step[classes:]
 
 
 def direction(case: Case) -> Array:
@@ -92,13 +92,13 @@ def test_what_is_left_alone_would_hardly_have_moved() -> None:
         for place in np.flatnonzero((steps == 0.0) & (amounts == 0.0)):
             skipped += 1
             change = abs(best_length(case) * direction(case)[place]) * case.variances[place]
-            assert change < odds.NEGLIGIBLE + HALVED * case.variances[place] * abs(direction(case)[place])
+            assert change < laplace.NEGLIGIBLE + HALVED * case.variances[place] * abs(direction(case)[place])
     assert skipped > 0
     for case in cases(200):
         steps, amounts = stepped(case)
         taken = (steps != 0.0) | (amounts != 0.0)
         large = np.maximum(np.abs(steps), amounts) * case.variances
-        assert (large[taken] >= odds.NEGLIGIBLE).all()
+        assert (large[taken] >= laplace.NEGLIGIBLE).all()
 
 
 def test_the_evidence_is_the_curvature_of_a_right_answer() -> None:
@@ -182,7 +182,7 @@ def test_beliefs_are_the_softmax_of_the_scores(offset: int) -> None:
     for spread in (0.0, 1.0, 50.0, 700.0):
         scores = spread * generator.normal(size=9)
         beliefs = np.full(offset + 4, np.nan)
-        odds.believe(scores, 2, 4, beliefs, offset)
+        laplace.believe(scores, 2, 4, beliefs, offset)
         np.testing.assert_allclose(beliefs[offset:], special.softmax(scores[2:6]), rtol=1e-12, atol=1e-300)
         assert np.isnan(beliefs[:offset]).all()
 
@@ -191,15 +191,15 @@ def test_raised_is_the_probability_one_deviation_up_and_rises_with_both() -> Non
     for chance in (1e-6, 0.1, 0.5, 0.999):
         for variance in (0.0, 0.3, 4.0, 100.0):
             up = special.expit(special.logit(chance) + np.sqrt(variance))
-            np.testing.assert_allclose(odds.raised(chance, variance), up, rtol=1e-9)
+            np.testing.assert_allclose(laplace.raised(chance, variance), up, rtol=1e-9)
     chances, variances = np.linspace(0.0, 1.0, 101), np.linspace(0.0, 2000.0, 101)
     for variance in variances:
-        values = [odds.raised(chance, variance) for chance in chances]
+        values = [laplace.raised(chance, variance) for chance in chances]
         assert (np.diff(values) >= 0.0).all()
         assert values[0] == 0.0
         assert values[-1] == 1.0
     for chance in chances[1:-1]:
-        values = [odds.raised(chance, variance) for variance in variances]
+        values = [laplace.raised(chance, variance) for variance in variances]
         assert values[0] == pytest.approx(chance)
         assert (np.diff(values) >= 0.0).all()
         assert (np.diff(values)[variances[1:] < 800.0] > 0.0).all() or chance > 0.9

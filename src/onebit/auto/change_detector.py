@@ -1,8 +1,8 @@
-"""An alarm for streams that have changed: more mistakes than the learner used to make, and enough of them that beginning anew pays.
+"""A change detector: more mistakes than the learner used to make, and enough of them that beginning anew pays.
 
 It sees only whether answers were right. The error that the learner is used to, `usual`, is the upper bound of its error in the last
 bucket of rounds; buckets double, so that it falls as the learner improves. Page's sum counts the mistakes in excess of a level a
-little above that (Page 1954). The alarm goes off where this sum is
+little above that (Page 1954). A change is detected where this sum is
 
     so large that by chance it comes once in e^16 rounds,
     more than a class that arrives costs (10 + 2K mistakes), and
@@ -17,7 +17,7 @@ import math
 
 from onebit.contract.rule import Vector
 
-# The places in the memory, from where the alarm's part of it begins.
+# The places in the memory, from where the detector's part of it begins.
 ROUNDS, MISTAKES, BUCKET, BUCKET_MISTAKES, BUCKET_LENGTH, USUAL, SUM = 0, 1, 2, 3, 4, 5, 6
 PLACES = 7
 
@@ -27,12 +27,12 @@ RARITY = 16.0  # the logarithm of the rounds between false alarms
 SHARE = 0.25  # of what learning cost
 
 
-def quiet(classes: int) -> tuple[float, ...]:
-    """The memory of an alarm at a beginning."""
+def initial(classes: int) -> tuple[float, ...]:
+    """The memory of a detector at a beginning."""
     return 0.0, 0.0, 0.0, 0.0, FIRST_BUCKET, 1.0 - 1.0 / classes, 0.0
 
 
-def begin_anew(memory: Vector, begin: int, classes: int) -> None:
+def reset(memory: Vector, begin: int, classes: int) -> None:
     """Forget everything but how to go on."""
     for place in range(PLACES):
         memory[begin + place] = 0.0
@@ -40,8 +40,8 @@ def begin_anew(memory: Vector, begin: int, classes: int) -> None:
     memory[begin + USUAL] = 1.0 - 1.0 / classes
 
 
-def sounds(memory: Vector, begin: int, classes: int, wrong: bool) -> bool:
-    """Hear of one more answer; whether the alarm goes off, after which it has forgotten everything."""
+def detects(memory: Vector, begin: int, classes: int, wrong: bool) -> bool:
+    """Take in one more answer; whether it shows a change, after which the detector has forgotten everything."""
     chance, mistake = 1.0 - 1.0 / classes, 1.0 if wrong else 0.0
     memory[begin + ROUNDS] += 1.0
     memory[begin + MISTAKES] += mistake
@@ -65,5 +65,5 @@ def sounds(memory: Vector, begin: int, classes: int, wrong: bool) -> bool:
     paid = memory[begin + MISTAKES] - excess - usual * rounds
     if excess <= max(rare, 10.0 + 2.0 * classes, SHARE * paid):
         return False
-    begin_anew(memory, begin, classes)
+    reset(memory, begin, classes)
     return True

@@ -1,0 +1,74 @@
+"""What a second-order rule asks of its space, and how it reads the two numbers of every head.
+
+A second-order space gives beside the H scores s_h = w_h.x the H variances q_h = x'P_h x, and takes beside the H coefficients c_h
+the H amounts rho_h of new evidence. `scores` and `step` are then 2H long: first the one, then the other.
+
+    W_h <- W_h + c_h P_h x               (the weights themselves: the residual form)
+    P_h <- (P_h^-1 + rho_h x x')^-1      (rho_h = 0 leaves head h alone)
+
+With `sums` the step is that of the sums instead: b_h <- b_h + c_h x, W_h = P_h b_h with the new P_h. A `joint` space has one
+matrix for all heads together. It gives also the H x H numbers Q_gh = (e_g (x) x)'P(e_h (x) x), and takes a direction instead of
+amounts: P^-1 <- P^-1 + r r', r = rho (x) x.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import IntEnum
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.parameters import OneOf
+
+
+class Covariance(IntEnum):
+    """Which covariance a learner keeps."""
+
+    DIAGONAL = 0  # a variance for each weight
+    FULL = 1  # a matrix for each class
+    FIT = 2  # full where it fits into the budget, and diagonal elsewhere
+
+
+FITTING_MATRICES = (
+    10**6
+)  # numbers in the matrices of a learner that has full ones where they fit: a round then takes about a millisecond
+
+MATRIX = OneOf(Covariance, "the covariance that is kept; fit is full for dense rows where it is small enough")
+Matrices = Annotated[int, MATRIX]
+
+
+class Form(IntEnum):
+    """What a diagonal is the diagonal of."""
+
+    RESIDUAL = 0  # the recursion of the weights
+    PUBLISHED = 1  # the normal equations
+
+
+FORM = OneOf(Form, "what a diagonal is the diagonal of: the recursion of the weights, or the normal equations")
+Forms = Annotated[int, FORM]
+
+
+class Order(NamedTuple):
+    """The second-order space of a rule: how it begins and how it moves."""
+
+    start: float  # the variance of every weight before anything is learnt
+    sums: bool = False  # coefficients move the sums b, not the weights P b
+    shared: bool = False  # one covariance for all heads
+    joint: bool = False  # where it is full: one matrix over all heads and features
+    root: bool = False  # steps along P^(1/2), taken after P has moved (AdaGrad)
+    radius: float = math.inf  # weights are projected on the ball of this radius
+
+
+def variance(scores: NDArray[np.float64], classes: int, label: int) -> float:
+    """The variance q of a label's score."""
+    return float(scores[classes + label])
+
+
+def spread(scores: NDArray[np.float64], classes: int, joint: bool, first: int, second: int) -> float:
+    """The variance of the difference of two scores; with one matrix for each class they are independent."""
+    total = float(scores[classes + first] + scores[classes + second])
+    if joint:
+        total -= 2.0 * float(scores[2 * classes + first * classes + second])
+    return total
