@@ -329,9 +329,9 @@ def test_compare_prints_a_table_sorted_by_error(call: Call, tmp_path: Path) -> N
 def test_compare_of_all_learners_names_every_one(call: Call, file: str, tmp_path: Path) -> None:
     code, out, _ = call("compare", file, "--runs", "1", "--rounds", "30", "--json", "--out", str(tmp_path / "out"))
     assert code == 0
-    standings = json.loads(out)["data"][0]["standings"]
-    assert {one["learner"] for one in standings} == set(registry())
-    assert [one["learner"] for one in standings].count("bpa") == 3, "as it comes, and with small and large steps"
+    summaries = json.loads(out)["data"][0]["standings"]
+    assert {one["learner"] for one in summaries} == set(registry())
+    assert [one["learner"] for one in summaries].count("bpa") == 3, "as it comes, and with small and large steps"
 
 
 def test_warmup_says_what_was_done(call: Call) -> None:

@@ -13,7 +13,7 @@ ROOT = Path(onebit.__file__).parent
 
 # Each part may import those before it, and itself. What is not named is at the end of this list: it may import anything above.
 LAYERS = [
-    {"version", "errors"},
+    {"version", "errors", "deprecation"},
     {"report"},
     {"contract", "names"},
     {"rules", "spaces"},
@@ -25,6 +25,8 @@ LAYERS = [
     {"storage"},
     {"offpolicy", "client"},
     {"serve"},
+    {"trials"},
+    {"executors"},
     {"experiments"},
     {"theory"},
     {"papers"},

@@ -28,13 +28,13 @@ from onebit.cli.options import (
     settings,
     stream_settings,
 )
-from onebit.cli.tables import learner_table, print_effort, print_wide
+from onebit.cli.tables import learner_table, print_cost, print_wide
 from onebit.data.streams import stream
 from onebit.errors import OnebitError
 from onebit.experiments.compare import RUNS, Comparison, compare, usual_entries
 from onebit.experiments.run import Stopped
 from onebit.experiments.saving import save_page
-from onebit.experiments.trial import shown
+from onebit.trials.trial import shown
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -106,17 +106,17 @@ def show(found: Comparison, as_json: bool) -> None:
     if as_json:
         print(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
         return
-    for scene in found.scenes:
-        if scene.standings:
-            print_wide(learner_table(scene), "\n".join(filter(None, (scene.stream.about, scene.stream.source.note))))
-    print_effort(found.effort)
+    for result in found.results:
+        if result.summaries:
+            print_wide(learner_table(result), "\n".join(filter(None, (result.stream.about, result.stream.source.note))))
+    print_cost(found.cost)
 
 
 def report_failures(found: Any) -> int:
     """Say which runs failed, each learner once; the exit code."""
     said: dict[str, str] = {}
-    for row in found.failures:
-        said.setdefault(f"{row.fields['learner']} {shown(row.fields['options'])}".strip(), row.failed or "")
+    for record in found.failures:
+        said.setdefault(f"{record.fields['learner']} {shown(record.fields['options'])}".strip(), record.failed or "")
     for who, why in said.items():
         print(f"onebit: {who} failed: {why}", file=sys.stderr)
     return 1 if said else 0

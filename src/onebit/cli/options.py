@@ -16,10 +16,10 @@ from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
 from onebit.errors import OnebitError
-from onebit.experiments.effort import duration, quantity
+from onebit.executors import EXECUTORS, checked_on
 from onebit.experiments.grid import value_of
-from onebit.experiments.places import PLACES, checked_on
-from onebit.experiments.trial import Progress
+from onebit.trials.cost import duration, quantity
+from onebit.trials.trial import Progress
 
 RESULTS = "onebit-results"  # the folder for results where none is named
 LINE_S = 60.0  # so often progress is said where there is no terminal
@@ -102,7 +102,7 @@ def add_result_folder(command: argparse.ArgumentParser) -> None:
 
 def add_place(command: argparse.ArgumentParser) -> None:
     """Where the runs run, and on how many threads."""
-    places = ", ".join(f"{name} ({meaning})" for name, meaning in PLACES.items())
+    places = ", ".join(f"{name} ({meaning})" for name, meaning in EXECUTORS.items())
     command.add_argument(
         "--on", metavar="WHERE", type=_place, default="auto", help=f"where the runs run: {places}; default auto"
     )

@@ -20,14 +20,14 @@ from pathlib import Path
 
 from onebit.cli.compare import report_failures
 from onebit.cli.options import add_place, add_result_folder, download_bar, growing_bar, kept_in, result_folder
-from onebit.cli.tables import print_effort, print_wide
+from onebit.cli.tables import print_cost, print_wide
 from onebit.errors import OnebitError
-from onebit.experiments.effort import number_of
-from onebit.experiments.gathering import facts
+from onebit.experiments.pages import facts
 from onebit.experiments.saving import save_page
 from onebit.papers.paper import paper_named, paper_names
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import DIFFERS, REPRODUCED, Reproduction
+from onebit.trials.cost import number_of
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -119,7 +119,7 @@ def show(found: Reproduction) -> None:
         for why, number in notes.items():
             print(f"  ({number}) {why}")
     print(f"{found.paper.name}: " + ", ".join(f"{count} {name}" for name, count in found.counts().items()))
-    print_effort(found.effort)
+    print_cost(found.cost)
 
 
 def write_markdown(found: list[Reproduction], path: Path, said: str) -> None:

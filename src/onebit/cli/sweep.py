@@ -28,13 +28,13 @@ from onebit.cli.options import (
     settings,
     stream_settings,
 )
-from onebit.cli.tables import percent, print_effort
+from onebit.cli.tables import percent, print_cost
 from onebit.data.streams import stream
-from onebit.experiments.effort import number_of
 from onebit.experiments.grid import Grid
 from onebit.experiments.saving import save_page
 from onebit.experiments.sweep import FRESH_RUNS, TUNING_RUNS, Sweep, sweep
-from onebit.experiments.trial import shown
+from onebit.trials.cost import number_of
+from onebit.trials.trial import shown
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -95,14 +95,14 @@ def show(found: Sweep, as_json: bool) -> None:
         f"{found.grid.rule.name} on {found.stream.name}: {len(found.grid.entries)} settings, {found.stream.rounds:,} rounds"
     )
     _show_choice(found)
-    print_effort(found.effort)
+    print_cost(found.cost)
 
 
 def _show_choice(found: Sweep) -> None:
     if found.best is None or found.chosen is None:
         print("  no setting was run without a failure")
         return
-    tuned = found.standings[found.chosen]
+    tuned = found.summaries[found.chosen]
     print(f"  best    {shown(found.best)}")
     if tuned is not None:
         print(

@@ -15,15 +15,15 @@ import numpy as np
 from onebit.data.sources import Source, source_of
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
+from onebit.executors import executor_of
 from onebit.experiments.drawing import curves_of, percent
-from onebit.experiments.gathering import Gathered, Interrupted, Standing, gather
 from onebit.experiments.grid import Grid, axis_of
-from onebit.experiments.places import place_of
-from onebit.experiments.rows import Rows
+from onebit.experiments.pages import sweep_pictures
 from onebit.experiments.run import Stopped, run
+from onebit.experiments.runner import Collected, Interrupted, collect
 from onebit.experiments.statistics import Estimate
+from onebit.experiments.summary import Summary
 from onebit.experiments.sweep import Sweep
-from onebit.experiments.trial import Entry, Progress, Trial, entry_of, shown
 from onebit.papers.paper import Claim, Item, PaperData, PaperLearner, paper_named
 from onebit.papers.verdicts import (
     DIFFERS,
@@ -39,6 +39,8 @@ from onebit.papers.verdicts import (
 )
 from onebit.report.parts import Curves, HeatMap, Part, Scatter, Section
 from onebit.report.regions import regions_of
+from onebit.trials.records import Records
+from onebit.trials.trial import ComparisonEntry, Progress, Trial, entry_of, shown
 
 if TYPE_CHECKING:
     from onebit.theory.mistakes import Kept
@@ -85,7 +87,7 @@ class _Work(ABC):
         return []
 
     @abstractmethod
-    def result(self, gathered: Gathered) -> ItemResult:
+    def result(self, collected: Collected) -> ItemResult:
         """The verdicts, and what is drawn."""
 
 
@@ -94,7 +96,7 @@ class _ErrorsWork(_Work):
 
     def __init__(self, item: Item, streams: _Streams, quick: bool) -> None:
         super().__init__(item, streams, quick)
-        self.entries: dict[tuple[str, str], Entry] = {}
+        self.entries: dict[tuple[str, str], ComparisonEntry] = {}
         for learner in item.learners:
             for data in item.data:
                 self.entries[learner.name, data.name] = entry_of(learner.rule, learner.options_on(data.name))
@@ -107,34 +109,34 @@ class _ErrorsWork(_Work):
                 found += [Trial(entry, streamed, seed) for seed in range(self.runs) for entry in entries]
         return found
 
-    def standing(self, gathered: Gathered, learner: str, data: str) -> Standing | str:
+    def summary(self, collected: Collected, learner: str, data: str) -> Summary | str:
         """How a learner did, or in one of the words of a verdict why not."""
         streamed, entry = self.streams[data], self.entries[learner, data]
         if isinstance(streamed, OnebitError):
             return MISSING
-        rows = gathered.of(Trial(entry, streamed, seed) for seed in range(self.runs))  # fewer after Ctrl-C
-        return Standing(entry, rows) if rows and not any(row.failed for row in rows) else FAILED
+        records = collected.of(Trial(entry, streamed, seed) for seed in range(self.runs))  # fewer after Ctrl-C
+        return Summary(entry, records) if records and not any(record.failed for record in records) else FAILED
 
-    def result(self, gathered: Gathered) -> ItemResult:
+    def result(self, collected: Collected) -> ItemResult:
         verdicts = []
         parts: list[Part] = []
         for data in self.item.data:
-            standings, names = [], []
+            summaries, names = [], []
             for learner in self.item.learners:
-                found = self.standing(gathered, learner.name, data.name)
+                found = self.summary(collected, learner.name, data.name)
                 verdicts.append(self._verdict(learner, data, found))
-                if isinstance(found, Standing):
-                    standings.append(found)
+                if isinstance(found, Summary):
+                    summaries.append(found)
                     names.append(learner.name)
-            if standings:
-                parts.append(curves_of(data.name, standings, names=names))
-        verdicts += [self._claimed(claim, name, gathered) for claim in self.item.claims for name in claim.data]
+            if summaries:
+                parts.append(curves_of(data.name, summaries, names=names))
+        verdicts += [self._claimed(claim, name, collected) for claim in self.item.claims for name in claim.data]
         return ItemResult(self.item, self.runs, verdicts, parts)
 
-    def _measure(self, found: Standing) -> Estimate:
+    def _measure(self, found: Summary) -> Estimate:
         return found.error if self.item.measure == "played" else found.greedy_error
 
-    def _verdict(self, learner: PaperLearner, data: PaperData, found: Standing | str) -> Verdict:
+    def _verdict(self, learner: PaperLearner, data: PaperData, found: Summary | str) -> Verdict:
         published = learner.published.get(data.name)
         number = "" if published is None else f"{published:g}"
         why = learner.why.get(data.name, "") or data.why
@@ -151,13 +153,13 @@ class _ErrorsWork(_Work):
         told = "" if verdict == REPRODUCED else why
         return Verdict(self.item.name, data.name, learner.name, number, measured, percent(measured), verdict, told)
 
-    def _claimed(self, claim: Claim, data: str, gathered: Gathered) -> Verdict:
-        lower, higher = (self.standing(gathered, name, data) for name in (claim.lower, claim.higher))
+    def _claimed(self, claim: Claim, data: str, collected: Collected) -> Verdict:
+        lower, higher = (self.summary(collected, name, data) for name in (claim.lower, claim.higher))
         for name, found in ((claim.lower, lower), (claim.higher, higher)):
             if isinstance(found, str):
                 return Verdict(self.item.name, data, claim.text, "claimed", None, "", found, f"{name}: {found}")
-        assert isinstance(lower, Standing)
-        assert isinstance(higher, Standing)
+        assert isinstance(lower, Summary)
+        assert isinstance(higher, Summary)
         gain = higher.difference(lower, self.item.measure)
         if math.isnan(gain.low):
             verdict = REPRODUCED if gain.mean > 0 else DIFFERS
@@ -192,39 +194,39 @@ class _GridWork(_Work):
             for entry in self.grids[learner.name, name].entries
         ]
 
-    def result(self, gathered: Gathered) -> ItemResult:
+    def result(self, collected: Collected) -> ItemResult:
         verdicts: list[Verdict] = []
         parts: list[Part] = []
         for data in self.item.data:
             pictures: list[Part] = []
             for learner in self.item.learners:
-                verdict, found = self._searched(learner, data, gathered)
+                verdict, found = self._searched(learner, data, collected)
                 verdicts.append(verdict)
                 if found is not None:
                     of = data.name if len(self.item.learners) == 1 else learner.name
-                    pictures += [self._titled(picture, of, verdict) for picture in found.pictures()]
+                    pictures += [self._titled(picture, of, verdict) for picture in sweep_pictures(found)]
             several = len(self.item.learners) > 1 and pictures
             parts += [Section(data.name, pictures)] if several else pictures
         return ItemResult(self.item, self.runs, verdicts, parts)
 
-    def _searched(self, learner: PaperLearner, data: PaperData, gathered: Gathered) -> tuple[Verdict, Sweep | None]:
+    def _searched(self, learner: PaperLearner, data: PaperData, collected: Collected) -> tuple[Verdict, Sweep | None]:
         streamed, grid = self.streams[data.name], self.grids[learner.name, data.name]
         chosen = learner.chosen.get(data.name, {})
         failed = Verdict(self.item.name, data.name, learner.name, shown(chosen), None, "", FAILED)
         if isinstance(streamed, OnebitError):
             return replace(failed, verdict=MISSING, why=str(streamed)), None
-        standings = [gathered.standing(entry, streamed, range(self.runs)) for entry in grid.entries]
-        means = [math.inf if one is None else one.error.mean for one in standings]
+        summaries = [collected.summary(entry, streamed, range(self.runs)) for entry in grid.entries]
+        means = [math.inf if one is None else one.error.mean for one in summaries]
         best = means.index(min(means))
-        lowest = standings[best]
+        lowest = summaries[best]
         if lowest is None:
             return failed, None
-        found = Sweep(grid, streamed, standings, best, None, [], self.runs, 0, 0, "", None)
+        found = Sweep(grid, streamed, summaries, best, None, [], self.runs, 0, 0, "", None)
         assert found.best is not None
         said = f"{percent(lowest.error)} at {shown(found.best)}"
         if not chosen:
             return replace(failed, measured=lowest.error, said=said, verdict=SHOWN), found
-        published = standings[grid.places[tuple(chosen[name] for name in grid.axes)]]
+        published = summaries[grid.positions[tuple(chosen[name] for name in grid.axes)]]
         if published is None:
             return replace(failed, said=said), found
         near = published.error.mean - lowest.error.mean <= self.item.tolerance / 100
@@ -248,7 +250,7 @@ class _GridWork(_Work):
 class _ScatterWork(_Work):
     """An item that draws data in the plane."""
 
-    def result(self, gathered: Gathered) -> ItemResult:
+    def result(self, collected: Collected) -> ItemResult:
         parts: list[Part] = []
         for name, streamed in self.streams.items():
             if isinstance(streamed, Stream):
@@ -262,7 +264,7 @@ class _ScatterWork(_Work):
 class _BoundaryWork(_Work):
     """An item that draws the regions of a learner in the plane, and the boundary of one class."""
 
-    def result(self, gathered: Gathered) -> ItemResult:
+    def result(self, collected: Collected) -> ItemResult:
         (learner,), parts = self.item.learners, []
         for name, streamed in self.streams.items():
             if isinstance(streamed, Stream):
@@ -289,7 +291,7 @@ class _BoundaryWork(_Work):
 class _BoundsWork(_Work):
     """An item that holds measured mistakes against what theorems promise, or (kind regrets) their orders side by side."""
 
-    def result(self, gathered: Gathered) -> ItemResult:
+    def result(self, collected: Collected) -> ItemResult:
         from onebit.theory.mistakes import bounds
 
         verdicts: list[Verdict] = []
@@ -325,7 +327,7 @@ class _BoundsWork(_Work):
 class _GapWork(_Work):
     """The surrogate gap of Gaptron, which needs no data."""
 
-    def result(self, gathered: Gathered) -> ItemResult:
+    def result(self, collected: Collected) -> ItemResult:
         from onebit.theory.gap import figure1
 
         return ItemResult(self.item, 0, [], [figure1(loss) for loss in ("logistic", "hinge", "smooth")])
@@ -370,16 +372,19 @@ def reproduce(
     works: list[_Work] = []
     trials: list[Trial] = []
 
-    def result(gathered: Gathered, folder: Path | None) -> Reproduction:
-        results = [work.result(gathered) for work in works]
-        return Reproduction(found, results, gathered.failures(trials), command, folder, gathered.effort)
+    def result(collected: Collected, folder: Path | None) -> Reproduction:
+        results = [work.result(collected) for work in works]
+        return Reproduction(found, results, collected.failures(trials), command, folder, collected.cost)
 
-    with closing(place_of(on, threads)) as place, closing(Rows(out)) as rows:  # before data are fetched for nothing
+    with (
+        closing(executor_of(on, threads)) as executor,
+        closing(Records(out)) as records,
+    ):  # before data are fetched for nothing
         works += [_WORK[item.kind](item, streams, quick) for item in chosen]
         trials += [trial for work in works for trial in work.trials()]
         if began is not None:
             began(sum(trial.stream.rounds for trial in trials))
         try:
-            return result(gather(trials, rows, place, progress), rows.folder)
+            return result(collect(trials, records, executor, progress), records.folder)
         except Interrupted as stopped:
-            raise Stopped(result(stopped.gathered, rows.folder)) from None
+            raise Stopped(result(stopped.collected, records.folder)) from None

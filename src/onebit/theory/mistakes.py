@@ -16,10 +16,9 @@ import numpy as np
 
 from onebit.contract.rule import Rule
 from onebit.errors import OnebitError, nearest
-from onebit.experiments.gathering import facts
+from onebit.experiments.pages import facts
 from onebit.experiments.run import STREAM_SETTINGS, Result, run
 from onebit.experiments.statistics import Estimate, estimate, means_and_halves
-from onebit.experiments.trial import Progress, counted, entry_of, shown
 from onebit.names import ClassName, checked_seed
 from onebit.report.parts import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
 from onebit.theory.bound import Bound
@@ -27,6 +26,7 @@ from onebit.theory.gap import LOSSES, LossName, figure1
 from onebit.theory.rounds import rounds_of
 from onebit.theory.setting import Setting
 from onebit.theory.theorems import arora2020, chen2009, hoeven2020, passive_aggressive, perceptron, prompak2017
+from onebit.trials.trial import Progress, counted, entry_of, shown
 
 RUNS = 5
 THEOREMS: dict[str, Callable[[Setting], list[Bound]]] = {

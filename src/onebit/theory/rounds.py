@@ -76,11 +76,11 @@ def rounds_of(X: Any, y: Any, seed: int, settings: dict[str, Any]) -> Rounds:
     if given.delay is not None or given.missing:
         raise OnebitError("the theorems are about feedback that comes at once: leave out delay and missing")
     data = given.data(seed)
-    course = given.course(data, seed)
+    schedule = given.schedule(data, seed)
     rows = _table(data.X)
-    order = course.order if len(course.order) else np.arange(given.rounds) % data.rows
+    order = schedule.order if len(schedule.order) else np.arange(given.rounds) % data.rows
     in_order = len(order) == data.rows and np.array_equal(order, np.arange(data.rows))
-    return Rounds(rows if in_order else rows[order], course.labels, data.classes, given.name)
+    return Rounds(rows if in_order else rows[order], schedule.labels, data.classes, given.name)
 
 
 def _table(X: Any) -> Any:

@@ -17,8 +17,8 @@ from onebit.engine.gpu import build, device, kernel, ranks
 from onebit.engine.gpu.binding import Binding
 from onebit.engine.gpu.build import KernelError, Layout, Shape, bound, layout_for, record_maker
 from onebit.errors import OnebitError
-from onebit.experiments.places import place_of
-from onebit.experiments.places.threads import ThreadsPlace
+from onebit.executors import executor_of
+from onebit.executors.threads import ThreadsExecutor
 from onebit.rules import rule_named
 from tests.engine.gpu.lanes import Lanes
 from tests.engine.gpu.walks import EXAMPLES
@@ -383,9 +383,9 @@ def test_a_numba_cuda_that_cannot_be_imported_is_trouble(monkeypatch: pytest.Mon
     sentence = "there is no GPU that can be used here: module 'numpy' has no attribute 'in1d'"
     assert device.trouble.__wrapped__() == sentence
     device.trouble.cache_clear()
-    assert isinstance(place_of("auto"), ThreadsPlace)
+    assert isinstance(executor_of("auto"), ThreadsExecutor)
     with pytest.raises(OnebitError, match="has no attribute 'in1d'"):
-        place_of("gpu")
+        executor_of("gpu")
 
 
 def test_names_of_a_kernel_are_not_those_of_a_rule() -> None:
