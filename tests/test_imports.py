@@ -21,7 +21,7 @@ LAYERS = [
     {"auto"},
     {"features", "ledger", "data"},
     {"decision", "machine"},
-    {"learner"},
+    {"learner", "regions"},
     {"storage"},
     {"offpolicy", "client"},
     {"serve"},

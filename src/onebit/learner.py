@@ -527,8 +527,8 @@ class Learner(Machine):
         The rows X span the rectangle, and are drawn where they have labels y; the other features are `at`, by itself their mean.
         With a `label` the boundary of that class is drawn in black.
         """
+        from onebit.regions import regions_of
         from onebit.report.figures import figure
-        from onebit.report.regions import regions_of
 
         return figure(regions_of(self, X, y, features=features, at=at, label=label))
 

@@ -37,8 +37,8 @@ from onebit.papers.verdicts import (
     Reproduction,
     Verdict,
 )
+from onebit.regions import regions_of
 from onebit.report.parts import Curves, HeatMap, Part, Scatter, Section
-from onebit.report.regions import regions_of
 from onebit.trials.records import Records
 from onebit.trials.trial import ComparisonEntry, Progress, Trial, entry_of, shown
 

@@ -54,17 +54,17 @@ def regions_of(
     inside = np.ones(len(grid), dtype=bool)
     if (learner.kernel or "") == "rational":
         inside = np.square(grid).sum(axis=1) <= 1.0  # elsewhere it has no opinion
-    place = {name: index for index, name in enumerate(learner.classes)}
+    index = {name: number for number, name in enumerate(learner.classes)}
     labels = np.full(len(grid), np.nan)
-    labels[inside] = [place[one.greedy] for one in learner.decide_many(grid[inside], ids=range(int(inside.sum())))]
+    labels[inside] = [index[one.greedy] for one in learner.decide_many(grid[inside], ids=range(int(inside.sum())))]
     return Regions(
         title or f"{learner.rule.title}: regions",
         x.tolist(),
         down.tolist(),
         labels.reshape(ACROSS, ACROSS).tolist(),
         [str(name) for name in learner.classes],
-        None if label is None else _scores(learner, grid, inside, labels, place[label]),
-        None if rows is None or y is None else _points(rows, y, features, place),
+        None if label is None else _scores(learner, grid, inside, labels, index[label]),
+        None if rows is None or y is None else _points(rows, y, features, index),
         f"feature {features[0]}",
         f"feature {features[1]}",
     )
@@ -77,19 +77,19 @@ def _corners(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
 
 
 def _scores(
-    learner: Any, grid: NDArray[np.float64], inside: NDArray[np.bool_], labels: NDArray[np.float64], place: int
+    learner: Any, grid: NDArray[np.float64], inside: NDArray[np.bool_], labels: NDArray[np.float64], index: int
 ) -> list[list[float]]:
-    found = np.where(labels == place, 0.5, -0.5)
+    found = np.where(labels == index, 0.5, -0.5)
     if len(learner.scores(grid[np.flatnonzero(inside)[0]])) == len(learner.classes):
-        found[inside] = [learner.scores(row)[place] for row in grid[inside]]
+        found[inside] = [learner.scores(row)[index] for row in grid[inside]]
     found[~inside] = np.nan
     return found.reshape(ACROSS, ACROSS).tolist()
 
 
-def _points(rows: NDArray[np.float64], y: Sequence[Any], features: tuple[int, int], place: dict[Any, int]) -> Scatter:
+def _points(rows: NDArray[np.float64], y: Sequence[Any], features: tuple[int, int], index: dict[Any, int]) -> Scatter:
     if len(y) != len(rows):
         raise OnebitError(f"there are {len(y)} labels for {len(rows)} rows")
     some = slice(None, None, max(1, len(rows) // MOST_POINTS))
     chosen = rows[some][:, list(features)]
     names = [one.item() if isinstance(one, np.generic) else one for one in list(y)[some]]
-    return Scatter("", chosen[:, 0].tolist(), chosen[:, 1].tolist(), [place[name] for name in names], [])
+    return Scatter("", chosen[:, 0].tolist(), chosen[:, 1].tolist(), [index[name] for name in names], [])
