@@ -32,7 +32,7 @@ from onebit.spaces.kernel import WHEN_FULL
 from onebit.spaces.kernels import NAMES as KERNELS
 from onebit.theory.bound import Holds
 from onebit.theory.margins import KINDS as SEPARABILITIES
-from onebit.theory.mistakes import THEOREMS
+from onebit.theory.promises import THEOREMS
 from onebit.trials.records import record_of
 from tests.serve.site import Site, site_in
 

@@ -70,6 +70,11 @@ class Record:
         """The rounds at which the curve has its points."""
         return self.fields["curve"]["rounds"]  # type: ignore[no-any-return]
 
+    @property
+    def measured(self) -> dict[str, Any]:
+        """What was measured on the learner in the end; its trial has a measurement."""
+        return self.fields["measured"]  # type: ignore[no-any-return]
+
     def curve(self, measure: str) -> NDArray[np.float64]:
         """The error up to each mark, of the labels `played` or of the `greedy` ones."""
         return self.fields["curve"][measure] / self.marks  # type: ignore[no-any-return]
@@ -103,6 +108,8 @@ def record_of(outcome: Outcome) -> Record:
         if trial.curve:
             played, greedy = outcome.curve
             fields["curve"] = {"rounds": outcome.marks, "played": played, "greedy": greedy}
+    if outcome.measured is not None:
+        fields["measured"] = outcome.measured
     return Record(fields)
 
 

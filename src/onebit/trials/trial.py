@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,21 @@ def entry_of(learner: object, options: dict[str, Any] | None = None) -> Comparis
     return entry
 
 
+class Measurement(Protocol):
+    """Something that is measured on a learner when its trial is done: plain values, which are kept in the trial's record."""
+
+    @property
+    def what(self) -> str:
+        """What is measured, for people: "its boundary"."""
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """All that makes it what it is, its code too, as plain values."""
+
+    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+        """What was found."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """One learner on one stream with one seed; `curve` says whether its curve is kept, which is most of a record."""
@@ -115,11 +130,14 @@ class Trial:
     stream: Stream
     seed: int
     curve: bool = True
+    measurement: Measurement | None = None
 
     @cached_property
     def identity(self) -> str:
         """A hash of what it is: the code, the learner, the stream and the seed, wherever it stands in whichever list."""
         what = {"version": VERSION, **self.entry.described, "stream": self.stream.described(), "seed": self.seed}
+        if self.measurement is not None:
+            what["measurement"] = self.measurement.described
         text = json.dumps(what, sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
@@ -139,6 +157,7 @@ class Outcome:
     learner: Learner | None
     why: OnebitError | None = None
     on: str = CPU
+    measured: dict[str, Any] | None = None
 
 
 def marks_for(rounds: int) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError
 from onebit.executors.cluster.work_queue import Slot, WorkQueue
 from onebit.executors.cluster.worker import TASK_S, Batch, WorkerVersion, batch_of, named, worker_version
+from onebit.executors.threads import Fallback, threads_executor
 from onebit.trials.cost import Resource, number_of
 from onebit.trials.records import Record
 from onebit.trials.trial import Progress, Trial
@@ -100,7 +101,7 @@ class ClusterExecutor:
     """The workers of a cluster."""
 
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+        self._backend, self._fallback = backend, Fallback(threads_executor())
         self._workers: dict[str, int] = {}
         self._seen: dict[str, int] = {}  # all that were there during the last run
         self._accepted: dict[str, bool] = {}
@@ -113,9 +114,12 @@ class ClusterExecutor:
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """How many workers there were during the last run, and where."""
+        """How many workers there were during the last run, and where; threads where they were needed."""
+        threads = self._fallback.resources
+        if threads and not self._seen:
+            return threads
         workers = f"{number_of(len(self._seen), 'worker')} with {number_of(sum(self._seen.values()), 'thread')}"
-        return (Resource(f"{self._backend.kind}, {workers} {self._backend.at}"),)
+        return (Resource(f"{self._backend.kind}, {workers} {self._backend.at}"), *threads)
 
     def core_rate(self, trial: Trial) -> None:
         """Nothing: the records have it."""
@@ -125,13 +129,24 @@ class ClusterExecutor:
         self._backend.close()
 
     def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
-        """The records of these trials as batches of them are done."""
+        """The records of these trials as batches of them are done, and then of those that only this process can run."""
+        self._seen = {}
+        self._fallback.begin()
+        sent: list[list[Trial]] = []
+        for group in groups:
+            for trial in group:
+                if trial.measurement is not None:
+                    self._fallback.leave([trial], f"{trial.measurement.what} is measured")
+            sent.append([trial for trial in group if trial.measurement is None])
+        yield from self._run(sent, progress)
+        yield from self._fallback.run(progress)
+
+    def _run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
         backend, queue = self._backend, WorkQueue(groups)
         sent: Sent = {}
         done: list[tuple[Trial, Record]] = []
         left = Counter(trial.stream.source for group in groups for trial in group)
         self._pace, self._looked, self._trouble, self._stuck = math.inf, -math.inf, None, None
-        self._seen = {}
         try:
             while queue or sent or done:
                 self._watch_workers(queue, sent)

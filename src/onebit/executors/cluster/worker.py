@@ -32,8 +32,9 @@ from onebit.engine.compile import code_mark
 from onebit.engine.reach import reach
 from onebit.errors import OnebitError
 from onebit.rules import registry, rule_named
+from onebit.trials.execution import run_trial
 from onebit.trials.records import Record, record_of
-from onebit.trials.shared_data import SharedData, run_trial
+from onebit.trials.shared_data import SharedData
 from onebit.trials.trial import ComparisonEntry, Trial
 from onebit.version import VERSION
 

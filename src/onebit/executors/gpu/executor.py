@@ -7,18 +7,18 @@ from collections import Counter
 from collections.abc import Container, Generator, Hashable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 
 from onebit.engine.compile import ANNOUNCED
 from onebit.engine.gpu import device
 from onebit.engine.gpu.launch import REPLICATE_RATE, TOGETHER
 from onebit.errors import OnebitError
 from onebit.executors.gpu.scheduler import StreamScheduler
-from onebit.executors.threads import ThreadsExecutor, threads_executor
+from onebit.executors.threads import Fallback, ThreadsExecutor, threads_executor
 from onebit.learner import Learner
 from onebit.trials.cost import Resource, kind_of
+from onebit.trials.execution import run_trial
 from onebit.trials.records import Record
-from onebit.trials.shared_data import SharedData, by_shared_data, run_trial
+from onebit.trials.shared_data import SharedData
 from onebit.trials.trial import Progress, Trial
 
 SAMPLE = 20_000  # rounds by which a core is measured
@@ -40,6 +40,8 @@ def why_not(trial: Trial) -> str | None:
     rule, options, stream = trial.entry.rule, trial.entry.options, trial.stream
     if isinstance(trial.entry.template, Learner):
         return "a learner that has learnt already"
+    if trial.measurement is not None:
+        return f"{trial.measurement.what} is measured"
     if rule.composite or rule.second_order is not None:
         return f"{rule.name} keeps covariances"
     if stream.delay is not None or stream.missing:
@@ -68,56 +70,44 @@ class GpuExecutor:
     """One GPU, and threads for what it cannot run."""
 
     def __init__(self, threads: ThreadsExecutor, only_if_it_pays: bool) -> None:
-        self._threads, self._only_if_it_pays = threads, only_if_it_pays
-        self._reasons: dict[str, None] = {}  # why threads were needed in the last run
-        self._used = False  # whether the GPU was, too
-        self._said: set[str] = set()
+        self._fallback, self._only_if_it_pays = Fallback(threads), only_if_it_pays
+        self._used = False  # whether the GPU was, in the last run
+        self._measured = False  # whether a core was
         self._built: set[Hashable] = set()
 
     @property
     def resources(self) -> tuple[Resource, ...]:
         """What the last run ran on: the device, threads and what they were needed for."""
-        gpu = (Resource(device.name()),) if self._used or not self._reasons else ()
-        threads = [one._replace(reasons=tuple(self._reasons)) for one in self._threads.resources]
-        return (*gpu, *threads) if self._reasons else gpu
+        threads = self._fallback.resources
+        return (Resource(device.name()), *threads) if self._used or not threads else threads
 
     def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
         """The records of these trials: stream by stream on the GPU, and then what is left on threads."""
-        self._reasons, self._used = {}, False
-        left: list[Trial] = []
-        leave = partial(self._leave, left)
+        fallback, self._used = self._fallback, False
+        fallback.begin()
         streams: dict[str, list[Trial]] = {}
         for trial in (trial for group in groups for trial in group):
             reason = why_not(trial)
             if reason is None:
                 streams.setdefault(trial.stream.key, []).append(trial)
             else:
-                leave([trial], reason)
+                fallback.leave([trial], reason)
         for trials in streams.values():
-            if self._only_if_it_pays and not pays(trials, self._threads.threads, self._built):
-                left += trials
-                self._reasons.setdefault("few rounds")
+            if self._only_if_it_pays and not pays(trials, fallback.threads.threads, self._built):
+                fallback.leave(trials, "few rounds", said=False)
                 continue
-            with closing(StreamScheduler(trials, leave).records(progress)) as records:
+            with closing(StreamScheduler(trials, fallback.leave).records(progress)) as records:
                 for record in records:
                     self._used = True
                     yield record
             self._built |= {kind_of(trial) for trial in trials}
-        yield from self._threads.run(by_shared_data(left), progress)
-
-    def _leave(self, left: list[Trial], trials: Sequence[Trial], reason: str) -> None:
-        left.extend(trials)
-        self._reasons.setdefault(reason)
-        self._say(f"{trials[0].entry.rule.name} on {trials[0].stream.name} runs on threads: ", reason)
-
-    def _say(self, sentence: str, once: str) -> None:
-        if once not in self._said:
-            self._said.add(once)
-            ANNOUNCED[-1](sentence + once)
+        yield from fallback.run(progress)
 
     def core_rate(self, trial: Trial) -> float | None:
         """Rounds a second of one core of this machine, measured by running the trial's first rounds there."""
-        self._say("", "measuring one core, for comparison")
+        if not self._measured:
+            self._measured = True
+            ANNOUNCED[-1]("measuring one core, for comparison")
         short = replace(trial, stream=replace(trial.stream, rounds=min(trial.stream.rounds, SAMPLE)))
         outcome = run_trial(short, SharedData(short, {}), threading.Event(), lambda count: None)
         if outcome is None or outcome.why is not None:
