@@ -23,7 +23,6 @@ from onebit.contract.rule import known
 from onebit.data.sources import Source
 from onebit.data.streams import stream
 from onebit.data.tables import Dataset
-from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError
 from onebit.executors.cluster import executor as cluster
 from onebit.executors.cluster import worker
@@ -45,6 +44,7 @@ from onebit.trials.cost import in_words
 from onebit.trials.records import Record, Records
 from onebit.trials.trial import Trial, entry_of
 from tests.executors.helpers import X, Y, come, drawn, grouped, mixed, on_threads, trials_on
+from tests.logged import heard
 
 
 class Paper(Backend):
@@ -105,10 +105,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    heard: list[str] = []
-    monkeypatch.setattr(cluster, "ANNOUNCED", [*ANNOUNCED, heard.append])
-    return heard
+def said() -> Iterator[list[str]]:
+    with heard("onebit.executors") as messages:
+        yield messages
 
 
 # --- the same rows -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import gc
 import json
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,6 @@ from onebit.contract.choices import greedy_label
 from onebit.contract.rule import Choice, Rule
 from onebit.data.streams import Stream, stream
 from onebit.data.tables import Dataset
-from onebit.engine.compile import ANNOUNCED
 from onebit.engine.gpu import device, launch
 from onebit.engine.gpu.build import Layout
 from onebit.engine.gpu.launch import DeviceRows
@@ -41,6 +40,7 @@ from onebit.trials.records import FILE, read_records
 from onebit.trials.trial import ComparisonEntry, Trial, entry_of
 from tests.engine.gpu.imagined import NAME, Device, imagine
 from tests.executors.helpers import come, drawn, grouped, on_threads
+from tests.logged import heard
 
 X, Y = rows(40, classes=3, width=4)
 ENTRIES = [
@@ -75,12 +75,10 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
 
 
 @pytest.fixture
-def announced() -> Any:
+def announced() -> Iterator[list[str]]:
     """What is said of what takes long, or runs elsewhere."""
-    heard: list[str] = []
-    ANNOUNCED.append(heard.append)
-    yield heard
-    ANNOUNCED.pop()
+    with heard("onebit") as messages:
+        yield messages
 
 
 def trials(streamed: Stream, seeds: int = 2, entries: Any = ENTRIES) -> list[Trial]:

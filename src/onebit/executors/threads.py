@@ -5,6 +5,7 @@ A thread stays with the data it has until their trials run out: few data sets ar
 
 from __future__ import annotations
 
+import logging
 import platform
 import queue
 import threading
@@ -18,12 +19,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from onebit.data.sources import Source
-from onebit.engine.compile import ANNOUNCED
 from onebit.trials.cost import Resource, number_of
 from onebit.trials.execution import run_trial
 from onebit.trials.records import Record, record_of
 from onebit.trials.shared_data import SharedData, Tables, by_shared_data
 from onebit.trials.trial import Outcome, Progress, Trial, cores
+
+LOG = logging.getLogger("onebit.executors")
 
 PATIENCE_S = 2.0  # so long a thread that was stopped is waited for
 
@@ -77,7 +79,8 @@ class Fallback:
         self._reasons.setdefault(reason)
         if said and reason not in self._said:
             self._said.add(reason)
-            ANNOUNCED[-1](f"{trials[0].entry.rule.name} on {trials[0].stream.name} runs on threads: {reason}")
+            name, stream = trials[0].entry.rule.name, trials[0].stream.name
+            LOG.info("%s on %s runs on threads: %s", name, stream, reason)
 
     def run(self, progress: Progress) -> Generator[Record, None, None]:
         """The records of the trials that were left."""

@@ -22,6 +22,7 @@ from onebit.executors.threads import ThreadsExecutor
 from onebit.rules import rule_named
 from tests.engine.gpu.lanes import Lanes
 from tests.engine.gpu.walks import EXAMPLES
+from tests.logged import heard
 
 WHERE = ("registers", "shared", "memory")
 MOST_OF_A_BLOCK = 227 * 1024  # bytes of shared memory on a Hopper
@@ -251,14 +252,13 @@ def test_what_does_not_compile_is_tried_once_and_said_once(monkeypatch: pytest.M
     monkeypatch.setattr(build, "_kernels", {})
     monkeypatch.setattr(build, "_lasting", {True: {}, False: {}})
     monkeypatch.setattr(build, "signature", lambda: ())
-    heard: list[str] = []
-    monkeypatch.setattr(build, "ANNOUNCED", [heard.append])
     shape, layout = shape_of("banditron", 3, 4), Layout(1, "registers", 64)
-    for ask in (build.kernel_for, build.kernel_for, build.resident):
-        with pytest.raises(KernelError, match=r"^Banditron does not compile for a GPU: No implementation of dot$"):
-            ask(shape, layout)
+    with heard("onebit.engine") as messages:
+        for ask in (build.kernel_for, build.kernel_for, build.resident):
+            with pytest.raises(KernelError, match=r"^Banditron does not compile for a GPU: No implementation of dot$"):
+                ask(shape, layout)
     assert len(tried) == 1
-    assert heard[1:] == ["Banditron does not compile for a GPU: No implementation of dot"]
+    assert messages[1:] == ["Banditron does not compile for a GPU: No implementation of dot"]
     with pytest.raises(KernelError):
         build.kernel_for(shape_of("banditron", 4, 4), layout)
     assert len(tried) == 2, "another kernel is another question"

@@ -7,6 +7,7 @@ little with it.
 
 from __future__ import annotations
 
+import logging
 import math
 import socket
 import time
@@ -15,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 
 from onebit.data.sources import Source
-from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError
 from onebit.executors.cluster.work_queue import Slot, WorkQueue
 from onebit.executors.cluster.worker import TASK_S, Batch, WorkerVersion, batch_of, named, worker_version
@@ -23,6 +23,8 @@ from onebit.executors.threads import Fallback, threads_executor
 from onebit.trials.cost import Resource, number_of
 from onebit.trials.records import Record
 from onebit.trials.trial import Progress, Trial
+
+LOG = logging.getLogger("onebit.executors")
 
 AHEAD = 2  # batches that a thread of a worker has: one that it works on, one that it begins with at once
 LEAST_S = 0.1  # a batch is worth sending if it takes so long
@@ -246,7 +248,8 @@ class ClusterExecutor:
         elif self._stuck is None:
             self._stuck = now
             if not self._workers:
-                ANNOUNCED[-1](f"waiting for workers of {self._backend.kind} {self._backend.at}; {self._backend.more}")
+                at = f"{self._backend.kind} {self._backend.at}"
+                LOG.info("waiting for workers of %s; %s", at, self._backend.more)
         elif now - self._stuck > NO_WORKERS_S:
             what = "taken nothing" if self._workers else "had no workers"
             why = f": {self._trouble}" if self._trouble else f"; {self._backend.more}"
@@ -264,7 +267,7 @@ class ClusterExecutor:
                 what = f"runs {said}, and here it is {worker_version()}; install the same everywhere"
                 what = f"cannot say what it runs: {said}" if isinstance(said, Exception) else what
                 self._refusal = f"the worker {worker} is left out: it {what}"
-                ANNOUNCED[-1](self._refusal)
+                LOG.warning("%s", self._refusal)
         self._workers = {worker: threads for worker, threads in present.items() if self._accepted.get(worker)}
         self._seen |= self._workers
         self._looked = time.monotonic()

@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from onebit.data.sources import Source
-from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError, lines_of
 from onebit.executors.cluster.executor import BREATH_S, CONNECT_S, Backend, ClusterExecutor, Lost, call, missing
 from onebit.executors.cluster.worker import Batch, Shipment, WorkerVersion, run_batch, worker_version
 from onebit.trials.records import Record
 from onebit.trials.trial import cores
+
+LOG = logging.getLogger("onebit.executors")
 
 START_S = 10.0  # so long the first workers are waited for
 MORE_TRIES = 3  # actors that are made again when several in a row end before they begin
@@ -158,7 +159,7 @@ class RayBackend(Backend):
                 self._failed += 1
                 if self._failed > MORE_TRIES:
                     self._given_up += 1
-                    ANNOUNCED[-1](f"the worker {worker} is left out: {why}")
+                    LOG.warning("the worker %s is left out: %s", worker, why)
         return said
 
     def send(self, worker: str, threads: int, batch: Batch, source: Source) -> Hashable:

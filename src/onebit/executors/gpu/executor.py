@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Container, Generator, Hashable, Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from onebit.engine.compile import ANNOUNCED
 from onebit.engine.gpu import device
 from onebit.engine.gpu.launch import REPLICATE_RATE, TOGETHER
 from onebit.errors import OnebitError
@@ -20,6 +20,8 @@ from onebit.trials.execution import run_trial
 from onebit.trials.records import Record
 from onebit.trials.shared_data import SharedData
 from onebit.trials.trial import Progress, Trial
+
+LOG = logging.getLogger("onebit.executors")
 
 SAMPLE = 20_000  # rounds by which a core is measured
 CORE_RATE = 3e6  # rounds a second of one core, roughly, by which `auto` decides
@@ -107,7 +109,7 @@ class GpuExecutor:
         """Rounds a second of one core of this machine, measured by running the trial's first rounds there."""
         if not self._measured:
             self._measured = True
-            ANNOUNCED[-1]("measuring one core, for comparison")
+            LOG.info("measuring one core, for comparison")
         short = replace(trial, stream=replace(trial.stream, rounds=min(trial.stream.rounds, SAMPLE)))
         outcome = run_trial(short, SharedData(short, {}), threading.Event(), lambda count: None)
         if outcome is None or outcome.why is not None:
