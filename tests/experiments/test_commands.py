@@ -553,7 +553,7 @@ def test_ctrl_c_while_the_page_is_written_says_that_the_runs_are_kept(
     def stopped(page: Any, folder: Any) -> Path:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onebit.cli.sweep.save_page", stopped)
+    monkeypatch.setattr("onebit.cli.experiment.save_page", stopped)
     code, out, err = call(*SWEEP, "--out", "out")
     assert (code, out) == (130, "")
     assert err == "onebit: stopped; what is done is kept in out, and the same command goes on from there\n"

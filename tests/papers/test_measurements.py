@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import onebit
+from onebit.cli import main
 from onebit.executors.cluster.executor import ClusterExecutor
 from onebit.executors.gpu.executor import why_not
 from onebit.executors.threads import threads_executor
@@ -275,3 +276,22 @@ def test_ctrl_c_while_the_result_is_read_shows_it(tmp_path: Path, monkeypatch: p
     with pytest.raises(Stopped) as stopped:
         reproduce("mine2026", ["figure1"], out=tmp_path, on="threads")
     assert [type(part) for part in stopped.value.result.results[0].parts] == [Regions]
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_the_command_shows_what_there_is_after_ctrl_c(
+    form: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(page: Any, folder: Any) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("onebit.cli.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER))
+    monkeypatch.setattr("onebit.cli.experiment.save_page", stopped)
+    arguments = ["reproduce", "mine2026", "--item", "theorems", "--quiet", "--on", "threads", "--out", str(tmp_path)]
+    assert main([*arguments, *form]) == 130
+    out, err = capsys.readouterr()
+    assert err.splitlines()[-1].startswith(f"onebit: stopped; what is done is kept in {tmp_path}, and ")
+    if form:
+        assert json.loads(out)[0]["counts"]
+    else:
+        assert "Gaptron: Lemma 1" in out
