@@ -10,8 +10,9 @@ import os
 import pkgutil
 import shlex
 import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, NoReturn
 
 from onebit.errors import OnebitError
@@ -89,6 +90,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _abandon_output()
         return _complain(f"the output cannot be written: {error.strerror or error}", 2)
+
+
+def console() -> NoReturn:
+    """The program `onebit`: run the command of its arguments, and end.
+
+    After Ctrl-C a thread may be at something that does not hear of it, solving a convex program say. Python would wait for that, for
+    seconds; what is done is on disk by now.
+    """
+    code = main()
+    if code == STOPPED and any(thread.name.startswith("onebit-") for thread in threading.enumerate()):
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from onebit.trials.trial import Outcome, Progress, Trial, cores
 
 LOG = logging.getLogger("onebit.executors")
 
-PATIENCE_S = 2.0  # so long a thread that was stopped is waited for
+PATIENCE_S = 1.0  # so long a thread that was stopped is waited for
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
         finally:
             outcomes.put(None)
 
-    workers = [threading.Thread(target=labour, daemon=True) for _ in range(threads)]
+    workers = [threading.Thread(target=labour, name="onebit-trial", daemon=True) for _ in range(threads)]
     working = len(workers)
     try:
         for worker in workers:
