@@ -28,15 +28,15 @@ from benchmarks.measuring import FULL, QUICK, Effort, Measurement, at_least, cir
 
 from onebit.data.streams import stream
 from onebit.errors import OnebitError
-from onebit.experiments.gathering import gather
+from onebit.executors import Executor, executor_of
 from onebit.experiments.grid import Grid
-from onebit.experiments.places import Place, place_of
-from onebit.experiments.rows import Rows
-from onebit.experiments.trial import Trial
+from onebit.experiments.runner import collect
+from onebit.trials.records import Records
+from onebit.trials.trial import Trial
 
 SIDE, SEEDS = 16, 2  # 256 cells, each with so many seeds
 CORES = 2
-THREADS, *CLUSTERS = PLACES = ("threads", "dask", "ray")
+THREADS, *CLUSTERS = EXECUTORS = ("threads", "dask", "ray")
 
 
 def sweep_of(rounds: int) -> list[Trial]:
@@ -46,15 +46,15 @@ def sweep_of(rounds: int) -> list[Trial]:
     return [Trial(entry, streamed, seed) for seed in range(SEEDS) for entry in grid.entries]
 
 
-def timed(place: Place, trials: list[Trial]) -> float:
+def timed(place: Executor, trials: list[Trial]) -> float:
     """How long a place is at these trials."""
     with TemporaryDirectory() as folder:
-        rows = Rows(folder)
+        rows = Records(folder)
         started = time.perf_counter()
-        gathered = gather(trials, rows, place, None)
+        collected = collect(trials, rows, place, None)
         seconds = time.perf_counter() - started
         rows.close()
-    assert len(gathered.of(trials)) == len(trials)
+    assert len(collected.of(trials)) == len(trials)
     return seconds
 
 
@@ -65,11 +65,11 @@ def clusters(effort: Effort) -> list[Measurement]:
     # Two cores for this process and all that it starts, so that every place has the same.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     with ExitStack() as open_places:
-        places: dict[str, Place] = {}
-        for name in PLACES:
+        places: dict[str, Executor] = {}
+        for name in EXECUTORS:
             started = time.perf_counter()
             try:
-                places[name] = open_places.enter_context(closing(place_of(name)))
+                places[name] = open_places.enter_context(closing(executor_of(name)))
             except OnebitError as error:
                 measured.append(Measurement(f"{name}: rounds", None, "million/s", remark=str(error)))
                 continue

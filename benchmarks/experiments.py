@@ -25,7 +25,7 @@ from benchmarks.workloads import dense
 
 from onebit.experiments.run import run
 from onebit.experiments.sweep import sweep
-from onebit.experiments.trial import cores
+from onebit.trials.trial import cores
 
 SIDES = (8, 16)  # of the grids: 64 and 256 settings
 RUNS = 100

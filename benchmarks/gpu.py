@@ -27,15 +27,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from onebit.contract.draws import key_of
 from onebit.data.streams import stream
 from onebit.data.synthetic import synsep10
-from onebit.engine.course import Course
-from onebit.engine.gpu import device, fleet
+from onebit.engine.gpu import device, launch
 from onebit.engine.gpu.build import Layout, Shape, kernel_for, layout_for, resident
-from onebit.experiments.places.gpu import gpu_place
-from onebit.experiments.trial import Trial, entry_of, marks_for
+from onebit.engine.schedule import Schedule
+from onebit.executors.gpu.executor import gpu_executor
 from onebit.rules import rule_named
+from onebit.trials.trial import Trial, entry_of, marks_for
 
 ROWS = 20_000
-COURSES = 4
+SCHEDULES = 4
 SECONDS = 1.0  # that a walk should take
 FP32_PEAK = 66.9e12  # of an H200, by its data sheet
 
@@ -87,43 +87,43 @@ def rows_of(classes: int, features: int) -> tuple[np.ndarray[Any, Any], np.ndarr
     return values, (values @ generator.standard_normal((features, classes))).argmax(axis=1)
 
 
-def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, fleet.Terrain, fleet.Replicates]:
+def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, launch.DeviceSchedules, launch.Replicates]:
     rule = rule_named(line.rule)
     params, memory = rule.settle(line.classes, line.options)
     shape = Shape.of(rule, params, len(memory), line.features)
     layout = layout_for(shape)
     assert layout is not None
     values, labels = rows_of(line.classes, line.features)
-    courses = []
-    for seed in range(COURSES):
+    ways = []
+    for seed in range(SCHEDULES):
         order = np.resize(np.random.default_rng(seed).permutation(ROWS), rounds)
-        courses.append(Course(labels[order].astype(np.int64), order))
-    land = fleet.Land([values], False, layout.padded(shape))
-    terrain = fleet.Terrain(land, [(0, course) for course in courses])
+        ways.append(Schedule(labels[order].astype(np.int64), order))
+    device_rows = launch.DeviceRows([values], False, layout.padded(shape))
+    schedules = launch.DeviceSchedules(device_rows, [(0, schedule) for schedule in ways])
     count = 2 * resident(shape, layout)
-    replicates = fleet.Replicates(
-        (np.arange(count) * COURSES // count).astype(np.int32),
+    replicates = launch.Replicates(
+        (np.arange(count) * SCHEDULES // count).astype(np.int32),
         np.tile(np.array(shape.numbers(params)), (count, 1)),
         np.tile(memory, (count, 1)),
         np.array([key_of(seed) for seed in range(count)], dtype=np.uint64),
         np.full(count, 1e300),
     )
-    return shape, layout, terrain, replicates
+    return shape, layout, schedules, replicates
 
 
 def measured(line: Line) -> dict[str, Any]:
-    shape, layout, terrain, replicates = prepared(line, 2000)
+    shape, layout, schedules, replicates = prepared(line, 2000)
     count = len(replicates.keys)
-    trial = fleet.walk(shape, layout, terrain, replicates, marks_for(2000), lambda done: None)
+    trial = launch.walk(shape, layout, schedules, replicates, marks_for(2000), lambda done: None)
     rounds = int(np.clip(2000 * SECONDS / trial.seconds, 2000, 1_000_000))
-    shape, layout, terrain, replicates = prepared(line, rounds)
-    tracks = [fleet.walk(shape, layout, terrain, replicates, marks_for(rounds), lambda done: None) for _ in range(3)]
-    seconds = min(one.seconds for one in tracks)
+    shape, layout, schedules, replicates = prepared(line, rounds)
+    counts = [launch.walk(shape, layout, schedules, replicates, marks_for(rounds), lambda done: None) for _ in range(3)]
+    seconds = min(one.seconds for one in counts)
     (kernel,) = kernel_for(shape, layout).overloads.values()
     rate = count * rounds / seconds
     values, labels = rows_of(line.classes, line.features)
     entry = entry_of(line.rule, line.options)
-    core = gpu_place().core_rate(Trial(entry, stream(values, labels, order="shuffle"), 0))
+    core = gpu_executor().core_rate(Trial(entry, stream(values, labels, order="shuffle"), 0))
     return {
         **line._asdict(),
         "heads": shape.heads,
@@ -137,7 +137,7 @@ def measured(line: Line) -> dict[str, Any]:
         "head_rounds_per_second": rate * shape.heads,
         "peak": rate * 2 * line.features * (shape.heads + 2) / FP32_PEAK,
         "cores": None if core is None else rate / core,
-        "error": float(tracks[0].mistakes[:, 0].mean() / rounds),
+        "error": float(counts[0].mistakes[:, 0].mean() / rounds),
     }
 
 
@@ -188,7 +188,7 @@ def main() -> None:
         rule, classes, features = chosen.profile
         wanted = [line for line in LINES if (line.rule, str(line.classes), str(line.features)) == tuple(chosen.profile)]
         line = wanted[0] if wanted else Line(rule, int(classes), int(features), {})
-        fleet.walk(*prepared(line, 2000), marks_for(2000), lambda done: None)
+        launch.walk(*prepared(line, 2000), marks_for(2000), lambda done: None)
         return
     console = Console(width=150, emoji=False)
     found: list[dict[str, Any]] = []

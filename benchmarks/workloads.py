@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onebit.data.streams import stream
 from onebit.data.synthetic import synsep10
 from onebit.data.tables import Csr
-from onebit.engine.course import Course
+from onebit.engine.schedule import Schedule
 from onebit.engine.stream import Tally
 from onebit.learner import Learner
 
@@ -69,20 +69,20 @@ def shuffled(name: str, prepare: str | None = None, rounds: int | None = None, s
     """A real data set in memory, its rows in the order in which `onebit.run(..., order="shuffle")` brings them."""
     rows = stream(name, prepare=prepare, order="shuffle", rounds=rounds)
     data = rows.data(seed)
-    course = rows.course(data, seed)
+    schedule = rows.schedule(data, seed)
     if not isinstance(data.X, Csr):
-        return Workload(name, data.X[course.order].astype(np.float32), course.labels, len(data.classes))
-    lengths = np.diff(data.X.indptr)[course.order]
+        return Workload(name, data.X[schedule.order].astype(np.float32), schedule.labels, len(data.classes))
+    lengths = np.diff(data.X.indptr)[schedule.order]
     cuts = np.concatenate([[0], np.cumsum(lengths)])
-    places = np.repeat(data.X.indptr[course.order] - cuts[:-1], lengths) + np.arange(cuts[-1])
-    X = Csr(data.X.data[places], data.X.indices[places], cuts, (len(course.order), data.X.shape[1]))
-    return Workload(name, X, course.labels, len(data.classes))
+    places = np.repeat(data.X.indptr[schedule.order] - cuts[:-1], lengths) + np.arange(cuts[-1])
+    X = Csr(data.X.data[places], data.X.indices[places], cuts, (len(schedule.order), data.X.shape[1]))
+    return Workload(name, X, schedule.labels, len(data.classes))
 
 
 def onebit_pass(rule: str, options: Mapping[str, Any], workload: Workload) -> Contender:
     """A learner over the whole stream in one compiled loop, as `onebit.run` does it, on one thread."""
     rows = Learner(rule, workload.classes, **options).table(workload.X)
-    course = Course(workload.y)
+    schedule = Schedule(workload.y)
     nothing = np.zeros(0, dtype=np.int64)
 
     def run() -> Outcome:
@@ -90,7 +90,7 @@ def onebit_pass(rule: str, options: Mapping[str, Any], workload: Workload) -> Co
         learner.fix_features(workload.X)
         tally = Tally(np.zeros(3, dtype=np.int64), nothing, np.zeros((2, 0), dtype=np.int64))
         started = time.thread_time()
-        learner.walk(rows, course, course.choices, tally, 0, workload.rounds)
+        learner.walk(rows, schedule, schedule.choices, tally, 0, workload.rounds)
         return Outcome(time.thread_time() - started, float(tally.mistakes[0]) / workload.rounds)
 
     return run

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from onebit.checks import rows
-from onebit.cli import main, parser
+from onebit.cli import console, main, parser
 from onebit.cli.options import positive, settings, whole
 from onebit.rules import registry
 from onebit.version import VERSION
@@ -329,9 +330,9 @@ def test_compare_prints_a_table_sorted_by_error(call: Call, tmp_path: Path) -> N
 def test_compare_of_all_learners_names_every_one(call: Call, file: str, tmp_path: Path) -> None:
     code, out, _ = call("compare", file, "--runs", "1", "--rounds", "30", "--json", "--out", str(tmp_path / "out"))
     assert code == 0
-    standings = json.loads(out)["data"][0]["standings"]
-    assert {one["learner"] for one in standings} == set(registry())
-    assert [one["learner"] for one in standings].count("bpa") == 3, "as it comes, and with small and large steps"
+    summaries = json.loads(out)["data"][0]["standings"]
+    assert {one["learner"] for one in summaries} == set(registry())
+    assert [one["learner"] for one in summaries].count("bpa") == 3, "as it comes, and with small and large steps"
 
 
 def test_warmup_says_what_was_done(call: Call) -> None:
@@ -511,3 +512,23 @@ def test_the_command_of_the_package_is_installed() -> None:
         pytest.skip("the package was not installed with its command")
     answer = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
     assert answer.stdout == f"onebit {VERSION}\n"
+
+
+@pytest.mark.parametrize(("code", "at_work", "left"), [(130, True, True), (130, False, False), (2, True, False)])
+def test_the_program_ends_after_ctrl_c_whatever_a_thread_is_at(
+    code: int, at_work: bool, left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python would wait at its end for what a thread is at in a library, for seconds."""
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait, name="onebit-trial" if at_work else "of somebody else", daemon=True)
+    thread.start()
+
+    def leave(number: int) -> None:
+        raise ZeroDivisionError(number)
+
+    monkeypatch.setattr("onebit.cli.main", lambda: code)
+    monkeypatch.setattr("os._exit", leave)
+    with pytest.raises(ZeroDivisionError if left else SystemExit, match=str(code)):
+        console()
+    ended.set()
+    thread.join()

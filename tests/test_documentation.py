@@ -20,7 +20,6 @@ from onebit.cli.serve import OPTIONS
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
-from onebit.experiments.rows import row_of
 from onebit.learner import Learner
 from onebit.papers.paper import KINDS, Item, paper_names
 from onebit.rules import registry
@@ -33,7 +32,8 @@ from onebit.spaces.kernel import WHEN_FULL
 from onebit.spaces.kernels import NAMES as KERNELS
 from onebit.theory.bound import Holds
 from onebit.theory.margins import KINDS as SEPARABILITIES
-from onebit.theory.mistakes import THEOREMS
+from onebit.theory.promises import THEOREMS
+from onebit.trials.records import record_of
 from tests.serve.site import Site, site_in
 
 ROOT = Path(__file__).parents[1]
@@ -150,7 +150,7 @@ def test_every_key_of_an_item_is_documented(key: str) -> None:
 
 
 def test_every_field_of_a_row_is_documented() -> None:
-    fields = re.findall(r'^ {8}"(\w+)":', inspect.getsource(row_of), re.MULTILINE)
+    fields = re.findall(r'^ {8}"(\w+)":', inspect.getsource(record_of), re.MULTILINE)
     assert {"id", "seed", "curve"} <= set(fields)
     for field in fields:
         assert f"`{field}`" in PAGES["experiments.md"]

@@ -14,7 +14,7 @@ ROOT = Path(onebit.__file__).parent
 
 # Each part may import those before it, and itself. What is not named is at the end of this list: it may import anything above.
 LAYERS = [
-    {"version", "errors"},
+    {"version", "errors", "deprecation"},
     {"report"},
     {"contract", "names"},
     {"rules", "spaces"},
@@ -22,10 +22,12 @@ LAYERS = [
     {"auto"},
     {"features", "ledger", "data", "sizes"},
     {"decision", "machine"},
-    {"learner"},
+    {"learner", "regions"},
     {"manifest", "storage"},
     {"offpolicy", "client"},
     {"serve"},
+    {"trials"},
+    {"executors"},
     {"experiments"},
     {"theory"},
     {"papers"},

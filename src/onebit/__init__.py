@@ -10,11 +10,14 @@ Names are imported when they are first used, so that `import onebit` is quick an
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import Any
 
 from onebit.version import VERSION
 
 __version__ = VERSION
+
+logging.getLogger("onebit").addHandler(logging.NullHandler())  # who wants to see what is logged says so
 
 _PLACES = {
     "Learner": "onebit.learner",

@@ -1,7 +1,5 @@
 """`python -m onebit` is the command line."""
 
-import sys
+from onebit.cli import console
 
-from onebit.cli import main
-
-sys.exit(main())
+console()

@@ -28,7 +28,7 @@ from onebit.contract.rule import LEARNT, RIGHT, Rule
 from onebit.decision import Decision
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
-from onebit.engine.course import Course
+from onebit.engine.schedule import Schedule
 from onebit.errors import OnebitError
 from onebit.features import Features, Kept, Rows, refuse_what_is_no_table
 from onebit.ledger import Ledger, Trusting
@@ -533,8 +533,8 @@ class Learner(Machine):
         The rows X span the rectangle, and are drawn where they have labels y; the other features are `at`, by itself their mean.
         With a `label` the boundary of that class is drawn in black.
         """
+        from onebit.regions import regions_of
         from onebit.report.figures import figure
-        from onebit.report.regions import regions_of
 
         return figure(regions_of(self, X, y, features=features, at=at, label=label))
 
@@ -561,14 +561,14 @@ class Learner(Machine):
             "a learner is not pickled: save it with learner.save(path), and load it with onebit.load(path)"
         )
 
-    def finish_walk(self, course: Course) -> None:
+    def finish_walk(self, schedule: Schedule) -> None:
         """Note which of the stream's rounds have been learnt."""
         with self._lock:
-            if len(course.events):
-                self._ledger.record_some(self._next + round_ for round_ in course.learnt.tolist())
+            if len(schedule.events):
+                self._ledger.record_some(self._next + round_ for round_ in schedule.learnt.tolist())
             else:
-                self._ledger.record_run(self._next, len(course.labels))
-            self._next += len(course.labels)
+                self._ledger.record_run(self._next, len(schedule.labels))
+            self._next += len(schedule.labels)
 
     # --- inside ----------------------------------------------------------------------------------------------------
 

@@ -24,8 +24,8 @@ from onebit.contract.parameters import Real
 from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
-from onebit.engine.course import NOTHING, Course
 from onebit.engine.generic import full
+from onebit.engine.schedule import NOTHING, Schedule
 from onebit.errors import OnebitError, OutOfMemoryError, nearest
 from onebit.features import Features, Kept, Rows, SparseRow, squared_lengths
 from onebit.names import MOST_NUMBERS, ClassName
@@ -155,7 +155,7 @@ class Machine:
         return self._features.table(X)
 
     def walk(
-        self, rows: Rows, course: Course, kept: NDArray[np.float64], tally: engine.Tally, start: int, stop: int
+        self, rows: Rows, schedule: Schedule, kept: NDArray[np.float64], tally: engine.Tally, start: int, stop: int
     ) -> None:
         """Decide, hear and learn from step `start` to `stop` of a stream, counting mistakes.
 
@@ -170,9 +170,9 @@ class Machine:
                     self._params,
                     self._space,
                     rows,
-                    course.order,
-                    course.events,
-                    course.labels,
+                    schedule.order,
+                    schedule.events,
+                    schedule.labels,
                     self._memory,
                     self._buffers,
                     kept,
@@ -190,7 +190,7 @@ class Machine:
                 if start == stop:
                     self._report_repairs()
                     return
-                row = course.row(start, rows.height)
+                row = schedule.row(start, rows.height)
                 if not self._made_room(rows, row):
                     raise OnebitError(f"row {row}: {self._explain(rows, row)}")
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import onebit
 from onebit.checks import refused, rows, state
 from onebit.data.streams import Delay, Drift, Stream, stream
-from onebit.engine.course import Course, events_of
+from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.experiments.run import Result, run
 from onebit.features import SparseRow
@@ -53,10 +53,10 @@ def _csr(x: Any) -> Any:
 def check_run_is_steps(streamed: Stream, result: Result) -> Learner:
     """Check a run, with the seed of its stream, against stepping: bit for bit."""
     data = streamed.data(streamed.seed)
-    course = streamed.course(data, streamed.seed)
+    schedule = streamed.schedule(data, streamed.seed)
     learner = Learner(result.learner.rule, data.classes, seed=streamed.seed, **result.learner.parameters)
     made = by_hand(streamed, learner)
-    truths = [data.classes[label] for label in course.labels]
+    truths = [data.classes[label] for label in schedule.labels]
     played = np.cumsum([made[number].label != truth for number, truth in enumerate(truths)])
     greedy = np.cumsum([made[number].greedy != truth for number, truth in enumerate(truths)])
     assert len(made) == streamed.rounds
@@ -125,7 +125,7 @@ def test_rows_of_names_come_late_as_they_step(settings: dict[str, Any]) -> None:
     data = streamed.data(3)
     learner = Learner("bpa", data.classes, seed=3)
     made = by_hand(streamed, learner)
-    truths = [data.classes[label] for label in streamed.course(data, 3).labels]
+    truths = [data.classes[label] for label in streamed.schedule(data, 3).labels]
     assert result.errors[0] == sum(made[number].label != truth for number, truth in enumerate(truths)) / 200
     assert learner.learnt == result.learner.learnt
     assert [learner.scores(x).tolist() for x in DICTS] == [result.learner.scores(x).tolist() for x in DICTS]
@@ -146,9 +146,9 @@ def test_events_that_are_all_at_once_are_no_events_bit_for_bit(rule: str, order:
     plain = stream(X, LABELS, rounds=300, order=order)
     late = replace(plain, delay=Delay("geometric", 1e-14))
     data = late.data(0)
-    course = late.course(data, 0)
-    assert len(course.events) == 300
-    assert (course.events % EVENT == DECIDE | LEARN).all()
+    schedule = late.schedule(data, 0)
+    assert len(schedule.events) == 300
+    assert (schedule.events % EVENT == DECIDE | LEARN).all()
     one, other = run(rule, plain), run(rule, late)
     assert {**state(one.learner), "identity": ""} == {**state(other.learner), "identity": ""}
     assert np.array_equal(one.curve.played, other.curve.played)
@@ -199,7 +199,7 @@ def test_events_come_in_order(delays: list[int]) -> None:
                 late_now.append(number)
         assert late_now == sorted(late_now), "at the same time they come in the order of the rounds"
     assert sorted(heard) == [number for number, at in enumerate(answers) if number <= at < len(delays)]
-    assert Course(np.zeros(len(delays), dtype=np.int64), events=events).learnt.tolist() == sorted(heard)
+    assert Schedule(np.zeros(len(delays), dtype=np.int64), events=events).learnt.tolist() == sorted(heard)
 
 
 def test_events_are_told_with_their_rows_and_the_truth() -> None:
@@ -332,16 +332,16 @@ def test_what_is_drawn_for_one_thing_does_not_move_with_another() -> None:
         X, LABELS, rounds=400, order="shuffle", noise=0.3, drift="gradual", delay="geometric:9", missing=0.2
     )
     data = source.data(0)
-    whole = source.course(data, 7)
-    assert all(np.array_equal(one, two) for one, two in zip(whole, source.course(data, 7), strict=True))
+    whole = source.schedule(data, 7)
+    assert all(np.array_equal(one, two) for one, two in zip(whole, source.schedule(data, 7), strict=True))
     for name in ("labels", "order", "events"):
-        assert not np.array_equal(getattr(whole, name), getattr(source.course(data, 8), name)), name
+        assert not np.array_equal(getattr(whole, name), getattr(source.schedule(data, 8), name)), name
     assert np.array_equal(
-        whole.order, replace(source, noise=0.0, drift=None, delay=None, missing=0.0).course(data, 7).order
+        whole.order, replace(source, noise=0.0, drift=None, delay=None, missing=0.0).schedule(data, 7).order
     )
-    assert np.array_equal(whole.labels, replace(source, delay=None, missing=0.0).course(data, 7).labels)
-    assert np.array_equal(whole.events, replace(source, noise=0.0, drift=None, order="file").course(data, 7).events)
-    never = set(range(400)) - set(replace(source, delay=None).course(data, 7).learnt.tolist())
+    assert np.array_equal(whole.labels, replace(source, delay=None, missing=0.0).schedule(data, 7).labels)
+    assert np.array_equal(whole.events, replace(source, noise=0.0, drift=None, order="file").schedule(data, 7).events)
+    never = set(range(400)) - set(replace(source, delay=None).schedule(data, 7).learnt.tolist())
     assert never.isdisjoint(whole.learnt.tolist())
 
 
@@ -351,8 +351,8 @@ def test_a_learner_hears_of_the_stream_and_not_the_stream_of_the_learner() -> No
     streamed = stream(X, labels, noise=0.4, order="shuffle", rounds=600)
     wrong = [[not right(int(x.argmax())) for x, right in streamed] for _ in range(2)]
     assert wrong[0] == wrong[1]
-    course = streamed.course(streamed.data(0), 0)
-    assert wrong[0] == (course.labels != labels[course.order]).tolist()
+    schedule = streamed.schedule(streamed.data(0), 0)
+    assert wrong[0] == (schedule.labels != labels[schedule.order]).tolist()
 
 
 # --- noise -------------------------------------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ def test_noise_replaces_its_share_of_the_labels_by_any_class(noise: float) -> No
     """The replacement may be the label itself, so noise (K-1)/K of them are wrong: five standard deviations."""
     truth = np.arange(50_000) % 5
     streamed = stream(np.zeros((50_000, 1)), truth, noise=noise)
-    labels = streamed.course(streamed.data(0), 3).labels
+    labels = streamed.schedule(streamed.data(0), 3).labels
     floor = noise * 4 / 5
     assert abs((labels != truth).mean() - floor) < 5 * np.sqrt(floor * (1 - floor) / 50_000)
     moved = np.bincount((labels - truth)[labels != truth] % 5, minlength=5)
@@ -386,7 +386,7 @@ def test_noise_is_the_floor_of_the_error() -> None:
 def renamed(drift: str, seed: int, classes: int = 6, rounds: int = 20_000) -> tuple[NDArray[Any], NDArray[Any]]:
     truth = np.arange(rounds) % classes
     streamed = stream(np.zeros((rounds, 1)), truth, drift=drift)
-    return truth, streamed.course(streamed.data(seed), seed).labels
+    return truth, streamed.schedule(streamed.data(seed), seed).labels
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -20,9 +20,9 @@ import pytest
 import onebit
 from onebit.checks import rows
 from onebit.cli import main
-from onebit.experiments.places import Place, place_of
-from onebit.experiments.places.threads import processor
-from onebit.experiments.rows import FILE, read_rows
+from onebit.executors import Executor, executor_of
+from onebit.executors.threads import processor
+from onebit.trials.records import FILE, read_records
 
 Call = Callable[..., tuple[int, str, str]]
 X, Y = rows(60)
@@ -79,7 +79,7 @@ def test_compare_prints_a_table_and_writes_a_page_where_it_says(call: Call) -> N
     found = onebit.compare("synsep9", ["bpa", ("bpa", {"aggressiveness": 1}), "perceptron"], rounds=300, runs=2)
     lines = [line for line in out.splitlines() if "bpa" in line or "perceptron" in line]
     assert ["bpa" in line for line in lines] == [True, True, False], "those that hear one bit first"
-    for one, line in zip([*found[0].standings[1:], found[0].standings[0]], lines, strict=True):
+    for one, line in zip([*found[0].summaries[1:], found[0].summaries[0]], lines, strict=True):
         assert f"{100 * one.error.mean:.2f}" in line
         assert "best" in line or "+" in line or "-" in line
     assert "aggressiveness=1" in out
@@ -102,9 +102,9 @@ def test_compare_as_json_is_the_comparison_and_nothing_else(call: Call) -> None:
     found = onebit.compare("synsep9", ["bpa", "perceptron"], rounds=300, runs=2, seed=7).to_dict()
     for one in (*printed["data"][0]["standings"], *found["data"][0]["standings"]):
         one["rounds_per_second"] = None
-    for effort in (printed["effort"], found["effort"]):
-        assert effort.pop("seconds") > 0
-        assert effort.pop("core_seconds") > 0
+    for cost in (printed["effort"], found["effort"]):
+        assert cost.pop("seconds") > 0
+        assert cost.pop("core_seconds") > 0
     assert printed == json.loads(json.dumps(found))
 
 
@@ -139,8 +139,8 @@ def test_how_the_data_come_is_said_on_the_command_line(call: Call, file: str) ->
     given = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     code, out, _ = call("compare", file, "--learners", "bpa", "--runs", "2", "--seed", "3", *given, "--json")
     assert code == 0
-    (scene,) = onebit.compare(file, ["bpa"], runs=2, seed=3, **options).scenes
-    assert json.loads(out)["data"][0]["standings"][0]["errors"] == scene.standings[0].errors.tolist()
+    (scene,) = onebit.compare(file, ["bpa"], runs=2, seed=3, **options).results
+    assert json.loads(out)["data"][0]["standings"][0]["errors"] == scene.summaries[0].errors.tolist()
     assert json.loads(out)["data"][0]["stream"] == scene.stream.described()
 
 
@@ -153,7 +153,7 @@ def test_a_learner_that_does_not_settle_is_one_line_and_1(call: Call) -> None:
     assert "does not settle" in err
     assert "bpa" in out
     assert "does not settle" in Path("onebit-results/compare-synsep10/page.html").read_text()
-    failed = [row for row in read_rows(Path("onebit-results/compare-synsep10") / FILE) if row.failed]
+    failed = [row for row in read_records(Path("onebit-results/compare-synsep10") / FILE) if row.failed]
     assert len(failed) == 2
     assert call(*arguments, "--json")[0] == 1
 
@@ -295,9 +295,9 @@ BAD: dict[str, tuple[list[str], list[str]]] = {
     "sweep of nothing": (["sweep", "bandtron", "synsep9", "--grid", "exploration=0.1"], ["'banditron'"]),
     "sweep on nothing": (["sweep", "bpa", "synsep1", "--grid", "exploration=0.1"], ["'synsep10'"]),
     "fresh runs": (["sweep", "bpa", "synsep9", "--grid", "exploration=0.1", "--fresh-runs", "0"], ["--fresh-runs"]),
-    "place": (["compare", "synsep9", "--on", "gup"], ["--on", "'gup'", "'gpu'"]),
+    "executor": (["compare", "synsep9", "--on", "gup"], ["--on", "'gup'", "'gpu'"]),
     "address": (["sweep", "bpa", "synsep9", "--grid", "exploration=0.1", "--on", "ray://host"], ["ray://host:port"]),
-    "place of a paper": (["reproduce", "chen2009", "--on", "dask://host:99999"], ["dask://host:port"]),
+    "executor of a paper": (["reproduce", "chen2009", "--on", "dask://host:99999"], ["dask://host:port"]),
     "threads": (["compare", "synsep9", "--threads", "0"], ["--threads", "'0'"]),
     "an option of others": (["run", "bpa", "synsep9", "--on", "gpu"], ["onebit run", "--on gpu", "onebit run --help"]),
     "paper": (["reproduce", "chen2008"], ["'chen2008'", "'chen2009'"]),
@@ -361,7 +361,7 @@ def test_a_page_that_cannot_be_written_is_one_line_and_the_runs_are_kept(call: C
     code, _, err = call("compare", "synsep9", "--learners", "bpa", *SHORT, "--out", str(tmp_path / "out"))
     assert (code, len(err.splitlines())) == (2, 1)
     assert "page" in err
-    assert len(list(read_rows(tmp_path / "out" / FILE))) == 2
+    assert len(list(read_records(tmp_path / "out" / FILE))) == 2
 
 
 def test_a_page_that_cannot_be_written_leaves_no_half_of_it(call: Call, tmp_path: Path) -> None:
@@ -431,7 +431,7 @@ def test_a_sweep_goes_on_after_ctrl_c_and_after_kill_9_to_the_same_end(tmp_path:
         out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert lines(folder)[: len(before)] == before
-    ids = [row.fields["id"] for row in read_rows(folder / FILE)]
+    ids = [row.fields["id"] for row in read_records(folder / FILE)]
     assert len(ids) == len(set(ids)) == 122
     found = onebit.sweep(
         "bpa", "synsep10", rounds=20_000, runs=1, fresh_runs=2,
@@ -466,7 +466,7 @@ def test_ctrl_c_in_a_comparison_shows_what_is_done_and_keeps_it(tmp_path: Path) 
     assert "bpa" in out
     assert "banditron" in out
     assert "nan" not in out
-    assert 12 <= len(list(read_rows(tmp_path / FILE))) < 20_000
+    assert 12 <= len(list(read_records(tmp_path / FILE))) < 20_000
 
 
 def test_two_processes_share_a_folder(tmp_path: Path) -> None:
@@ -489,7 +489,7 @@ def test_two_processes_share_a_folder(tmp_path: Path) -> None:
         with process:
             answers.append(process.communicate(timeout=120))
             assert process.returncode == 0, answers[-1]
-    found = [row.fields["id"] for row in read_rows(tmp_path / FILE)]
+    found = [row.fields["id"] for row in read_records(tmp_path / FILE)]
     assert len(set(found)) == 40
     assert all(json.loads(line) for line in lines(tmp_path))
     printed = [[one["errors"] for one in json.loads(out)["data"][0]["standings"]] for out, _ in answers]
@@ -524,11 +524,11 @@ def test_where_it_runs_is_said_on_the_command_line(
 ) -> None:
     asked: list[tuple[str, int | None]] = []
 
-    def place(on: str, threads: int | None) -> Place:
+    def executor(on: str, threads: int | None) -> Executor:
         asked.append((on, threads))
-        return place_of("threads", 1)
+        return executor_of("threads", 1)
 
-    monkeypatch.setattr(f"onebit.{module}.place_of", place)
+    monkeypatch.setattr(f"onebit.{module}.executor_of", executor)
     folders = ["here", "there"]
     assert call(*arguments, "--out", folders[0])[0] == 0
     assert call(*arguments, "--threads", "3", "--on", "ray://host:10001", "--out", folders[1])[0] == 0
@@ -553,7 +553,7 @@ def test_ctrl_c_while_the_page_is_written_says_that_the_runs_are_kept(
     def stopped(page: Any, folder: Any) -> Path:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onebit.cli.sweep.save_page", stopped)
+    monkeypatch.setattr("onebit.cli.experiment.save_page", stopped)
     code, out, err = call(*SWEEP, "--out", "out")
     assert (code, out) == (130, "")
     assert err == "onebit: stopped; what is done is kept in out, and the same command goes on from there\n"

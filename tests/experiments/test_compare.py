@@ -25,7 +25,7 @@ SHORT: dict[str, Any] = {"rounds": 400, "runs": 3}
 
 
 def titles(scene: Any) -> list[str]:
-    return [one.entry.title for one in scene.standings]
+    return [one.entry.title for one in scene.summaries]
 
 
 # --- the table ---------------------------------------------------------------------------------------------------------
@@ -33,20 +33,20 @@ def titles(scene: Any) -> list[str]:
 
 def test_learners_are_sorted_by_error_and_the_best_hears_one_bit() -> None:
     found = onebit.compare("synsep9", ["banditron", "perceptron", ("bpa", {"aggressiveness": 1}), "bpa"], **SHORT)
-    (scene,) = found.scenes
-    errors = [one.error.mean for one in scene.standings]
+    (scene,) = found.results
+    errors = [one.error.mean for one in scene.summaries]
     assert errors == sorted(errors)
     assert len(set(errors)) == 4
-    assert scene.standings[0].entry.title == "perceptron", "told every label, it errs least"
-    assert scene.best is scene.standings[1]
+    assert scene.summaries[0].entry.title == "perceptron", "told every label, it errs least"
+    assert scene.best is scene.summaries[1]
     assert not scene.best.hears_labels
-    assert scene.standings[0].hears_labels
+    assert scene.summaries[0].hears_labels
     assert found.failures == []
 
 
 def test_where_all_are_told_the_labels_the_best_is_one_of_them() -> None:
-    (scene,) = onebit.compare("synsep9", ["perceptron", "passive-aggressive"], **SHORT).scenes
-    assert scene.best is scene.standings[0]
+    (scene,) = onebit.compare("synsep9", ["perceptron", "passive-aggressive"], **SHORT).results
+    assert scene.best is scene.summaries[0]
 
 
 def test_errors_are_those_of_runs() -> None:
@@ -61,34 +61,34 @@ def test_errors_are_those_of_runs() -> None:
     }
     (scene,) = onebit.compare(
         (X, LABELS), ["bpa", "perceptron", ("banditron", {"exploration": 0.3})], **settings
-    ).scenes
-    for one in scene.standings:
+    ).results
+    for one in scene.summaries:
         result = onebit.run(one.entry.rule, X, LABELS, **settings, **one.entry.options)
         assert one.errors.tolist() == result.errors.tolist()
         assert one.error == result.error_interval
         assert np.array_equal(one.curve("greedy"), result.curve.greedy)
-        assert [row.fields["seed"] for row in one.rows] == [9, 10, 11, 12]
+        assert [row.fields["seed"] for row in one.records] == [9, 10, 11, 12]
 
 
 def test_differences_are_taken_run_by_run() -> None:
-    (scene,) = onebit.compare("synsep9", ["bpa", "banditron", "perceptron"], **SHORT).scenes
+    (scene,) = onebit.compare("synsep9", ["bpa", "banditron", "perceptron"], **SHORT).results
     assert scene.best is not None
-    for one in scene.standings:
+    for one in scene.summaries:
         assert scene.difference(one) == estimate(one.errors - scene.best.errors)
     assert scene.difference(scene.best) == Estimate(0.0, 0.0, 0.0)
-    assert scene.difference(scene.standings[0]).mean < 0.0, "who is told the labels errs less than the best"
+    assert scene.difference(scene.summaries[0]).mean < 0.0, "who is told the labels errs less than the best"
 
 
 def test_the_same_learner_twice_differs_by_exactly_nothing() -> None:
     """The second is another trial (its space is named), run on its own: the same to the last mistake."""
-    (scene,) = onebit.compare("synsep9", ["banditron", ("banditron", {"space": "dense"})], **SHORT).scenes
-    one, other = scene.standings
-    assert one.rows[0].fields["id"] != other.rows[0].fields["id"]
-    for standing in (one, other):
-        assert scene.difference(standing) == Estimate(0.0, 0.0, 0.0)
+    (scene,) = onebit.compare("synsep9", ["banditron", ("banditron", {"space": "dense"})], **SHORT).results
+    one, other = scene.summaries
+    assert one.records[0].fields["id"] != other.records[0].fields["id"]
+    for summary in (one, other):
+        assert scene.difference(summary) == Estimate(0.0, 0.0, 0.0)
     default = registry()["banditron"].defaults["exploration"]
-    (scene,) = onebit.compare("synsep9", ["banditron", ("banditron", {"exploration": default})], **SHORT).scenes
-    assert scene.difference(scene.standings[1]) == Estimate(0.0, 0.0, 0.0)
+    (scene,) = onebit.compare("synsep9", ["banditron", ("banditron", {"exploration": default})], **SHORT).results
+    assert scene.difference(scene.summaries[1]) == Estimate(0.0, 0.0, 0.0)
 
 
 def test_rows_of_files_and_arrays_are_shuffled_and_those_of_generators_drawn() -> None:
@@ -98,9 +98,9 @@ def test_rows_of_files_and_arrays_are_shuffled_and_those_of_generators_drawn() -
 
 
 def test_one_run_has_no_interval() -> None:
-    (scene,) = onebit.compare("synsep9", ["bpa", "banditron"], rounds=100, runs=1).scenes
-    assert math.isnan(scene.standings[0].error.low)
-    assert math.isnan(scene.difference(scene.standings[1]).low)
+    (scene,) = onebit.compare("synsep9", ["bpa", "banditron"], rounds=100, runs=1).results
+    assert math.isnan(scene.summaries[0].error.low)
+    assert math.isnan(scene.difference(scene.summaries[1]).low)
 
 
 # --- learners and data in any form -------------------------------------------------------------------------------------
@@ -114,11 +114,11 @@ def test_learners_may_be_names_classes_rules_and_pairs() -> None:
         (onebit.BPA, {"aggressiveness": 1}),
         ("bpa", {"exploration": 0.5}),
     ]
-    (scene,) = onebit.compare("synsep9", forms, **SHORT).scenes
+    (scene,) = onebit.compare("synsep9", forms, **SHORT).results
     assert sorted(titles(scene)) == ["banditron", "bpa", "bpa, aggressiveness=1", "bpa, exploration=0.5", "perceptron"]
-    (by_name,) = onebit.compare("synsep9", iter(["perceptron", "banditron", "bpa"]), **SHORT).scenes
-    for one in by_name.standings:
-        twin = next(each for each in scene.standings if each.entry.title == one.entry.title)
+    (by_name,) = onebit.compare("synsep9", iter(["perceptron", "banditron", "bpa"]), **SHORT).results
+    for one in by_name.summaries:
+        twin = next(each for each in scene.summaries if each.entry.title == one.entry.title)
         assert one.errors.tolist() == twin.errors.tolist()
 
 
@@ -127,12 +127,12 @@ def test_data_may_be_a_list_of_names_pairs_files_and_streams(tmp_path: Path) -> 
     np.savez(path, X=X, y=Y, classes=NAMES)
     own = onebit.stream("synsep9", rounds=150, noise=0.2)
     found = onebit.compare(["synsep9", (X, LABELS), str(path)], ["bpa", "perceptron"], rounds=100, runs=2)
-    assert [scene.stream.source.name for scene in found.scenes] == ["synsep9", "arrays", str(path)]
-    assert all(scene.stream.rounds == 100 for scene in found.scenes)
+    assert [scene.stream.source.name for scene in found.results] == ["synsep9", "arrays", str(path)]
+    assert all(scene.stream.rounds == 100 for scene in found.results)
     assert found["synsep9"] is found[0]
     assert found[str(path)] is found[2]
-    assert found[1].standings[0].errors.tolist() == found[2].standings[0].errors.tolist()
-    (scene,) = onebit.compare(own, ["bpa"], runs=2).scenes
+    assert found[1].summaries[0].errors.tolist() == found[2].summaries[0].errors.tolist()
+    (scene,) = onebit.compare(own, ["bpa"], runs=2).results
     assert scene.stream is own
     assert "'iris'" in refused(lambda: found["iris"])
 
@@ -168,7 +168,7 @@ def test_a_learner_that_failed_in_one_run_has_no_place_in_the_table() -> None:
     long[41] *= 1e25
     found = onebit.compare((long, Y[:60]), ["bpa"], rounds=30, runs=6)
     assert 0 < len(found.failures) < 6
-    assert found[0].standings == []
+    assert found[0].summaries == []
     assert found[0].best is None
     assert "Failed" in page_html(found.page())
     assert len(found.frame()) == len(found.failures)
@@ -181,10 +181,10 @@ def test_plain_values_are_json_and_say_it_all() -> None:
     found = onebit.compare(["synsep9", (X, LABELS)], ["bpa", "perceptron"], rounds=100, runs=2, seed=4)
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert (plain["runs"], plain["seed"], len(plain["data"])) == (2, 4, 2)
-    for scene, shown in zip(found.scenes, plain["data"], strict=True):
+    for scene, shown in zip(found.results, plain["data"], strict=True):
         assert shown["data"] == scene.stream.name
         assert shown["stream"] == scene.stream.described()
-        for one, said in zip(scene.standings, shown["standings"], strict=True):
+        for one, said in zip(scene.summaries, shown["standings"], strict=True):
             assert said["learner"] == one.entry.rule.name
             assert said["errors"] == one.errors.tolist()
             assert said["error"] == one.error._asdict()
@@ -206,8 +206,8 @@ def test_the_page_has_a_table_curves_and_how_it_came_about() -> None:
         assert words in html
     assert html.count('data-test="curves"') == 2
     assert not re.search(r"(src|href)=.(https?:)?//", html), "nothing is fetched from elsewhere"
-    for scene in found.scenes:
-        for one in scene.standings:
+    for scene in found.results:
+        for one in scene.summaries:
             assert f"{100 * one.error.mean:.2f}" in html
 
 
@@ -288,7 +288,7 @@ def test_a_single_name_is_no_list_of_letters() -> None:
 
 def test_parameters_that_differ_little_are_two_learners() -> None:
     pair = [("bpa", {"aggressiveness": 0.1234567}), ("bpa", {"aggressiveness": 0.1234568})]
-    assert len(onebit.compare("synsep9", pair, rounds=50, runs=1)[0].standings) == 2
+    assert len(onebit.compare("synsep9", pair, rounds=50, runs=1)[0].summaries) == 2
 
 
 @pytest.mark.parametrize("options", [{"dtype": "float16"}, {"bias": 5}, {"space": "hilbert"}], ids=str)

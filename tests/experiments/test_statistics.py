@@ -10,10 +10,10 @@ import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
-from onebit.experiments.gathering import Standing
-from onebit.experiments.rows import Row
 from onebit.experiments.statistics import Estimate, estimate, means_and_halves, student_quantile
-from onebit.experiments.trial import entry_of
+from onebit.experiments.summary import Summary
+from onebit.trials.records import Record
+from onebit.trials.trial import entry_of
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
@@ -81,36 +81,36 @@ def test_of_all_intervals_of_error_rates_95_in_100_hold_the_truth(rounds: int, e
 # --- pairs -------------------------------------------------------------------------------------------------------------
 
 
-def standing(errors: dict[int, float]) -> Standing:
+def summary(errors: dict[int, float]) -> Summary:
     fields: list[dict[str, Any]] = [
         {"seed": seed, "error": error, "greedy_error": error, "hears": "one bit", "why": None}
         for seed, error in errors.items()
     ]
-    return Standing(entry_of("bpa"), [Row(one) for one in fields])
+    return Summary(entry_of("bpa"), [Record(one) for one in fields])
 
 
 def test_the_same_learner_twice_differs_by_exactly_nothing() -> None:
     errors = dict(enumerate(np.random.default_rng(5).random(6).tolist()))
-    assert standing(errors).difference(standing(errors)) == Estimate(0.0, 0.0, 0.0)
+    assert summary(errors).difference(summary(errors)) == Estimate(0.0, 0.0, 0.0)
     one = {0: 0.3}
-    assert standing(one).difference(standing(one)).mean == 0.0
+    assert summary(one).difference(summary(one)).mean == 0.0
 
 
 def test_differences_are_taken_seed_by_seed_wherever_the_seeds_stand() -> None:
-    here, there = standing({0: 0.1, 1: 0.5, 2: 0.9}), standing({2: 0.8, 0: 0.0, 1: 0.4})
+    here, there = summary({0: 0.1, 1: 0.5, 2: 0.9}), summary({2: 0.8, 0: 0.0, 1: 0.4})
     found = here.difference(there)
     assert found == pytest.approx((0.1, 0.1, 0.1), abs=1e-12)
     assert there.difference(here).mean == pytest.approx(-0.1)
 
 
 def test_only_seeds_that_both_have_count() -> None:
-    found = standing({0: 0.2, 1: 0.3, 7: 0.99}).difference(standing({0: 0.1, 1: 0.2, 5: 0.01}))
+    found = summary({0: 0.2, 1: 0.3, 7: 0.99}).difference(summary({0: 0.1, 1: 0.2, 5: 0.01}))
     assert found.mean == pytest.approx(0.1)
 
 
 def test_of_no_pairs_nothing_can_be_said() -> None:
     """After Ctrl-C one learner may have run with seed 0 alone and another with seed 1."""
-    assert all(math.isnan(value) for value in standing({0: 0.2}).difference(standing({1: 0.3})))
+    assert all(math.isnan(value) for value in summary({0: 0.2}).difference(summary({1: 0.3})))
 
 
 @pytest.mark.parametrize("runs", [3, 5, 10])
@@ -122,7 +122,7 @@ def test_a_difference_in_pairs_is_surer_where_runs_share_their_noise(runs: int) 
     for _ in range(tries):
         common = generator.normal(0.0, 0.02, size=runs)
         one, other = (shift + common + generator.normal(0.0, 0.002, size=runs) for shift in (0.31, 0.3))
-        found = standing(dict(enumerate(one))).difference(standing(dict(enumerate(other))))
+        found = summary(dict(enumerate(one))).difference(summary(dict(enumerate(other))))
         first, second = estimate(one), estimate(other)
         unpaired = math.hypot(first.high - first.mean, second.high - second.mean)
         narrower += found.high - found.mean < unpaired

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 import onebit
 from onebit.checks import refused, rows
 from onebit.experiments.grid import MOST_SETTINGS, Grid, axis_of, value_of
-from onebit.experiments.rows import FILE
+from onebit.experiments.pages import sweep_pictures
 from onebit.experiments.sweep import FRESH, Sweep
 from onebit.report.html import page_html
 from onebit.report.parts import Curves, HeatMap
+from onebit.trials.records import FILE
 
 X, Y = rows(60)
 SHORT: dict[str, Any] = {"rounds": 300, "runs": 2, "fresh_runs": 3}
@@ -163,21 +164,21 @@ def swept(**changes: Any) -> Sweep:
     return found
 
 
-def seeds_of(standing: Any) -> list[int]:
-    return [row.fields["seed"] for row in standing.rows]
+def seeds_of(summary: Any) -> list[int]:
+    return [row.fields["seed"] for row in summary.records]
 
 
 def test_the_lowest_tuning_error_is_chosen_and_run_on_fresh_streams() -> None:
     found = swept(seed=5)
     assert found.chosen is not None
     assert found.fresh is not None
-    tuned = found.standings[found.chosen]
-    errors = [one.error.mean for one in found.standings if one is not None]
+    tuned = found.summaries[found.chosen]
+    errors = [one.error.mean for one in found.summaries if one is not None]
     assert len(errors) == 4
     assert tuned is not None
     assert tuned.error.mean == min(errors)
     assert found.best == {"aggressiveness": found.grid.points[found.chosen][0]}
-    assert [seeds_of(one) for one in found.standings] == [[5, 6]] * 4
+    assert [seeds_of(one) for one in found.summaries] == [[5, 6]] * 4
     assert seeds_of(found.fresh) == [5 + FRESH, 6 + FRESH, 7 + FRESH]
     assert set(seeds_of(found.fresh)).isdisjoint(seeds_of(tuned))
     assert found.best is not None
@@ -188,7 +189,7 @@ def test_the_lowest_tuning_error_is_chosen_and_run_on_fresh_streams() -> None:
 
 def test_the_tuning_error_is_that_of_runs_and_other_options_stay() -> None:
     found = swept(options={"exploration": 0.2, "dtype": "float64"}, noise=0.1)
-    for one, (aggressiveness,) in zip(found.standings, found.grid.points, strict=True):
+    for one, (aggressiveness,) in zip(found.summaries, found.grid.points, strict=True):
         assert one is not None
         result = onebit.run(
             "bpa",
@@ -208,7 +209,7 @@ def test_of_equal_settings_the_first_is_chosen() -> None:
     found = swept(learner="perceptron", grid={"space": ["dense"]})
     assert found.chosen == 0
     found = swept(grid={"aggressiveness": [1e6, 1e7, 1e8]})
-    errors = [one.error.mean for one in found.standings if one is not None]
+    errors = [one.error.mean for one in found.summaries if one is not None]
     assert errors[0] == errors[1] == errors[2]
     assert found.chosen == 0
 
@@ -256,32 +257,32 @@ def test_a_choice_on_the_edge_is_said_to_be_one() -> None:
 
 def test_one_parameter_has_a_sensitivity_curve() -> None:
     found = swept(grid={"aggressiveness": [1.0, 0.001, 0.1]})
-    (picture,) = found.pictures()
+    (picture,) = sweep_pictures(found)
     assert isinstance(picture, Curves)
     assert list(picture.x) == [0.001, 0.1, 1.0], "in order, however they were given"
     assert picture.logarithmic
     played = picture.series[0].measures["played"]
-    by_value = {point[0]: one for point, one in zip(found.grid.points, found.standings, strict=True)}
-    for place, value in enumerate(picture.x):
+    by_value = {point[0]: one for point, one in zip(found.grid.points, found.summaries, strict=True)}
+    for position, value in enumerate(picture.x):
         one = by_value[value]
         assert one is not None
-        assert played.mean[place] == pytest.approx(100 * one.error.mean)
+        assert played.mean[position] == pytest.approx(100 * one.error.mean)
         assert played.low is not None
-        assert played.low[place] == pytest.approx(max(0.0, 100 * one.error.low))
-    narrow = swept(grid={"exploration": [0.1, 0.2, 0.3]}).pictures()[0]
+        assert played.low[position] == pytest.approx(max(0.0, 100 * one.error.low))
+    narrow = sweep_pictures(swept(grid={"exploration": [0.1, 0.2, 0.3]}))[0]
     assert isinstance(narrow, Curves)
     assert not narrow.logarithmic
 
 
 def test_two_parameters_have_a_heat_map() -> None:
     found = swept(grid={"exploration": [0.01, 0.1], "aggressiveness": [0.001, 0.1, 1.0]})
-    (picture,) = found.pictures()
+    (picture,) = sweep_pictures(found)
     assert isinstance(picture, HeatMap)
     assert (picture.y_name, picture.x_name) == ("exploration", "aggressiveness")
     assert (list(picture.y_values), list(picture.x_values)) == ([0.01, 0.1], [0.001, 0.1, 1.0])
     for row, exploration in enumerate(picture.y_values):
         for column, aggressiveness in enumerate(picture.x_values):
-            one = found.standings[list(found.grid.points).index((exploration, aggressiveness))]
+            one = found.summaries[list(found.grid.points).index((exploration, aggressiveness))]
             assert one is not None
             assert picture.values[row][column] == pytest.approx(100 * one.error.mean)
     assert picture.best is not None
@@ -292,10 +293,10 @@ def test_two_parameters_have_a_heat_map() -> None:
 
 def test_words_have_an_axis_too() -> None:
     found = swept(grid={"variant": ["PA", "PA-I", "PA-II"]})
-    (picture,) = found.pictures()
+    (picture,) = sweep_pictures(found)
     assert isinstance(picture, HeatMap)
     assert list(picture.y_values) == ["PA", "PA-I", "PA-II"]
-    both = swept(grid={"variant": ["PA", "PA-II"], "aggressiveness": [0.1, 1.0, 2.0]}).pictures()[0]
+    both = sweep_pictures(swept(grid={"variant": ["PA", "PA-II"], "aggressiveness": [0.1, 1.0, 2.0]}))[0]
     assert isinstance(both, HeatMap)
     assert (list(both.y_values), list(both.x_values)) == (["PA", "PA-II"], [0.1, 1.0, 2.0])
     assert "PA-II" in page_html(found.page())
@@ -303,7 +304,7 @@ def test_words_have_an_axis_too() -> None:
 
 def test_of_three_parameters_the_third_is_as_chosen() -> None:
     found = swept(grid={"variant": ["PA-I"], "exploration": [0.01, 0.1, 0.5], "aggressiveness": [0.01, 1.0]})
-    (picture,) = found.pictures()
+    (picture,) = sweep_pictures(found)
     assert isinstance(picture, HeatMap)
     assert {picture.x_name, picture.y_name} == {"exploration", "aggressiveness"}
     assert "variant=PA-I as chosen" in picture.note
@@ -339,7 +340,7 @@ def test_plain_values_of_one_run_are_json_too() -> None:
 
 def test_a_setting_that_failed_is_not_chosen_and_is_listed() -> None:
     found = onebit.sweep("pab", "synsep10", grid={"aggressiveness": [0.001, 1.0]}, rounds=9000, runs=2, fresh_runs=1)
-    assert found.standings[1] is None
+    assert found.summaries[1] is None
     assert found.best == {"aggressiveness": 0.001}
     assert [row.fields["options"] for row in found.failures] == [{"aggressiveness": 1.0}] * 2
     html = page_html(found.page())

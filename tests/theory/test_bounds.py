@@ -19,7 +19,8 @@ from onebit.errors import OnebitError
 from onebit.report.html import page_html
 from onebit.report.parts import Curves, Table
 from onebit.theory.bound import Bound
-from onebit.theory.mistakes import THEOREMS, Bounds, Kept, bounds
+from onebit.theory.mistakes import Bounds, Kept, bounds
+from onebit.theory.promises import THEOREMS
 
 Array = NDArray[np.float64]
 

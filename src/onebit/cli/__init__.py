@@ -5,16 +5,20 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
+import logging
 import os
 import pkgutil
 import shlex
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, NoReturn
 
 from onebit.errors import OnebitError
 from onebit.version import VERSION
 
+SAID = ("engine", "executors")  # the parts whose progress is shown
 STOPPED = 130  # what shells expect of a program that was stopped with Ctrl-C
 
 
@@ -68,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if unknown:
                 chosen.complain(f"there is no {' '.join(unknown)} here")
             chosen.said = shlex.join(["onebit", *(sys.argv[1:] if arguments is None else arguments)])
-            code = int(chosen.execute(chosen) or 0)
+            with nullcontext() if chosen.command == "serve" else _log_shown():  # a service has a log of its own form
+                code = int(chosen.execute(chosen) or 0)
         except SystemExit as leaving:  # argparse's way to end after --help, --version and what it cannot read
             code = int(leaving.code or 0)
         sys.stdout.flush()
@@ -85,6 +90,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _abandon_output()
         return _complain(f"the output cannot be written: {error.strerror or error}", 2)
+
+
+def console() -> NoReturn:
+    """The program `onebit`: run the command of its arguments, and end.
+
+    After Ctrl-C a thread may be at something that does not hear of it, solving a convex program say. Python would wait for that, for
+    seconds; what is done is on disk by now.
+    """
+    code = main()
+    if code == STOPPED and any(thread.name.startswith("onebit-") for thread in threading.enumerate()):
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+@contextmanager
+def _log_shown() -> Iterator[None]:
+    """What takes long or runs elsewhere is said on stderr, a line each; of everything else only what is wrong."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("onebit: %(message)s"))
+    ours, said = logging.getLogger("onebit"), [logging.getLogger(f"onebit.{part}") for part in SAID]
+    levels = [logger.level for logger in said]
+    ours.addHandler(handler)
+    for logger in said:
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        ours.removeHandler(handler)
+        for logger, level in zip(said, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _complain(message: str, code: int) -> int:

@@ -15,13 +15,13 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from onebit.cli.experiment import result_folder
 from onebit.cli.options import (
     add_run_options,
     download_bar,
     names_of,
     positive,
     progress_bar,
-    result_folder,
     settings,
     stream_settings,
 )

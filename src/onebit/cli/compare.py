@@ -13,28 +13,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+from functools import partial
 from typing import Any
 
-from onebit.cli.options import (
-    add_place,
-    add_result_folder,
-    add_run_options,
-    download_bar,
-    kept_in,
-    positive,
-    progress_bar,
-    result_folder,
-    settings,
-    stream_settings,
-)
-from onebit.cli.tables import learner_table, print_effort, print_wide
+from onebit.cli.experiment import add_executor, add_result_folder, result_folder, run_experiment
+from onebit.cli.options import add_run_options, download_bar, positive, settings, stream_settings
+from onebit.cli.tables import learner_table, print_cost, print_wide
 from onebit.data.streams import stream
 from onebit.errors import OnebitError
 from onebit.experiments.compare import RUNS, Comparison, compare, usual_entries
-from onebit.experiments.run import Stopped
-from onebit.experiments.saving import save_page
-from onebit.experiments.trial import shown
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -46,7 +33,7 @@ def declare(command: argparse.ArgumentParser) -> None:
         "--learners", metavar="A,B:NAME=VALUE,...", help="the learners to compare, with parameters (default: all)"
     )
     command.add_argument("--runs", type=positive, default=RUNS, help=f"runs of each (default {RUNS})")
-    add_place(command)
+    add_executor(command)
     add_result_folder(command)
     add_run_options(command, "shuffle")
 
@@ -61,27 +48,7 @@ def execute(chosen: argparse.Namespace) -> int:
     folder = result_folder(chosen, *chosen.data)
     count = len(usual_entries() if learners is None else learners)
     total = sum(one.rounds for one in given) * chosen.runs * count
-    with kept_in(folder):
-        try:
-            with progress_bar(f"{count} learners", total, chosen.quiet) as progress:
-                found = compare(
-                    given,
-                    learners,
-                    runs=chosen.runs,
-                    seed=chosen.seed,
-                    out=folder,
-                    on=chosen.on,
-                    threads=chosen.threads,
-                    progress=progress,
-                    command=chosen.said,
-                )
-        except Stopped as stopped:
-            show(stopped.result, chosen.json)
-            raise
-        page = save_page(found.page(), folder)
-    show(found, chosen.json)
-    print(f"page: {page}", file=sys.stderr if chosen.json else sys.stdout)
-    return report_failures(found)
+    return run_experiment(chosen, folder, (f"{count} learners", total), partial(compare, given, learners), show, True)
 
 
 def learners_of(text: str | None) -> list[tuple[str, dict[str, Any]]] | None:
@@ -106,17 +73,7 @@ def show(found: Comparison, as_json: bool) -> None:
     if as_json:
         print(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
         return
-    for scene in found.scenes:
-        if scene.standings:
-            print_wide(learner_table(scene), "\n".join(filter(None, (scene.stream.about, scene.stream.source.note))))
-    print_effort(found.effort)
-
-
-def report_failures(found: Any) -> int:
-    """Say which runs failed, each learner once; the exit code."""
-    said: dict[str, str] = {}
-    for row in found.failures:
-        said.setdefault(f"{row.fields['learner']} {shown(row.fields['options'])}".strip(), row.failed or "")
-    for who, why in said.items():
-        print(f"onebit: {who} failed: {why}", file=sys.stderr)
-    return 1 if said else 0
+    for result in found.results:
+        if result.summaries:
+            print_wide(learner_table(result), "\n".join(filter(None, (result.stream.about, result.stream.source.note))))
+    print_cost(found.cost)

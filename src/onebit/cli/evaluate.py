@@ -24,7 +24,7 @@ from onebit.cli.logs import (
     present_learner,
 )
 from onebit.cli.options import progress_bar
-from onebit.experiments.trial import shown
+from onebit.trials.trial import shown
 
 if TYPE_CHECKING:
     from onebit.offpolicy import Evaluation

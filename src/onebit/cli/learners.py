@@ -12,8 +12,8 @@ import textwrap
 from typing import Any
 
 from onebit.contract.rule import Rule
-from onebit.experiments.trial import OPTIONS
 from onebit.rules import registry, rule_named
+from onebit.trials.trial import OPTIONS
 
 
 def declare(command: argparse.ArgumentParser) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from onebit.cli.options import settings, whole
 from onebit.errors import OnebitError
-from onebit.experiments.trial import Progress
 from onebit.rules import DEFAULT
+from onebit.trials.trial import Progress
 
 if TYPE_CHECKING:
     from onebit.learner import Learner

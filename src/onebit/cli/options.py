@@ -1,27 +1,23 @@
-"""What several commands share: how data come, parameters given as name=value, whole numbers, progress, result folders, places."""
+"""What several commands share: how data come, parameters given as name=value, whole numbers, progress."""
 
 from __future__ import annotations
 
 import argparse
 import math
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
 from onebit.errors import OnebitError
-from onebit.experiments.effort import duration, quantity
 from onebit.experiments.grid import value_of
-from onebit.experiments.places import PLACES, checked_on
-from onebit.experiments.trial import Progress
+from onebit.trials.cost import duration, quantity
+from onebit.trials.trial import Progress
 
-RESULTS = "onebit-results"  # the folder for results where none is named
 LINE_S = 60.0  # so often progress is said where there is no terminal
 
 
@@ -89,53 +85,6 @@ def stream_settings(chosen: argparse.Namespace, data: str) -> dict[str, Any]:
         "missing": chosen.missing,
         "same_rows": chosen.same_rows,
     }
-
-
-def add_result_folder(command: argparse.ArgumentParser) -> None:
-    """Where results are kept."""
-    command.add_argument(
-        "--out",
-        metavar="DIR",
-        help=f"folder for the runs and the page (default: one below {RESULTS}/); runs found there are not run again",
-    )
-
-
-def add_place(command: argparse.ArgumentParser) -> None:
-    """Where the runs run, and on how many threads."""
-    places = ", ".join(f"{name} ({meaning})" for name, meaning in PLACES.items())
-    command.add_argument(
-        "--on", metavar="WHERE", type=_place, default="auto", help=f"where the runs run: {places}; default auto"
-    )
-    command.add_argument(
-        "--threads", metavar="N", type=positive, help="threads of this process that run (default: one for each core)"
-    )
-
-
-def _place(text: str) -> str:
-    try:
-        checked_on(text)
-    except OnebitError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text
-
-
-def result_folder(chosen: argparse.Namespace, *about: str) -> Path:
-    """The folder named, or one named after the command."""
-    if chosen.out:
-        return Path(chosen.out)
-    words = [re.sub(r"[^A-Za-z0-9.-]+", "-", Path(word).name) for word in (chosen.command, *about)]
-    return Path(RESULTS) / "-".join(words)[:120]
-
-
-@contextmanager
-def kept_in(folder: Path) -> Iterator[None]:
-    """Whoever stops what goes on here is told that nothing is lost."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"stopped; what is done is kept in {folder}, and the same command goes on from there"
-        ) from None
 
 
 def names_of(text: str | None) -> list[str]:

@@ -16,18 +16,18 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
-from onebit.cli.compare import report_failures
-from onebit.cli.options import add_place, add_result_folder, download_bar, growing_bar, kept_in, result_folder
-from onebit.cli.tables import print_effort, print_wide
+from onebit.cli.experiment import add_executor, add_result_folder, report_failures, result_folder, run_and_save
+from onebit.cli.options import download_bar, growing_bar
+from onebit.cli.tables import print_cost, print_wide
 from onebit.errors import OnebitError
-from onebit.experiments.effort import number_of
-from onebit.experiments.gathering import facts
-from onebit.experiments.saving import save_page
+from onebit.experiments.pages import facts
 from onebit.papers.paper import paper_named, paper_names
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import DIFFERS, REPRODUCED, Reproduction
+from onebit.trials.cost import number_of
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument("--markdown", metavar="FILE", help="also write the verdicts into a Markdown file")
     command.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     command.add_argument("--quiet", action="store_true", help="show no progress")
-    add_place(command)
+    add_executor(command)
     add_result_folder(command)
 
 
@@ -59,16 +59,17 @@ def execute(chosen: argparse.Namespace) -> int:
         paper_named(name).chosen(chosen.item)  # a wrong name is found before anything runs
     quick = ["--quick"] if chosen.quick else []
     items = [word for item in chosen.item for word in ("--item", item)]
-    found = []
+    found: list[Reproduction] = []
     code = 0
     for name in names:
         folder = result_folder(chosen, name) if not chosen.out or len(names) == 1 else Path(chosen.out) / name
         said = shlex.join(["onebit", "reproduce", name, *quick, *items])
         said += f" --on {chosen.on}" if chosen.on != "auto" else ""
         said += f" --out {shlex.quote(str(folder))}" if chosen.out else ""
-        with kept_in(folder):
+
+        def run(name: str = name, folder: Path = folder, said: str = said) -> Reproduction:
             with download_bar(chosen.quiet) as heard, growing_bar(name, chosen.quiet) as (began, progress):
-                one = reproduce(
+                return reproduce(
                     name,
                     chosen.item,
                     quick=chosen.quick,
@@ -80,18 +81,29 @@ def execute(chosen: argparse.Namespace) -> int:
                     heard=heard,
                     command=said,
                 )
-            page = save_page(one.page(), folder)
+
+        def show_stopped(one: Reproduction, found: tuple[Reproduction, ...] = tuple(found)) -> None:
+            if chosen.json:
+                _print_json([*found, one])
+            else:
+                show(one)
+
+        one, page = run_and_save(run, folder, show_stopped)
         if not chosen.json:
             show(one)
             print(f"page: {page}")
         found.append(one)
         code = max(code, report_failures(one))
     if chosen.json:
-        print(json.dumps([one.to_dict() for one in found], ensure_ascii=False, indent=2))
+        _print_json(found)
     if chosen.markdown:
         made_by = ["onebit", "reproduce", *chosen.papers, *quick, *items]  # and not where
         write_markdown(found, Path(chosen.markdown), shlex.join(made_by))
     return code
+
+
+def _print_json(found: Sequence[Reproduction]) -> None:
+    print(json.dumps([one.to_dict() for one in found], ensure_ascii=False, indent=2))
 
 
 def show(found: Reproduction) -> None:
@@ -119,7 +131,7 @@ def show(found: Reproduction) -> None:
         for why, number in notes.items():
             print(f"  ({number}) {why}")
     print(f"{found.paper.name}: " + ", ".join(f"{count} {name}" for name, count in found.counts().items()))
-    print_effort(found.effort)
+    print_cost(found.cost)
 
 
 def write_markdown(found: list[Reproduction], path: Path, said: str) -> None:

@@ -19,8 +19,8 @@ from onebit.contract.parameters import refuse_unknown
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
 from onebit.experiments.run import Result, Stopped, run
-from onebit.experiments.trial import OPTIONS
 from onebit.rules import DEFAULT, registry, rule_named
+from onebit.trials.trial import OPTIONS
 
 
 def declare(command: argparse.ArgumentParser) -> None:

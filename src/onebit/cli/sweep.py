@@ -13,28 +13,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+from functools import partial
 
-from onebit.cli.compare import report_failures
-from onebit.cli.options import (
-    add_place,
-    add_result_folder,
-    add_run_options,
-    download_bar,
-    kept_in,
-    positive,
-    progress_bar,
-    result_folder,
-    settings,
-    stream_settings,
-)
-from onebit.cli.tables import percent, print_effort
+from onebit.cli.experiment import add_executor, add_result_folder, result_folder, run_experiment
+from onebit.cli.options import add_run_options, download_bar, positive, settings, stream_settings
+from onebit.cli.tables import percent, print_cost
 from onebit.data.streams import stream
-from onebit.experiments.effort import number_of
 from onebit.experiments.grid import Grid
-from onebit.experiments.saving import save_page
 from onebit.experiments.sweep import FRESH_RUNS, TUNING_RUNS, Sweep, sweep
-from onebit.experiments.trial import shown
+from onebit.trials.cost import number_of
+from onebit.trials.trial import shown
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -51,7 +39,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--fresh-runs", type=positive, default=FRESH_RUNS, help=f"runs of the setting chosen (default {FRESH_RUNS})"
     )
-    add_place(command)
+    add_executor(command)
     add_result_folder(command)
     add_run_options(command, "shuffle")
 
@@ -64,26 +52,8 @@ def execute(chosen: argparse.Namespace) -> int:
         given = stream(chosen.data, usual_order="shuffle", progress=heard, **stream_settings(chosen, chosen.data))
     folder = result_folder(chosen, chosen.rule, chosen.data)
     total = given.rounds * (cells * chosen.runs + chosen.fresh_runs)
-    with kept_in(folder):
-        with progress_bar(f"{cells} settings of {chosen.rule}", total, chosen.quiet) as progress:
-            found = sweep(
-                chosen.rule,
-                given,
-                grid=axes,
-                options=options,
-                runs=chosen.runs,
-                fresh_runs=chosen.fresh_runs,
-                seed=chosen.seed,
-                out=folder,
-                on=chosen.on,
-                threads=chosen.threads,
-                progress=progress,
-                command=chosen.said,
-            )
-        page = save_page(found.page(), folder)
-    show(found, chosen.json)
-    print(f"page: {page}", file=sys.stderr if chosen.json else sys.stdout)
-    return report_failures(found)
+    run = partial(sweep, chosen.rule, given, grid=axes, options=options, fresh_runs=chosen.fresh_runs)
+    return run_experiment(chosen, folder, (f"{cells} settings of {chosen.rule}", total), run, show, False)
 
 
 def show(found: Sweep, as_json: bool) -> None:
@@ -95,14 +65,14 @@ def show(found: Sweep, as_json: bool) -> None:
         f"{found.grid.rule.name} on {found.stream.name}: {len(found.grid.entries)} settings, {found.stream.rounds:,} rounds"
     )
     _show_choice(found)
-    print_effort(found.effort)
+    print_cost(found.cost)
 
 
 def _show_choice(found: Sweep) -> None:
     if found.best is None or found.chosen is None:
         print("  no setting was run without a failure")
         return
-    tuned = found.standings[found.chosen]
+    tuned = found.summaries[found.chosen]
     print(f"  best    {shown(found.best)}")
     if tuned is not None:
         print(

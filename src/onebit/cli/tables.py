@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from onebit.experiments.gathering import whose_speed
 from onebit.experiments.statistics import Estimate
+from onebit.experiments.summary import whose_speed
 from onebit.report.parts import EVERY_LABEL, ONE_BIT
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from onebit.experiments.compare import Scene
-    from onebit.experiments.effort import Effort
+    from onebit.experiments.compare import DataResult
+    from onebit.trials.cost import Cost
 
 WIDTH = 100  # where the output is no terminal
 
@@ -25,17 +25,17 @@ def percent(found: Estimate, signed: bool = False) -> str:
     return text if math.isnan(found.low) else f"{text} ±{100 * (found.high - found.mean):5.2f}"
 
 
-def learner_table(scene: Scene) -> Table:
+def learner_table(result: DataResult) -> Table:
     """The learners of a comparison, those that hear one bit first; a narrow terminal gets fewer columns."""
     from rich.markup import escape
     from rich.table import Table
 
     roomy = console().width >= WIDTH
-    runs = max(one.runs for one in scene.standings)
+    runs = max(one.runs for one in result.summaries)
     table = Table(
-        title=escape(f"{scene.stream.name}: {runs} x {scene.stream.rounds:,} rounds, error in %, lowest first"),
+        title=escape(f"{result.stream.name}: {runs} x {result.stream.rounds:,} rounds, error in %, lowest first"),
         caption="±: 95 % interval of the mean over runs. more: than the best, run by run."
-        + (f" M/s: million rounds a second, {whose_speed(scene.standings)}" if roomy else ""),
+        + (f" M/s: million rounds a second, {whose_speed(result.summaries)}" if roomy else ""),
         caption_justify="left",
     )
     table.add_column("learner", no_wrap=True)
@@ -43,8 +43,8 @@ def learner_table(scene: Scene) -> Table:
     for title in ("error", "more", *(("greedy", "M/s") if roomy else ())):
         table.add_column(title, justify="right", no_wrap=True)
     for title, entries in (
-        (ONE_BIT, [one for one in scene.standings if not one.hears_labels]),
-        (EVERY_LABEL, [one for one in scene.standings if one.hears_labels]),
+        (ONE_BIT, [one for one in result.summaries if not one.hears_labels]),
+        (EVERY_LABEL, [one for one in result.summaries if one.hears_labels]),
     ):
         if entries:
             table.add_section()
@@ -55,7 +55,7 @@ def learner_table(scene: Scene) -> Table:
                 f"  {one.entry.rule.name}",
                 escape(one.entry.said),
                 percent(one.error),
-                "best" if one is scene.best else percent(scene.difference(one), signed=True),
+                "best" if one is result.best else percent(result.difference(one), signed=True),
                 *more,
             )
     return table
@@ -77,7 +77,7 @@ def print_wide(table: Table, note: str = "") -> None:
         where.print(note, highlight=False, markup=False)
 
 
-def print_effort(effort: Effort) -> None:
+def print_cost(cost: Cost) -> None:
     """Print where the runs ran and what that took."""
-    if effort.said:
-        console().print(effort.said, highlight=False, markup=False)
+    if cost.said:
+        console().print(cost.said, highlight=False, markup=False)

@@ -22,7 +22,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from onebit.data.blocks import Block, Progress, Reader, assembled, fill
-from onebit.data.places import cached_data
+from onebit.data.paths import cached_data
 from onebit.data.tables import Dataset
 from onebit.errors import OnebitError
 

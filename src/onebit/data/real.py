@@ -21,7 +21,7 @@ from onebit.data import fetchers
 from onebit.data.blocks import Progress
 from onebit.data.fetchers import SEXES, Parts
 from onebit.data.files import arrays_of, dataset_of, require
-from onebit.data.places import cached_data, own_data
+from onebit.data.paths import cached_data, own_data
 from onebit.data.tables import Dataset
 from onebit.errors import OnebitError, nearest
 

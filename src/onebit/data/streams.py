@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from onebit.contract.parameters import refuse_unknown
 from onebit.data.sources import Source, source_of
 from onebit.data.tables import Dataset
-from onebit.engine.course import NOTHING, Course, events_of
+from onebit.deprecation import Renamed
+from onebit.engine.schedule import NOTHING, Schedule, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.errors import OnebitError, nearest
 from onebit.features import SparseRow, is_sparse
@@ -197,8 +198,10 @@ class Stream:
         """The rows of the run with this seed."""
         return self.source.make(self.rounds, seed)
 
-    def course(self, data: Dataset, seed: int) -> Course:
-        """The way through these rows of the run with this seed."""
+    course = Renamed("schedule")
+
+    def schedule(self, data: Dataset, seed: int) -> Schedule:
+        """The schedule of these rows in the run with this seed."""
         order = self._order(data.rows, seed)
         labels = data.y[order] if len(order) else data.y if self.rounds == data.rows else np.resize(data.y, self.rounds)
         if self.noise:
@@ -209,8 +212,8 @@ class Stream:
             labels = self.drift.renamed(labels, len(data.classes), seed)
         labels = np.ascontiguousarray(labels, dtype=np.int64)
         if self.delay is None and not self.missing:
-            return Course(labels, order)
-        return Course(
+            return Schedule(labels, order)
+        return Schedule(
             labels, order if len(order) else np.arange(self.rounds) % data.rows, events_of(self._answers(seed))
         )
 
@@ -256,14 +259,14 @@ class Stream:
         [('decide', 0), ('decide', 1), ('answer', 0), ('decide', 2), ('answer', 1)]
         """
         data = self.data(self.seed)
-        course, rows = self.course(data, self.seed), _table(data.X)
-        for step in range(course.steps):
-            event = int(course.events[step]) if len(course.events) else step * EVENT + (DECIDE | LEARN)
+        schedule, rows = self.schedule(data, self.seed), _table(data.X)
+        for step in range(schedule.steps):
+            event = int(schedule.events[step]) if len(schedule.events) else step * EVENT + (DECIDE | LEARN)
             number = event // EVENT
             if event & DECIDE:
-                yield "decide", number, _row(rows, course.row(step, data.rows))
+                yield "decide", number, _row(rows, schedule.row(step, data.rows))
             if event & LEARN:
-                truth = data.classes[course.labels[number]]
+                truth = data.classes[schedule.labels[number]]
                 yield "answer", number, lambda label, truth=truth: bool(label == truth)
 
 

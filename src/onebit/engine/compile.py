@@ -11,6 +11,7 @@ decision. So callers pass exactly the types of `_prototype`: contiguous arrays o
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import re
 import sys
@@ -31,6 +32,8 @@ from onebit.engine.reach import code_of, fingerprint, reach
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
 from onebit.errors import OnebitError, lines_of
 from onebit.spaces import kernel
+
+LOG = logging.getLogger("onebit.engine")
 
 Loop = Callable[..., int]
 
@@ -77,13 +80,6 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _print(sentence: str) -> None:
-    print(f"onebit: {sentence}", file=sys.stderr)
-
-
-ANNOUNCED: list[Callable[[str], None]] = [_print]  # who is told what takes long: the last
-
-
 def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Path | None:
     """Where the machine code for this pair is kept, or None where it cannot be: no file to come from, no place to write."""
     if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
@@ -128,7 +124,7 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     if not _holds_code(folder):
         what = f"{rule.title}, {form_of(space)} {space.weights.dtype}"
         what += ", for teaching" if loop is lessons else ""
-        ANNOUNCED[-1](f"compiling {what}, once")
+        LOG.info("compiling %s, once", what, extra={"event": "compiling"})
     _announce(rule, type(space), loop)
     if folder is None:
         dispatcher = numba.njit(**OPTIONS)(loop)

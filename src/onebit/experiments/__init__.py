@@ -1,1 +1,1 @@
-"""Runs, comparisons, sweeps and papers: plan, execute on threads, keep as rows, show as tables, curves and pages."""
+"""Runs, comparisons and sweeps: which trials there are, what came of them, and the pages that show it."""

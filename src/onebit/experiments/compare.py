@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onebit.data.streams import Stream, stream
+from onebit.deprecation import Renamed
 from onebit.errors import OnebitError
-from onebit.experiments.drawing import curves_of, failure_table, number
-from onebit.experiments.effort import Effort
-from onebit.experiments.gathering import Gathered, Interrupted, Standing, facts, gather, whose_speed
-from onebit.experiments.places import place_of
-from onebit.experiments.rows import Row, Rows, frame
+from onebit.executors import executor_of
+from onebit.experiments.drawing import curves_of
 from onebit.experiments.run import Stopped
+from onebit.experiments.runner import Collected, Interrupted, collect
 from onebit.experiments.saving import save_page
 from onebit.experiments.statistics import Estimate
-from onebit.experiments.trial import Entry, Progress, Trial, counted, entry_of
+from onebit.experiments.summary import Summary
 from onebit.learner import Learner
 from onebit.names import checked_seed
-from onebit.report.parts import EVERY_LABEL, ONE_BIT, Column, Number, Page, Part, Section, Table, Text
-from onebit.report.parts import Row as TableRow
-from onebit.report.tables import table_html
+from onebit.report.parts import Page
 from onebit.rules import registry
+from onebit.trials.cost import Cost
+from onebit.trials.records import Record, Records, frame
+from onebit.trials.trial import ComparisonEntry, Progress, Trial, counted, entry_of
 
 if TYPE_CHECKING:
     import pandas
@@ -36,63 +35,74 @@ RUNS = 5
 
 
 @dataclass(frozen=True)
-class Scene:
+class DataResult:
     """One stream, and how the learners did on it: lowest error first."""
 
     stream: Stream
-    standings: list[Standing]
-    failures: list[Row]
+    summaries: list[Summary]
+    failures: list[Record]
+
+    standings = Renamed("summaries")
 
     @property
-    def best(self) -> Standing | None:
+    def best(self) -> Summary | None:
         """The learner with the lowest error among those that hear one bit, or among all where none does."""
-        honest = [one for one in self.standings if not one.hears_labels]
-        return next(iter(honest or self.standings), None)
+        honest = [one for one in self.summaries if not one.hears_labels]
+        return next(iter(honest or self.summaries), None)
 
-    def difference(self, one: Standing) -> Estimate:
+    def difference(self, one: Summary) -> Estimate:
         """How much more a learner errs than the best, run by run."""
         assert self.best is not None
         return one.difference(self.best)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
-        standings = [{**one.to_dict(), "difference_to_best": self.difference(one).to_dict()} for one in self.standings]
-        failures = [{name: row.fields[name] for name in ("learner", "options", "seed", "why")} for row in self.failures]
+        summaries = [{**one.to_dict(), "difference_to_best": self.difference(one).to_dict()} for one in self.summaries]
+        failures = [
+            {name: record.fields[name] for name in ("learner", "options", "seed", "why")} for record in self.failures
+        ]
         return {
             "data": self.stream.name,
             "stream": self.stream.described(),
-            "standings": standings,
+            "standings": summaries,
             "failures": failures,
         }
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison gave: a scene for each stream."""
+    """What a comparison gave: a result for each stream."""
 
-    scenes: list[Scene]
+    results: list[DataResult]
     runs: int
     seed: int
     command: str
     folder: Path | None = field(repr=False)
-    effort: Effort
+    cost: Cost
 
-    def __getitem__(self, place: int | str) -> Scene:
-        """A scene by its place or by the name of its data."""
-        if isinstance(place, int):
-            return self.scenes[place]
-        for scene in self.scenes:
-            if place in (scene.stream.name, scene.stream.source.name):
-                return scene
-        raise OnebitError(f"there is no {place!r} in this comparison")
+    scenes = Renamed("results")
+    effort = Renamed("cost")
+
+    def __getitem__(self, key: int | str) -> DataResult:
+        """A result by its position or by the name of its data."""
+        if isinstance(key, int):
+            return self.results[key]
+        for result in self.results:
+            if key in (result.stream.name, result.stream.source.name):
+                return result
+        raise OnebitError(f"there is no {key!r} in this comparison")
 
     def __repr__(self) -> str:
-        said = [f"{scene.stream.name}: {scene.best.entry.title if scene.best else 'none'}" for scene in self.scenes]
+        said = [
+            f"{result.stream.name}: {result.best.entry.title if result.best else 'none'}" for result in self.results
+        ]
         return f"Comparison({self.runs} runs; best on {'; '.join(said)})"
 
     def _repr_html_(self) -> str:
         """The tables, for a notebook."""
-        return "".join(f"<h4>{escape(scene.stream.name)}</h4>{table_html(self._table(scene))}" for scene in self.scenes)
+        from onebit.experiments.pages import comparison_html
+
+        return comparison_html(self)
 
     def save(self, folder: str | Path | None = None) -> Path:
         """Write the page and its figures into a folder, by itself the one that the runs are kept in; the path of the page."""
@@ -101,99 +111,40 @@ class Comparison:
         return save_page(self.page(), folder or self.folder or "")
 
     @property
-    def failures(self) -> list[Row]:
+    def failures(self) -> list[Record]:
         """The runs that failed."""
-        return [row for scene in self.scenes for row in scene.failures]
+        return [record for result in self.results for record in result.failures]
 
     def frame(self) -> pandas.DataFrame:
         """All runs as a pandas frame, one line a run."""
-        return frame([row for scene in self.scenes for one in scene.standings for row in one.rows] + self.failures)
+        return frame(
+            [record for result in self.results for one in result.summaries for record in one.records] + self.failures
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, as `onebit compare --json` prints it."""
         return {
             "runs": self.runs,
             "seed": self.seed,
-            "data": [scene.to_dict() for scene in self.scenes],
-            "effort": self.effort.to_dict(),
+            "data": [result.to_dict() for result in self.results],
+            "effort": self.cost.to_dict(),
         }
 
     def plot(self, data: int | str = 0, measure: str = "played", logarithmic: bool = False) -> Figure:
         """The error curves on one of the streams as a matplotlib figure."""
         from onebit.report.figures import figure
 
-        scene = self[data]
-        return figure(curves_of(scene.stream.name, scene.standings, logarithmic), measure)
+        result = self[data]
+        return figure(curves_of(result.stream.name, result.summaries, logarithmic), measure)
 
     def page(self) -> Page:
         """The page: for each stream a table and the curves."""
-        sections = [Section(scene.stream.name, self._parts(scene)) for scene in self.scenes]
-        parts: Sequence[Part] = sections[0].parts if len(sections) == 1 else [*self._overview(), *sections]
-        title = "Learners compared on " + ", ".join(scene.stream.name for scene in self.scenes)
-        return Page(title, self.command, parts, facts(self.folder, self.effort))
+        from onebit.experiments.pages import comparison_page
 
-    def _parts(self, scene: Scene) -> list[Part]:
-        data = scene.stream
-        text = [
-            f"{self.runs} runs of {data.rounds:,} rounds, seeds {self.seed} to {self.seed + self.runs - 1}. All learners saw the "
-            "same rows in the same order, with the same noise: differences are taken run by run. The intervals are 95 % "
-            "intervals of the mean over runs (Student)."
-        ]
-        if data.about:
-            text.append(f"{data.about}.")
-        if data.source.fixed and data.order == "file":
-            text.append(
-                "The rows came in the order of the file in every run: intervals show the learners' own chance alone."
-            )
-        if data.source.note:
-            text.append(data.source.note)
-        parts: list[Part] = [Text(text)]
-        if scene.standings:
-            parts += [self._table(scene), curves_of(f"Error so far on {data.name}", scene.standings)]
-        if scene.failures:
-            parts.append(failure_table(scene.failures))
-        return parts
-
-    def _table(self, scene: Scene) -> Table:
-        columns = [
-            Column("learner"),
-            Column("set"),
-            Column("error, %", True, "labels played, exploration included"),
-            Column("more than the best", True, "difference to the best learner that hears one bit, run by run"),
-            Column("greedy, %", True, "labels that the learner thought best"),
-            Column("million rounds/s", True, f"on {whose_speed(scene.standings)}"),
-        ]
-        rows = [
-            TableRow(
-                [
-                    f"`{one.entry.rule.name}`",
-                    one.entry.said,
-                    number(one.error, bar=True),
-                    Number(0.0, "best") if one is scene.best else number(scene.difference(one), signed=True),
-                    number(one.greedy_error),
-                    Number(one.rounds_per_second / 1e6, f"{one.rounds_per_second / 1e6:.1f}"),
-                ],
-                EVERY_LABEL if one.hears_labels else ONE_BIT,
-            )
-            for one in sorted(scene.standings, key=lambda one: one.hears_labels)
-        ]
-        return Table(f"Errors on {scene.stream.name}", columns, rows, "lowest error first; click a head to sort")
-
-    def _overview(self) -> list[Part]:
-        """Every learner on every stream, where there are several."""
-        entries = {one.entry.title: one for scene in self.scenes for one in scene.standings}
-        columns = [Column("learner"), *(Column(scene.stream.name, True) for scene in self.scenes)]
-        rows = []
-        for title, sample in sorted(entries.items(), key=lambda item: item[1].hears_labels):
-            cells: list[Any] = [title]
-            for scene in self.scenes:
-                found = next((one for one in scene.standings if one.entry.title == title), None)
-                cells.append(Number(None, "") if found is None else number(found.error, bar=True))
-            rows.append(TableRow(cells, EVERY_LABEL if sample.hears_labels else ONE_BIT))
-        return [Table("All data at a glance: error, %", columns, rows)]
+        return comparison_page(self)
 
 
-def usual_entries() -> list[Entry]:
+def usual_entries() -> list[ComparisonEntry]:
     """Every learner as it comes, and those whose aggressiveness caps a step also with a small and with a large one."""
     entries = []
     for name, rule in registry().items():
@@ -226,7 +177,7 @@ def compare(
 
     >>> import onebit
     >>> found = onebit.compare("synsep9", ["bpa", ("bpa", {"aggressiveness": 1})], rounds=500, runs=3)
-    >>> [one.entry.title for one in found[0].standings]
+    >>> [one.entry.title for one in found[0].summaries]
     ['bpa, aggressiveness=1', 'bpa']
     """
     counted("runs", runs)
@@ -249,27 +200,27 @@ def compare(
     seeds = range(seed, seed + runs)
     trials = [Trial(entry, one, each) for one in streams for each in seeds for entry in entries]
 
-    def result(gathered: Gathered, folder: Path | None) -> Comparison:
-        scenes = []
+    def comparison(collected: Collected, folder: Path | None) -> Comparison:
+        results = []
         for one in streams:
-            standings, failures = [], []
+            summaries, failures = [], []
             for entry in entries:
-                found = gathered.of(Trial(entry, one, each) for each in seeds)
-                good = [row for row in found if not row.failed]
-                failures += [row for row in found if row.failed]
+                found = collected.of(Trial(entry, one, each) for each in seeds)
+                good = [record for record in found if not record.failed]
+                failures += [record for record in found if record.failed]
                 if good and len(good) == len(found):
-                    standings.append(Standing(entry, good))
-            scenes.append(Scene(one, sorted(standings, key=lambda standing: standing.error.mean), failures))
-        return Comparison(scenes, runs, seed, command, folder, gathered.effort)
+                    summaries.append(Summary(entry, good))
+            results.append(DataResult(one, sorted(summaries, key=lambda summary: summary.error.mean), failures))
+        return Comparison(results, runs, seed, command, folder, collected.cost)
 
-    with closing(place_of(on, threads)) as place, closing(Rows(out)) as rows:
+    with closing(executor_of(on, threads)) as executor, closing(Records(out)) as records:
         try:
-            return result(gather(trials, rows, place, progress), rows.folder)
+            return comparison(collect(trials, records, executor, progress), records.folder)
         except Interrupted as stopped:
-            raise Stopped(result(stopped.gathered, rows.folder)) from None
+            raise Stopped(comparison(stopped.collected, records.folder)) from None
 
 
-def _entry(given: Any) -> Entry:
+def _entry(given: Any) -> ComparisonEntry:
     learner, options = given if isinstance(given, tuple) and len(given) == 2 else (given, {})
     if isinstance(learner, Learner):
         raise OnebitError("a comparison starts every learner anew: name its class and its options instead")

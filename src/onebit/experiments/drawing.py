@@ -1,4 +1,4 @@
-"""From rows to what is shown: curves with their intervals, numbers with theirs, in percent."""
+"""From records to what is shown: curves with their intervals, numbers with theirs, in percent."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.experiments.gathering import Standing
-from onebit.experiments.rows import Row
 from onebit.experiments.statistics import Estimate, means_and_halves
-from onebit.experiments.trial import shown
+from onebit.experiments.summary import Summary
 from onebit.report.parts import EVERY_LABEL, ONE_BIT, Band, Column, Curves, Number, Series, Table
+from onebit.trials.records import Record
+from onebit.trials.trial import shown
 
 if TYPE_CHECKING:
     from onebit.experiments.run import Result
@@ -30,7 +30,7 @@ def band(values: NDArray[np.float64]) -> Band:
 
 
 def curves_of(
-    title: str, standings: Sequence[Standing], logarithmic: bool = False, names: Iterable[str] | None = None
+    title: str, summaries: Sequence[Summary], logarithmic: bool = False, names: Iterable[str] | None = None
 ) -> Curves:
     """The error curves of some learners on one stream."""
     series = [
@@ -39,9 +39,9 @@ def curves_of(
             {measure: band(one.curve(measure)) for measure in MEASURES},
             EVERY_LABEL if one.hears_labels else ONE_BIT,
         )
-        for name, one in zip(names or [one.entry.title for one in standings], standings, strict=True)
+        for name, one in zip(names or [one.entry.title for one in summaries], summaries, strict=True)
     ]
-    marks = standings[0].rows[0].marks.tolist() if standings else []
+    marks = summaries[0].records[0].marks.tolist() if summaries else []
     return Curves(title, marks, "rounds", "error so far, %", series, logarithmic)
 
 
@@ -70,13 +70,13 @@ def percent(found: Estimate) -> str:
     return f"{cell.text} {cell.interval}".strip()
 
 
-def failure_table(failed: Iterable[Row]) -> Table:
+def failure_table(failed: Iterable[Record]) -> Table:
     """The runs that failed, those of one setting together."""
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in failed:
-        found.setdefault((row.fields["learner"], shown(row.fields["options"])), []).append(row)
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in failed:
+        found.setdefault((record.fields["learner"], shown(record.fields["options"])), []).append(record)
     rows = [
-        [learner, said, ", ".join(str(row.fields["seed"]) for row in some), some[0].failed or ""]
+        [learner, said, ", ".join(str(record.fields["seed"]) for record in some), some[0].failed or ""]
         for (learner, said), some in found.items()
     ]
     return Table(

@@ -14,8 +14,8 @@ import numpy as np
 
 from onebit.contract.parameters import refuse_unknown
 from onebit.errors import OnebitError
-from onebit.experiments.trial import OPTIONS, Entry, entry_of
 from onebit.learner import Learner
+from onebit.trials.trial import OPTIONS, ComparisonEntry, entry_of
 
 MOST_SETTINGS = 100_000
 DIGITS = 4  # of the inner values of a range, if that is enough to tell them apart: 0.005086, not 0.005086237...
@@ -76,6 +76,11 @@ def value_of(text: str) -> Any:
     return text
 
 
+def is_numeric(values: Sequence[Any]) -> bool:
+    """Whether the values of a parameter are all numbers."""
+    return all(isinstance(value, float | int) and not isinstance(value, bool) for value in values)
+
+
 class Grid:
     """A rule's settings, all combinations of the values of some parameters; the others are as given."""
 
@@ -95,7 +100,7 @@ class Grid:
         if size > MOST_SETTINGS:
             raise OnebitError(f"the grid has {size:,} settings, but may have at most {MOST_SETTINGS:,}")
         # A value out of range is found here, before anything has run.
-        self.entries: list[Entry] = [
+        self.entries: list[ComparisonEntry] = [
             entry_of(rule, {**options, **dict(zip(self.axes, point, strict=True))}) for point in self.points
         ]
 
@@ -105,6 +110,6 @@ class Grid:
         return list(itertools.product(*self.axes.values()))
 
     @cached_property
-    def places(self) -> dict[tuple[Any, ...], int]:
+    def positions(self) -> dict[tuple[Any, ...], int]:
         """Where each combination stands among all."""
-        return {point: place for place, point in enumerate(self.points)}
+        return {point: position for position, point in enumerate(self.points)}

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from onebit.contract.parameters import refuse_unknown
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
-from onebit.experiments.places.threads import execute
+from onebit.executors.threads import execute
 from onebit.experiments.statistics import Estimate, estimate
-from onebit.experiments.trial import OPTIONS, Entry, Outcome, Progress, Trial, cores, counted, entry_of
 from onebit.learner import Learner
 from onebit.names import ClassName, checked_seed
 from onebit.rules import DEFAULT, registry
+from onebit.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, cores, counted, entry_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -174,7 +174,9 @@ STREAM_SETTINGS = (
 )
 
 
-def _run(entry: Entry, streamed: Stream, first_seed: int, runs: int, threads: int, progress: Progress) -> Result:
+def _run(
+    entry: ComparisonEntry, streamed: Stream, first_seed: int, runs: int, threads: int, progress: Progress
+) -> Result:
     trials = ([Trial(entry, streamed, first_seed + number)] for number in range(runs))
     done: dict[int, Outcome] = {}
     try:
@@ -196,7 +198,7 @@ def _run(entry: Entry, streamed: Stream, first_seed: int, runs: int, threads: in
     return result
 
 
-def _result(entry: Entry, streamed: Stream, done: dict[int, Outcome]) -> Result | None:
+def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) -> Result | None:
     """What the finished runs gave, in the order of their seeds; None where there are none."""
     if not done:
         return None

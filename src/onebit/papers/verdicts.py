@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from onebit.experiments.effort import Effort, number_of
-from onebit.experiments.gathering import facts
-from onebit.experiments.rows import Row
+from onebit.deprecation import Renamed
+from onebit.experiments.pages import facts
 from onebit.experiments.statistics import Estimate
 from onebit.papers.paper import Item, Paper
 from onebit.report.parts import Badge, Column, Number, Page, Part, Section, Table, Text
+from onebit.trials.cost import Cost, number_of
+from onebit.trials.records import Record
 
 REPRODUCED, DIFFERS, UNDECIDED, MISSING, SHOWN, FAILED, VACUOUS = (
     "reproduced",
@@ -69,10 +70,12 @@ class Reproduction:
 
     paper: Paper
     results: list[ItemResult]
-    failures: list[Row]
+    failures: list[Record]
     command: str
     folder: Path | None = field(repr=False)
-    effort: Effort
+    cost: Cost
+
+    effort = Renamed("cost")
 
     def __repr__(self) -> str:
         return f"Reproduction({self.paper.name}: {_sum(self.counts())})"
@@ -89,13 +92,15 @@ class Reproduction:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, as `onebit reproduce --json` prints it."""
-        failures = [{name: row.fields[name] for name in ("learner", "options", "seed", "why")} for row in self.failures]
+        failures = [
+            {name: record.fields[name] for name in ("learner", "options", "seed", "why")} for record in self.failures
+        ]
         return {
             "paper": self.paper.name,
             "counts": self.counts(),
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "failures": failures,
-            "effort": self.effort.to_dict(),
+            "effort": self.cost.to_dict(),
         }
 
     def page(self) -> Page:
@@ -107,7 +112,7 @@ class Reproduction:
                 parts.append(verdict_table(result))
             sections.append(Section(result.item.title, [*parts, *result.parts]))
         intro = [self.paper.title, *([self.paper.note] if self.paper.note else []), _sum(self.counts())]
-        about = facts(self.folder, self.effort)
+        about = facts(self.folder, self.cost)
         return Page(f"{self.paper.name} reproduced", self.command, [Text(intro), *sections], about)
 
     def markdown(self) -> list[str]:

@@ -19,7 +19,6 @@ from typing import Any
 
 import uvicorn
 
-from onebit.engine.compile import ANNOUNCED
 from onebit.errors import OnebitError
 from onebit.serve.quiet import Quiet
 from onebit.serve.service import Service
@@ -274,11 +273,9 @@ def _logging(form: str, quiet: Quiet) -> Iterator[None]:
     ours.setLevel(logging.INFO)
     uvicorn_own.setLevel(logging.WARNING)
     logging.captureWarnings(True)
-    ANNOUNCED.append(lambda sentence: LOG.info(sentence, extra={"event": "compiling"}))
     try:
         yield
     finally:
-        ANNOUNCED.pop()
         logging.captureWarnings(False)
         for logger, level in zip((root, ours, uvicorn_own), levels, strict=True):
             logger.setLevel(level)

@@ -7,39 +7,29 @@ learner's own chance differs from run to run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
 from onebit.errors import OnebitError, nearest
-from onebit.experiments.gathering import facts
+from onebit.experiments.pages import facts
 from onebit.experiments.run import STREAM_SETTINGS, Result, run
 from onebit.experiments.statistics import Estimate, estimate, means_and_halves
-from onebit.experiments.trial import Progress, counted, entry_of, shown
 from onebit.names import ClassName, checked_seed
 from onebit.report.parts import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
 from onebit.theory.bound import Bound
-from onebit.theory.gap import LOSSES, LossName, figure1
+from onebit.theory.gap import LossName, figure1
+from onebit.theory.promises import check_theorems, promised
 from onebit.theory.rounds import rounds_of
 from onebit.theory.setting import Setting
-from onebit.theory.theorems import arora2020, chen2009, hoeven2020, passive_aggressive, perceptron, prompak2017
+from onebit.trials.trial import Progress, counted, entry_of
 
 RUNS = 5
-THEOREMS: dict[str, Callable[[Setting], list[Bound]]] = {
-    "perceptron": perceptron.perceptron,
-    "banditron": perceptron.banditron,
-    "passive-aggressive": passive_aggressive.multiclass,
-    "exact-pa": passive_aggressive.multiclass,
-    "conservative-ova": chen2009.conservative,
-    "epabf": arora2020.epabf,
-    "gaptron": hoeven2020.gaptron,
-    "bandit-perceptron": prompak2017.bandit_perceptron,
-}
-IN_A_KERNEL = ("perceptron", "bandit-perceptron")  # whose theorems need nothing but a margin
 
 
 @dataclass(frozen=True)
@@ -72,6 +62,54 @@ class Kept:
         """As plain values."""
         measured = list(self.measured) if self.bound.applies else None
         return {**self.bound.to_dict(), "measured": measured, "held": self.held}
+
+
+def kept_by(errors: NDArray[np.float64], rounds: int, bounds: Sequence[Bound]) -> list[Kept]:
+    """Bounds beside the mistakes of runs with these errors, or beside what a theorem says to look at."""
+    mistakes = tuple(float(round(error * rounds)) for error in errors)
+    return [Kept(bound, mistakes if bound.left is None else bound.left) for bound in bounds]
+
+
+def mistake_curves(
+    rule: str, marks: NDArray[np.int64], played: NDArray[np.float64], bounds: Sequence[Bound], title: str
+) -> Curves:
+    """Mistakes so far with their interval, one line of `played` for each run, and the bounds that are known on the way.
+
+    Those that end below the number of rounds are drawn; where there are none, the lowest, beside the line of all rounds.
+    """
+    mean, half = means_and_halves(played * marks)
+    ends = ((mean - half).tolist(), (mean + half).tolist()) if len(played) > 1 else (None, None)
+    drawn = {f"mistakes of {rule}": Band(mean.tolist(), *ends)}
+    lines = {one.name: one.line for one in bounds if one.line is not None}
+    binding = {name: line for name, line in lines.items() if line[-1] < marks[-1]}
+    if not binding:
+        lowest = min(lines.items(), key=lambda item: float(item[1][-1]))
+        drawn["all rounds"] = Band(marks.astype(float).tolist())
+        binding = dict([lowest]) if lowest[1][-1] < 3 * marks[-1] else {}
+    drawn |= {name: Band(line.tolist()) for name, line in binding.items()}
+    series = [Series(name, {"mistakes": band}) for name, band in drawn.items()]
+    return Curves(title, marks.tolist(), "rounds", "mistakes", series)
+
+
+def regret_table(compared: Sequence[Mapping[str, Any]]) -> Table:
+    """Table 1 of van der Hoeven, with the numbers of some data."""
+    columns = [
+        Column("algorithm, full information | bandit"),
+        Column("loss"),
+        Column("regret, full information", True),
+        Column("regret, bandit", True),
+        Column("time a round, of the order"),
+    ]
+    rows = [
+        [
+            one["algorithm"],
+            one["loss"],
+            *(Number(one[kind], f"{one[kind]:,.4g}") for kind in ("full", "bandit")),
+            one["time"],
+        ]
+        for one in compared
+    ]
+    return Table("Table 1 of van der Hoeven 2020: orders, their constants left out", columns, rows)
 
 
 @dataclass(frozen=True)
@@ -164,43 +202,13 @@ class Bounds:
         ]
 
     def curves(self) -> Curves:
-        """Mistakes so far with their interval, and the bounds that are known on the way.
-
-        Those that end below the number of rounds are drawn; where there are none, the lowest, beside the line of all rounds.
-        """
-        marks = self.result.curve.rounds
-        mean, half = means_and_halves(self.result.curve.played * marks)
-        ends = ((mean - half).tolist(), (mean + half).tolist()) if self.result.runs > 1 else (None, None)
-        drawn = {f"mistakes of {self.result.rule}": Band(mean.tolist(), *ends)}
-        lines = {one.bound.name: one.bound.line for one in self.rows if one.bound.line is not None}
-        binding = {name: line for name, line in lines.items() if line[-1] < marks[-1]}
-        if not binding:
-            lowest = min(lines.items(), key=lambda item: float(item[1][-1]))
-            drawn["all rounds"] = Band(marks.astype(float).tolist())
-            binding = dict([lowest]) if lowest[1][-1] < 3 * marks[-1] else {}
-        drawn |= {name: Band(line.tolist()) for name, line in binding.items()}
-        series = [Series(name, {"mistakes": band}) for name, band in drawn.items()]
-        return Curves("Mistakes so far, and the bounds", marks.tolist(), "rounds", "mistakes", series)
+        """Mistakes so far with their interval, and the bounds that are known on the way."""
+        curve, found = self.result.curve, [one.bound for one in self.rows]
+        return mistake_curves(self.result.rule, curve.rounds, curve.played, found, "Mistakes so far, and the bounds")
 
     def table1(self) -> Table:
         """Table 1 of van der Hoeven, with the numbers of these data."""
-        columns = [
-            Column("algorithm, full information | bandit"),
-            Column("loss"),
-            Column("regret, full information", True),
-            Column("regret, bandit", True),
-            Column("time a round, of the order"),
-        ]
-        rows = [
-            [
-                one["algorithm"],
-                one["loss"],
-                *(Number(one[kind], f"{one[kind]:,.4g}") for kind in ("full", "bandit")),
-                one["time"],
-            ]
-            for one in self.compared
-        ]
-        return Table("Table 1 of van der Hoeven 2020: orders, their constants left out", columns, rows)
+        return regret_table(self.compared)
 
 
 def bounds(
@@ -232,11 +240,7 @@ def bounds(
     if classes is not None:
         settings["classes"] = classes
     entry = entry_of(rule, options)
-    name = entry.rule.name
-    if name not in THEOREMS:
-        raise OnebitError(f"the papers give no bound for {name}; {nearest(name, THEOREMS)}")
-    if options.get("kernel") is not None and name not in IN_A_KERNEL:
-        raise OnebitError(f"bounds in the space of a kernel are known for {' and '.join(IN_A_KERNEL)}, not for {name}")
+    check_theorems(entry)
     rounds = rounds_of(X, y, first_seed, settings)
     result = run(
         entry.rule,
@@ -250,54 +254,6 @@ def bounds(
     )
     result = Result(**{**vars(result), "data": rounds.name})
     setting = Setting(entry.rule, entry.options, rounds, runs, first_seed, result.curve.rounds, groups)
-    found = [bound.judged(rounds.count) for bound in THEOREMS[name](setting)]
-    mistakes = tuple(float(round(error * rounds.count)) for error in result.errors)
-    kept = [Kept(bound, mistakes if bound.left is None else bound.left) for bound in found]
-    return Bounds(
-        result,
-        kept,
-        _notes(setting),
-        LOSSES[int(setting.record.loss)] if name == "gaptron" else None,
-        _compared(setting, kept) if name == "gaptron" else [],
-        first_seed,
-        command,
-    )
-
-
-def _compared(setting: Setting, kept: list[Kept]) -> list[dict[str, Any]]:
-    """Table 1 with the numbers of this run, rows scaled to be no longer than one."""
-    numbers, rounds = kept[0].bound.assumptions, setting.rounds
-    norm = numbers["U norm"] * rounds.longest
-    radius = float(setting.record.radius) * rounds.longest
-    return hoeven2020.table1(
-        rounds.kinds,
-        int(rounds.X.shape[1]),
-        rounds.count,
-        norm,
-        norm if math.isnan(radius) else radius,
-        numbers["U loss"],
-    )
-
-
-def _notes(setting: Setting) -> list[str]:
-    """Sentences on what is no bound: the options, and Theorem 5's polynomial where groups are given."""
-    found = [f"Set: {shown(setting.planned)}."] if setting.planned else []
-    if setting.rule.name != "bandit-perceptron" or setting.groups is None or setting.rounds.longest > 1.0 + 1e-5:
-        return found
-    group = setting.margin("group")
-    if not group.separable:
-        return [*found, "Theorem 5: the rows are not group weakly separable, so there is no polynomial."]
-    place = {name: index for index, name in enumerate(setting.given.classes)}
-    groups = [[place[name] for name in members] for members in group.groups]
-    rows = np.asarray(setting.rounds.X.todense() if hasattr(setting.rounds.X, "todense") else setting.rounds.X)
-    values = prompak2017.polynomial_values(
-        rows, setting.rounds.y, groups, np.asarray(group.between), np.asarray(group.within), group.margin
-    )
-    own = np.arange(setting.rounds.kinds) == setting.rounds.y[:, None]
-    least, most = float(values[own].min()), float(values[~own].max())
-    power, degree = prompak2017.polynomial_degree(len(groups) - 1, group.margin)
-    return [
-        *found,
-        f"Theorem 5: the polynomial of degree {power * degree} is at least {least:.3g} on the rows of its class (1/2 is promised) and at most "
-        f"{most:.3g} on all others (-1/2 is promised).",
-    ]
+    found = promised(setting)
+    kept = kept_by(result.errors, rounds.count, found.bounds)
+    return Bounds(result, kept, found.notes, found.loss, found.compared, first_seed, command)

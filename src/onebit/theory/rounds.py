@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.streams import stream
+from onebit.data.sources import Source
+from onebit.data.streams import Stream, stream
+from onebit.data.tables import Dataset
 from onebit.errors import OnebitError
 from onebit.features import is_sparse
 from onebit.names import ClassName
@@ -66,6 +69,50 @@ class Rounds:
         return Rounds(np.hstack([self.X, ones]), self.y, self.classes, self.name)
 
 
+class _FixedRounds:
+    """The rows and labels of a stream with one seed, in the order in which they come; made when first asked for."""
+
+    def __init__(self, given: Stream, seed: int) -> None:
+        self._given, self._seed = given, seed
+        self._lock = threading.Lock()
+        self._made: Dataset | None = None
+
+    def __getstate__(self) -> tuple[Stream, int]:
+        return self._given, self._seed
+
+    def __setstate__(self, state: tuple[Stream, int]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def __call__(self, total: int, seed: int) -> Dataset:
+        with self._lock:
+            if self._made is None:
+                rounds = rounds_of(self._given, None, self._seed, {})
+                self._made = Dataset(rounds.X, rounds.y, rounds.classes)
+            return self._made
+
+    def describe(self) -> dict[str, Any]:
+        """What makes these rounds what they are."""
+        return {"rounds_of": self._given.described(), "rounds_seed": self._seed}
+
+
+def fixed_rounds(given: Stream, seed: int) -> Stream:
+    """A stream that gives every run the rounds that `given` has with one seed.
+
+    >>> fixed = fixed_rounds(stream("weak2d", rounds=50, order="shuffle"), 0)
+    >>> bool((fixed.data(7).X == rounds_of("weak2d", None, 0, {"rounds": 50, "order": "shuffle"}).X).all())
+    True
+    """
+    refuse_late(given)
+    made = _FixedRounds(given, seed)
+    return stream(Source(given.name, True, given.rounds, made, made.describe))
+
+
+def refuse_late(given: Stream) -> None:
+    """Refuse a stream that no theorem is about."""
+    if given.delay is not None or given.missing:
+        raise OnebitError("the theorems are about feedback that comes at once: leave out delay and missing")
+
+
 def rounds_of(X: Any, y: Any, seed: int, settings: dict[str, Any]) -> Rounds:
     """The rounds of the stream of this seed; `settings` are those of `onebit.stream`.
 
@@ -73,14 +120,13 @@ def rounds_of(X: Any, y: Any, seed: int, settings: dict[str, Any]) -> Rounds:
     (50, 2)
     """
     given = stream(X, y, **settings)
-    if given.delay is not None or given.missing:
-        raise OnebitError("the theorems are about feedback that comes at once: leave out delay and missing")
+    refuse_late(given)
     data = given.data(seed)
-    course = given.course(data, seed)
+    schedule = given.schedule(data, seed)
     rows = _table(data.X)
-    order = course.order if len(course.order) else np.arange(given.rounds) % data.rows
+    order = schedule.order if len(schedule.order) else np.arange(given.rounds) % data.rows
     in_order = len(order) == data.rows and np.array_equal(order, np.arange(data.rows))
-    return Rounds(rows if in_order else rows[order], course.labels, data.classes, given.name)
+    return Rounds(rows if in_order else rows[order], schedule.labels, data.classes, given.name)
 
 
 def _table(X: Any) -> Any:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.engine.course import Course
+from onebit.engine.schedule import Schedule
 from onebit.experiments.statistics import estimate
-from onebit.experiments.trial import cores
 from onebit.learner import Learner
-from tests.engine.gpu.walks import Flight, Problem, Walk, on_cpu
+from onebit.trials.trial import cores
+from tests.engine.gpu.walks import Launched, Problem, Walk, on_cpu
 
 DISTURBANCE = 1e-5  # relative, about a hundred times the rounding of 32 bits
 TRIES = 16
@@ -48,12 +48,12 @@ def first_tie(make: Callable[[], Learner], one: Problem, choices: NDArray[np.int
     Two engines agree on a replicate if they make the same mistakes in every round before its first tie within rounding.
     """
     rounds = one.rounds
-    values = one.values[one.course.order]
+    values = one.values[one.schedule.order]
     first = rounds
     for attempt in range(TRIES):
         noise = np.random.default_rng([attempt, rounds]).uniform(-1.0, 1.0, size=values.shape)
         disturbed = (values * (1.0 + DISTURBANCE * noise)).astype(np.float32)
-        found = on_cpu([make()], [Problem(disturbed, Course(one.course.labels), one.classes)])
+        found = on_cpu([make()], [Problem(disturbed, Schedule(one.schedule.labels), one.classes)])
         first = min(first, first_difference(found.choices[0], choices))
     return min(first, first_twins(make(), one))
 
@@ -61,7 +61,7 @@ def first_tie(make: Callable[[], Learner], one: Problem, choices: NDArray[np.int
 def first_twins(learner: Learner, one: Problem) -> int:
     """The first round in which the best score and another, of a vector that is not the same, differ by rounding alone."""
     learner.table(one.values)
-    for at, row in enumerate(one.course.order):
+    for at, row in enumerate(one.schedule.order):
         x, weights = one.values[row].astype(np.float64), learner.weights.astype(np.float64)
         scores = weights[:, : len(x)] @ x + weights[:, len(x) :].sum(axis=1)
         best = int(scores.argmax())
@@ -69,7 +69,7 @@ def first_twins(learner: Learner, one: Problem) -> int:
         if any(not np.array_equal(weights[other], weights[best]) for other in near):
             return at
         decision = learner.decide(one.values[row])
-        learner.learn(decision, label=learner.classes[one.course.labels[at]])
+        learner.learn(decision, label=learner.classes[one.schedule.labels[at]])
     return one.rounds
 
 
@@ -120,13 +120,13 @@ def _shown(errors: NDArray[np.float64]) -> str:
 
 
 def agreement(
-    name: str, make: Sequence[Callable[[], Learner]], problems: Sequence[Problem], cpu: Walk, flight: Flight
+    name: str, make: Sequence[Callable[[], Learner]], problems: Sequence[Problem], cpu: Walk, launched: Launched
 ) -> Agreement:
     """Compare what the two engines made of some replicates, none of which was refused."""
     assert not cpu.refused.any()
-    assert not flight.tracks.refused.any(), f"{name}: {np.flatnonzero(flight.tracks.refused)}"
+    assert not launched.counts.refused.any(), f"{name}: {np.flatnonzero(launched.counts.refused)}"
     rounds = problems[0].rounds
-    differences = [first_difference(*pair) for pair in zip(flight.tracks.curves, cpu.curves, strict=True)]
+    differences = [first_difference(*pair) for pair in zip(launched.counts.curves, cpu.curves, strict=True)]
 
     def tie(place: int) -> int | None:
         if differences[place] == rounds:
@@ -135,7 +135,7 @@ def agreement(
 
     with ThreadPoolExecutor(cores()) as pool:  # compiled loops let others run
         ties = list(pool.map(tie, range(len(problems))))
-    errors = np.stack([curves[:, 0, -1] / rounds for curves in (cpu.curves, flight.tracks.curves)], axis=1)
+    errors = np.stack([curves[:, 0, -1] / rounds for curves in (cpu.curves, launched.counts.curves)], axis=1)
     return Agreement(name, rounds, differences, ties, errors)
 
 

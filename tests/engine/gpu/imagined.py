@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from onebit.engine.gpu import build, device, fleet
+from onebit.engine.gpu import build, device, launch
 from onebit.engine.gpu.build import KernelError, Layout, Shape
 from tests.engine.gpu.lanes import Kernel, garbage
 
@@ -92,16 +92,16 @@ class _Counted:
 def imagine(patch: pytest.MonkeyPatch, block: int = 4) -> Device:
     """Let the engine find a GPU, whose blocks have so many threads where weights are in registers, here and not on the device."""
     made = Device()
-    for module in (device, fleet, build):
+    for module in (device, launch, build):
         patch.setattr(module, "cuda", lambda: made)
     patch.setattr(device, "trouble", lambda: None)
     patch.setattr(device, "name", lambda: NAME)
     patch.setattr(device, "is_installed", lambda: True)
     for module in (device, build):
         patch.setattr(module, "shared_memory", lambda: 227 * 1024)
-    for module in (device, fleet):
+    for module in (device, launch):
         patch.setattr(module, "free_memory", lambda: made.memory)
-    patch.setattr(fleet, "kernel_for", made.kernel_for)
-    patch.setattr(fleet, "resident", made.resident)
+    patch.setattr(launch, "kernel_for", made.kernel_for)
+    patch.setattr(launch, "resident", made.resident)
     patch.setattr(build, "BLOCK", block)
     return made

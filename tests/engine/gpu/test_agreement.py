@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from onebit.contract.rule import Rule
-from onebit.engine.course import Course
-from onebit.engine.gpu.fleet import Tracks
+from onebit.engine.gpu.launch import Counts
+from onebit.engine.schedule import Schedule
 from onebit.learner import Learner, learner_class
 from onebit.rules import rule_named
 from tests.engine.gpu.agreement import BALANCED, Agreement, agreement, first_difference, first_tie, table
-from tests.engine.gpu.walks import Flight, Problem, Walk, coarse, on_cpu, problem, varied
+from tests.engine.gpu.walks import Launched, Problem, Walk, coarse, on_cpu, problem, varied
 
 REPLICATES = 12
 RULES: list[tuple[str, dict[str, Any]]] = [
@@ -32,13 +32,13 @@ def makers(rule: Rule, options: dict[str, Any]) -> list[Callable[[], Learner]]:
     return [partial(made, 10, seed=seed, **varied(rule, options, seed)) for seed in range(REPLICATES)]
 
 
-def as_flight(walk: Walk) -> Flight:
+def as_flight(walk: Walk) -> Launched:
     """What a CPU did, as if a GPU had."""
-    tracks = Tracks(walk.curves[:, :, -1], walk.curves, walk.refused, 1.0)
-    return Flight(tracks, np.zeros(0), {}, [])
+    counts = Counts(walk.curves[:, :, -1], walk.curves, walk.refused, 1.0)
+    return Launched(counts, np.zeros(0), {}, [])
 
 
-def other_engine(make: list[Callable[[], Learner]], one: Problem, change: Callable[[Any], Any]) -> Flight:
+def other_engine(make: list[Callable[[], Learner]], one: Problem, change: Callable[[Any], Any]) -> Launched:
     """The engine of the CPU over columns in another order, which it sums differently, and over rows that were changed."""
     turned = np.random.default_rng(0).permutation(one.values.shape[1])
     values = np.ascontiguousarray(change(one.values)[:, turned], dtype=np.float32)
@@ -94,7 +94,7 @@ def test_a_tie_that_is_exact_is_no_excuse() -> None:
 def test_a_tie_within_rounding_is_found_where_it_is(seed: int) -> None:
     """The second row is at a right angle to the first, up to rounding: who has learnt from the first has no opinion on the second."""
     rows = np.array([[1 / 3, 1 / 7], [1 / 7, -1 / 3]], dtype=np.float32)
-    one = Problem(rows, Course(np.array([0, 0]), np.array([0, 1])), 2)
+    one = Problem(rows, Schedule(np.array([0, 0]), np.array([0, 1])), 2)
     make = partial(learner_class(rule_named("perceptron")), 2, seed=seed)
     choices = on_cpu([make()], [one]).choices[0]
     has_learnt = choices[0, 0] == 1  # where the first label was wrong, by chance

@@ -17,11 +17,12 @@ from onebit.engine.gpu import build, device, kernel, ranks
 from onebit.engine.gpu.binding import Binding
 from onebit.engine.gpu.build import KernelError, Layout, Shape, bound, layout_for, record_maker
 from onebit.errors import OnebitError
-from onebit.experiments.places import place_of
-from onebit.experiments.places.threads import ThreadsPlace
+from onebit.executors import executor_of
+from onebit.executors.threads import ThreadsExecutor
 from onebit.rules import rule_named
 from tests.engine.gpu.lanes import Lanes
 from tests.engine.gpu.walks import EXAMPLES
+from tests.logged import heard
 
 WHERE = ("registers", "shared", "memory")
 MOST_OF_A_BLOCK = 227 * 1024  # bytes of shared memory on a Hopper
@@ -255,14 +256,13 @@ def test_what_does_not_compile_is_tried_once_and_said_once(monkeypatch: pytest.M
     monkeypatch.setattr(build, "_kernels", {})
     monkeypatch.setattr(build, "_lasting", {True: {}, False: {}})
     monkeypatch.setattr(build, "signature", lambda: ())
-    heard: list[str] = []
-    monkeypatch.setattr(build, "ANNOUNCED", [heard.append])
     shape, layout = shape_of("banditron", 3, 4), Layout(1, "registers", 64)
-    for ask in (build.kernel_for, build.kernel_for, build.resident):
-        with pytest.raises(KernelError, match=r"^Banditron does not compile for a GPU: No implementation of dot$"):
-            ask(shape, layout)
+    with heard("onebit.engine") as messages:
+        for ask in (build.kernel_for, build.kernel_for, build.resident):
+            with pytest.raises(KernelError, match=r"^Banditron does not compile for a GPU: No implementation of dot$"):
+                ask(shape, layout)
     assert len(tried) == 1
-    assert heard[1:] == ["Banditron does not compile for a GPU: No implementation of dot"]
+    assert messages[1:] == ["Banditron does not compile for a GPU: No implementation of dot"]
     with pytest.raises(KernelError):
         build.kernel_for(shape_of("banditron", 4, 4), layout)
     assert len(tried) == 2, "another kernel is another question"
@@ -387,9 +387,9 @@ def test_a_numba_cuda_that_cannot_be_imported_is_trouble(monkeypatch: pytest.Mon
     sentence = "there is no GPU that can be used here: module 'numpy' has no attribute 'in1d'"
     assert device.trouble.__wrapped__() == sentence
     device.trouble.cache_clear()
-    assert isinstance(place_of("auto"), ThreadsPlace)
+    assert isinstance(executor_of("auto"), ThreadsExecutor)
     with pytest.raises(OnebitError, match="has no attribute 'in1d'"):
-        place_of("gpu")
+        executor_of("gpu")
 
 
 def test_names_of_a_kernel_are_not_those_of_a_rule() -> None:

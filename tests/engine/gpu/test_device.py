@@ -18,14 +18,14 @@ import pytest
 import onebit
 from onebit.contract.rule import LEARNT, NORM, Rule
 from onebit.engine.generic import REFRESH
-from onebit.engine.gpu import device, fleet
+from onebit.engine.gpu import device, launch
 from onebit.engine.gpu.build import Layout, layout_for
 from onebit.learner import Learner, learner_class
 from onebit.rules import rule_named
 from tests.engine.gpu.agreement import Agreement, agreement, first_tie, table
 from tests.engine.gpu.walks import (
     EXAMPLES,
-    Flight,
+    Launched,
     Problem,
     Walk,
     close,
@@ -69,25 +69,25 @@ def makers(rule: Rule, options: Mapping[str, Any], classes: int, count: int, **c
 
 def walked(
     make: Sequence[Maker], problems: Sequence[Problem], layout: Layout | None = None, **more: Any
-) -> tuple[Walk, Flight]:
-    flight = on_gpu([each() for each in make], problems, layout, **more)
-    return on_cpu([each() for each in make], problems), flight
+) -> tuple[Walk, Launched]:
+    launched = on_gpu([each() for each in make], problems, layout, **more)
+    return on_cpu([each() for each in make], problems), launched
 
 
-def agree(name: str, make: Sequence[Maker], problems: Sequence[Problem], layout: Layout | None = None) -> Flight:
+def agree(name: str, make: Sequence[Maker], problems: Sequence[Problem], layout: Layout | None = None) -> Launched:
     """Both engines agree, and the table says how far."""
-    cpu, flight = walked(make, problems, layout)
-    kept = agreement(name, make, problems, cpu, flight)
+    cpu, launched = walked(make, problems, layout)
+    kept = agreement(name, make, problems, cpu, launched)
     FOUND.append(kept)
     kept.check()
     for place, at in enumerate(kept.differences):
         learner = cpu.learners[place]
-        assert flight.memories[place, LEARNT] == learner.beginning.memory[LEARNT]
-        if at == kept.rounds and not close(flight.weights[place], learner.weights, 2e-3):
+        assert launched.memories[place, LEARNT] == learner.beginning.memory[LEARNT]
+        if at == kept.rounds and not close(launched.weights[place], learner.weights, 2e-3):
             # They may have gone apart and made the same mistakes.
             tie = first_tie(make[place], problems[place], cpu.choices[place])
             assert tie < kept.rounds, f"{name}: the weights of replicate {place} differ"
-    return flight
+    return launched
 
 
 # --- every rule --------------------------------------------------------------------------------------------------------
@@ -165,8 +165,10 @@ def test_scales_are_folded_in_different_rounds(lanes: int) -> None:
     one = problem(5, 24, 1500, seed=3, rows=ROWS)
     made = learner_class(rule_named("policy-gradient"))
     make = [partial(made, 5, seed=seed, rate=0.5, decay=(1.0, 0.1, 0.01, 0.0)[seed % 4]) for seed in range(REPLICATES)]
-    flight = agree(f"policy-gradient, folded, {lanes} lanes", make, [one] * REPLICATES, Layout(lanes, "registers", 64))
-    assert (flight.held["scales"][:REPLICATES:4] > 1e-7).all()
+    launched = agree(
+        f"policy-gradient, folded, {lanes} lanes", make, [one] * REPLICATES, Layout(lanes, "registers", 64)
+    )
+    assert (launched.held["scales"][:REPLICATES:4] > 1e-7).all()
 
 
 def test_the_norm_of_the_weights_is_summed_afresh() -> None:
@@ -175,11 +177,11 @@ def test_the_norm_of_the_weights_is_summed_afresh() -> None:
     problems = []
     for place in range(8):
         other = one._replace(values=one.values.copy())
-        other.values[one.course.order[:place]] = 0.0
+        other.values[one.schedule.order[:place]] = 0.0
         problems.append(other)
     make = makers(rule_named("gaptron"), {"rate": 0.3, "exploration": 0.1, "radius": 2.0}, 5, REPLICATES)
-    flight = agree("gaptron, norm afresh", make, [problems[place % 8] for place in range(REPLICATES)])
-    assert close(flight.memories[:, NORM], np.square(flight.weights).sum(axis=(1, 2)), 1e-3)
+    launched = agree("gaptron, norm afresh", make, [problems[place % 8] for place in range(REPLICATES)])
+    assert close(launched.memories[:, NORM], np.square(launched.weights).sum(axis=(1, 2)), 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -198,14 +200,14 @@ def test_what_a_cpu_refuses_is_refused(name: str, options: dict[str, Any]) -> No
     problems = []
     for factor in factors:
         odd = good._replace(values=good.values.copy())
-        odd.values[good.course.order[50:60]] *= np.float32(factor)
+        odd.values[good.schedule.order[50:60]] *= np.float32(factor)
         problems.append(odd)
-    cpu, flight = walked(makers(rule_named(name), options, 4, len(factors)), problems)
-    assert flight.tracks.refused.tolist() == cpu.refused.tolist()
+    cpu, launched = walked(makers(rule_named(name), options, 4, len(factors)), problems)
+    assert launched.counts.refused.tolist() == cpu.refused.tolist()
     assert not cpu.refused[0]
     assert cpu.refused[-1]
-    assert np.array_equal(flight.tracks.curves[0], cpu.curves[0])
-    assert np.array_equal(flight.tracks.curves[:, :, :50], cpu.curves[:, :, :50])
+    assert np.array_equal(launched.counts.curves[0], cpu.curves[0])
+    assert np.array_equal(launched.counts.curves[:, :, :50], cpu.curves[:, :, :50])
 
 
 # --- launches, waves, blocks -------------------------------------------------------------------------------------------
@@ -230,7 +232,7 @@ def test_a_replicate_is_the_same_wherever_it_stands() -> None:
     few = on_gpu([each() for each in make], [one] * 50)
     count = 20_000
     many = on_gpu([make[place % 50]() for place in range(count)], [one] * count)
-    assert not many.tracks.refused.any()
+    assert not many.counts.refused.any()
     for begin in range(0, count, 50):
         assert np.array_equal(many.weights[begin : begin + 50], few.weights)
 
@@ -239,7 +241,7 @@ def test_waves_have_room() -> None:
     shape = shape_of(makers(rule_named("banditron"), {}, CLASSES, 1)[0](), 100)
     layout = layout_for(shape)
     assert layout is not None
-    assert fleet.most_at_once(shape, layout, 1000) >= 1000
+    assert launch.most_at_once(shape, layout, 1000) >= 1000
     assert device.free_memory() >= 2**30
 
 
@@ -252,12 +254,12 @@ def test_a_sweep_is_one_on_threads() -> None:
     common: dict[str, Any] = {"grid": grid, "rounds": 5000, "runs": 4, "fresh_runs": 4}
     found = onebit.sweep("bpa", "synsep10", on="gpu", **common)
     right = onebit.sweep("bpa", "synsep10", on="threads", **common)
-    assert found.effort.where == device.name()
-    one, other = (np.array([standing.errors for standing in each.standings]) for each in (found, right))
+    assert found.cost.where == device.name()
+    one, other = (np.array([summary.errors for summary in each.summaries]) for each in (found, right))
     assert (one == other).mean() >= 0.8
     assert np.abs(one - other).max() < 0.05
     assert found.best == right.best
-    assert all(row.on == device.name() for standing in found.standings for row in standing.rows)
+    assert all(row.on == device.name() for summary in found.summaries for row in summary.rows)
 
 
 def test_a_comparison_runs_what_it_can_on_the_gpu() -> None:
@@ -273,9 +275,9 @@ def test_a_comparison_runs_what_it_can_on_the_gpu() -> None:
         drift="abrupt",
         on="threads",
     )
-    on = {standing.entry.title: standing.on for standing in found[0].standings}
+    on = {summary.entry.title: summary.on for summary in found[0].summaries}
     assert on == {"bpa": [device.name()], "gaptron": [device.name()], "arow": ["CPU"], "perceptron": [device.name()]}
-    expected = {standing.entry.title: standing.errors for standing in right[0].standings}
-    for standing in found[0].standings:
-        assert np.abs(standing.errors - expected[standing.entry.title]).max() < 0.05
-    assert "arow keeps covariances" in found.effort.where
+    expected = {summary.entry.title: summary.errors for summary in right[0].summaries}
+    for summary in found[0].summaries:
+        assert np.abs(summary.errors - expected[summary.entry.title]).max() < 0.05
+    assert "arow keeps covariances" in found.cost.where

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from onebit.contract.rule import LEARNT, NORM, OWN, RIGHT, Choice, Rule, RuleInput
 from onebit.engine import generic
-from onebit.engine.course import Course
-from onebit.engine.gpu import build, fleet, kernel
+from onebit.engine.gpu import build, kernel, launch
 from onebit.engine.gpu.binding import Binding
 from onebit.engine.gpu.build import Layout, Shape
 from onebit.engine.gpu.kernel import find_heads, gather
+from onebit.engine.schedule import Schedule
 from onebit.engine.stream import stream
 from onebit.learner import Learner, learner_class
 from onebit.rules import rule_named
 from onebit.spaces.scaled import SMALLEST
 from tests.engine.gpu.imagined import Device, imagine
 from tests.engine.gpu.lanes import Kernel, Lanes
-from tests.engine.gpu.walks import EXAMPLES, Flight, Problem, Walk, close, learners_of, named, on_cpu, on_gpu, problem
+from tests.engine.gpu.walks import EXAMPLES, Launched, Problem, Walk, close, learners_of, named, on_cpu, on_gpu, problem
 
 # Where there are fewer than 32 lanes, two replicates share a block, so that a block may have one that nobody asked for.
 LAYOUTS = [
@@ -41,15 +41,15 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
     return imagine(monkeypatch)
 
 
-def agree(cpu: Walk, flight: Flight) -> None:
+def agree(cpu: Walk, launched: Launched) -> None:
     """Mistakes are the same in every round, and what was learnt is the same up to rounding."""
     assert not cpu.refused.any()
-    assert not flight.tracks.refused.any()
-    assert np.array_equal(flight.tracks.curves, cpu.curves)
-    assert np.array_equal(flight.tracks.mistakes, cpu.curves[:, :, -1])
+    assert not launched.counts.refused.any()
+    assert np.array_equal(launched.counts.curves, cpu.curves)
+    assert np.array_equal(launched.counts.mistakes, cpu.curves[:, :, -1])
     for place, learner in enumerate(cpu.learners):
-        assert close(flight.weights[place], learner.weights)
-        found, right = flight.memories[place], learner.beginning.memory
+        assert close(launched.weights[place], learner.weights)
+        found, right = launched.memories[place], learner.beginning.memory
         assert found[[LEARNT, RIGHT]].tolist() == right[[LEARNT, RIGHT]].tolist()
         assert close(found[[NORM]], right[[NORM]])
         assert close(found[OWN:], right[OWN:])
@@ -61,13 +61,13 @@ def in_python(learner: Learner) -> None:
     learner._loop = stream
 
 
-def check(rule: Rule, options: Mapping[str, Any], problems: list[Problem], layout: Layout, **common: Any) -> Flight:
+def check(rule: Rule, options: Mapping[str, Any], problems: list[Problem], layout: Layout, **common: Any) -> Launched:
     def learners() -> list[Learner]:
         return learners_of(rule, options, problems[0].classes, len(problems), **common)
 
-    flight = on_gpu(learners(), problems, layout)
-    agree(on_cpu(learners(), problems), flight)
-    return flight
+    launched = on_gpu(learners(), problems, layout)
+    agree(on_cpu(learners(), problems), launched)
+    return launched
 
 
 # --- every rule --------------------------------------------------------------------------------------------------------
@@ -85,22 +85,22 @@ def test_a_rule_learns_as_on_the_cpu(place: int, turn: int, gpu: Device) -> None
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_bias_is_a_feature_more(layout: Layout, gpu: Device) -> None:
-    flight = check(rule_named("bpa"), {"exploration": 0.2}, [problem(4, 8, 40)] * 2, layout, bias=True)
-    assert flight.weights.shape == (2, 4, 9)
+    launched = check(rule_named("bpa"), {"exploration": 0.2}, [problem(4, 8, 40)] * 2, layout, bias=True)
+    assert launched.weights.shape == (2, 4, 9)
 
 
 @pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[2], LAYOUTS[5], LAYOUTS[7]])
 @pytest.mark.parametrize(("classes", "coding"), [(2, "all-pairs"), (3, "one-vs-all"), (7, "all-pairs")])
 def test_there_may_be_fewer_heads_than_lanes_and_more(classes: int, coding: str, layout: Layout, gpu: Device) -> None:
     one = problem(classes, 5, 30)
-    flight = check(rule_named("conservative-ova"), {"coding": coding, "aggressiveness": 0.3}, [one], layout)
-    assert flight.weights.shape[1] == {2: 1, 3: 3, 7: 21}[classes]
+    launched = check(rule_named("conservative-ova"), {"coding": coding, "aggressiveness": 0.3}, [one], layout)
+    assert launched.weights.shape[1] == {2: 1, 3: 3, 7: 21}[classes]
 
 
 def test_a_matrix_of_a_users_own_is_in_the_memory(gpu: Device) -> None:
     coding = [[1, 1, 0, -1], [1, -1, 1, 0], [-1, 0, 1, 1]]
-    flight = check(rule_named("conservative-ova"), {"coding": coding}, [problem(3, 5, 30)], LAYOUTS[3])
-    assert flight.memories[0, OWN:].tolist() == np.ravel(coding).tolist()
+    launched = check(rule_named("conservative-ova"), {"coding": coding}, [problem(3, 5, 30)], LAYOUTS[3])
+    assert launched.memories[0, OWN:].tolist() == np.ravel(coding).tolist()
 
 
 class Peeping(NamedTuple):
@@ -151,9 +151,9 @@ def test_a_scale_out_of_range_is_multiplied_into_the_weights(layout: Layout, gpu
     def learners() -> list[Learner]:
         return [learner_class(rule)(4, rate=rate, decay=decay) for decay in (1.0, 0.1, 0.0)]
 
-    cpu, flight = on_cpu(learners(), [one] * 3), on_gpu(learners(), [one] * 3, layout)
-    agree(cpu, flight)
-    scales = flight.held["scales"][:3]
+    cpu, launched = on_cpu(learners(), [one] * 3), on_gpu(learners(), [one] * 3, layout)
+    agree(cpu, launched)
+    scales = launched.held["scales"][:3]
     assert np.allclose(scales, [learner._space.scale[0] for learner in cpu.learners], rtol=1e-12)
     assert 0.5**43 < SMALLEST < scales[0] < 0.5, "it has been folded, and shrunk since"
     assert scales[2] == 1.0
@@ -162,9 +162,9 @@ def test_a_scale_out_of_range_is_multiplied_into_the_weights(layout: Layout, gpu
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_ball_is_kept_to(layout: Layout, gpu: Device) -> None:
     options = {"rate": 0.5, "exploration": 0.1, "radius": 0.3}
-    flight = check(rule_named("gaptron"), options, [problem(3, 6, 40)] * 2, layout)
-    assert close(np.linalg.norm(flight.weights, axis=(1, 2)), np.array([0.3, 0.3 * 0.8]))
-    assert (flight.held["scales"][:2] < 1.0).all()
+    launched = check(rule_named("gaptron"), options, [problem(3, 6, 40)] * 2, layout)
+    assert close(np.linalg.norm(launched.weights, axis=(1, 2)), np.array([0.3, 0.3 * 0.8]))
+    assert (launched.held["scales"][:2] < 1.0).all()
 
 
 # --- ||W||^2 -----------------------------------------------------------------------------------------------------------
@@ -172,9 +172,9 @@ def test_a_ball_is_kept_to(layout: Layout, gpu: Device) -> None:
 
 def ended_at_a_feedback(one: Problem, every: int) -> Problem:
     """As much of a problem as ends with a feedback whose number is a multiple."""
-    heard = np.square(one.values[one.course.order]).sum(axis=1) > 0
+    heard = np.square(one.values[one.schedule.order]).sum(axis=1) > 0
     end = np.flatnonzero((np.cumsum(heard) % every == 0) & heard)[-1] + 1
-    return one._replace(course=Course(one.course.labels[:end], one.course.order[:end]))
+    return one._replace(schedule=Schedule(one.schedule.labels[:end], one.schedule.order[:end]))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -187,7 +187,7 @@ def test_the_norm_of_the_weights_is_summed_afresh(layout: Layout, gpu: Device, m
     gpu.names["REFRESH"] = 8
     without_zero = ended_at_a_feedback(problem(4, 7, 44), 8)
     with_zero = without_zero._replace(values=without_zero.values.copy())
-    with_zero.values[without_zero.course.order[:3]] = 0.0
+    with_zero.values[without_zero.schedule.order[:3]] = 0.0
     nearly_all_zero = without_zero._replace(values=without_zero.values * (np.arange(22) < 3)[:, None])
     problems = [without_zero, nearly_all_zero, with_zero]
     options = {"rate": 0.3, "exploration": 0.1, "radius": 30.0}
@@ -200,11 +200,11 @@ def test_the_norm_of_the_weights_is_summed_afresh(layout: Layout, gpu: Device, m
 
     with np.errstate(over="ignore"):
         cpu = on_cpu(learners(), problems, in_python)
-    flight = on_gpu(learners(), problems, layout)
-    agree(cpu, flight)
-    learnt, norms = flight.memories[:, LEARNT], flight.memories[:, NORM]
+    launched = on_gpu(learners(), problems, layout)
+    agree(cpu, launched)
+    learnt, norms = launched.memories[:, LEARNT], launched.memories[:, NORM]
     assert learnt[0] % 8 == 0 != learnt[2] % 8
-    assert close(norms[[0, 2]], np.square(flight.weights[[0, 2]]).sum(axis=(1, 2)))
+    assert close(norms[[0, 2]], np.square(launched.weights[[0, 2]]).sum(axis=(1, 2)))
     assert learnt[1] < 8
     assert norms[1] > 4.0, "it has what it began with"
 
@@ -219,17 +219,17 @@ def test_a_replicate_that_is_refused_stands_still_and_others_go_on(
 ) -> None:
     good = problem(3, 5, 40)
     bad = good._replace(values=good.values.copy())
-    bad.values[good.course.order[17]] *= 100.0
+    bad.values[good.schedule.order[17]] *= 100.0
     problems = [good, bad, good]
     rule, options = rule_named("gaptron"), {"rate": 0.3, "exploration": 0.1, "max_norm": 2.0}
     cpu = on_cpu(learners_of(rule, options, 3, 3), problems)
-    flight = on_gpu(learners_of(rule, options, 3, 3), problems, layout, first_rounds)
-    assert cpu.refused.tolist() == flight.tracks.refused.tolist() == [False, True, False]
-    assert np.array_equal(flight.tracks.curves, cpu.curves)
-    assert not flight.tracks.curves[1, :, 20:].any(), "no mark was passed after that"
+    launched = on_gpu(learners_of(rule, options, 3, 3), problems, layout, first_rounds)
+    assert cpu.refused.tolist() == launched.counts.refused.tolist() == [False, True, False]
+    assert np.array_equal(launched.counts.curves, cpu.curves)
+    assert not launched.counts.curves[1, :, 20:].any(), "no mark was passed after that"
     for place, learner in enumerate(cpu.learners):
-        assert close(flight.weights[place], learner.weights)
-        assert flight.memories[place, LEARNT] == learner.beginning.memory[LEARNT]
+        assert close(launched.weights[place], learner.weights)
+        assert launched.memories[place, LEARNT] == learner.beginning.memory[LEARNT]
 
 
 @pytest.mark.parametrize(
@@ -238,12 +238,12 @@ def test_a_replicate_that_is_refused_stands_still_and_others_go_on(
 def test_rows_that_are_too_long_are_refused_where_a_cpu_refuses_them(factor: float, refused: bool, gpu: Device) -> None:
     good = problem(3, 5, 40)
     odd = good._replace(values=good.values.copy())
-    odd.values[good.course.order[20:24]] *= np.float32(factor)
+    odd.values[good.schedule.order[20:24]] *= np.float32(factor)
     rule = rule_named("banditron")
     cpu = on_cpu(learners_of(rule, {}, 3, 2), [good, odd])
-    flight = on_gpu(learners_of(rule, {}, 3, 2), [good, odd], LAYOUTS[3])
-    assert flight.tracks.refused.tolist() == cpu.refused.tolist() == [False, refused]
-    assert np.array_equal(flight.tracks.curves[~cpu.refused], cpu.curves[~cpu.refused])
+    launched = on_gpu(learners_of(rule, {}, 3, 2), [good, odd], LAYOUTS[3])
+    assert launched.counts.refused.tolist() == cpu.refused.tolist() == [False, refused]
+    assert np.array_equal(launched.counts.curves[~cpu.refused], cpu.curves[~cpu.refused])
 
 
 @pytest.mark.parametrize(("factor", "refused"), [(1e-18, False), (1e-21, True), (1e-37, False)])
@@ -251,11 +251,11 @@ def test_weights_that_leave_the_range_of_32_bits_are_refused(factor: float, refu
     """Passive-aggressive steps along short rows are long, until their length is 0 and they are no steps at all."""
     good = problem(3, 5, 40)
     tiny = good._replace(values=good.values.copy())
-    tiny.values[good.course.order[9]] *= np.float32(factor)
+    tiny.values[good.schedule.order[9]] *= np.float32(factor)
     rule, options = rule_named("passive-aggressive"), {"variant": "PA"}
     cpu = on_cpu(learners_of(rule, options, 3, 2), [good, tiny])
-    flight = on_gpu(learners_of(rule, options, 3, 2), [good, tiny], LAYOUTS[2])
-    assert flight.tracks.refused.tolist() == cpu.refused.tolist() == [False, refused]
+    launched = on_gpu(learners_of(rule, options, 3, 2), [good, tiny], LAYOUTS[2])
+    assert launched.counts.refused.tolist() == cpu.refused.tolist() == [False, refused]
 
 
 @pytest.mark.parametrize("place", range(len(EXAMPLES)), ids=[named(one) for one in EXAMPLES])
@@ -264,15 +264,15 @@ def test_no_rule_meets_what_is_no_number(place: int, gpu: Device) -> None:
     rule, options = EXAMPLES[place]
     good = problem(4, 5, 40, seed=place)
     long = good._replace(values=good.values.copy())
-    long.values[good.course.order[9]] *= np.float32(1e25)
+    long.values[good.schedule.order[9]] *= np.float32(1e25)
     wild = good._replace(values=good.values.copy())
     wild.values[::2] *= np.float32(3e18)
     wild.values[1::2] *= np.float32(1e-21)
     problems = [good, long, wild]
     cpu = on_cpu(learners_of(rule, options, 4, 3), problems)
-    flight = on_gpu(learners_of(rule, options, 4, 3), problems, Layout(2, "registers", 4))
+    launched = on_gpu(learners_of(rule, options, 4, 3), problems, Layout(2, "registers", 4))
     assert cpu.refused[:2].tolist() == [False, True]
-    assert flight.tracks.refused.tolist() == cpu.refused.tolist()
+    assert launched.counts.refused.tolist() == cpu.refused.tolist()
 
 
 class Leaping(NamedTuple):
@@ -299,10 +299,10 @@ def test_steps_that_no_weights_can_take_are_refused(gpu: Device) -> None:
     one = problem(3, 5, 30)
     with np.errstate(over="ignore"):
         cpu = on_cpu([Learner(rule, 3)], [one], in_python)
-    flight = on_gpu([Learner(rule, 3)], [one], LAYOUTS[2])
-    assert cpu.refused.tolist() == flight.tracks.refused.tolist() == [True]
-    assert flight.memories[0, LEARNT] == cpu.learners[0].beginning.memory[LEARNT] == 10.0
-    assert close(flight.weights[0], cpu.learners[0].weights)
+    launched = on_gpu([Learner(rule, 3)], [one], LAYOUTS[2])
+    assert cpu.refused.tolist() == launched.counts.refused.tolist() == [True]
+    assert launched.memories[0, LEARNT] == cpu.learners[0].beginning.memory[LEARNT] == 10.0
+    assert close(launched.weights[0], cpu.learners[0].weights)
 
 
 LARGE = st.floats(1e-3, 1e35) | st.just(0.0)
@@ -323,7 +323,7 @@ def test_two_launches_are_one(
     name: str, options: Mapping[str, Any], layout: Layout, gpu: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bit for bit: weights, scales, memories, counts, curves."""
-    monkeypatch.setattr(fleet, "TARGET_S", 1e9)
+    monkeypatch.setattr(launch, "TARGET_S", 1e9)
     problems = [problem(3, 7, 30), problem(3, 7, 30, seed=1)]
     flights = [
         on_gpu(learners_of(rule_named(name), options, 3, 2), problems, layout, first_rounds=rounds)
@@ -350,19 +350,21 @@ def test_the_order_of_lanes_does_not_matter(seed: int, gpu: Device) -> None:
 def test_marks_are_those_that_are_asked_for(gpu: Device) -> None:
     """A curve with few points has those of the curve with all of them; rows come in the order of the course."""
     one = problem(3, 5, 40)
-    plain = Problem(one.values[one.course.order], Course(one.course.labels), 3)  # no order: row after row
+    plain = Problem(one.values[one.schedule.order], Schedule(one.schedule.labels), 3)  # no order: row after row
     learners = learners_of(rule_named("perceptron"), {}, 3, 1)
     layout = LAYOUTS[1]
     whole, again = (on_gpu(learners, [each], layout) for each in (one, plain))
-    assert np.array_equal(whole.tracks.curves, again.tracks.curves)
+    assert np.array_equal(whole.counts.curves, again.counts.curves)
     marks = np.array([1, 7, 40])
     params, memory, longest = learners[0].beginning
     shape = Shape.of(learners[0].rule, params, len(memory), 5)
-    terrain = fleet.Terrain(fleet.Land([one.values], False, layout.padded(shape)), [(0, one.course)])
+    schedules = launch.DeviceSchedules(
+        launch.DeviceRows([one.values], False, layout.padded(shape)), [(0, one.schedule)]
+    )
     parts = np.zeros(1, np.int32), np.zeros((1, 0)), memory[None], np.array([learners[0]._key]), np.array([longest])
     heard: list[int] = []
-    tracks = fleet.walk(shape, layout, terrain, fleet.Replicates(*parts), marks, heard.append)
-    assert np.array_equal(tracks.curves, whole.tracks.curves[:, :, marks - 1])
+    counts = launch.walk(shape, layout, schedules, launch.Replicates(*parts), marks, heard.append)
+    assert np.array_equal(counts.curves, whole.counts.curves[:, :, marks - 1])
     assert sum(heard) == 40
 
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from onebit.contract.draws import key_of
 from onebit.contract.rule import Rule
-from onebit.engine.course import Course
-from onebit.engine.gpu import fleet, kernel
+from onebit.engine.gpu import kernel, launch
 from onebit.engine.gpu.build import Layout, Shape, layout_for
-from onebit.engine.gpu.fleet import Replicates, Tracks
+from onebit.engine.gpu.launch import Counts, Replicates
+from onebit.engine.schedule import Schedule
 from onebit.engine.stream import CHOICE_COLUMNS, GREEDY, LABEL, Tally
 from onebit.errors import OnebitError
 from onebit.learner import Learner, learner_class
@@ -38,12 +38,12 @@ class Problem(NamedTuple):
     """Rows, and a way through them."""
 
     values: NDArray[np.float32]
-    course: Course
+    schedule: Schedule
     classes: int
 
     @property
     def rounds(self) -> int:
-        return len(self.course.labels)
+        return len(self.schedule.labels)
 
 
 def problem(classes: int, features: int, rounds: int, seed: int = 0, rows: int | None = None) -> Problem:
@@ -56,7 +56,7 @@ def problem(classes: int, features: int, rounds: int, seed: int = 0, rows: int |
     values[count // 2] = values[1]
     values[count // 3] = 0.0
     order = np.concatenate([generator.permutation(count) for _ in range(-(-rounds // count))])[:rounds]
-    return Problem(values.astype(np.float32), Course(labels[order].astype(np.int64), order.astype(np.int64)), classes)
+    return Problem(values.astype(np.float32), Schedule(labels[order].astype(np.int64), order.astype(np.int64)), classes)
 
 
 def coarse(one: Problem) -> Problem:
@@ -102,7 +102,7 @@ def on_cpu(
             prepare(learner)
         kept, tally = np.zeros((one.rounds, CHOICE_COLUMNS)), every_round(one.rounds)
         try:
-            learner.walk(rows, one.course, kept, tally, 0, one.rounds)
+            learner.walk(rows, one.schedule, kept, tally, 0, one.rounds)
             refused.append(False)
         except OnebitError:
             refused.append(True)
@@ -120,10 +120,10 @@ def every_round(rounds: int) -> Tally:
 # --- on the GPU --------------------------------------------------------------------------------------------------------
 
 
-class Flight(NamedTuple):
+class Launched(NamedTuple):
     """What the GPU made of the replicates, with marks at every round, and all that is then in its memory."""
 
-    tracks: Tracks
+    counts: Counts
     weights: NDArray[np.float64]  # (replicates, heads, features)
     held: dict[str, Array]  # by the name of the kernel's argument, bit for bit
     launches: list[tuple[int, int]]
@@ -141,7 +141,7 @@ def shape_of(learner: Learner, features: int) -> Shape:
 
 def on_gpu(
     learners: Sequence[Learner], problems: Sequence[Problem], layout: Layout | None = None, first_rounds: int = WHOLE
-) -> Flight:
+) -> Launched:
     """Walk all of them together, each a replicate; the first launch is over so many rounds."""
     first, features = learners[0], problems[0].values.shape[1]
     shape = shape_of(first, features)
@@ -161,21 +161,23 @@ def on_gpu(
     )
     marks = np.arange(1, problems[0].rounds + 1)
     with _recorded(first_rounds) as launches:
-        land = fleet.Land(tables, first.bias, layout.padded(shape))
-        terrain = fleet.Terrain(land, [(table, one.course) for table, one in enumerate(different.values())])
-        tracks = fleet.walk(shape, layout, terrain, replicates, marks, lambda count: None)
+        device_rows = launch.DeviceRows(tables, first.bias, layout.padded(shape))
+        schedules = launch.DeviceSchedules(
+            device_rows, [(table, one.schedule) for table, one in enumerate(different.values())]
+        )
+        counts = launch.walk(shape, layout, schedules, replicates, marks, lambda count: None)
     given = launches[-1]
     held = {name: one.copy_to_host() for name, one in given.items() if hasattr(one, "copy_to_host")}
     stored = held["weights"][: len(learners)].reshape(len(learners), shape.heads, layout.padded(shape))
     weights = stored[:, :, : shape.features] * held["scales"][: len(learners), None, None]
-    return Flight(tracks, weights, held, [(one["start"], one["stop"]) for one in launches])
+    return Launched(counts, weights, held, [(one["start"], one["stop"]) for one in launches])
 
 
 @contextmanager
 def _recorded(first_rounds: int) -> Iterator[list[dict[str, Any]]]:
     """The arguments of the launches of `fleet.walk`, by their names."""
     launches: list[dict[str, Any]] = []
-    build: Callable[..., Any] = vars(fleet)["kernel_for"]
+    build: Callable[..., Any] = vars(launch)["kernel_for"]
     parameters = inspect.signature(kernel.replicate)
 
     class Recorded:
@@ -192,8 +194,8 @@ def _recorded(first_rounds: int) -> Iterator[list[dict[str, Any]]]:
             return launched
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fleet, "kernel_for", Recorded)
-        patch.setattr(fleet, "FIRST_ROUNDS", first_rounds)
+        patch.setattr(launch, "kernel_for", Recorded)
+        patch.setattr(launch, "FIRST_ROUNDS", first_rounds)
         yield launches
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,11 +10,12 @@ from typing import Any, NamedTuple
 from onebit.contract.rule import Rule
 from onebit.contract.sorting import sort_descending
 from onebit.engine import generic
-from onebit.engine.compile import ANNOUNCED
 from onebit.engine.gpu import kernel, ranks
 from onebit.engine.gpu.binding import Binding
 from onebit.engine.gpu.device import cuda, gist, quiet, shared_memory, spoken
 from onebit.errors import OnebitError
+
+LOG = logging.getLogger("onebit.engine")
 
 WARP = 32
 BLOCK = 64  # threads, where weights are in registers
@@ -160,14 +162,13 @@ def kernel_for(shape: Shape, layout: Layout) -> Any:
     """The compiled kernel, made on first use; `KernelError` where there is none, which is tried once and said once."""
     with _lock:
         if (shape, layout) not in _kernels:
-            ANNOUNCED[-1](
-                f"building {shape.rule.title} for the GPU, {shape.classes} classes, {shape.features} features"
-            )
+            size = f"{shape.classes} classes, {shape.features} features"
+            LOG.info("building %s for the GPU, %s", shape.rule.title, size, extra={"event": "compiling"})
             try:
                 _kernels[shape, layout] = _built(shape, layout)
             except Exception as error:  # what a rule may be, and a compiler may say to it, nobody knows
                 _kernels[shape, layout] = f"{shape.rule.title} does not compile for a GPU: {_gist(error)}"
-                ANNOUNCED[-1](_kernels[shape, layout])
+                LOG.warning("%s", _kernels[shape, layout])
         found = _kernels[shape, layout]
         if isinstance(found, str):
             raise KernelError(found)

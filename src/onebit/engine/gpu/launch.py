@@ -1,0 +1,147 @@
+"""Many replicates of a rule on the GPU: what they share is sent there once, and they run together, some rounds at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.engine.gpu import kernel
+from onebit.engine.gpu.build import Layout, Shape, kernel_for, resident
+from onebit.engine.gpu.device import cuda, free_memory, spoken
+from onebit.engine.schedule import Schedule
+
+TARGET_S = 0.25  # the device comes up for air about this often, to report and so that Ctrl-C is heard
+FIRST_ROUNDS = 200
+WAVE = 8  # replicates that are sent at a time, as a multiple of those that run at the same time
+WAVE_S = 30.0  # that they should take at most, since Ctrl-C loses them
+LAST = np.iinfo(np.int32).max  # a mark that is never reached
+SENT_BYTES = 2**26  # of rows that are padded on the host and sent at a time
+
+# What one replicate walks in a second beside all that run at the same time. With 10 classes and 100 features an H200 does 2.56 billion
+# rounds of Banditron and 0.58 of EPABF (docs/performance.md), with 8 lanes a replicate and about 2 warps in each of the 4 schedulers of
+# its 132 processors: 4,224 replicates, each of which does 606,000 and 137,000. In the middle, by their logarithms:
+REPLICATE_RATE = 3e5
+TOGETHER = 4000
+
+
+class DeviceRows:
+    """The rows of some tables with the same number of features, on the device, one table after the other.
+
+    They begin `stride` numbers apart, as many as the widest layout reads.
+    """
+
+    def __init__(self, tables: Sequence[NDArray[np.float32]], bias: bool, stride: int) -> None:
+        self.stride = stride
+        self.heights = [len(values) for values in tables]
+        self.begins = np.cumsum([0, *self.heights])[:-1].tolist()
+        most = max(1, SENT_BYTES // (4 * stride))
+        with spoken():
+            self.rows = cuda().device_array(sum(self.heights) * stride, dtype=np.float32)
+            self.norms = cuda().device_array(sum(self.heights), dtype=np.float32)
+            for table, values in zip(self.begins, tables, strict=True):
+                for first in range(0, len(values), most):
+                    self._send(table + first, values[first : first + most], bias)
+
+    def _send(self, begin: int, values: NDArray[np.float32], bias: bool) -> None:
+        count, width = values.shape
+        rows = np.zeros((count, self.stride), dtype=np.float32)
+        rows[:, :width] = values
+        rows[:, width : width + bias] = 1.0
+        with np.errstate(over="ignore"):  # a row that is too long is refused when it comes
+            norms = np.einsum("ij,ij->i", rows, rows, dtype=np.float64).astype(np.float32)
+        self.rows[begin * self.stride : (begin + count) * self.stride].copy_to_device(rows.ravel())
+        self.norms[begin : begin + count].copy_to_device(norms)
+
+
+class DeviceSchedules:
+    """What replicates run over: rows, and schedules of them, each with the number of its table.
+
+    All schedules have the same number of rounds.
+    """
+
+    def __init__(self, device_rows: DeviceRows, schedules: Sequence[tuple[int, Schedule]]) -> None:
+        self.stride, self.rounds = device_rows.stride, len(schedules[0][1].labels)
+        ways = np.zeros((len(schedules), self.rounds + 2), dtype=np.int64)
+        for way, (table, schedule) in zip(ways, schedules, strict=True):
+            order = schedule.order if len(schedule.order) else np.arange(self.rounds) % device_rows.heights[table]
+            way[: self.rounds] = (device_rows.begins[table] + order) | (schedule.labels << kernel.LABEL)
+        with spoken():
+            self.arrays = (device_rows.rows, device_rows.norms, cuda().to_device(ways))
+
+
+class Replicates(NamedTuple):
+    """What differs from replicate to replicate: one row of each for every one."""
+
+    schedules: NDArray[np.int32]  # the number of its schedule
+    parameters: NDArray[np.float64]  # the floats of its record
+    memories: NDArray[np.float64]
+    keys: NDArray[np.uint64]
+    longest: NDArray[np.float64]  # squared, that a row may be
+
+    def filled(self, count: int) -> Replicates:
+        """The last repeated until there are so many."""
+        positions = np.minimum(np.arange(count), len(self.keys) - 1)
+        parts: list[Any] = [np.ascontiguousarray(part[positions]) for part in self]
+        return Replicates(*parts)
+
+
+class Counts(NamedTuple):
+    """How replicates did: mistakes of played and greedy labels, in the end and at the marks; which of them a CPU must explain."""
+
+    mistakes: NDArray[np.int64]  # (replicates, 2)
+    curves: NDArray[np.int64]  # (replicates, 2, marks)
+    refused: NDArray[np.bool_]
+    seconds: float  # that the device took
+
+
+def most_at_once(shape: Shape, layout: Layout, rounds: int) -> int:
+    """How many replicates are sent at a time: some times those that run at the same time, as far as time and memory go."""
+    size = 4 * shape.heads * layout.padded(shape)
+    times = max(1, min(WAVE, int(WAVE_S * REPLICATE_RATE / rounds)))
+    fitting = max(layout.groups, free_memory() // 2 // size)
+    return int(min(times * resident(shape, layout), fitting))
+
+
+def walk(
+    shape: Shape,
+    layout: Layout,
+    schedules: DeviceSchedules,
+    replicates: Replicates,
+    marks: NDArray[np.int64],
+    progress: Callable[[int], None],
+) -> Counts:
+    """Run all rounds with all of these replicates; `progress` is told of rounds done."""
+    module, count = cuda(), len(replicates.keys)
+    send = module.to_device
+    blocks = -(-count // layout.groups)
+    given = replicates.filled(blocks * layout.groups)
+    whole = len(given.keys)
+    launch = kernel_for(shape, layout)[blocks, layout.threads, 0, layout.shared_bytes(shape)]
+    with spoken():
+        weights = module.device_array((whole, shape.heads * layout.padded(shape)), dtype=np.float32)
+        module.cudadrv.driver.device_memset(weights, 0, weights.nbytes)
+        counts = send(np.zeros((whole, 4), dtype=np.int32))
+        curves = send(np.zeros((whole, 2, len(marks)), dtype=np.int32))
+        state = (
+            *(send(given.schedules), send(given.parameters), send(given.keys), send(given.longest), weights),
+            *(send(given.memories), send(np.ones(whole)), counts),
+            *(send(np.append(marks, LAST).astype(np.int32)), curves),
+        )
+    done, rounds, seconds = 0, FIRST_ROUNDS, 0.0
+    while done < schedules.rounds:
+        until = min(schedules.rounds, done + rounds)
+        started = time.perf_counter()
+        with spoken():
+            launch(*schedules.arrays, *state, schedules.stride, done, until)
+            module.synchronize()
+        took = time.perf_counter() - started
+        seconds += took
+        progress(count * (until - done))
+        done, rounds = until, max(1, min(20 * rounds, int(rounds * TARGET_S / max(took, 1e-6))))
+    with spoken():
+        found = counts.copy_to_host()[:count].astype(np.int64)
+        return Counts(found[:, :2], curves.copy_to_host()[:count].astype(np.int64), found[:, 3] != 0, seconds)

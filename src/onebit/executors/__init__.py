@@ -1,0 +1,102 @@
+"""Where the trials of an experiment run: the threads of this process, a GPU, or a cluster of Dask or Ray.
+
+What came of a trial does not depend on the executor, nor does its identity: a trial that has a record is not run again elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from onebit.engine.gpu.device import is_installed, trouble
+from onebit.errors import OnebitError, nearest
+from onebit.executors.threads import threads_executor
+from onebit.trials.cost import Resource
+from onebit.trials.records import Record
+from onebit.trials.trial import Progress, Trial, counted
+
+EXECUTORS = {
+    "auto": "the GPU where there is one and it pays, else threads",
+    "threads": "this machine's cores",
+    "gpu": "this machine's GPU",
+    "dask": "a Dask cluster started on this machine",
+    "dask://host:port": "the Dask cluster with this scheduler",
+    "ray": "the Ray cluster that runs here, or one started on this machine",
+    "ray://host:port": "the Ray cluster with this address",
+}
+CLUSTERS = ("dask", "ray")
+
+
+class Executor(Protocol):
+    """What runs groups of trials that share stream and seed, and gives their records as they come."""
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """What the last run ran on."""
+
+    def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
+        """The records of all these trials, in any order; `progress` is told of rounds as they are done.
+
+        Closing the generator stops what is running; a trial that was stopped gives no record.
+        """
+
+    def core_rate(self, trial: Trial) -> float | None:
+        """Rounds a second that one core does of such a trial; None where the records have it, since they ran on a CPU."""
+
+    def close(self) -> None:
+        """End what was started for this executor."""
+
+
+def checked_on(on: object) -> tuple[str, str | None]:
+    """What `on` names: one of the executors, and the host and port of a cluster.
+
+    >>> checked_on("dask://localhost:8786")
+    ('dask', 'localhost:8786')
+    >>> checked_on("ray")
+    ('ray', None)
+    """
+    if not isinstance(on, str):
+        raise OnebitError(f"on is {on!r}, but must be one of {', '.join(EXECUTORS)}")
+    kind, slashes, address = on.partition("://")
+    if kind not in EXECUTORS or (slashes and kind not in CLUSTERS):
+        raise OnebitError(f"there is no executor {on!r} to run on; {nearest(kind, EXECUTORS)}")
+    if not slashes:
+        return kind, None
+    try:
+        parts = urlsplit(on)
+        whole = bool(parts.hostname and parts.port and address == parts.netloc and "@" not in address)
+    except ValueError:  # a port that is no number, or too large
+        whole = False
+    if not whole:
+        raise OnebitError(f"on is {on!r}, but the address of a cluster is {kind}://host:port")
+    return kind, address
+
+
+def executor_of(on: str = "auto", threads: int | None = None) -> Executor:
+    """The executor that `on` names; close it when all is done.
+
+    `threads` is how many threads of this process run trials, by itself one for each core; a cluster has its own number.
+    """
+    kind, address = checked_on(on)
+    if threads is not None:
+        threads = counted("threads", threads)
+        if kind in CLUSTERS:
+            raise OnebitError(f"threads is {threads}, but a cluster has its own number: leave it out with on={on!r}")
+    if kind == "gpu":
+        from onebit.executors.gpu.executor import gpu_executor
+
+        return gpu_executor(threads=threads)
+    if kind == "dask":
+        from onebit.executors.cluster.dask_backend import dask_executor
+
+        return dask_executor(address)
+    if kind == "ray":
+        from onebit.executors.cluster.ray_backend import ray_executor
+
+        return ray_executor(address)
+    if kind == "auto" and is_installed() and trouble() is None:
+        from onebit.executors.gpu.executor import gpu_executor
+
+        return gpu_executor(threads, only_if_it_pays=True)
+    return threads_executor(threads)

@@ -1,0 +1,120 @@
+"""The GPU of this machine: the replicates of a rule run together, thousands at a time; what it cannot run, threads run."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Container, Generator, Hashable, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from onebit.engine.gpu import device
+from onebit.engine.gpu.launch import REPLICATE_RATE, TOGETHER
+from onebit.errors import OnebitError
+from onebit.executors.gpu.scheduler import StreamScheduler
+from onebit.executors.threads import Fallback, ThreadsExecutor, threads_executor
+from onebit.learner import Learner
+from onebit.trials.cost import Resource, kind_of
+from onebit.trials.execution import run_trial
+from onebit.trials.records import Record
+from onebit.trials.shared_data import SharedData
+from onebit.trials.trial import Progress, Trial
+
+LOG = logging.getLogger("onebit.executors")
+
+SAMPLE = 20_000  # rounds by which a core is measured
+CORE_RATE = 3e6  # rounds a second of one core, roughly, by which `auto` decides
+KERNEL_S = 4.0  # and so long it takes to build a kernel: 2 to 4 s were measured
+ALLOWED = {"bias", "dtype", "features", "space"}  # what is said of a learner besides the parameters of its rule
+
+
+def gpu_executor(threads: int | None = None, only_if_it_pays: bool = False) -> GpuExecutor:
+    """The GPU, or a sentence where there is none."""
+    trouble = device.trouble()
+    if trouble is not None:
+        raise OnebitError(trouble)
+    return GpuExecutor(threads_executor(threads), only_if_it_pays)
+
+
+def why_not(trial: Trial) -> str | None:
+    """Why a trial cannot run on the GPU, in words that go on from "runs on threads: "; None where it can, as far as can be seen."""
+    rule, options, stream = trial.entry.rule, trial.entry.options, trial.stream
+    if isinstance(trial.entry.template, Learner):
+        return "a learner that has learnt already"
+    if trial.measurement is not None:
+        return f"{trial.measurement.what} is measured"
+    if rule.composite or rule.second_order is not None:
+        return f"{rule.name} keeps covariances"
+    if stream.delay is not None or stream.missing:
+        return "feedback comes late or never"
+    if options.get("dtype", "float32") != "float32":
+        return "weights of 64 bits"
+    other = sorted(set(options) - set(rule.parameters) - ALLOWED)
+    if other:
+        return f"{other[0]} is set"
+    return "rows are sparse" if options.get("space") == "sparse" else None
+
+
+def pays(trials: Sequence[Trial], threads: int, built: Container[Hashable] = ()) -> bool:
+    """Whether the GPU is done with the trials of a stream before so many threads are; kernels of kinds that are `built` are there.
+
+    Kernels are built and run one after the other, and each takes at least as long as one replicate for all its rounds.
+    """
+    rounds = trials[0].stream.rounds
+    kinds = Counter(kind_of(trial) for trial in trials)
+    launches = sum(-(-count // TOGETHER) for count in kinds.values())
+    on_gpu = KERNEL_S * sum(kind not in built for kind in kinds) + launches * rounds / REPLICATE_RATE
+    return on_gpu < -(-len(trials) // threads) * rounds / CORE_RATE
+
+
+class GpuExecutor:
+    """One GPU, and threads for what it cannot run."""
+
+    def __init__(self, threads: ThreadsExecutor, only_if_it_pays: bool) -> None:
+        self._fallback, self._only_if_it_pays = Fallback(threads), only_if_it_pays
+        self._used = False  # whether the GPU was, in the last run
+        self._measured = False  # whether a core was
+        self._built: set[Hashable] = set()
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """What the last run ran on: the device, threads and what they were needed for."""
+        threads = self._fallback.resources
+        return (Resource(device.name()), *threads) if self._used or not threads else threads
+
+    def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
+        """The records of these trials: stream by stream on the GPU, and then what is left on threads."""
+        fallback, self._used = self._fallback, False
+        fallback.begin()
+        streams: dict[str, list[Trial]] = {}
+        for trial in (trial for group in groups for trial in group):
+            reason = why_not(trial)
+            if reason is None:
+                streams.setdefault(trial.stream.key, []).append(trial)
+            else:
+                fallback.leave([trial], reason)
+        for trials in streams.values():
+            if self._only_if_it_pays and not pays(trials, fallback.threads.threads, self._built):
+                fallback.leave(trials, "few rounds", said=False)
+                continue
+            with closing(StreamScheduler(trials, fallback.leave).records(progress)) as records:
+                for record in records:
+                    self._used = True
+                    yield record
+            self._built |= {kind_of(trial) for trial in trials}
+        yield from fallback.run(progress)
+
+    def core_rate(self, trial: Trial) -> float | None:
+        """Rounds a second of one core of this machine, measured by running the trial's first rounds there."""
+        if not self._measured:
+            self._measured = True
+            LOG.info("measuring one core, for comparison")
+        short = replace(trial, stream=replace(trial.stream, rounds=min(trial.stream.rounds, SAMPLE)))
+        outcome = run_trial(short, SharedData(short, {}), threading.Event(), lambda count: None)
+        if outcome is None or outcome.why is not None:
+            return None
+        return short.stream.rounds / max(1e-9, outcome.seconds)
+
+    def close(self) -> None:
+        """Nothing was started that goes on."""

@@ -1,0 +1,187 @@
+"""The threads of this process, as many as there are cores unless another number is given.
+
+A thread stays with the data it has until their trials run out: few data sets are in memory at a time, however many trials there are.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from onebit.data.sources import Source
+from onebit.trials.cost import Resource, number_of
+from onebit.trials.execution import run_trial
+from onebit.trials.records import Record, record_of
+from onebit.trials.shared_data import SharedData, Tables, by_shared_data
+from onebit.trials.trial import Outcome, Progress, Trial, cores
+
+LOG = logging.getLogger("onebit.executors")
+
+PATIENCE_S = 1.0  # so long a thread that was stopped is waited for
+
+
+@dataclass(frozen=True)
+class ThreadsExecutor:
+    """Some threads of this process."""
+
+    threads: int
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """How many threads, and of which processor."""
+        return (Resource(f"{number_of(self.threads, 'thread')}, {processor()}"),)
+
+    def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
+        """The records of these trials as they are done."""
+        with closing(execute(groups, self.threads, progress)) as outcomes:
+            for outcome in outcomes:
+                yield record_of(outcome)
+
+    def core_rate(self, trial: Trial) -> None:
+        """Nothing: the records have it."""
+
+    def close(self) -> None:
+        """Nothing was started that goes on."""
+
+
+class Fallback:
+    """Threads for the trials that another executor cannot run, and the reasons why, each of which is said once."""
+
+    def __init__(self, threads: ThreadsExecutor) -> None:
+        self.threads = threads
+        self._said: set[str] = set()
+        self.begin()
+
+    def begin(self) -> None:
+        """Before a run: there are no trials and no reasons yet."""
+        self._left: list[Trial] = []
+        self._reasons: dict[str, None] = {}
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The threads and what they were needed for in the last run; nothing where they were not."""
+        reasons = tuple(self._reasons)
+        return tuple(one._replace(reasons=reasons) for one in self.threads.resources) if reasons else ()
+
+    def leave(self, trials: Sequence[Trial], reason: str, said: bool = True) -> None:
+        """Trials that are to be run on threads, and why, in words that go on from "runs on threads: "."""
+        self._left.extend(trials)
+        self._reasons.setdefault(reason)
+        if said and reason not in self._said:
+            self._said.add(reason)
+            name, stream = trials[0].entry.rule.name, trials[0].stream.name
+            LOG.info("%s on %s runs on threads: %s", name, stream, reason)
+
+    def run(self, progress: Progress) -> Generator[Record, None, None]:
+        """The records of the trials that were left."""
+        yield from self.threads.run(by_shared_data(self._left), progress)
+
+
+def threads_executor(threads: int | None = None) -> ThreadsExecutor:
+    """So many threads, by itself one for each core."""
+    return ThreadsExecutor(cores() if threads is None else threads)
+
+
+@cache
+def processor() -> str:
+    """The name of this machine's processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()
+
+
+class _Share(NamedTuple):
+    """The trials that share data and that nobody is at yet."""
+
+    data: SharedData
+    left: deque[Trial]
+
+
+class _Work:
+    """Trials by the data they share. A thread that asks gets one of the share it is at, if there is one left."""
+
+    def __init__(self, groups: Iterable[Sequence[Trial]]) -> None:
+        self._lock = threading.Lock()
+        self._groups = iter(groups)
+        self._fixed: dict[tuple[Source, int], Tables] = {}  # the rows that all seeds share
+        self._begun: list[_Share] = []
+
+    def next(self, mine: _Share | None) -> tuple[_Share, Trial] | None:
+        with self._lock:
+            if mine is None or not mine.left:
+                self._begun = [share for share in self._begun if share.left]
+                group = next((group for group in self._groups if group), None)
+                if group is not None:
+                    mine = _Share(SharedData(group[0], self._fixed), deque(group))
+                    self._begun.append(mine)
+                elif self._begun:  # help where most is left
+                    mine = max(self._begun, key=lambda share: len(share.left))
+                else:
+                    return None
+            return mine, mine.left.popleft()
+
+
+def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress) -> Generator[Outcome, None, None]:
+    """Run groups of trials that share stream and seed on threads, and give outcomes as they come.
+
+    Groups are asked for when a thread is free. Closing the iterator stops what is running.
+    """
+    work, stop, lock = _Work(groups), threading.Event(), threading.Lock()
+    outcomes: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
+
+    def report(count: int) -> None:
+        with lock:
+            progress(count)
+
+    def labour() -> None:
+        share: _Share | None = None
+        try:
+            while not stop.is_set():
+                found = work.next(share)
+                if found is None:
+                    break
+                share, trial = found
+                outcome = run_trial(trial, share.data, stop, report)
+                if outcome is not None:
+                    outcomes.put(outcome)
+        except BaseException as error:
+            outcomes.put(error)
+        finally:
+            outcomes.put(None)
+
+    workers = [threading.Thread(target=labour, name="onebit-trial", daemon=True) for _ in range(threads)]
+    working = len(workers)
+    try:
+        for worker in workers:
+            worker.start()
+        while working:
+            try:
+                found = outcomes.get(timeout=0.2)  # in short breaths, so that Ctrl-C is heard
+            except queue.Empty:
+                continue
+            if found is None:
+                working -= 1
+            elif isinstance(found, BaseException):
+                raise found
+            else:
+                yield found
+    finally:
+        stop.set()
+        # One that draws rows does not hear of it: it ends by itself, later, and is not waited for.
+        deadline = time.monotonic() + PATIENCE_S
+        for worker in workers:
+            if worker.ident is not None:
+                worker.join(max(0.0, deadline - time.monotonic()) if working else None)

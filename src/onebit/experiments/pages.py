@@ -1,0 +1,275 @@
+"""The pages of comparisons and sweeps, and what goes onto every page: command, versions, machine, what it took."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onebit.executors.threads import processor
+from onebit.experiments.compare import Comparison, DataResult
+from onebit.experiments.drawing import band, curves_of, failure_table, number, percent
+from onebit.experiments.grid import is_numeric
+from onebit.experiments.summary import Summary, whose_speed
+from onebit.experiments.sweep import FRESH, Sweep
+from onebit.report.parts import (
+    EVERY_LABEL,
+    ONE_BIT,
+    Band,
+    Column,
+    Curves,
+    HeatMap,
+    Number,
+    Page,
+    Part,
+    Row,
+    Section,
+    Series,
+    Table,
+    Text,
+)
+from onebit.report.tables import table_html
+from onebit.trials.cost import Cost
+from onebit.trials.trial import cores, shown
+from onebit.version import VERSION
+
+MOST_ROWS = 500  # of settings in the table of a page
+
+
+def facts(folder: Path | None, cost: Cost | None = None) -> dict[str, str]:
+    """What a reader needs to know to repeat it: versions, machine, what it took, where the records are."""
+    versions = [f"onebit {VERSION}", f"Python {platform.python_version()}"]
+    for package in ("numpy", "numba"):
+        try:
+            versions.append(f"{package} {version(package)}")
+        except PackageNotFoundError:  # installed in a way that leaves no record
+            continue
+    found = {"versions": ", ".join(versions), "machine": f"{processor()}, {cores()} cores, {sys.platform}"}
+    if cost is not None and cost.said:
+        found["ran on"] = cost.said
+    if folder is not None:
+        found["rows"] = "rows.jsonl, beside this page: one line a run"
+    return found
+
+
+# --- a comparison ------------------------------------------------------------------------------------------
+
+
+def comparison_page(found: Comparison) -> Page:
+    """The page: for each stream a table and the curves."""
+    sections = [Section(result.stream.name, _data_parts(found, result)) for result in found.results]
+    parts: Sequence[Part] = sections[0].parts if len(sections) == 1 else [*_overview(found), *sections]
+    title = "Learners compared on " + ", ".join(result.stream.name for result in found.results)
+    return Page(title, found.command, parts, facts(found.folder, found.cost))
+
+
+def _data_parts(found: Comparison, result: DataResult) -> list[Part]:
+    data = result.stream
+    text = [
+        f"{found.runs} runs of {data.rounds:,} rounds, seeds {found.seed} to {found.seed + found.runs - 1}. All learners saw the "
+        "same rows in the same order, with the same noise: differences are taken run by run. The intervals are 95 % "
+        "intervals of the mean over runs (Student)."
+    ]
+    if data.about:
+        text.append(f"{data.about}.")
+    if data.source.fixed and data.order == "file":
+        text.append(
+            "The rows came in the order of the file in every run: intervals show the learners' own chance alone."
+        )
+    if data.source.note:
+        text.append(data.source.note)
+    parts: list[Part] = [Text(text)]
+    if result.summaries:
+        parts += [error_table(result), curves_of(f"Error so far on {data.name}", result.summaries)]
+    if result.failures:
+        parts.append(failure_table(result.failures))
+    return parts
+
+
+def error_table(result: DataResult) -> Table:
+    """The learners on one stream, lowest error first."""
+    columns = [
+        Column("learner"),
+        Column("set"),
+        Column("error, %", True, "labels played, exploration included"),
+        Column("more than the best", True, "difference to the best learner that hears one bit, run by run"),
+        Column("greedy, %", True, "labels that the learner thought best"),
+        Column("million rounds/s", True, f"on {whose_speed(result.summaries)}"),
+    ]
+    rows = [
+        Row(
+            [
+                f"`{one.entry.rule.name}`",
+                one.entry.said,
+                number(one.error, bar=True),
+                Number(0.0, "best") if one is result.best else number(result.difference(one), signed=True),
+                number(one.greedy_error),
+                Number(one.rounds_per_second / 1e6, f"{one.rounds_per_second / 1e6:.1f}"),
+            ],
+            EVERY_LABEL if one.hears_labels else ONE_BIT,
+        )
+        for one in sorted(result.summaries, key=lambda one: one.hears_labels)
+    ]
+    return Table(f"Errors on {result.stream.name}", columns, rows, "lowest error first; click a head to sort")
+
+
+def _overview(found: Comparison) -> list[Part]:
+    """Every learner on every stream, where there are several."""
+    entries = {one.entry.title: one for result in found.results for one in result.summaries}
+    columns = [Column("learner"), *(Column(result.stream.name, True) for result in found.results)]
+    rows = []
+    for title, sample in sorted(entries.items(), key=lambda item: item[1].hears_labels):
+        cells: list[Any] = [title]
+        for result in found.results:
+            there = next((one for one in result.summaries if one.entry.title == title), None)
+            cells.append(Number(None, "") if there is None else number(there.error, bar=True))
+        rows.append(Row(cells, EVERY_LABEL if sample.hears_labels else ONE_BIT))
+    return [Table("All data at a glance: error, %", columns, rows)]
+
+
+def comparison_html(found: Comparison) -> str:
+    """The tables of a comparison, for a notebook."""
+    return "".join(f"<h4>{escape(one.stream.name)}</h4>{table_html(error_table(one))}" for one in found.results)
+
+
+# --- a sweep ------------------------------------------------------------------------------------------
+
+
+def sweep_page(found: Sweep) -> Page:
+    """The page: the setting chosen and how it did on fresh streams, the pictures, all settings."""
+    parts: list[Part] = [Text(_sweep_words(found))]
+    if found.chosen is not None:
+        parts += sweep_pictures(found)
+    if found.fresh is not None:
+        parts.append(curves_of("The setting chosen, on fresh streams", [found.fresh]))
+    parts.append(_settings_table(found))
+    if found.failures:
+        parts.append(failure_table(found.failures))
+    title = f"{found.grid.rule.name} on {found.stream.name}: a sweep"
+    return Page(title, found.command, parts, facts(found.folder, found.cost))
+
+
+def _sweep_words(found: Sweep) -> list[str]:
+    what = (
+        "fresh orders of the same rows, and fresh chance of the learner"
+        if found.stream.source.fixed
+        else "rows drawn afresh"
+    )
+    if found.stream.source.fixed and found.stream.order == "file":
+        what = "fresh chance of the learner alone, since the rows come in the order of the file"
+    words = [
+        f"{len(found.grid.entries)} settings, {found.runs} tuning runs of {found.stream.rounds:,} rounds each (seeds from {found.seed} "
+        f"on). The setting with the lowest mean error on these was chosen, and then run on {found.fresh_runs} fresh streams (seeds "
+        f"from {found.seed + FRESH} on: {what}). What counts is the fresh error: the lowest of many tuning errors is too low."
+    ]
+    if found.chosen is not None and found.best is not None:
+        tuned = found.summaries[found.chosen]
+        assert tuned is not None
+        line = f"Chosen: `{shown(found.best)}`. Error on the tuning streams {percent(tuned.error)} %"
+        line += "." if found.fresh is None else f", on fresh streams {percent(found.fresh.error)} % (95 %)."
+        words.append(line)
+        edges = found.edges()
+        if edges:
+            words.append(f"The choice lies on the edge of the grid for {', '.join(edges)}: a wider grid may do better.")
+    return words
+
+
+def sweep_pictures(found: Sweep) -> list[Curves | HeatMap]:
+    """One parameter: its sensitivity curve. More: a heat map of the two with most values, the others as chosen."""
+    assert found.best is not None
+    names = sorted(found.grid.axes, key=lambda name: -len(found.grid.axes[name]))
+    if len(names) > 1 and len(found.grid.axes[names[1]]) > 1:
+        return [_heat_map(found, *sorted(names[:2], key=list(found.grid.axes).index))]
+    values = found.grid.axes[names[0]]
+    if not is_numeric(values):
+        return [_heat_map(found, names[0], None)]
+    return [_sensitivity(found, names[0])]
+
+
+def _summary_at(found: Sweep, point: Mapping[str, Any]) -> Summary | None:
+    return found.summaries[found.grid.positions[tuple(point[name] for name in found.grid.axes)]]
+
+
+def _sensitivity(found: Sweep, name: str) -> Curves:
+    assert found.best is not None
+    values = sorted(found.grid.axes[name])
+    tried = [_summary_at(found, {**found.best, name: value}) for value in values]
+    kept = [(value, one) for value, one in zip(values, tried, strict=True) if one is not None]
+    series = Series(
+        found.grid.rule.name,
+        {
+            "played": _joined([band(one.errors[:, None]) for _, one in kept]),
+            "greedy": _joined([band(np.array([[record.greedy_error] for record in one.records])) for _, one in kept]),
+        },
+    )
+    logarithmic = bool(values[0] > 0 and values[-1] / values[0] > 20)
+    return Curves(
+        f"How the error depends on {name}", [value for value, _ in kept], name, "error, %", [series], logarithmic
+    )
+
+
+def _heat_map(found: Sweep, y_name: str, x_name: str | None) -> HeatMap:
+    assert found.best is not None
+    y_values = found.grid.axes[y_name]
+    x_values = [""] if x_name is None else found.grid.axes[x_name]
+    values: list[list[float | None]] = []
+    text: list[list[str]] = []
+    for y in y_values:
+        across = {} if x_name is None else {x_name: None}
+        tried = [_summary_at(found, {**found.best, y_name: y, **dict.fromkeys(across, x)}) for x in x_values]
+        values.append([None if one is None else 100 * one.error.mean for one in tried])
+        text.append(["failed" if one is None else f"{100 * one.error.mean:.1f}" for one in tried])
+    column = 0 if x_name is None else x_values.index(found.best[x_name])
+    others = {name: value for name, value in found.best.items() if name not in (y_name, x_name)}
+    note = "mean error on the tuning streams, %" + (f"; {shown(others)} as chosen" if others else "")
+    title = f"Error over {y_name}" + (f" and {x_name}" if x_name else "")
+    return HeatMap(
+        title,
+        x_name or "",
+        _axis(x_values),
+        y_name,
+        _axis(y_values),
+        values,
+        text,
+        (y_values.index(found.best[y_name]), column),
+        note,
+    )
+
+
+def _settings_table(found: Sweep) -> Table:
+    names = list(found.grid.axes)
+    columns = [*(Column(name, is_numeric(found.grid.axes[name])) for name in names), Column("error, %", True)]
+    columns.append(Column("greedy, %", True))
+    ranked = sorted(
+        ((one, point) for one, point in zip(found.summaries, found.grid.points, strict=True) if one is not None),
+        key=lambda pair: pair[0].error.mean,
+    )
+    rows = [
+        [*(_cell(value) for value in point), number(one.error, bar=True), number(one.greedy_error)]
+        for one, point in ranked[:MOST_ROWS]
+    ]
+    note = f"the {MOST_ROWS} best of {len(ranked)}; rows.jsonl has all" if len(ranked) > MOST_ROWS else ""
+    return Table("All settings, on the tuning streams", columns, rows, note)
+
+
+def _axis(values: Sequence[Any]) -> list[float | str]:
+    return [value if isinstance(value, float | int) else str(value) for value in values]
+
+
+def _cell(value: Any) -> Any:
+    is_number = isinstance(value, float | int) and not isinstance(value, bool)
+    return Number(float(value), f"{value:g}") if is_number else str(value)
+
+
+def _joined(bands: Sequence[Band]) -> Band:
+    """The bands of single points as one."""
+    mean = [one.mean[0] for one in bands]
+    if not bands or bands[0].low is None:
+        return Band(mean)
+    return Band(mean, [one.low[0] for one in bands if one.low], [one.high[0] for one in bands if one.high])

@@ -1,0 +1,95 @@
+"""How a learner did in the runs of an experiment: its errors, their mean and interval, its curve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.deprecation import Renamed
+from onebit.experiments.statistics import Estimate, estimate
+from onebit.trials.records import Record
+from onebit.trials.trial import CPU, ComparisonEntry
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How one learner did in the runs that were done: errors are fractions, one for each run."""
+
+    entry: ComparisonEntry
+    records: list[Record]
+
+    rows = Renamed("records")
+
+    @property
+    def runs(self) -> int:
+        """How many runs were done."""
+        return len(self.records)
+
+    @property
+    def errors(self) -> NDArray[np.float64]:
+        """The error of the labels played in each run."""
+        return np.array([record.error for record in self.records])
+
+    @property
+    def error(self) -> Estimate:
+        """The mean error of the labels played, with its interval."""
+        return estimate(self.errors)
+
+    @property
+    def greedy_error(self) -> Estimate:
+        """The mean error of the labels that the learner thought best, with its interval."""
+        return estimate(np.array([record.greedy_error for record in self.records]))
+
+    @property
+    def hears_labels(self) -> bool:
+        """Whether it was told the class in every round."""
+        return self.records[0].hears == "the label"
+
+    @property
+    def rounds_per_second(self) -> float:
+        """In the loop alone: on one core, or with a GPU's share of the time that it took for all its runs."""
+        rounds = sum(record.rounds for record in self.records)
+        return rounds / max(1e-9, float(sum(record.fields["seconds"] for record in self.records)))
+
+    @property
+    def on(self) -> list[str]:
+        """What it ran on: `CPU`, the names of GPUs."""
+        return list(dict.fromkeys(record.on for record in self.records))
+
+    def difference(self, other: Summary, measure: str = "played") -> Estimate:
+        """How much more it errs than another on the same streams, run by run, with the interval of that."""
+        name = "error" if measure == "played" else "greedy_error"
+        others = {record.fields["seed"]: record.fields[name] for record in other.records}
+        pairs = [
+            (record.fields[name], others[record.fields["seed"]])
+            for record in self.records
+            if record.fields["seed"] in others
+        ]
+        return estimate(np.array([mine - its for mine, its in pairs]))
+
+    def curve(self, measure: str) -> NDArray[np.float64]:
+        """The errors so far, one line for each run."""
+        return np.stack([record.curve(measure) for record in self.records])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "learner": self.entry.rule.name,
+            "options": self.entry.options,
+            "hears": self.records[0].hears,
+            "runs": self.runs,
+            "error": self.error.to_dict(),
+            "greedy_error": self.greedy_error.to_dict(),
+            "errors": self.errors.tolist(),
+            "rounds_per_second": self.rounds_per_second,
+        }
+
+
+def whose_speed(summaries: Iterable[Summary]) -> str:
+    """Of what the rounds a second of these are, for the head of their column."""
+    devices = dict.fromkeys(device for one in summaries for device in one.on)
+    return " or ".join("one core" if one == CPU else f"{one}, its share of the time" for one in devices)

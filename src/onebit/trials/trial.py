@@ -1,0 +1,194 @@
+"""A trial: one learner, one stream, one seed. What it is, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.parameters import refuse_unknown
+from onebit.contract.rule import Rule
+from onebit.data.streams import Stream
+from onebit.data.tables import Dataset
+from onebit.engine.compile import code_mark
+from onebit.errors import OnebitError
+from onebit.learner import Learner, learner_class
+from onebit.rules import rule_named
+from onebit.version import VERSION
+
+LINEAR_MARKS, LOGARITHMIC_MARKS = 120, 80  # of a curve, which is looked at both ways
+
+CPU = "CPU"  # what a trial ran on; for a GPU it is the name of the device
+
+Progress = Callable[[int], None]  # told how many rounds have been done since the last call
+
+# What any learner takes besides the parameters of its rule. Trials have seeds, and data have classes.
+OPTIONS = {name: meaning for name, meaning in Learner.common.items() if name not in ("seed", "classes")}
+
+
+@dataclass(frozen=True)
+class ComparisonEntry:
+    """A learner as it takes part: a rule with options, or a learner of which every trial gets a copy."""
+
+    template: Rule | Learner
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rule(self) -> Rule:
+        """Its rule."""
+        return self.template.rule if isinstance(self.template, Learner) else self.template
+
+    @property
+    def said(self) -> str:
+        """The options as text; empty for a learner as it comes."""
+        return shown(self.options)
+
+    @property
+    def title(self) -> str:
+        """What it is called in tables and curves."""
+        return f"{self.rule.name}, {self.said}" if self.options else self.rule.name
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """All parameters, those left to their defaults too; a bad one is refused."""
+        assert isinstance(self.template, Rule)
+        refuse_unknown(self.rule.title, self.options, {**self.rule.parameters, **OPTIONS})
+        own = {name: value for name, value in self.options.items() if name in self.rule.parameters}
+        common = {name: value for name, value in self.options.items() if name not in own}
+        return {**self.rule.defaults, **self.rule.plain(own), **common}
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """What makes it what it is: its rule by name and by code, and all parameters."""
+        return {"learner": self.rule.name, "code": code_mark(self.rule), "params": self.settings}
+
+    def make(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
+        """A fresh learner, ready for these rows."""
+        made = self.begin(stream, data, seed, longest)
+        made.fix_features(data.X)
+        return made
+
+    def begin(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
+        """A fresh learner; the rule may plan with what only a run knows: its length, and that of its rows."""
+        if isinstance(self.template, Learner):
+            return self.template.clone(seed=seed)
+        options = self.options
+        if self.template.plan is not None:
+            length = longest(bool(options.get("bias")), options.get("kernel"))
+            planned = self.template.plan(options, stream.rounds, length)
+            options = {**options, **planned}
+        return learner_class(self.template)(data.classes, seed=seed, **options)
+
+
+def entry_of(learner: object, options: dict[str, Any] | None = None) -> ComparisonEntry:
+    """The entry of a name, a learner class or a rule, with options, or of a learner."""
+    options = dict(options or {})
+    if isinstance(learner, Learner):
+        if options:
+            raise OnebitError("a learner brings its own classes and options")
+        return ComparisonEntry(learner)
+    if isinstance(learner, str):
+        learner = rule_named(learner)
+    if isinstance(learner, type) and issubclass(learner, Learner) and hasattr(learner, "_rule"):
+        learner = learner._rule
+    if not isinstance(learner, Rule):
+        raise OnebitError(f"learner is {learner!r}, but must be the name of one, a Rule, a learner class, or a Learner")
+    entry = ComparisonEntry(learner, options)
+    _ = entry.settings
+    planned = learner.plan(options, 1, 1.0) if learner.plan is not None else {}
+    learner_class(learner)(2, **{**options, **planned, "features": None})  # bad options are found now
+    return entry
+
+
+class Measurement(Protocol):
+    """Something that is measured on a learner when its trial is done: plain values, which are kept in the trial's record."""
+
+    @property
+    def what(self) -> str:
+        """What is measured, for people: "its boundary"."""
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """All that makes it what it is, its code too, as plain values."""
+
+    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+        """What was found."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One learner on one stream with one seed; `curve` says whether its curve is kept, which is most of a record."""
+
+    entry: ComparisonEntry
+    stream: Stream
+    seed: int
+    curve: bool = True
+    measurement: Measurement | None = None
+
+    @cached_property
+    def identity(self) -> str:
+        """A hash of what it is: the code, the learner, the stream and the seed, wherever it stands in whichever list."""
+        what = {"version": VERSION, **self.entry.described, "stream": self.stream.described(), "seed": self.seed}
+        if self.measurement is not None:
+            what["measurement"] = self.measurement.described
+        text = json.dumps(what, sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a trial: mistakes of played and greedy labels, their curve, or why it failed.
+
+    `seconds` is the time of one core in the loop; of a device that runs many trials at once, this one's share of its time.
+    """
+
+    trial: Trial
+    mistakes: NDArray[np.int64]
+    marks: NDArray[np.int64]
+    curve: NDArray[np.int64]
+    seconds: float
+    learner: Learner | None
+    why: OnebitError | None = None
+    on: str = CPU
+    measured: dict[str, Any] | None = None
+
+
+def marks_for(rounds: int) -> NDArray[np.int64]:
+    """The rounds at which a curve has its points: evenly spaced, and evenly spaced in the logarithm."""
+    linear = np.linspace(1, rounds, min(LINEAR_MARKS, rounds))
+    return np.unique(np.concatenate([linear, np.geomspace(1, rounds, LOGARITHMIC_MARKS)]).round().astype(np.int64))
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def shown(options: Mapping[str, Any]) -> str:
+    """Options as text.
+
+    >>> shown({"exploration": 0.1, "variant": "PA-I"})
+    'exploration=0.1, variant=PA-I'
+    """
+    return ", ".join(f"{name}={_word(value)}" for name, value in options.items())
+
+
+def _word(value: object) -> str:
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return repr(value) if isinstance(value, float) and float(short) != value else short
+
+
+def counted(name: str, given: object) -> int:
+    """A number of things, of which there is at least one."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        raise OnebitError(f"{name} is {given!r}, but must be a whole number of at least 1")
+    return int(given)

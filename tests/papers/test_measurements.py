@@ -1,0 +1,297 @@
+"""Boundaries and bounds are measured by trials: kept in records, shown from records alone, on every executor, and Ctrl-C is heard."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onebit
+from onebit.cli import main
+from onebit.executors.cluster.executor import ClusterExecutor
+from onebit.executors.gpu.executor import why_not
+from onebit.executors.threads import threads_executor
+from onebit.experiments.run import Stopped
+from onebit.learner import Learner
+from onebit.papers import measurements, plans
+from onebit.papers.measurements import BoundaryMeasurement, BoundsMeasurement
+from onebit.papers.paper import read_paper
+from onebit.papers.reproduce import reproduce
+from onebit.papers.verdicts import FAILED, Reproduction
+from onebit.report.parts import Curves, Regions, Table
+from onebit.theory.bound import Bound
+from onebit.theory.mistakes import bounds
+from onebit.theory.promises import Promises, promised
+from onebit.theory.rounds import fixed_rounds, rounds_of
+from onebit.theory.setting import Setting
+from onebit.trials.cost import in_words
+from onebit.trials.records import FILE, read_records
+from onebit.trials.trial import Trial, entry_of, marks_for
+from tests.executors.test_cluster import Paper
+from tests.logged import heard
+
+PAPER = """
+title = "Mine 2026: a paper of our own"
+
+[[item]]
+name = "figure1"
+title = "Figure 1: a boundary"
+kind = "boundary"
+rounds = 200
+[[item.data]]
+name = "plane"
+source = "weak2d"
+[[item.learner]]
+name = "Banditron"
+rule = "banditron"
+
+[[item]]
+name = "theorems"
+title = "Bounds"
+kind = "bounds"
+runs = 2
+rounds = 200
+[[item.data]]
+name = "plane"
+source = "weak2d"
+[[item.learner]]
+name = "Gaptron"
+rule = "gaptron"
+set = { setting = "full", loss = "smooth" }
+
+[[item]]
+name = "table1"
+title = "Regrets"
+kind = "regrets"
+rounds = 200
+[[item.data]]
+name = "plane"
+source = "weak2d"
+[[item.learner]]
+name = "Gaptron"
+rule = "gaptron"
+set = { setting = "full", loss = "smooth" }
+"""
+
+
+@pytest.fixture(autouse=True)
+def _mine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onebit.papers.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER))
+    monkeypatch.setattr("onebit.regions.ACROSS", 12)
+
+
+def shown(found: Reproduction) -> tuple[Any, ...]:
+    """What a reader sees of it."""
+    return repr([part for result in found.results for part in result.parts]), [one.to_dict() for one in found.verdicts]
+
+
+def refused(*arguments: Any, **named: Any) -> Any:
+    raise AssertionError("it trains or measures while it shows")
+
+
+def test_items_are_kept_as_records_and_shown_from_them_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = reproduce("mine2026", out=tmp_path, on="threads")
+    kinds = [type(part) for result in first.results for part in result.parts]
+    assert kinds == [Regions, Curves, Table]
+    records = list(read_records(tmp_path / FILE))
+    assert len(records) == 4, "the boundary, two runs for the bounds, and one for the regrets"
+    assert sorted(sorted(one.measured)[:2] for one in records if "measured" in one.fields) == [
+        ["bounds", "compared"],
+        ["bounds", "compared"],
+        ["class", "classes"],
+    ]
+    for name in ("regions_of", "promised"):
+        monkeypatch.setattr(measurements, name, refused)
+    monkeypatch.setattr("onebit.executors.threads.run_trial", refused)
+    again = reproduce("mine2026", out=tmp_path, on="threads")
+    assert again.cost.found == 4
+    assert shown(again) == shown(first)
+
+
+def test_bounds_of_a_paper_are_those_of_the_library() -> None:
+    found = reproduce("mine2026", ["theorems"], on="threads")
+    alone = bounds("gaptron", "weak2d", rounds=200, runs=2, setting="full", loss="smooth")
+    assert [one.said for one in found.verdicts] == [f"{one.mean.mean:,.0f}" for one in alone.rows]
+    assert [one.published for one in found.verdicts] == [f"at most {one.bound.shown}" for one in alone.rows]
+    (part,) = found.results[0].parts
+    assert isinstance(part, Curves)
+    assert part.series == alone.curves().series
+
+
+@pytest.mark.parametrize(
+    ("rule", "options"),
+    [("gaptron", {"loss": "hinge"}), ("bandit-perceptron", {}), ("passive-aggressive", {})],
+)
+def test_promises_survive_a_file(rule: str, options: dict[str, Any]) -> None:
+    entry, rounds = entry_of(rule, options), rounds_of("weak2d", None, 0, {"rounds": 60})
+    found = promised(Setting(entry.rule, entry.options, rounds, 2, 0, marks_for(60)))
+    odd = Bound("odd", "", "", np.inf, log_value=-np.inf, left=(np.nan, 1.0), assumptions={"a": np.float64(0.5)})
+    found = Promises([*found.bounds, odd], found.notes, found.loss, found.compared)
+    text = json.dumps(found.to_dict(), allow_nan=False)
+    again = Promises.from_dict(json.loads(text))
+    assert repr(again.bounds) == repr(found.bounds).replace("np.float64(0.5)", "0.5")
+    for one, other in zip(again.bounds, found.bounds, strict=True):
+        lines = [None if line is None else line.tolist() for line in (one.line, other.line)]
+        assert lines[0] == lines[1]
+    assert (again.notes, again.loss, again.compared) == (found.notes, found.loss, found.compared)
+
+
+def test_a_measurement_is_part_of_what_a_trial_is() -> None:
+    entry, streamed = entry_of("banditron"), onebit.stream("weak2d", rounds=50)
+    plain = Trial(entry, streamed, 0)
+    others = [
+        Trial(entry, streamed, 0, measurement=one)
+        for one in (BoundaryMeasurement("easiest"), BoundaryMeasurement("hardest"), BoundsMeasurement(1))
+    ]
+    assert len({plain.identity, *(one.identity for one in others)}) == 4
+    assert others[0].identity == Trial(entry, streamed, 0, measurement=BoundaryMeasurement("easiest")).identity
+
+
+def test_rounds_are_fixed_whatever_the_seed_and_are_what_they_are_of() -> None:
+    given = onebit.stream("weak2d", rounds=40, noise=0.2)
+    fixed = fixed_rounds(given, 3)
+    rounds = rounds_of(given, None, 3, {})
+    for seed in (0, 9):
+        assert np.array_equal(fixed.data(seed).X, rounds.X)
+        assert np.array_equal(fixed.schedule(fixed.data(seed), seed).labels, rounds.y)
+    assert fixed.key == fixed_rounds(given, 3).key != fixed_rounds(given, 4).key
+    with pytest.raises(onebit.OnebitError, match="leave out delay and missing"):
+        fixed_rounds(onebit.stream("weak2d", rounds=40, delay="fixed:3"), 0)
+
+
+class Failing:
+    """A measurement that cannot be taken."""
+
+    what = "its mood"
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return {"kind": "mood"}
+
+    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+        raise onebit.OnebitError("it has none")
+
+
+def test_a_measurement_that_fails_is_a_run_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "BoundsMeasurement", lambda runs: Failing())
+    found = reproduce("mine2026", ["theorems"], on="threads")
+    assert [one.verdict for one in found.verdicts] == [FAILED]
+    assert [record.failed for record in found.failures] == ["it has none"]
+
+
+# --- on every executor -------------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_leaves_what_is_measured_to_threads_and_says_so_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = reproduce("mine2026", on="threads")
+    backend = Paper(a=1)
+    monkeypatch.setattr("onebit.papers.reproduce.executor_of", lambda on, threads: ClusterExecutor(backend))
+    with heard("onebit.executors") as said:
+        found = reproduce("mine2026", on="dask")
+    assert shown(found) == shown(expected)
+    assert said == [
+        "banditron on weak2d runs on threads: its boundary is measured",
+        "gaptron on weak2d runs on threads: what theorems promise of it is measured",
+    ]
+    assert sum(count for _, count in backend.batches) == 1, "the second run of the bounds, which measures nothing"
+    assert found.cost.where.startswith("Paper, 1 worker with 1 thread on a desk and ")
+    assert found.cost.where.endswith("(its boundary is measured; what theorems promise of it is measured)")
+
+
+def test_a_cluster_that_can_run_nothing_of_it_is_not_named() -> None:
+    executor = ClusterExecutor(Paper(a=1))
+    trial = Trial(
+        entry_of("banditron"), onebit.stream("weak2d", rounds=50), 0, measurement=BoundaryMeasurement("easiest")
+    )
+    with closing(executor.run([[trial]], lambda count: None)) as records:
+        (record,) = records
+    assert record.fields["id"] == trial.identity
+    assert in_words(executor.resources) == f"{in_words(threads_executor().resources)} (its boundary is measured)"
+
+
+def test_a_gpu_leaves_what_is_measured_to_threads() -> None:
+    trial = Trial(
+        entry_of("banditron"), onebit.stream("weak2d", rounds=50), 0, measurement=BoundaryMeasurement("easiest")
+    )
+    assert why_not(trial) == "its boundary is measured"
+    assert why_not(Trial(trial.entry, trial.stream, 0)) is None
+
+
+# --- Ctrl-C ------------------------------------------------------------------------------------------------------------
+
+
+def interrupt_when(ready: Callable[[], bool]) -> threading.Thread:
+    """Press Ctrl-C as soon as something has happened."""
+
+    def press() -> None:
+        while not ready():
+            time.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=press, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_ctrl_c_in_the_midst_of_a_measurement_keeps_and_shows_what_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def endless(setting: Any) -> Any:
+        begun.set()
+        ended.wait(60)
+        raise onebit.OnebitError("too late")
+
+    monkeypatch.setattr(measurements, "promised", endless)
+    path = tmp_path / FILE
+    interrupt_when(lambda: begun.is_set() and path.exists() and len(path.read_text().splitlines()) == 3)
+    with pytest.raises(Stopped) as stopped:
+        reproduce("mine2026", ["figure1", "theorems"], out=tmp_path, on="threads", threads=2)
+    ended.set()
+    assert len(list(read_records(path))) == 2, "the boundary, and the run that measures nothing"
+    drawn, unfinished = stopped.value.result.results
+    assert [type(part) for part in drawn.parts] == [Regions]
+    assert [one.why for one in unfinished.verdicts] == ["its first run failed, or was not done"]
+
+
+def test_ctrl_c_while_the_result_is_read_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, calls = plans.BoundaryPlan.result, list[int]()
+
+    def pressed(self: Any, collected: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            signal.raise_signal(signal.SIGINT)
+        return whole(self, collected)
+
+    monkeypatch.setattr(plans.BoundaryPlan, "result", pressed)
+    with pytest.raises(Stopped) as stopped:
+        reproduce("mine2026", ["figure1"], out=tmp_path, on="threads")
+    assert [type(part) for part in stopped.value.result.results[0].parts] == [Regions]
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_the_command_shows_what_there_is_after_ctrl_c(
+    form: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(page: Any, folder: Any) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("onebit.cli.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER))
+    monkeypatch.setattr("onebit.cli.experiment.save_page", stopped)
+    arguments = ["reproduce", "mine2026", "--item", "theorems", "--quiet", "--on", "threads", "--out", str(tmp_path)]
+    assert main([*arguments, *form]) == 130
+    out, err = capsys.readouterr()
+    assert err.splitlines()[-1].startswith(f"onebit: stopped; what is done is kept in {tmp_path}, and ")
+    if form:
+        assert json.loads(out)[0]["counts"]
+    else:
+        assert "Gaptron: Lemma 1" in out
