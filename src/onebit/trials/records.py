@@ -199,7 +199,7 @@ def read_records(path: Path) -> Iterator[Record]:
                     fields["curve"] = {
                         name: np.array(points, dtype=np.int64) for name, points in fields["curve"].items()
                     }
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
                 continue
             yield Record(fields)
 
