@@ -15,7 +15,7 @@ import scipy.sparse
 
 from onebit.checks import refused, state
 from onebit.decision import Decision
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 
 ROW = np.array([0.5, 0.0, -1.0, 0.1])
 FORMS: dict[str, tuple[dict[str, Any], Any]] = {
@@ -35,7 +35,7 @@ FORMS: dict[str, tuple[dict[str, Any], Any]] = {
 
 def made(form: str, rule: str = "banditron", **more: Any) -> tuple[Learner, Decision]:
     options, x = FORMS[form]
-    learner = Learner(rule, ["no", "yes", "perhaps"], **options, **more)
+    learner = Learner(rule, classes=["no", "yes", "perhaps"], **options, **more)
     learner.learn(learner.decide(x), right=True)
     return learner, learner.decide(x)
 
@@ -64,7 +64,7 @@ def test_a_decision_comes_back_from_json_as_it_was(form: str) -> None:
     assert type(back.x) is type(decision.x)
     assert Decision.from_json(decision.to_json().encode()) == decision
     assert "\n" not in decision.to_json()
-    here, there = learner.clone(), learner.clone()
+    here, there = copy_of(learner), copy_of(learner)
     here.learn(decision, right=True)
     there.learn(back, right=True)
     assert state(here) == state(there)
@@ -91,7 +91,7 @@ def test_every_field_of_a_decision_survives(rule: str) -> None:
 
 
 def test_class_names_and_ids_keep_their_kind() -> None:
-    learner = Learner("bpa", [1, "1", "ü"])
+    learner = Learner("bpa", classes=[1, "1", "ü"])
     for identity in (5, "5", "ticket/ü 語", 2**63 - 1):
         decision = learner.decide([1.0], id=identity)
         back = Decision.from_json(decision.to_json())
@@ -249,7 +249,7 @@ import json, sys
 import numpy as np
 from onebit.checks import state
 from onebit.decision import Decision
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 
 for options, first, altered in json.loads(sys.argv[1]):
     for x in altered:
@@ -355,8 +355,8 @@ def test_a_weight_that_makes_the_step_infinite_leaves_the_weights_finite() -> No
 
 
 def test_a_decision_of_a_learner_with_more_classes_is_refused_by_one_with_fewer() -> None:
-    learner = Learner("bpa", 2, features=1, space="dense", exploration=0.0, variant="PA")
-    fewer = learner.clone()
+    learner = Learner("bpa", classes=2, features=1, space="dense", exploration=0.0, variant="PA")
+    fewer = copy_of(learner)
     for _ in range(4):
         learner.learn(learner.decide([1.0]), right=False)
     learner.add_class("new")

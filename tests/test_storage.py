@@ -29,7 +29,7 @@ GOLDEN = [
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    learner = Learner("bpa", ["no", "yes"], seed=1)
+    learner = Learner("bpa", classes=["no", "yes"], seed=1)
     played(learner, *rows(30, classes=2))
     learner.learn(learner.decide(rows(1)[0][0], id="späte Antwort"), right=True)
     learner.save(tmp_path / "learner.onebit")
@@ -112,7 +112,7 @@ def test_a_file_of_a_newer_format_is_refused(saved: Path, monkeypatch: pytest.Mo
 
 
 def test_another_machine_warns_and_loads(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = storage.machine()
+    here = storage.platform_info()
     monkeypatch.setattr(storage, "machine", lambda: {**here, "cpu": "x86_64 another"})
     with pytest.warns(UserWarning, match="equal to rounding"):
         learner = onebit.load(saved)
@@ -128,7 +128,7 @@ def test_what_was_learnt_is_known_after_loading(saved: Path, identity: int | str
 
 
 def test_decisions_made_before_saving_are_learnt_after_loading(tmp_path: Path) -> None:
-    learner = Learner("epabf", 3, seed=2)
+    learner = Learner("epabf", classes=3, seed=2)
     early = learner.decide([1.0, 0.5])
     learner.save(tmp_path / "a.onebit")
     loaded = onebit.load(tmp_path / "a.onebit")
@@ -139,14 +139,14 @@ def test_decisions_made_before_saving_are_learnt_after_loading(tmp_path: Path) -
 
 def test_a_learner_that_has_seen_nothing_is_saved_too(tmp_path: Path) -> None:
     for options in ({}, {"text": True}, {"hash_bits": 5}, {"features": 3}, {"space": "sparse"}):
-        learner = Learner("bpa", 3, **options)
+        learner = Learner("bpa", classes=3, **options)
         learner.save(tmp_path / "new.onebit")
         assert state(onebit.load(tmp_path / "new.onebit")) == state(learner)
 
 
 def test_names_and_hashing_survive(tmp_path: Path) -> None:
     for options in ({}, {"hash_bits": 4}):
-        learner = Learner("bpa", 3, seed=5, **options)  # type: ignore[arg-type]
+        learner = Learner("bpa", classes=3, seed=5, **options)  # type: ignore[arg-type]
         for number in range(20):
             learner.learn(learner.decide({f"f{number % 7}": 1.0, "ß": 0.5}), right=number % 3 == 0)
         learner.save(tmp_path / "named.onebit")
@@ -172,7 +172,7 @@ def test_a_failed_write_leaves_the_old_file(saved: Path, monkeypatch: pytest.Mon
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
-    learner = Learner("bpa", 2)
+    learner = Learner("bpa", classes=2)
     with pytest.raises(onebit.OnebitError, match="cannot be written"):
         learner.save(tmp_path / "missing" / "learner.onebit")
 

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from onebit.errors import OnebitError
-from onebit.features import Kept, SparseRow, checked_csr
+from onebit.features import Kept
 from onebit.names import ClassName, checked_id
+from onebit.rows import SparseRow, checked_csr
 
 
 class Decision(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import reprlib
 from collections.abc import Iterable
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -11,6 +12,20 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 class OnebitError(ValueError):
     """Something given to onebit cannot be used; the message says what, where, and what would be right."""
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = _SHORT.maxarray = 6
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+
+
+def shown(value: object) -> str:
+    """A value for a sentence: never more than a line of it, however large it is.
+
+    >>> shown("yes"), shown(list(range(1000)))
+    ("'yes'", '[0, 1, 2, 3, 4, 5, ...]')
+    """
+    return _SHORT.repr(value)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

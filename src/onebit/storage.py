@@ -21,37 +21,25 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.rule import RIGHT, Rule
 from onebit.errors import OnebitError
-from onebit.features import Features
-from onebit.learner import Learner, learner_class
-from onebit.rules import registry, rule_named
-from onebit.spaces.kernel import WHEN_FULL, arrays_of, from_arrays
-from onebit.spaces.scaled import filled
 from onebit.version import VERSION
 
 FORMAT = 3  # 1 had no kernels, and 2 no covariances, floors and counts of right answers: both are read
-BESIDE = ("memory", "learnt_numbers", "learnt_strings", "vocabulary")  # what is no part of the weights
 Arrays = dict[str, NDArray[Any]]
 
 
-def save(learner: Learner, path: Any) -> None:
-    """Write a learner to a file."""
-    write(*pack(learner), path)
-
-
-def write(manifest: dict[str, Any], arrays: Arrays, path: Any) -> None:
-    """Write what `pack` gave to a file; what the manifest has beside it is kept with it."""
+def encode(manifest: dict[str, Any], arrays: Arrays) -> bytes:
+    """A manifest and arrays as the bytes of a file."""
     import safetensors.numpy
 
     whole = {**manifest, "checksum": _checksum(manifest, arrays)}
-    content = safetensors.numpy.save(arrays, metadata={"onebit": json.dumps(whole)})
-    write_atomically(Path(path), content)
+    content: bytes = safetensors.numpy.save(arrays, metadata={"onebit": json.dumps(whole)})
+    return content
 
 
-def load(path: Any, rule: Rule | str | None = None) -> Learner:
-    """The learner that was saved in a file; `rule` is needed where it learnt by a rule of your own."""
-    return unpack(*read(path), rule)
+def write(manifest: dict[str, Any], arrays: Arrays, path: Any) -> None:
+    """Write a manifest and arrays to a file, atomically."""
+    write_atomically(Path(path), encode(manifest, arrays))
 
 
 def read(path: Any) -> tuple[dict[str, Any], Arrays]:
@@ -70,6 +58,24 @@ def read(path: Any) -> tuple[dict[str, Any], Arrays]:
         raise OnebitError(f"{path} cannot be read: {error.strerror or error}") from None
     except safetensors.SafetensorError as error:
         raise OnebitError(f"{path} is not a learner, or not all of one: {error}") from None
+    return _checked(text, arrays, str(path))
+
+
+def decode(content: bytes) -> tuple[dict[str, Any], Arrays]:
+    """The manifest and the arrays in the bytes of `encode`, checked."""
+    import safetensors
+    import safetensors.numpy
+
+    try:
+        arrays = safetensors.numpy.load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    except (safetensors.SafetensorError, TypeError, ValueError) as error:
+        raise OnebitError(f"these bytes are not a learner, or not all of one: {error}") from None
+    return _checked(header.get("__metadata__", {}).get("onebit"), arrays, "what was given")
+
+
+def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any], Arrays]:
+    """The manifest in a text, if the checksum in it is that of all that it comes with."""
     if text is None:
         raise OnebitError(f"{path} is not a learner: it has no onebit manifest")
     try:
@@ -83,129 +89,19 @@ def read(path: Any) -> tuple[dict[str, Any], Arrays]:
         raise OnebitError(f"{path} is damaged: its content does not fit its checksum")
     there = manifest["machine"]
     differs = [
-        f"{name} {there.get(name)} there, {what} here" for name, what in machine().items() if there.get(name) != what
+        f"{name} {there.get(name)} there, {what} here"
+        for name, what in platform_info().items()
+        if there.get(name) != what
     ]
     if differs:
         warnings.warn(
             f"{path} was saved on another machine ({'; '.join(differs)}): going on is equal to rounding, not bit for bit",
-            stacklevel=3,
+            stacklevel=4,
         )
     return manifest, arrays
 
 
-def pack(learner: Learner) -> tuple[dict[str, Any], Arrays]:
-    """Everything that a learner is, as a manifest and arrays."""
-    with learner._lock:
-        features, ledger = learner._features, learner._ledger
-        manifest: dict[str, Any] = {
-            "format": FORMAT,
-            "version": VERSION,
-            "machine": machine(),
-            "rule": learner.rule.name,
-            "parameters": {name: _plain(value) for name, value in learner.parameters.items()},
-            "classes": list(learner.classes),
-            "seed": learner.seed,
-            "bias": learner.bias,
-            **_kernel(learner),
-            "exploration_floor": learner.exploration_floor,
-            "identity": learner.identity,
-            "planned": learner._planned,
-            "next": learner._next,
-            "taught": learner._taught,
-            "features": {
-                "space": features.space,
-                "size": features.size,
-                "named": features.named,
-                "dtype": str(features.dtype),
-                "text": features.text,
-                "hash_bits": features.hash_bits,
-            },
-            "ledger": {
-                "moment": ledger.moment,
-                "watermark": ledger.watermark,
-                "first_gap": ledger.first_gap,
-                "forgotten": ledger.forgotten,
-            },
-        }
-        arrays: Arrays = {
-            "memory": learner._memory.copy(),
-            "learnt_numbers": np.array(sorted(ledger.above), dtype=np.int64),
-            "learnt_strings": _text(list(ledger.strings.items())),
-        }
-        if features.vocabulary is not None:
-            arrays["vocabulary"] = _text(list(features.vocabulary))
-        if learner._space is not None and learner.kernel is not None:
-            arrays |= arrays_of(learner._space)
-        elif learner._space is not None:
-            # Room for names that were seen but never learnt is no part of what was learnt.
-            arrays |= learner._space.arrays(None if features.vocabulary is None else features.columns)
-        return manifest, arrays
-
-
-def unpack(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = None) -> Learner:
-    """The learner of a manifest and its arrays."""
-    if isinstance(rule, str):
-        rule = rule_named(rule)
-    if rule is None:
-        if manifest["rule"] not in registry():
-            raise OnebitError(
-                f"it learnt by the rule {manifest['rule']!r}, which onebit does not come with: load(path, rule)"
-            )
-        rule = rule_named(manifest["rule"])
-    elif rule.name != manifest["rule"]:
-        raise OnebitError(f"the learner learnt by the rule {manifest['rule']!r}, and the one given is {rule.name!r}")
-    read = manifest["features"]
-    counted = read["hash_bits"] is None and not read["named"]
-    learner = learner_class(rule)(
-        manifest["classes"],
-        bias=manifest["bias"],
-        dtype=read["dtype"],
-        text=read["text"],
-        hash_bits=read["hash_bits"],
-        **manifest.get("kernel", {}),
-        exploration_floor=manifest.get("exploration_floor", 0.0),
-        seed=manifest["seed"],
-        **manifest["parameters"],
-    )
-    learner.identity = manifest["identity"]
-    size, space = read["size"] if counted else None, None if read["named"] else read["space"]
-    learner._feature_options = (size, space, *learner._feature_options[2:])
-    learner._features = Features(*learner._feature_options)
-    learner._planned = manifest.get("planned", 0)
-    learner._next, learner._taught = manifest["next"], manifest["taught"]
-    learner._memory = _remembered(arrays["memory"], len(learner._memory))
-    ledger = learner._ledger
-    for name, value in manifest["ledger"].items():
-        setattr(ledger, name, value)
-    ledger.above = set(arrays["learnt_numbers"].tolist())
-    ledger.strings = dict(_from_text(arrays["learnt_strings"]))
-    features = learner._features
-    features.named, features.space = read["named"], read["space"]
-    if "vocabulary" in arrays:
-        features.vocabulary = {name: column for column, name in enumerate(_from_text(arrays["vocabulary"]))}
-    own = {name: array for name, array in arrays.items() if name not in BESIDE}
-    if own:
-        empty = learner._empty_space(rule.heads(learner._params), max(1, features.columns))
-        learner._space = from_arrays(empty, own) if "coefficients" in arrays else filled(empty, own)
-        learner._prepare_buffers()
-    return learner
-
-
-def _kernel(learner: Learner) -> dict[str, Any]:
-    """What was said of a kernel; nothing where there is none, as in files from before there were kernels."""
-    plan = learner._support
-    if plan is None:
-        return {}
-    policy = next(name for name, code in WHEN_FULL.items() if code == plan.when_full)
-    return {"kernel": {"kernel": learner.kernel, "max_support": plan.budget or None, "when_full": policy}}
-
-
-def _remembered(memory: NDArray[np.float64], places: int) -> NDArray[np.float64]:
-    """The memory as it was saved; in files from before right answers were counted, their number is not known."""
-    return memory.copy() if len(memory) == places else np.insert(memory, RIGHT, np.nan)
-
-
-def machine() -> dict[str, str]:
+def platform_info() -> dict[str, str]:
     """What bit-for-bit equality depends on: the kind of CPU and the versions of what computes."""
     import llvmlite
     import llvmlite.binding
@@ -271,17 +167,3 @@ def _checksum(manifest: dict[str, Any], arrays: Arrays) -> str:
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as JSON has it."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def _text(things: list[Any]) -> NDArray[np.uint8]:
-    """JSON as an array of bytes: there may be millions of names, too many for a manifest."""
-    return np.frombuffer(json.dumps(things).encode(), dtype=np.uint8).copy()
-
-
-def _from_text(array: NDArray[np.uint8]) -> list[Any]:
-    return list(json.loads(array.tobytes().decode()))

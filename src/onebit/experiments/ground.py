@@ -20,8 +20,9 @@ from onebit.engine.course import Course
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
 from onebit.experiments.trial import Outcome, Progress, Trial, marks_for
-from onebit.features import Features, Rows, is_sparse, squared_lengths
+from onebit.features import Features
 from onebit.learner import Learner
+from onebit.rows import Rows, is_sparse, squared_lengths
 from onebit.spaces.kernels import Kernel
 
 TARGET_S = 0.05  # the loop comes up for air about this often, to report and to be stopped
@@ -38,12 +39,12 @@ class Tables:
 
     def rows(self, learner: Learner) -> Rows:
         """The rows as this learner reads them."""
-        if learner.reads_names:  # a learner's vocabulary is its own
-            return learner.table(self.data.X)
-        form = learner.feature_options
+        if learner.runtime.reads_names:  # a learner's vocabulary is its own
+            return learner.runtime.table(self.data.X)
+        form = learner.runtime.feature_options
         with self._lock:
             if form not in self._rows:
-                self._rows[form] = learner.table(self.data.X)
+                self._rows[form] = learner.runtime.table(self.data.X)
             return self._rows[form]
 
     def longest(self, bias: bool, kernel: str | None) -> float:
@@ -108,7 +109,7 @@ def run_trial(trial: Trial, ground: Ground, stop: threading.Event, progress: Pro
                 return None
             until = min(steps, done + chunk)
             started = time.thread_time()
-            learner.walk(rows, course, kept, tally, done, until)
+            learner.runtime.walk(rows, course, kept, tally, done, until)
             took = time.thread_time() - started
             seconds += took
             done, chunk = until, max(1, min(10 * chunk, int(chunk * TARGET_S / max(took, 1e-6))))
@@ -118,7 +119,7 @@ def run_trial(trial: Trial, ground: Ground, stop: threading.Event, progress: Pro
     except OnebitError as error:
         progress(rounds - told)
         return Outcome(trial, tally.mistakes[:2], marks, tally.curve, seconds, None, error)
-    learner.finish_walk(course)
+    learner.runtime.finish_walk(course)
     return Outcome(trial, tally.mistakes[:2], marks, tally.curve, seconds, learner)
 
 
@@ -126,5 +127,5 @@ def _as_named(learner: Learner, data: Dataset, course: Course) -> Course:
     """The course with the labels as the learner numbers them."""
     if data.classes == learner.classes:
         return course
-    place = np.array(learner.label_indices(data.classes), dtype=np.int64)
+    place = np.array(learner.runtime.names.indices(data.classes), dtype=np.int64)
     return course._replace(labels=place[course.labels])

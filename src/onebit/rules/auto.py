@@ -218,6 +218,16 @@ def describe(params: Auto, memory: Vector, names: Sequence[str]) -> Mapping[str,
     }
 
 
+def planned_space(params: Auto, form: Any, heads: int, planned: int, seed: int) -> Any:
+    """The members for rows of this form, of which nothing is known."""
+    from onebit.auto.dense import AutoDense
+    from onebit.auto.sparse import AutoSparse
+
+    if form.dense:
+        return AutoDense.planned(heads, form.columns, form.dtype, order(params), seed, planned)
+    return AutoSparse.planned(heads, form.columns, form.dtype)
+
+
 RULE = Rule(
     name="auto",
     paper="this project",
@@ -229,6 +239,6 @@ RULE = Rule(
     teach=teach,
     prepare=prepare,
     second_order=order,
-    composite=True,
+    composite=planned_space,
     describe=describe,
 )

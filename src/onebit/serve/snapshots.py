@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.learner import Learner, learner_on
 from onebit.serve.log.reading import Mark, Reader
 from onebit.serve.statistics import Statistics
-from onebit.storage import pack, read, unpack, write
+from onebit.state import from_state, state_of
+from onebit.storage import read, write
 
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.serve")
@@ -48,7 +49,7 @@ class Packed(NamedTuple):
 
 def packed(snapshot: Snapshot) -> Packed:
     """A copy of everything, which goes on being true while the learner learns."""
-    manifest, arrays = pack(snapshot.learner)
+    manifest, arrays = state_of(snapshot.learner.runtime)
     beside = {
         "position": snapshot.position,
         "generation": snapshot.generation,
@@ -89,7 +90,7 @@ class Snapshots:
                     manifest, arrays = read(path)
                     beside = manifest.pop("service")
                     found = Snapshot(
-                        learner=unpack(manifest, arrays),
+                        learner=learner_on(from_state(manifest, arrays)),
                         generation=int(beside["generation"]),
                         position=int(beside["position"]),
                         mark=beside["mark"],
@@ -105,7 +106,7 @@ class Snapshots:
                 continue
             for warning in heard:
                 LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": str(path)})
-            found.learner.trust()
+            found.learner.runtime.disable_ledger()
             yield found
 
     def remove(self) -> None:

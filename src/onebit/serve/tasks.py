@@ -10,7 +10,7 @@ from typing import Any
 from onebit.contract.parameters import refuse_unknown
 from onebit.contract.rule import Rule
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 from onebit.names import ClassName, checked_classes
 from onebit.rules import rule_named
 from onebit.serve.inputs import Inputs
@@ -113,7 +113,11 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
         )
     with _about("parameters"):  # without its features a learner has no weights yet, and needs no compiler
         Learner(
-            rule, classes, exploration_floor=detail["exploration_floor"], seed=detail["seed"], **detail["parameters"]
+            rule,
+            classes=classes,
+            exploration_floor=detail["exploration_floor"],
+            seed=detail["seed"],
+            **detail["parameters"],
         )
     return rule
 
@@ -127,14 +131,14 @@ def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs)
     with _about("parameters"):
         learner = Learner(
             rule,
-            classes,
+            classes=classes,
             exploration_floor=detail["exploration_floor"],
             seed=detail["seed"],
             **inputs.options,
             **detail["parameters"],
         )
-    learner.identity = "a task of the service"
-    learner.trust()
+    learner.runtime.identity = "a task of the service"
+    learner.runtime.disable_ledger()
     return learner
 
 
@@ -163,8 +167,8 @@ def texts_of(classes: list[ClassName]) -> list[str]:
 
 def warm(learner: Learner, inputs: Inputs) -> None:
     """Compile what deciding and learning will need, on a copy."""
-    copy = learner.clone()
-    copy.trust()
+    copy = copy_of(learner)
+    copy.runtime.disable_ledger()
     row = {"numbers": b"\0" * 8 * (inputs.size or 0), "dict": b'{"a":1.0}', "text": b"a"}[inputs.kind]
     rows = inputs.rows([row])
-    copy.learn_rows(rows, ["warm"], copy.decide_rows(rows, ["warm"]), [True])
+    copy.runtime.learn_rows(rows, ["warm"], copy.runtime.decide_rows(rows, ["warm"]), [True])

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from onebit.data.streams import stream
 from onebit.errors import OnebitError
-from onebit.features import is_sparse
 from onebit.names import ClassName
+from onebit.rows import is_sparse
 from onebit.theory.constraints import needed
 
 
