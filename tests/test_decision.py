@@ -253,7 +253,7 @@ from onebit.learner import Learner, copy_of
 
 for options, first, altered in json.loads(sys.argv[1]):
     for x in altered:
-        learner = Learner("bpa", 3, **options)
+        learner = Learner("bpa", classes=3, **options)
         learner.learn(learner.decide(first), right=True)
         fields = json.loads(learner.decide(first).to_json())
         fields["x"] = x

@@ -66,7 +66,7 @@ def test_the_public_names_are_what_dir_says() -> None:
     for name in dir(onebit):
         assert hasattr(onebit, name)
     with pytest.raises(AttributeError, match="did you mean 'Banditron'"):
-        _ = onebit.Banditon
+        _ = onebit.Banditon  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", registry())

@@ -141,7 +141,7 @@ for kind, options in json.loads(sys.argv[1]):
     table = tables[kind]
     result = run("bpa", table, labels, runs=2, rounds=90, seed=3, **options)
     for number in range(2):
-        learner, wrong = Learner("bpa", 5, seed=3 + number, **options), 0
+        learner, wrong = Learner("bpa", classes=5, seed=3 + number, **options), 0
         for place in range(90):
             decision = learner.decide(table[place % 60])
             wrong += decision.label != labels[place % 60]
@@ -150,7 +150,7 @@ for kind, options in json.loads(sys.argv[1]):
         if number == 0:
             here, there = state(learner), state(result.learner)
             assert {**here, "identity": ""} == {**there, "identity": ""}, (learner.features, result.learner.features)
-    trained = Learner("bpa", 5, **options)
+    trained = Learner("bpa", classes=5, **options)
     trained.learn(trained.decide(table[0]), right=True)
     before = state(trained)
     assert run(trained, table, labels).learner.features == learner.features

@@ -105,7 +105,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_file_of_a_newer_format_is_refused(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learner = onebit.BPA(classes=3, kernel="linear")
-    monkeypatch.setattr(storage, "FORMAT", storage.FORMAT + 1)
+    monkeypatch.setattr("onebit.state.FORMAT", storage.FORMAT + 1)
     learner.save(saved)
     monkeypatch.undo()
     assert "newer onebit" in refusal(saved)
@@ -113,7 +113,7 @@ def test_a_file_of_a_newer_format_is_refused(saved: Path, monkeypatch: pytest.Mo
 
 def test_another_machine_warns_and_loads(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = storage.platform_info()
-    monkeypatch.setattr(storage, "machine", lambda: {**here, "cpu": "x86_64 another"})
+    monkeypatch.setattr(storage, "platform_info", lambda: {**here, "cpu": "x86_64 another"})
     with pytest.warns(UserWarning, match="equal to rounding"):
         learner = onebit.load(saved)
     assert learner.learnt == 31

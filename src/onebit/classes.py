@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError, shown
+from onebit.errors import OnebitError, brief
 from onebit.names import ClassName, checked_classes, listed
 
 
@@ -31,12 +31,12 @@ class Classes:
                 return self._index[name]
         except (KeyError, TypeError):
             pass
-        raise OnebitError(f"there is no class {shown(name)}; the classes are {listed(self.names)}")
+        raise OnebitError(f"there is no class {brief(name)}; the classes are {listed(self.names)}")
 
     def indices(self, y: Iterable[ClassName]) -> NDArray[np.int64]:
         """The numbers of many; an unknown one is refused with its row."""
         if isinstance(y, str) or not isinstance(y, Iterable):
-            raise OnebitError(f"the labels are {shown(y)}, but must be a list of class names")
+            raise OnebitError(f"the labels are {brief(y)}, but must be a list of class names")
         names = y.tolist() if isinstance(y, np.ndarray) else list(y)
         indices = np.empty(len(names), dtype=np.int64)
         for row, name in enumerate(names):
@@ -44,6 +44,6 @@ class Classes:
                 indices[row] = self.index(name)
             except OnebitError:
                 raise OnebitError(
-                    f"row {row} has the label {shown(name)}, but the classes are {listed(self.names)}"
+                    f"row {row} has the label {brief(name)}, but the classes are {listed(self.names)}"
                 ) from None
         return indices

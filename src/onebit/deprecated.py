@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import operator
 import warnings
 from typing import Any
@@ -36,18 +37,19 @@ LEARNER = {
 }
 
 
+# Methods that are functions of a learner now, and what to write instead.
+FUNCTIONS = {
+    "clone": ("onebit.learner", "copy_of", "copy.deepcopy(learner)"),
+    "plot_boundary": ("onebit.boundary", "plot_boundary", "onebit.plot_boundary(learner, ...)"),
+}
+
+
 def moved(learner: Any, name: str) -> Any:
     """An attribute of a learner under its old name."""
-    if name == "clone":
-        from onebit.learner import copy_of
-
-        _warn("learner.clone()", "copy.deepcopy(learner)")
-        return functools.partial(copy_of, learner)
-    if name == "plot_boundary":
-        from onebit.boundary import plot_boundary
-
-        _warn("learner.plot_boundary(...)", "onebit.plot_boundary(learner, ...)")
-        return functools.partial(plot_boundary, learner)
+    if name in FUNCTIONS:
+        module, function, instead = FUNCTIONS[name]
+        _warn(f"learner.{name}(...)", instead)
+        return functools.partial(getattr(importlib.import_module(module), function), learner)
     if name not in LEARNER:
         raise AttributeError(f"{type(learner).__name__!r} object has no attribute {name!r}")
     _warn(f"learner.{name}", f"learner.{LEARNER[name]}")

@@ -19,10 +19,10 @@ _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = _SHORT.maxar
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
-def shown(value: object) -> str:
+def brief(value: object) -> str:
     """A value for a sentence: never more than a line of it, however large it is.
 
-    >>> shown("yes"), shown(list(range(1000)))
+    >>> brief("yes"), brief(list(range(1000)))
     ("'yes'", '[0, 1, 2, 3, 4, 5, ...]')
     """
     return _SHORT.repr(value)

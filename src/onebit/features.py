@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError
+from onebit.errors import OnebitError, brief
 from onebit.names import is_text
 from onebit.rows import (
     Rows,
@@ -49,16 +49,16 @@ class Features:
 
     def __init__(self, size: int | None, space: str | None, dtype: str, text: bool, hash_bits: int | None) -> None:
         if dtype not in ("float32", "float64", np.float32, np.float64):
-            raise OnebitError(f"dtype is {dtype!r}, but must be float32 or float64")
+            raise OnebitError(f"dtype is {brief(dtype)}, but must be float32 or float64")
         self.dtype = np.dtype(dtype)
         if space not in (None, "dense", "sparse"):
-            raise OnebitError(f"space is {space!r}, but must be dense or sparse")
+            raise OnebitError(f"space is {brief(space)}, but must be dense or sparse")
         counted = isinstance(size, int | np.integer) and not isinstance(size, bool)
         if size is not None and not (counted and 1 <= size <= MOST_FEATURES):
-            raise OnebitError(f"features is {size!r}, but must be a whole number from 1 to {MOST_FEATURES}")
+            raise OnebitError(f"features is {brief(size)}, but must be a whole number from 1 to {MOST_FEATURES}")
         whole = isinstance(hash_bits, int | np.integer) and not isinstance(hash_bits, bool)
         if hash_bits is not None and not (whole and 1 <= hash_bits <= MOST_BITS):
-            raise OnebitError(f"hash_bits is {hash_bits!r}, but must be a whole number from 1 to {MOST_BITS}")
+            raise OnebitError(f"hash_bits is {brief(hash_bits)}, but must be a whole number from 1 to {MOST_BITS}")
         hash_bits = None if hash_bits is None else int(hash_bits)
         named = text or hash_bits is not None
         if named and (space == "dense" or size is not None):
@@ -122,7 +122,7 @@ class Features:
                 if not self.text:
                     raise OnebitError("x is a string; a learner made with text=True takes those")
                 if not is_text(x):
-                    raise OnebitError(f"x is {x!r}, but must be a string of Unicode characters")
+                    raise OnebitError(f"x is {brief(x)}, but must be a string of Unicode characters")
                 return x
             if not isinstance(x, Mapping):
                 what = "a string, or a dict" if self.text else "a dict"
@@ -273,7 +273,7 @@ def hashed(name: str, columns: int) -> int:
 def refuse_what_is_no_table(X: Any) -> None:
     """A sentence for what has no rows."""
     if isinstance(X, str) or not (hasattr(X, "__len__") or hasattr(X, "shape")) or getattr(X, "shape", (1,)) == ():
-        raise OnebitError(f"X is {X!r}, but must be rows: a matrix, or a list of rows")
+        raise OnebitError(f"X is {brief(X)}, but must be rows: a matrix, or a list of rows")
 
 
 def _width(x: Any) -> int:
@@ -288,20 +288,22 @@ def _width(x: Any) -> int:
 
 def _refuse_name(name: object) -> None:
     if not isinstance(name, str) or not is_text(name):
-        raise OnebitError(f"a feature is called {name!r}, but names must be strings of Unicode characters")
+        raise OnebitError(f"a feature is called {brief(name)}, but names must be strings of Unicode characters")
 
 
 def _number(name: object, value: object, largest: float) -> float:
     if not isinstance(value, numbers.Real | np.bool_):
-        raise OnebitError(f"feature {name!r} is {value!r}, but must be a number")
+        raise OnebitError(f"feature {brief(name)} is {brief(value)}, but must be a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise OnebitError(f"feature {name!r} is {number}, but must be a finite number")
+        raise OnebitError(f"feature {brief(name)} is {number}, but must be a finite number")
     if abs(number) > largest:
-        raise OnebitError(f"feature {name!r} is {number}, but the weights take at most {largest:g}; scale the features")
+        raise OnebitError(
+            f"feature {brief(name)} is {number}, but the weights take at most {largest:g}; scale the features"
+        )
     return number
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onebit.contract.draws import words_of
 from onebit.decision import Decision
 from onebit.engine import stream as engine
-from onebit.errors import OnebitError, shown
+from onebit.errors import OnebitError, brief
 from onebit.features import Kept
 from onebit.names import ClassName
 from onebit.runtime import LearningBatch, Runtime
@@ -29,7 +29,7 @@ def revealed_by(runtime: Runtime, decision: Decision, right: bool | None, label:
     if label is not None:
         revealed = runtime.names.index(label)
     elif right is not True and right is not False and not isinstance(right, np.bool_):
-        raise OnebitError(f"right is {shown(right)}, but must be True or False (bool(...) makes it so)")
+        raise OnebitError(f"right is {brief(right)}, but must be True or False (bool(...) makes it so)")
     elif right:
         revealed = runtime.names.index(decision.label)
     elif runtime.needs_labels:
@@ -37,7 +37,7 @@ def revealed_by(runtime: Runtime, decision: Decision, right: bool | None, label:
     else:
         revealed = -1
     if decision.learner != runtime.identity:
-        raise OnebitError(f"decision {shown(decision.id)} was made by another learner")
+        raise OnebitError(f"decision {brief(decision.id)} was made by another learner")
     runtime.ledger.refuse_learnt(decision.id, decision.version)
     return revealed
 
@@ -85,7 +85,7 @@ def batch_of(
         one_right, one_label = (one, None) if right is not None else (None, one)
         revealed[row] = revealed_by(runtime, decision, one_right, one_label)
         if decision.id in seen:
-            raise OnebitError(f"decision {shown(decision.id)} is there twice")
+            raise OnebitError(f"decision {brief(decision.id)} is there twice")
         seen.add(decision.id)
         kept.append(kept_of(runtime, decision))
         fill_choice(runtime, choices[row], decision)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit import storage
 from onebit.contract.description import Description
 from onebit.contract.draws import word_of
 from onebit.contract.parameters import refuse_unknown
@@ -26,7 +25,7 @@ from onebit.contract.rule import LEARNT, RIGHT, Rule
 from onebit.decision import Decision
 from onebit.deprecated import moved
 from onebit.engine import stream as engine
-from onebit.errors import OnebitError, shown
+from onebit.errors import OnebitError, brief
 from onebit.features import Kept, refuse_what_is_no_table
 from onebit.feedback import batch_of, fill_choice, kept_of, revealed_by
 from onebit.names import MOST_NUMBERS, ClassName, checked_id, checked_seed
@@ -35,6 +34,7 @@ from onebit.rules import DEFAULT, registry, rule_named
 from onebit.runtime import Runtime
 from onebit.spaces.choose import USUAL
 from onebit.state import from_state, state_of
+from onebit.storage import decode, encode, read, write
 
 MOST_SHOWN = 6  # classes in a repr
 
@@ -71,7 +71,7 @@ class Learner:
     ) -> None:
         found = rule_named(rule) if isinstance(rule, str) else rule
         if not isinstance(found, Rule):
-            raise OnebitError(f"rule is {shown(rule)}, but must be a Rule, or the name of one")
+            raise OnebitError(f"rule is {brief(rule)}, but must be a Rule, or the name of one")
         refuse_unknown(found.title, parameters, {**found.parameters, **MEANINGS})
         form = (features, space, bias, dtype, text, hash_bits)
         options = Options(*form, kernel, max_support, when_full, exploration_floor, seed)
@@ -112,7 +112,7 @@ class Learner:
                 consumed = len(kept)
             else:
                 if isinstance(ids, str) or not isinstance(ids, Iterable):
-                    raise OnebitError(f"ids is {shown(ids)}, but must be a list with an id for each row")
+                    raise OnebitError(f"ids is {brief(ids)}, but must be a list with an id for each row")
                 ids = [checked_id(one) for one in ids]
                 consumed = 0
                 if len(ids) != len(kept):
@@ -143,12 +143,12 @@ class Learner:
         rule = self._runtime.rule
         self._runtime.names.index(label)
         if isinstance(propensity, bool) or not isinstance(propensity, int | float) or not 0.0 < propensity <= 1.0:
-            raise OnebitError(f"propensity is {shown(propensity)}, but must be a number in (0, 1]")
+            raise OnebitError(f"propensity is {brief(propensity)}, but must be a number in (0, 1]")
         decision = self.decide(x, id)
         if rule.notes_the_label and label != decision.label:
             raise OnebitError(
-                f"{rule.title} learns only from labels that it would have played itself: it plays {decision.label!r} here, "
-                f"and {label!r} was played"
+                f"{rule.title} learns only from labels that it would have played itself: it plays {brief(decision.label)} here, "
+                f"and {brief(label)} was played"
             )
         return decision._replace(label=label, propensity=propensity, weight=float(propensity))
 
@@ -276,9 +276,9 @@ class Learner:
 
     def __repr__(self) -> str:
         runtime = self._runtime
-        given = "".join(f", {name}={shown(value)}" for name, value in runtime.parameters.items())
+        given = "".join(f", {name}={brief(value)}" for name, value in runtime.parameters.items())
         many = len(runtime.classes) > MOST_SHOWN
-        classes = f"<{len(runtime.classes)} names>" if many else shown(list(runtime.classes))
+        classes = f"<{len(runtime.classes)} names>" if many else brief(list(runtime.classes))
         return f"{runtime.rule.title}(classes={classes}{given}, seed={runtime.seed}), {self.learnt} feedbacks learnt"
 
     def describe(self) -> Description:
@@ -309,11 +309,11 @@ class Learner:
 
     def save(self, path: Any) -> None:
         """Write the learner to one file, atomically. `onebit.load` gives it back, and going on is as if never stopped."""
-        storage.write(*state_of(self._runtime), path)
+        write(*state_of(self._runtime), path)
 
     def to_bytes(self) -> bytes:
         """The learner as the bytes that `save` writes."""
-        return storage.encode(*state_of(self._runtime))
+        return encode(*state_of(self._runtime))
 
     @classmethod
     def from_bytes(cls, content: bytes, rule: Rule | str | None = None) -> Learner:
@@ -323,7 +323,7 @@ class Learner:
         >>> onebit.Learner.from_bytes(onebit.BPA(classes=2).to_bytes())
         BPA(classes=[0, 1], seed=0), 0 feedbacks learnt
         """
-        return learner_on(from_state(*storage.decode(content), rule))
+        return learner_on(from_state(*decode(content), rule))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Learner:
         return copy_of(self)
@@ -379,7 +379,7 @@ def learner_on(runtime: Runtime) -> Learner:
 
 def load(path: Any, rule: Rule | str | None = None) -> Learner:
     """The learner that was saved in a file; `rule` is needed where it learnt by a rule of your own."""
-    return learner_on(from_state(*storage.read(path), rule))
+    return learner_on(from_state(*read(path), rule))
 
 
 @cache

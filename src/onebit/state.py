@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import RIGHT, Rule
-from onebit.errors import OnebitError
+from onebit.errors import OnebitError, brief
 from onebit.options import Options
 from onebit.rules import registry, rule_named
 from onebit.runtime import Runtime
@@ -70,11 +70,13 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     if rule is None:
         if manifest["rule"] not in registry():
             raise OnebitError(
-                f"it learnt by the rule {manifest['rule']!r}, which onebit does not come with: load(path, rule)"
+                f"it learnt by the rule {brief(manifest['rule'])}, which onebit does not come with: load(path, rule)"
             )
         rule = rule_named(manifest["rule"])
     elif rule.name != manifest["rule"]:
-        raise OnebitError(f"the learner learnt by the rule {manifest['rule']!r}, and the one given is {rule.name!r}")
+        raise OnebitError(
+            f"the learner learnt by the rule {brief(manifest['rule'])}, and the one given is {brief(rule.name)}"
+        )
     read = manifest["features"]
     options = Options(
         bias=manifest["bias"],

@@ -123,7 +123,7 @@ def test_a_floor_is_saved_and_loaded(name: str, tmp_path: Path) -> None:
     learner, X = trained(name)
     learner.save(tmp_path / "learner.onebit")
     loaded = onebit.load(tmp_path / "learner.onebit")
-    assert loaded.exploration_floor == copy_of(learner).runtime.exploration_floor == FLOOR
+    assert loaded.runtime.exploration_floor == copy_of(learner).runtime.exploration_floor == FLOOR
     for x in X:
         one, other = learner.decide(x), loaded.decide(x)
         assert (one.label, one.propensity, one.weight) == (other.label, other.propensity, other.weight)

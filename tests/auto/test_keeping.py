@@ -237,6 +237,6 @@ def test_a_seed_decides_everything_and_another_decides_otherwise() -> None:
 
 def test_it_takes_no_parameter() -> None:
     assert onebit.Auto(3).settings == {}
-    assert "exploration" in refused(lambda: onebit.Auto(3, exploration=0.1))
+    assert "exploration" in refused(lambda: onebit.Auto(3, exploration=0.1))  # type: ignore[call-arg]
     assert "bias" in refused(lambda: onebit.Auto(3, bias=True))
     assert Learner(classes=3).runtime.rule.name == "auto"

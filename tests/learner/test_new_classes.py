@@ -148,4 +148,4 @@ def test_every_learner_class_is_in_the_package_and_nothing_else_is() -> None:
         assert getattr(onebit, rule.title) is learner_class(rule)
         assert rule.title in dir(onebit)
     with pytest.raises(AttributeError, match="Bandtron"):
-        _ = onebit.Bandtron
+        _ = onebit.Bandtron  # type: ignore[attr-defined]

@@ -59,7 +59,7 @@ def test_on_a_uniform_log_replay_is_a_real_run() -> None:
         learner = onebit.LinUCB(classes=3, exploration_floor=0.1)
         replay = replayed(learner, log, seed=seed)
         rows, labels = gaussians(replay.matches, 3, 1000 + seed)
-        differences.append(replay.right / replay.matches - ran(learner.clone(2000 + seed), rows, labels))
+        differences.append(replay.right / replay.matches - ran(copy_of(learner, 2000 + seed), rows, labels))
     deviation = np.std(differences, ddof=1) / math.sqrt(len(differences))
     assert abs(np.mean(differences)) < 3.9 * deviation
     assert deviation < 0.01  # a learner that learnt nothing would be 0.2 below
@@ -72,7 +72,7 @@ def test_a_log_with_favourites_is_thinned(whole: bool) -> None:
     100 logs; the mean is beyond 3.9 deviations with probability 1e-4.
     """
     learner = onebit.BPA(classes=3)
-    learner.learn(learner.decided_elsewhere([0.0, 0.0, 1.0], 0, 0.5), True)
+    learner.learn(learner.from_log([0.0, 0.0, 1.0], 0, 0.5), True)
     thinned, plain, truth = [], [], []
     for seed in range(100):
         X, y = gaussians(500, 3, seed)

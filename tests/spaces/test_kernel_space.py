@@ -716,7 +716,7 @@ def test_weights_and_support_are_not_for_everyone() -> None:
     assert "learner.support" in refused(lambda: with_kernel.weights)
     assert len(with_kernel.runtime.support) == 0
     assert "learner.weights" in refused(lambda: learner_with("banditron", None).runtime.support)
-    assert "seen no x" in refused(lambda: onebit.Banditron(classes=2, kernel="rbf").support)
+    assert "seen no x" in refused(lambda: onebit.Banditron(classes=2, kernel="rbf").runtime.support)
 
 
 def test_kernels_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,7 @@ def test_saved_and_cloned_learners_go_on_as_if_never_stopped(
     for other in (*copies, learner):
         if other is not learner:
             assert state(learner) == before, "a copy shares memory"
-        other._next = learner._next if other is learner else 81
+        other.runtime.next_id = learner.runtime.next_id if other is learner else 81
         hear(other, waiting, int(y[80]))
         learnt(other, X[81:], y[81:])
     assert state(learner) != before
@@ -83,8 +83,8 @@ def test_named_features_are_saved_with_their_variances(tmp_path: Path) -> None:
     loaded = onebit.load(tmp_path / "named.onebit")
     for x in [*rows, {"never": 1.0}, {"a": 1.0, "never": 2.0}]:
         np.testing.assert_array_equal(loaded.scores(x), learner.scores(x))
-        np.testing.assert_array_equal(loaded.variances(x), learner.variances(x))
-    assert learner.variances({"never": 1.0})[0] > 10.0  # a variance of 1/ridge, and what is left of the bias
+        np.testing.assert_array_equal(loaded.runtime.variances(x), learner.runtime.variances(x))
+    assert learner.runtime.variances({"never": 1.0})[0] > 10.0  # a variance of 1/ridge, and what is left of the bias
 
 
 # --- new classes ------------------------------------------------------------------------------------------------------
