@@ -90,4 +90,4 @@ def listed(names: Iterable[object], most: int = 12) -> str:
     "'a', 'b'"
     """
     found = list(names)
-    return ", ".join(map(shown, found[:most])) + (f" and {len(found) - most} more" if len(found) > most else "")
+    return ", ".join(map(brief, found[:most])) + (f" and {len(found) - most} more" if len(found) > most else "")
