@@ -25,7 +25,7 @@ def kernels(effort: Effort) -> list[Measurement]:
         _seconds(run("bandit-perceptron", "group2d", rounds=RATIONAL_ROUNDS, kernel="rational"))
         for _ in range(effort.repeats)
     )
-    remark = f"error {100 * once.error:.2f} %, {len(once.learner.support):,} rows stored"
+    remark = f"error {100 * once.error:.2f} %, {len(once.learner.runtime.support):,} rows stored"
     measured = [Measurement("100,000 rounds", seconds, "s of CPU", at_most(1.5), remark)]
     best = interleaved({"onebit": _onebit, "scikit-learn": _pairwise}, effort.repeats)
     for name, outcome in best.items():

@@ -61,8 +61,8 @@ def steps(effort: Effort) -> list[Measurement]:
 
 def onebit_steps(workload: Workload) -> Outcome:
     """Step a learner through the rows, each an array."""
-    learner = Learner("banditron", workload.classes, exploration=EXPLORATION)
-    learner.fix_features(workload.X)
+    learner = Learner("banditron", classes=workload.classes, exploration=EXPLORATION)
+    learner.runtime.fix_features(workload.X)
     return stepped(learner, list(workload.X), workload)
 
 

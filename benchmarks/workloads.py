@@ -81,16 +81,16 @@ def shuffled(name: str, prepare: str | None = None, rounds: int | None = None, s
 
 def onebit_pass(rule: str, options: Mapping[str, Any], workload: Workload) -> Contender:
     """A learner over the whole stream in one compiled loop, as `onebit.run` does it, on one thread."""
-    rows = Learner(rule, workload.classes, **options).table(workload.X)
+    rows = Learner(rule, classes=workload.classes, **options).runtime.table(workload.X)
     schedule = Schedule(workload.y)
     nothing = np.zeros(0, dtype=np.int64)
 
     def run() -> Outcome:
-        learner = Learner(rule, workload.classes, seed=SEED, **options)
-        learner.fix_features(workload.X)
+        learner = Learner(rule, classes=workload.classes, seed=SEED, **options)
+        learner.runtime.fix_features(workload.X)
         tally = Tally(np.zeros(3, dtype=np.int64), nothing, np.zeros((2, 0), dtype=np.int64))
         started = time.thread_time()
-        learner.walk(rows, schedule, schedule.choices, tally, 0, workload.rounds)
+        learner.runtime.walk(rows, schedule, schedule.choices, tally, 0, workload.rounds)
         return Outcome(time.thread_time() - started, float(tally.mistakes[0]) / workload.rounds)
 
     return run

@@ -10,7 +10,7 @@ from onebit.cli.learners import hears, shown
 from onebit.contract.parameters import OneOf, Parameter
 from onebit.contract.rule import Rule
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.options import MEANINGS
 from onebit.rules import registry
 
 if TYPE_CHECKING:  # the tests read this file where MkDocs is not installed
@@ -59,7 +59,7 @@ def learners_page() -> str:
         "",
         "Every class takes these beside its own parameters.",
         "",
-        *_table(("option", "meaning"), [(f"`{name}`", meaning) for name, meaning in Learner.common.items()]),
+        *_table(("option", "meaning"), [(f"`{name}`", meaning) for name, meaning in MEANINGS.items()]),
     ]
     for rule in rules:
         lines += ["", *_section(rule)]

@@ -24,8 +24,8 @@ import numpy as np
 
 import onebit
 from onebit import storage
-from onebit.features import SparseRow
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
+from onebit.rows import SparseRow
 from tests.golden.write import HERE
 from tests.slow import SLOW
 
@@ -97,37 +97,41 @@ def seeds() -> Iterator[tuple[str, Learner]]:
     X = generator.normal(size=(40, 3)) / 4.0
     wide = generator.normal(size=(6, 600)) / 40.0
     made: list[tuple[str, Learner, Any]] = [
-        ("dense", Learner("bpa", 3, bias=True), X),
-        ("sparse", Learner("bpa", 3, space="sparse", bias=True, exploration_floor=0.1), X),
-        ("text", Learner("linucb", 3, text=True), text_rows(10)),
-        ("hashed", Learner("bpa", 3, text=True, hash_bits=4), text_rows(10)),
-        ("pairs", Learner("conservative-ova", 4, coding="all-pairs"), X),
-        ("coded", Learner("conservative-ova", 3, coding=[[1, 1], [-1, 1], [0, -1]]), X),
-        ("decaying", Learner("policy-gradient", 3, decay=0.5), X),
-        ("tree", Learner("offset-tree", 3), X),
-        ("ball", Learner("gaptron", 3, rate=0.5, exploration=0.1, radius=0.5), X),
-        ("full", Learner("linucb", 3, matrix="full", bias=True), X),
-        ("thompson", Learner("thompson", 3), X),
-        ("joint", Learner("soba", 3, matrix="full"), X),
-        ("joint-ball", Learner("newtron", 3, matrix="full"), X),
-        ("newtron", Learner("newtron", 3), X),
-        ("shared", Learner("second-order-perceptron", 3), X),
-        ("logistic", Learner("epsilon-greedy", 3, model="logistic"), X),
-        ("auto", Learner("auto", 3), X[:, :2]),
-        ("auto-wide", Learner("auto", 3), wide),
-        ("auto-sparse", Learner("auto", 3, text=True), text_rows(10)),
-        ("new", Learner("bpa", 3), []),
-        ("new-text", Learner("bpa", 3, text=True), []),
+        ("dense", Learner("bpa", classes=3, bias=True), X),
+        ("sparse", Learner("bpa", classes=3, space="sparse", bias=True, exploration_floor=0.1), X),
+        ("text", Learner("linucb", classes=3, text=True), text_rows(10)),
+        ("hashed", Learner("bpa", classes=3, text=True, hash_bits=4), text_rows(10)),
+        ("pairs", Learner("conservative-ova", classes=4, coding="all-pairs"), X),
+        ("coded", Learner("conservative-ova", classes=3, coding=[[1, 1], [-1, 1], [0, -1]]), X),
+        ("decaying", Learner("policy-gradient", classes=3, decay=0.5), X),
+        ("tree", Learner("offset-tree", classes=3), X),
+        ("ball", Learner("gaptron", classes=3, rate=0.5, exploration=0.1, radius=0.5), X),
+        ("full", Learner("linucb", classes=3, matrix="full", bias=True), X),
+        ("thompson", Learner("thompson", classes=3), X),
+        ("joint", Learner("soba", classes=3, matrix="full"), X),
+        ("joint-ball", Learner("newtron", classes=3, matrix="full"), X),
+        ("newtron", Learner("newtron", classes=3), X),
+        ("shared", Learner("second-order-perceptron", classes=3), X),
+        ("logistic", Learner("epsilon-greedy", classes=3, model="logistic"), X),
+        ("auto", Learner("auto", classes=3), X[:, :2]),
+        ("auto-wide", Learner("auto", classes=3), wide),
+        ("auto-sparse", Learner("auto", classes=3, text=True), text_rows(10)),
+        ("new", Learner("bpa", classes=3), []),
+        ("new-text", Learner("bpa", classes=3, text=True), []),
     ]
     for when_full in ("merge", "project", "oldest", "stop"):
         options: dict[str, Any] = {"max_support": 5, "when_full": when_full}
         kind = "gaptron" if when_full in ("merge", "project") else "bpa"
         own: dict[str, Any] = {"rate": 0.5, "exploration": 0.1, "radius": 0.5} if kind == "gaptron" else {}
-        made.append((f"kernel-{when_full}", Learner(kind, 3, kernel="rbf:1", **options, **own), X))
+        made.append((f"kernel-{when_full}", Learner(kind, classes=3, kernel="rbf:1", **options, **own), X))
         made.append(
-            (f"kernel-sparse-{when_full}", Learner(kind, 3, kernel="polynomial:2", space="sparse", **options, **own), X)
+            (
+                f"kernel-sparse-{when_full}",
+                Learner(kind, classes=3, kernel="polynomial:2", space="sparse", **options, **own),
+                X,
+            )
         )
-    made.append(("kernel-text", Learner("bpa", 3, kernel="rational", text=True), text_rows(10)))
+    made.append(("kernel-text", Learner("bpa", classes=3, kernel="rational", text=True), text_rows(10)))
     for name, learner, rows in made:
         for number, x in enumerate(rows):
             learner.learn(learner.decide(x, id=f"case {number}" if number == 3 else None), label=number % 3)
@@ -297,11 +301,11 @@ def altered(number: int, files: list[Path]) -> tuple[str, bytes]:
 
 def rows_for(learner: Learner) -> list[Any]:
     """Rows that a learner reads."""
-    if learner._features.named:
+    if learner.runtime.features.named:
         texts = ["word1 and more", "nothing known", "word2 word3"]
-        return texts if learner._features.text else [{"a": 1.0, "f2": -0.5}, {"b": 0.25}, {"always": 0.1}]
+        return texts if learner.runtime.features.text else [{"a": 1.0, "f2": -0.5}, {"b": 0.25}, {"always": 0.1}]
     size = learner.features or 3
-    if learner._features.space == "sparse":
+    if learner.runtime.features.space == "sparse":
         columns = np.array([0, size - 1], dtype=np.int32)[: min(size, 2)]
         return [SparseRow(columns, np.full(len(columns), value, dtype=np.float32), size) for value in (0.25, -0.5, 0.1)]
     if size > LONGEST_ROW:
@@ -331,11 +335,11 @@ def use(learner: Learner, path: Path) -> None:
         lambda: learner.learn_many(learner.decide_many(rows), labels=[names[0]] * len(rows)),
         lambda: str(learner.describe()),
         lambda: learner.settings,
-        lambda: learner.weights if learner.kernel is None else learner.support,
+        lambda: learner.weights if learner.runtime.kernel is None else learner.runtime.support,
         lambda: repr(learner),
         lambda: learner.add_class("one more"),
         *(partial(hear, x, "one more") for x in rows),
-        learner.clone,
+        lambda: copy_of(learner),
         lambda: learner.save(path),
     ]
     if SLOW:  # which compiles once more for every rule

@@ -15,7 +15,7 @@ import scipy.sparse
 
 from onebit.checks import refused, state
 from onebit.decision import Decision
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 
 ROW = np.array([0.5, 0.0, -1.0, 0.1])
 FORMS: dict[str, tuple[dict[str, Any], Any]] = {
@@ -35,7 +35,7 @@ FORMS: dict[str, tuple[dict[str, Any], Any]] = {
 
 def made(form: str, rule: str = "banditron", **more: Any) -> tuple[Learner, Decision]:
     options, x = FORMS[form]
-    learner = Learner(rule, ["no", "yes", "perhaps"], **options, **more)
+    learner = Learner(rule, classes=["no", "yes", "perhaps"], **options, **more)
     learner.learn(learner.decide(x), right=True)
     return learner, learner.decide(x)
 
@@ -64,7 +64,7 @@ def test_a_decision_comes_back_from_json_as_it_was(form: str) -> None:
     assert type(back.x) is type(decision.x)
     assert Decision.from_json(decision.to_json().encode()) == decision
     assert "\n" not in decision.to_json()
-    here, there = learner.clone(), learner.clone()
+    here, there = copy_of(learner), copy_of(learner)
     here.learn(decision, right=True)
     there.learn(back, right=True)
     assert state(here) == state(there)
@@ -91,7 +91,7 @@ def test_every_field_of_a_decision_survives(rule: str) -> None:
 
 
 def test_class_names_and_ids_keep_their_kind() -> None:
-    learner = Learner("bpa", [1, "1", "ü"])
+    learner = Learner("bpa", classes=[1, "1", "ü"])
     for identity in (5, "5", "ticket/ü 語", 2**63 - 1):
         decision = learner.decide([1.0], id=identity)
         back = Decision.from_json(decision.to_json())
@@ -249,11 +249,11 @@ import json, sys
 import numpy as np
 from onebit.checks import state
 from onebit.decision import Decision
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 
 for options, first, altered in json.loads(sys.argv[1]):
     for x in altered:
-        learner = Learner("bpa", 3, **options)
+        learner = Learner("bpa", classes=3, **options)
         learner.learn(learner.decide(first), right=True)
         fields = json.loads(learner.decide(first).to_json())
         fields["x"] = x
@@ -355,8 +355,8 @@ def test_a_weight_that_makes_the_step_infinite_leaves_the_weights_finite() -> No
 
 
 def test_a_decision_of_a_learner_with_more_classes_is_refused_by_one_with_fewer() -> None:
-    learner = Learner("bpa", 2, features=1, space="dense", exploration=0.0, variant="PA")
-    fewer = learner.clone()
+    learner = Learner("bpa", classes=2, features=1, space="dense", exploration=0.0, variant="PA")
+    fewer = copy_of(learner)
     for _ in range(4):
         learner.learn(learner.decide([1.0]), right=False)
     learner.add_class("new")
@@ -367,7 +367,7 @@ def test_a_decision_of_a_learner_with_more_classes_is_refused_by_one_with_fewer(
 
 @pytest.mark.parametrize("note", [1e308, -1e308])
 def test_a_note_out_of_all_proportion_leaves_the_weights_finite(note: float) -> None:
-    learner = Learner("newtron", 3)
+    learner = Learner("newtron", classes=3)
     for number in range(4):
         decision = learner.decide([0.5, -0.25])
         altered = json.loads(decision.to_json()) | {"notes": [note, 0.0], "weight": 1e-9}
@@ -379,7 +379,7 @@ def test_a_note_out_of_all_proportion_leaves_the_weights_finite(note: float) -> 
     "change", [{"notes": (math.nan, 0.0)}, {"notes": (0.0, math.inf)}, {"notes": 3}, {"weight": "x"}]
 )
 def test_notes_and_weights_that_are_no_numbers_are_refused(change: dict[str, Any]) -> None:
-    learner = Learner("newtron", 3)
+    learner = Learner("newtron", classes=3)
     learner.learn(learner.decide([0.5, -0.25]), right=True)
     before, decision = state(learner), learner.decide([0.5, -0.25], id="altered")
     refused(lambda: learner.learn(decision._replace(**change), right=True))
@@ -391,10 +391,10 @@ def test_notes_and_weights_that_are_no_numbers_are_refused(change: dict[str, Any
     ("column", "value"), [(0, 3.0), (1, math.nan), (2, 0.0), (2, math.nan), (3, math.inf), (4, math.nan)]
 )
 def test_choices_that_nobody_made_are_refused(column: int, value: float) -> None:
-    learner = Learner("newtron", 3)
+    learner = Learner("newtron", classes=3)
     rows = np.array([[0.5, -0.25], [0.25, 0.5]])
-    choices = learner.decide_rows(rows, ["a", "b"])
+    choices = learner.runtime.decide_rows(rows, ["a", "b"])
     before = state(learner)
     choices[1, column] = value
-    refused(lambda: learner.learn_rows(rows, ["a", "b"], choices, [True, False]))
+    refused(lambda: learner.runtime.learn_rows(rows, ["a", "b"], choices, [True, False]))
     assert state(learner) == before

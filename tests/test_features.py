@@ -19,7 +19,7 @@ import scipy.sparse
 from onebit.checks import refused, rows, state
 from onebit.errors import OnebitError
 from onebit.features import hashed
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 
 WIDTH = 6
 X, Y = rows(30)
@@ -27,7 +27,7 @@ X[X < 0.0] = 0.0  # so that there is something to leave out
 
 
 def learner_of(**options: Any) -> Learner:
-    return Learner("bpa", 3, **{"exploration": 0.1, "aggressiveness": 0.5, **options})
+    return Learner("bpa", classes=3, **{"exploration": 0.1, "aggressiveness": 0.5, **options})
 
 
 def unchanged_by(learner: Learner, action: Callable[[], object]) -> str:
@@ -275,7 +275,7 @@ def test_each_space_reads_the_rows_of_the_other() -> None:
         assert np.array_equal(one.weights, other.weights)
         for table in (X, scipy.sparse.csr_array(X), scipy.sparse.csc_array(X), X.tolist()):
             assert one.decide_many(table, ids=range(30)) == [one.decide(x, id=row) for row, x in enumerate(X)]
-        taught_dense, taught_sparse = one.clone(), one.clone()
+        taught_dense, taught_sparse = copy_of(one), copy_of(one)
         taught_dense.teach(X, Y % 3)
         taught_sparse.teach(scipy.sparse.csr_array(X), Y % 3)
         assert np.array_equal(taught_dense.weights, taught_sparse.weights)
@@ -384,14 +384,14 @@ def test_a_name_never_learnt_adds_nothing_to_a_score() -> None:
 
 
 def test_a_name_never_learnt_counts_in_the_length() -> None:
-    learner = Learner("gaptron", 3, rate=0.1, exploration=0.1, max_norm=1.0)
+    learner = Learner("gaptron", classes=3, rate=0.1, exploration=0.1, max_norm=1.0)
     learner.learn(learner.decide({"a": 0.5}), right=True)
     assert "length 5" in unchanged_by(learner, lambda: learner.decide({"a": 3.0, "new": 4.0}))
 
 
 def test_a_step_on_a_new_name_is_as_long_as_on_a_known_one() -> None:
     """PA without a bound makes the played score exactly 1 whichever of the names were known before."""
-    learner = Learner("bpa", 2, variant="PA", exploration=0.0, dtype="float64")
+    learner = Learner("bpa", classes=2, variant="PA", exploration=0.0, dtype="float64")
     learner.learn(learner.decide({"a": 1.0}), right=True)
     x = {"a": 1.0, "new": 2.0, "newer": 2.0}
     decision = learner.decide(x)
@@ -400,7 +400,7 @@ def test_a_step_on_a_new_name_is_as_long_as_on_a_known_one() -> None:
 
 
 def test_names_refused_while_learning_or_taught_do_not_enter_the_vocabulary() -> None:
-    learner = Learner("gaptron", 3, rate=0.1, exploration=0.1, max_norm=1.0)
+    learner = Learner("gaptron", classes=3, rate=0.1, exploration=0.1, max_norm=1.0)
     learner.learn(learner.decide({"a": 0.5}), right=True)
     decision = learner.decide({"b": 0.5})
     long = decision._replace(x={"c": 9.0})
@@ -420,7 +420,7 @@ def test_a_table_of_dicts_is_its_rows() -> None:
 def test_a_vocabulary_that_grows_by_thousands_keeps_every_weight() -> None:
     """Each name is learnt once, by a step of known size; growing must neither lose nor mix them, with and without bias."""
     for bias in (False, True):
-        learner = Learner("bpa", 2, exploration=0.0, variant="PA", bias=bias, dtype="float64")
+        learner = Learner("bpa", classes=2, exploration=0.0, variant="PA", bias=bias, dtype="float64")
         for number in range(3000):
             name = f"name {number}"
             decision = learner.decide({name: 1.0})
@@ -500,10 +500,10 @@ def test_a_text_is_the_set_of_its_words_at_length_one() -> None:
 
 
 def test_a_text_has_length_one_however_many_words() -> None:
-    learner = Learner("gaptron", 2, rate=0.1, exploration=0.1, max_norm=1.0, text=True, dtype="float64")
+    learner = Learner("gaptron", classes=2, rate=0.1, exploration=0.1, max_norm=1.0, text=True, dtype="float64")
     for count in (1, 3, 7, 1000):
         assert learner.decide(" ".join(f"w{i}" for i in range(count))).label in (0, 1)
-    short = Learner("gaptron", 2, rate=0.1, exploration=0.1, max_norm=0.99, text=True)
+    short = Learner("gaptron", classes=2, rate=0.1, exploration=0.1, max_norm=0.99, text=True)
     assert "length 1," in refused(lambda: short.decide("a b c"))
 
 

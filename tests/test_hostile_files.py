@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit import storage
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of, learner_on
+from onebit.state import from_state, state_of
 from tests.hostile import content_of, write_seeds
 from tests.slow import slow
 
@@ -62,7 +62,7 @@ def test_many_altered_files(folder: Path, first: int) -> None:
 
 
 def trained(name: str = "bpa", **options: Any) -> Learner:
-    learner = Learner(name, 3, **options)
+    learner = Learner(name, classes=3, **options)
     for number, x in enumerate(X):
         learner.learn(learner.decide(x), label=number % 3)
     return learner
@@ -70,7 +70,7 @@ def trained(name: str = "bpa", **options: Any) -> Learner:
 
 def refusal(tmp_path: Path, learner: Learner, alter: Callable[[dict[str, Any], dict[str, Any]], None]) -> str:
     """Why the file of a learner is refused once it is altered."""
-    manifest, arrays = storage.pack(learner)
+    manifest, arrays = state_of(learner.runtime)
     manifest = json.loads(json.dumps(manifest))
     alter(manifest, arrays)
     path = tmp_path / "altered.onebit"
@@ -171,9 +171,9 @@ def test_a_manifest_that_says_what_cannot_be(tmp_path: Path, field: str, value: 
 
 
 def test_nothing_is_set_that_is_not_a_number_of_the_ledger(tmp_path: Path) -> None:
-    manifest, arrays = storage.pack(trained())
+    manifest, arrays = state_of(trained().runtime)
     manifest["ledger"] = {**manifest["ledger"], "record": 1}
-    learner = storage.unpack(manifest, arrays)
+    learner = learner_on(from_state(manifest, arrays))
     learner.learn(learner.decide(X[0]), right=True)
 
 
@@ -184,7 +184,7 @@ def test_a_memory_that_no_learner_has(tmp_path: Path, place: int, value: float) 
 
 
 def test_counts_of_auto_that_no_learner_has(tmp_path: Path) -> None:
-    from onebit.rules.auto import EXPLORED, EXPLORED_RIGHT, RESTARTS
+    from onebit.auto.rule import EXPLORED, EXPLORED_RIGHT, RESTARTS
 
     for place, value in ((EXPLORED, np.inf), (EXPLORED_RIGHT, 1e6), (RESTARTS, np.nan)):
         assert "'memory' has" in refusal(tmp_path, trained("auto", space="sparse"), put("memory", place, value))
@@ -212,7 +212,7 @@ def test_variances_below_nothing_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_texts_in_a_file_that_are_not_what_they_must_be(tmp_path: Path, name: str, text: str) -> None:
-    learner = Learner("bpa", 3, text=True)
+    learner = Learner("bpa", classes=3, text=True)
     for words in ("one two", "two three"):
         learner.learn(learner.decide(words), right=True)
 
@@ -241,7 +241,7 @@ def test_a_refusal_shows_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
 def test_a_manifest_that_is_nested_deeply(tmp_path: Path) -> None:
     import safetensors.numpy
 
-    _, arrays = storage.pack(trained())
+    _, arrays = state_of(trained().runtime)
     for depth in (900, 950, 980, 990, 1000, 100_000):
         text = '{"checksum": 1, "format": 3, "x": ' + "[" * depth + "]" * depth + "}"
         path = tmp_path / "nested.onebit"
@@ -251,7 +251,7 @@ def test_a_manifest_that_is_nested_deeply(tmp_path: Path) -> None:
 
 
 def test_a_dtype_that_numpy_has_not(tmp_path: Path) -> None:
-    content = content_of(*storage.pack(trained()))
+    content = content_of(*state_of(trained().runtime))
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])
     header["memory"] |= {"dtype": "BF16", "shape": [12]}
@@ -263,8 +263,8 @@ def test_a_dtype_that_numpy_has_not(tmp_path: Path) -> None:
 
 
 def test_numbers_that_have_run_out_are_a_sentence(tmp_path: Path) -> None:
-    manifest, arrays = storage.pack(trained())
-    learner = storage.unpack({**manifest, "next": 2**63 - 1}, arrays)
+    manifest, arrays = state_of(trained().runtime)
+    learner = learner_on(from_state({**manifest, "next": 2**63 - 1}, arrays))
     last = learner.decide(X[0])
     for ask in (lambda: learner.decide(X[0]), lambda: learner.decide_many(X), lambda: onebit.run(learner, X, [0] * 20)):
         with pytest.raises(onebit.OnebitError):
@@ -275,19 +275,19 @@ def test_numbers_that_have_run_out_are_a_sentence(tmp_path: Path) -> None:
 
 
 def test_names_that_were_read_and_not_learnt_are_saved(tmp_path: Path) -> None:
-    learner = Learner("bpa", 3, text=True)
+    learner = Learner("bpa", classes=3, text=True)
     learner.learn(learner.decide("one two"), right=True)
-    learner.table(["three four five six seven eight nine ten"])
+    learner.runtime.table(["three four five six seven eight nine ten"])
     learner.save(tmp_path / "read.onebit")
     assert onebit.load(tmp_path / "read.onebit").features == 10
-    assert learner.clone().features == 10
+    assert copy_of(learner).features == 10
 
 
 def test_a_class_is_added_to_an_auto_whose_clusters_no_rows_have_made() -> None:
     """The sum of their logarithms is taken in Python there, where that of a number below 0 is an error."""
-    manifest, arrays = storage.pack(trained("auto", space="dense"))
+    manifest, arrays = state_of(trained("auto", space="dense").runtime)
     arrays["clusters.columns"][:] = -2.0
-    learner = storage.unpack(manifest, arrays)
+    learner = learner_on(from_state(manifest, arrays))
     learner.add_class("one more")
     with pytest.raises(onebit.OnebitError):
         learner.decide(X[0])

@@ -22,7 +22,7 @@ import scipy.sparse
 import onebit
 from onebit.checks import refused, rows, state
 from onebit.experiments.run import Result, Stopped, run
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 
 NAMES = ["ant", "bee", "cat", "dog", "eel"]
 X, Y = rows(60)
@@ -68,7 +68,7 @@ def test_a_run_of_any_length_is_its_steps(rounds: int | None) -> None:
     length = rounds or 60
     assert result.rounds == length
     order = [place % 60 for place in range(length)]
-    by_hand(result, 0, Learner("banditron", NAMES, exploration=0.3, seed=4), X, LABELS, order)
+    by_hand(result, 0, Learner("banditron", classes=NAMES, exploration=0.3, seed=4), X, LABELS, order)
 
 
 @pytest.mark.parametrize("rounds", [20, 30, 75])
@@ -86,7 +86,7 @@ def test_shuffled_runs_are_steps_in_an_order_of_their_own(rounds: int) -> None:
         for start in range(0, rounds, count):
             block = order[start : start + count]
             assert len(set(block)) == len(block), "each time through, every row comes once"
-        learner = Learner("policy-gradient", 2, rate=1e-6, dtype="float64", seed=7 + number)
+        learner = Learner("policy-gradient", classes=2, rate=1e-6, dtype="float64", seed=7 + number)
         by_hand(result, number, learner, numbered, labels, order)
 
 
@@ -119,7 +119,9 @@ def test_rows_of_every_form_run_as_they_step(form: str) -> None:
     }[form]
     one_by_one = [scipy.sparse.csr_array(SPARSE[row : row + 1]) for row in range(60)] if "cs" in form else SPARSE
     result = run("conservative-ova", table, LABELS, seed=2, bias=True)
-    by_hand(result, 0, Learner("conservative-ova", NAMES, seed=2, bias=True), one_by_one, LABELS, list(range(60)))
+    by_hand(
+        result, 0, Learner("conservative-ova", classes=NAMES, seed=2, bias=True), one_by_one, LABELS, list(range(60))
+    )
 
 
 NAMED_ROWS = """
@@ -127,7 +129,7 @@ import json, sys
 import numpy as np
 from onebit.checks import rows, state
 from onebit.experiments.run import run
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 
 X, Y = rows(60)
 labels = [int(label) for label in Y]
@@ -139,7 +141,7 @@ for kind, options in json.loads(sys.argv[1]):
     table = tables[kind]
     result = run("bpa", table, labels, runs=2, rounds=90, seed=3, **options)
     for number in range(2):
-        learner, wrong = Learner("bpa", 5, seed=3 + number, **options), 0
+        learner, wrong = Learner("bpa", classes=5, seed=3 + number, **options), 0
         for place in range(90):
             decision = learner.decide(table[place % 60])
             wrong += decision.label != labels[place % 60]
@@ -148,7 +150,7 @@ for kind, options in json.loads(sys.argv[1]):
         if number == 0:
             here, there = state(learner), state(result.learner)
             assert {**here, "identity": ""} == {**there, "identity": ""}, (learner.features, result.learner.features)
-    trained = Learner("bpa", 5, **options)
+    trained = Learner("bpa", classes=5, **options)
     trained.learn(trained.decide(table[0]), right=True)
     before = state(trained)
     assert run(trained, table, labels).learner.features == learner.features
@@ -172,29 +174,29 @@ def test_rows_of_names_run_as_they_step() -> None:
 
 
 def test_a_learner_that_has_learnt_goes_on_from_there() -> None:
-    learner = Learner("banditron", NAMES, exploration=0.3, seed=9)
+    learner = Learner("banditron", classes=NAMES, exploration=0.3, seed=9)
     stepped(learner, X, LABELS, list(range(20)))
     before = state(learner)
     result = run(learner, X, LABELS, rounds=100)
     assert state(learner) == before
-    by_hand(result, 0, learner.clone(), X, LABELS, [place % 60 for place in range(100)])
+    by_hand(result, 0, copy_of(learner), X, LABELS, [place % 60 for place in range(100)])
     assert result.learner.learnt == 120
     assert result.learner.decide(X[0]).id == 120
 
 
 def test_a_learner_that_waits_for_feedback_goes_on_too() -> None:
     """Decision 0 never hears anything; the rounds of the run come after it, and 0 can still be learnt."""
-    learner = Learner("bpa", NAMES)
+    learner = Learner("bpa", classes=NAMES)
     waiting = learner.decide(X[0])
     result = run(learner, X, LABELS)
-    by_hand(result, 0, learner.clone(), X, LABELS, list(range(60)))
+    by_hand(result, 0, copy_of(learner), X, LABELS, list(range(60)))
     result.learner.learn(waiting, right=True)
     assert "already" in refused(lambda: result.learner.learn(waiting, right=True))
     assert learner.learnt == 0
 
 
 def test_a_fresh_learner_that_is_given_stays_as_it_was() -> None:
-    learner = Learner("bpa", NAMES)
+    learner = Learner("bpa", classes=NAMES)
     before = state(learner)
     run(learner, X, LABELS, runs=2, order="shuffle")
     assert state(learner) == before
@@ -202,29 +204,29 @@ def test_a_fresh_learner_that_is_given_stays_as_it_was() -> None:
 
 
 def test_the_labels_of_a_file_may_be_fewer_than_the_classes_of_the_learner() -> None:
-    learner = Learner("bpa", [*reversed(NAMES), "fox"])
+    learner = Learner("bpa", classes=[*reversed(NAMES), "fox"])
     result = run(learner, X, LABELS)
     assert result.learner.classes == (*reversed(NAMES), "fox")
-    by_hand(result, 0, learner.clone(), X, LABELS, list(range(60)))
+    by_hand(result, 0, copy_of(learner), X, LABELS, list(range(60)))
 
 
 def test_classes_that_are_given_are_the_classes() -> None:
     result = run("bpa", X, LABELS, classes=["fox", *NAMES])
     assert result.learner.classes == ("fox", *NAMES)
-    by_hand(result, 0, Learner("bpa", ["fox", *NAMES]), X, LABELS, list(range(60)))
+    by_hand(result, 0, Learner("bpa", classes=["fox", *NAMES]), X, LABELS, list(range(60)))
 
 
 def test_classes_of_two_kinds_run_as_they_step() -> None:
-    learner = Learner("bpa", [0, "a"])
+    learner = Learner("bpa", classes=[0, "a"])
     labels = [0, "a"] * 30
-    by_hand(run(learner, X, labels), 0, learner.clone(), X, labels, list(range(60)))
+    by_hand(run(learner, X, labels), 0, copy_of(learner), X, labels, list(range(60)))
 
 
 def test_generated_data_run_as_they_step() -> None:
     result = run("bpa", "synsep10", rounds=120, runs=2, seed=5)
     for number in range(2):
         data = onebit.data.source_of("synsep10").make(120, 5 + number)
-        learner = Learner("bpa", 10, seed=5 + number)
+        learner = Learner("bpa", classes=10, seed=5 + number)
         by_hand(result, number, learner, data.X, data.y.tolist(), list(range(120)))
 
 
@@ -258,7 +260,7 @@ def test_run_number_r_is_the_first_run_of_seed_plus_r() -> None:
 
 
 def test_a_learner_brings_its_seed_unless_another_is_given() -> None:
-    learner = Learner("banditron", NAMES, exploration=0.5, seed=21)
+    learner = Learner("banditron", classes=NAMES, exploration=0.5, seed=21)
     results_equal(run(learner, X, LABELS), run("banditron", X, LABELS, exploration=0.5, seed=21))
     results_equal(run(learner, X, LABELS, seed=3), run("banditron", X, LABELS, exploration=0.5, seed=3))
 
@@ -301,8 +303,8 @@ def test_means_and_spreads_are_over_runs() -> None:
 def test_a_result_as_plain_values_is_json() -> None:
     for learner in (
         "banditron",
-        Learner("conservative-ova", NAMES, coding=np.eye(5) * 2 - 1),
-        Learner("bpa", NAMES, aggressiveness=np.float32(0.5)),
+        Learner("conservative-ova", classes=NAMES, coding=np.eye(5) * 2 - 1),
+        Learner("bpa", classes=NAMES, aggressiveness=np.float32(0.5)),
     ):
         plain = run(learner, X, LABELS, runs=2).to_dict()
         assert json.loads(json.dumps(plain, allow_nan=False))["runs"] == 2
@@ -390,7 +392,7 @@ BAD: list[tuple[str, list[str], Callable[[], object]]] = [
     ("no labels", ["label"], lambda: run("bpa", X)),
     ("labels twice", ["labels", "'synsep10'"], lambda: run("bpa", "synsep10", LABELS)),
     ("lengths", ["60 rows", "59 labels"], lambda: run("bpa", X, LABELS[:-1])),
-    ("label", ["y[0]", "'ant', 'bee'"], lambda: run(Learner("bpa", ["ant", "bee"]), X, ["cat"] * 60)),
+    ("label", ["y[0]", "'ant', 'bee'"], lambda: run(Learner("bpa", classes=["ant", "bee"]), X, ["cat"] * 60)),
     ("one label", ["1 class"], lambda: run("bpa", X, ["ant"] * 60)),
     ("one row", ["shape (60,)"], lambda: run("bpa", X[:, 0], LABELS)),
     ("three axes", ["(60, 6, 1)"], lambda: run("bpa", X[:, :, None], LABELS)),
@@ -398,9 +400,9 @@ BAD: list[tuple[str, list[str], Callable[[], object]]] = [
     ("no columns", ["no features"], lambda: run("bpa", X[:, :0], LABELS)),
     ("no rows", ["no rows"], lambda: run("bpa", X[:0], [])),
     ("words", ["dtype"], lambda: run("bpa", X.astype(str), LABELS)),
-    ("width", ["6", "4"], lambda: run(Learner("bpa", NAMES, features=4), X, LABELS)),
-    ("own classes", ["own classes"], lambda: run(Learner("bpa", NAMES), X, LABELS, classes=NAMES)),
-    ("own options", ["own"], lambda: run(Learner("bpa", NAMES), X, LABELS, exploration=0.5)),
+    ("width", ["6", "4"], lambda: run(Learner("bpa", classes=NAMES, features=4), X, LABELS)),
+    ("own classes", ["own classes"], lambda: run(Learner("bpa", classes=NAMES), X, LABELS, classes=NAMES)),
+    ("own options", ["own"], lambda: run(Learner("bpa", classes=NAMES), X, LABELS, exploration=0.5)),
     ("names and arrays", ["dict"], lambda: run("bpa", X, LABELS, hash_bits=4)),
     ("names and csr", ["dict"], lambda: run("bpa", scipy.sparse.csr_array(X), LABELS, hash_bits=4)),
     ("too long", ["row 0", "at most 0.5"], lambda: run("gaptron", X, LABELS, max_norm=0.5)),

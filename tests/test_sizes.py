@@ -32,12 +32,18 @@ def bytes_in(part: Any) -> int:
 
 
 def actual(learner: Learner) -> int:
-    KINDS.add(type(learner._space))
-    return bytes_in(learner._space) + learner._memory.nbytes + learner._buffers.nbytes
+    KINDS.add(type(learner.runtime.model.space))
+    return (
+        bytes_in(learner.runtime.model.space)
+        + learner.runtime.model.memory.nbytes
+        + learner.runtime.model.buffers.nbytes
+    )
 
 
 def estimated(learner: Learner) -> int:
-    return learner.memory(len(learner.classes), learner._features.columns, learner._features.space == "dense")
+    return learner.runtime.model.size(
+        len(learner.classes), learner.runtime.features.columns, learner.runtime.features.space == "dense"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -81,8 +87,8 @@ def test_the_estimate_is_the_bytes_of_the_arrays(name: str) -> None:
 def test_with_more_classes_too(name: str) -> None:
     for form in FORMS:
         learner = make(name, 4, **form)
-        columns, dense = learner._features.columns, learner._features.space == "dense"
-        expected = learner.memory(7, columns, dense)
+        columns, dense = learner.runtime.features.columns, learner.runtime.features.space == "dense"
+        expected = learner.runtime.model.size(7, columns, dense)
         try:
             for number in range(4, 7):
                 learner.add_class(number)
@@ -94,11 +100,11 @@ def test_with_more_classes_too(name: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_a_kernel_is_counted_as_full_as_it_may_become(form: dict[str, Any]) -> None:
     learner = make("banditron", 3, kernel="rbf:0.5", max_support=1000, **form)
-    space = learner._space
+    space = learner.runtime.model.space
     rows = space.example_rows(np.float32)
     while len(space.norms) < 1000:
         space = space._replace(counts=np.array([len(space.norms), 0, 0])).roomier(rows)
-    full = bytes_in(space) + learner._memory.nbytes + learner._buffers.nbytes
+    full = bytes_in(space) + learner.runtime.model.memory.nbytes + learner.runtime.model.buffers.nbytes
     entries = (
         0 if "features" in form else 8 * (2 * 1000 * 64) - 8 * len(space.entries)
     )  # rows of 64 values, and as much again
@@ -110,7 +116,7 @@ def test_every_space_was_compared() -> None:
 
 
 def test_nothing_is_allocated() -> None:
-    learner = Learner("auto", 2)
-    needed = learner.memory(2, 2**40, dense=False)
+    learner = Learner("auto", classes=2)
+    needed = learner.runtime.model.size(2, 2**40, dense=False)
     assert needed > 2**40 * 4 * 8 * 4
-    assert learner._space is None
+    assert learner.runtime.model.space is None

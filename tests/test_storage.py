@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit import storage
+from onebit import files, storage
 from onebit.checks import played, rows, state
 from onebit.learner import Learner
 from onebit.rules import registry
@@ -30,7 +30,7 @@ GOLDEN = [
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    learner = Learner("bpa", ["no", "yes"], seed=1)
+    learner = Learner("bpa", classes=["no", "yes"], seed=1)
     played(learner, *rows(30, classes=2))
     learner.learn(learner.decide(rows(1)[0][0], id="späte Antwort"), right=True)
     learner.save(tmp_path / "learner.onebit")
@@ -106,15 +106,15 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_file_of_a_newer_format_is_refused(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learner = onebit.BPA(classes=3, kernel="linear")
-    monkeypatch.setattr(storage, "FORMAT", storage.FORMAT + 1)
+    monkeypatch.setattr("onebit.state.FORMAT", storage.FORMAT + 1)
     learner.save(saved)
     monkeypatch.undo()
     assert "newer onebit" in refusal(saved)
 
 
 def test_another_machine_warns_and_loads(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = storage.machine()
-    monkeypatch.setattr(storage, "machine", lambda: {**here, "cpu": "x86_64 another"})
+    here = storage.platform_info()
+    monkeypatch.setattr(storage, "platform_info", lambda: {**here, "cpu": "x86_64 another"})
     with pytest.warns(UserWarning, match="equal to rounding"):
         learner = onebit.load(saved)
     assert learner.learnt == 31
@@ -129,7 +129,7 @@ def test_what_was_learnt_is_known_after_loading(saved: Path, identity: int | str
 
 
 def test_decisions_made_before_saving_are_learnt_after_loading(tmp_path: Path) -> None:
-    learner = Learner("epabf", 3, seed=2)
+    learner = Learner("epabf", classes=3, seed=2)
     early = learner.decide([1.0, 0.5])
     learner.save(tmp_path / "a.onebit")
     loaded = onebit.load(tmp_path / "a.onebit")
@@ -140,14 +140,14 @@ def test_decisions_made_before_saving_are_learnt_after_loading(tmp_path: Path) -
 
 def test_a_learner_that_has_seen_nothing_is_saved_too(tmp_path: Path) -> None:
     for options in ({}, {"text": True}, {"hash_bits": 5}, {"features": 3}, {"space": "sparse"}):
-        learner = Learner("bpa", 3, **options)
+        learner = Learner("bpa", classes=3, **options)
         learner.save(tmp_path / "new.onebit")
         assert state(onebit.load(tmp_path / "new.onebit")) == state(learner)
 
 
 def test_names_and_hashing_survive(tmp_path: Path) -> None:
     for options in ({}, {"hash_bits": 4}):
-        learner = Learner("bpa", 3, seed=5, **options)  # type: ignore[arg-type]
+        learner = Learner("bpa", classes=3, seed=5, **options)  # type: ignore[arg-type]
         for number in range(20):
             learner.learn(learner.decide({f"f{number % 7}": 1.0, "ß": 0.5}), right=number % 3 == 0)
         learner.save(tmp_path / "named.onebit")
@@ -173,7 +173,7 @@ def test_a_failed_write_leaves_the_old_file(saved: Path, monkeypatch: pytest.Mon
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
-    learner = Learner("bpa", 2)
+    learner = Learner("bpa", classes=2)
     with pytest.raises(onebit.OnebitError, match="cannot be written"):
         learner.save(tmp_path / "missing" / "learner.onebit")
 
@@ -191,7 +191,7 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path, failure: Any)
     path.write_text("before")
 
     def fail() -> None:
-        with storage.whole_file(path) as file:
+        with files.whole_file(path) as file:
             file.write(b"half")
             raise failure
 
@@ -205,7 +205,7 @@ def test_a_file_takes_the_place_of_the_old_one_and_a_link_stays(tmp_path: Path) 
     path, link = tmp_path / ("é" * 125), tmp_path / "link"  # as long as a name may be
     path.write_text("before")
     link.symlink_to(path)
-    with storage.whole_file(link) as file:
+    with files.whole_file(link) as file:
         file.write(b"after")
         assert path.read_text() == "before"
     assert link.is_symlink()
@@ -220,7 +220,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(path.read_bytes()))
     reader.start()
-    with storage.whole_file(path) as file:
+    with files.whole_file(path) as file:
         file.write(b"rows")
     reader.join()
     assert found == [b"rows"]
@@ -229,7 +229,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", ["", "nowhere/file"])
 def test_a_place_where_no_file_can_be_is_refused(tmp_path: Path, where: str) -> None:
-    with pytest.raises(onebit.OnebitError, match="cannot be written"), storage.whole_file(tmp_path / where) as file:
+    with pytest.raises(onebit.OnebitError, match="cannot be written"), files.whole_file(tmp_path / where) as file:
         file.write(b"rows")
     assert list(tmp_path.iterdir()) == []
 
@@ -239,7 +239,7 @@ def test_a_new_file_has_the_mode_of_the_old_one(tmp_path: Path) -> None:
     for mode in (0o600, 0o640, 0o664):
         path.write_bytes(b"old")
         path.chmod(mode)
-        storage.write_atomically(path, b"new")
+        files.write_atomically(path, b"new")
         assert path.read_bytes() == b"new"
         assert stat.S_IMODE(path.stat().st_mode) == mode
 
@@ -248,10 +248,10 @@ def test_a_new_file_has_the_mode_of_the_old_one(tmp_path: Path) -> None:
 def test_root_leaves_files_to_their_owner_or_to_that_of_the_folder(tmp_path: Path) -> None:
     os.chown(tmp_path, 1234, 1235)
     path = tmp_path / "file"
-    storage.write_atomically(path, b"new")
+    files.write_atomically(path, b"new")
     assert (path.stat().st_uid, path.stat().st_gid) == (1234, 1235)
     os.chown(path, 1236, 1237)
-    storage.write_atomically(path, b"newer")
+    files.write_atomically(path, b"newer")
     assert (path.stat().st_uid, path.stat().st_gid) == (1236, 1237)
 
 
@@ -266,5 +266,5 @@ def test_a_root_that_may_give_nothing_away_keeps_it(tmp_path: Path, monkeypatch:
     for name in ("fchown", "lchown", "fchmod"):
         monkeypatch.setattr(os, name, refused)
     for content in (b"new", b"newer"):
-        storage.write_atomically(tmp_path / "file", content)
+        files.write_atomically(tmp_path / "file", content)
         assert (tmp_path / "file").read_bytes() == content

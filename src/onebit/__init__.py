@@ -13,42 +13,18 @@ import importlib
 import logging
 from typing import Any
 
+from onebit.public import HOMES
 from onebit.version import VERSION
 
 __version__ = VERSION
 
 logging.getLogger("onebit").addHandler(logging.NullHandler())  # who wants to see what is logged says so
 
-_PLACES = {
-    "Learner": "onebit.learner",
-    "Decision": "onebit.decision",
-    "OnebitError": "onebit.errors",
-    "Rule": "onebit.contract.rule",
-    "load": "onebit.storage",
-    "run": "onebit.experiments.run",
-    "Result": "onebit.experiments.run",
-    "Stopped": "onebit.experiments.run",
-    "compare": "onebit.experiments.compare",
-    "Comparison": "onebit.experiments.compare",
-    "sweep": "onebit.experiments.sweep",
-    "Sweep": "onebit.experiments.sweep",
-    "reproduce": "onebit.papers.reproduce",
-    "Reproduction": "onebit.papers.verdicts",
-    "stream": "onebit.data.streams",
-    "Stream": "onebit.data.streams",
-    "checks": "onebit.checks",
-    "data": "onebit.data",
-    "theory": "onebit.theory",
-    "offpolicy": "onebit.offpolicy",
-    "client": "onebit.client",
-    "rules": "onebit.rules",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name in _PLACES:
-        module = importlib.import_module(_PLACES[name])
-        found = module if _PLACES[name] == f"onebit.{name}" else getattr(module, name)
+    if name in HOMES:
+        module = importlib.import_module(HOMES[name])
+        found = module if HOMES[name] == f"onebit.{name}" else getattr(module, name)
     else:
         if name.startswith("_"):
             raise AttributeError(f"module 'onebit' has no attribute {name!r}")
@@ -67,4 +43,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from onebit.rules import registry
 
-    return sorted([*_PLACES, *(rule.title for rule in registry().values()), "__version__"])
+    return sorted([*HOMES, *(rule.title for rule in registry().values()), "__version__"])

@@ -26,9 +26,9 @@ from onebit.decision import Decision
 from onebit.engine.stream import stream
 from onebit.errors import OnebitError
 from onebit.experiments.run import run
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of, load
 from onebit.rules import registry
-from onebit.storage import load, pack
+from onebit.state import state_of
 
 Factory = Callable[..., Learner]
 Array = NDArray[Any]
@@ -87,7 +87,7 @@ def trained(factory: Factory, count: int = 60, **options: Any) -> Learner:
 
 def state(learner: Learner) -> dict[str, Any]:
     """All that a learner is, for comparison."""
-    manifest, arrays = pack(learner)
+    manifest, arrays = state_of(learner.runtime)
     return {**manifest, **{name: array.tobytes() for name, array in arrays.items()}}
 
 
@@ -160,7 +160,7 @@ def check_number_is_all_that_moves(factory: Factory) -> None:
 def check_probabilities(factory: Factory) -> None:
     """Probabilities sum to one, keep their floor, and are the propensities of decisions."""
     learner = trained(factory)
-    exploration = getattr(learner._params, "exploration", 0.0)
+    exploration = getattr(learner.runtime.model.params, "exploration", 0.0)
     floor = 0.0 if math.isnan(exploration) else exploration / len(NAMES)
     for x in [*rows(20, seed=2)[0], np.zeros(WIDTH)]:
         chances = learner.probabilities(x)
@@ -225,7 +225,7 @@ def check_batches(factory: Factory) -> None:
     """`decide_many` and `learn_many` are `decide` and `learn` one after the other; a bad batch changes nothing."""
     X, y = rows(40, seed=6)
     one = trained(factory)
-    many = one.clone()
+    many = copy_of(one)
     singles = [one.decide(x) for x in X]
     batch = many.decide_many(X)
     assert singles == batch
@@ -243,7 +243,7 @@ def check_batches(factory: Factory) -> None:
 def check_json(factory: Factory) -> None:
     """A decision survives a journey as JSON, and is learnt as if it had never left."""
     here = trained(factory)
-    there = here.clone()
+    there = copy_of(here)
     for x in rows(5, seed=7)[0]:
         decision = here.decide(x)
         there.decide(x)
@@ -260,7 +260,7 @@ def check_saves(factory: Factory) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "learner.onebit"
             learner.save(path)
-            loaded = load(path, learner.rule)
+            loaded = load(path, learner.runtime.rule)
         assert state(loaded) == state(learner)
         assert played(loaded, X, y) == played(learner, X, y)
         assert state(loaded) == state(learner)
@@ -269,7 +269,7 @@ def check_saves(factory: Factory) -> None:
 def check_same_in_another_process(factory: Factory) -> None:
     """A learner loaded in another process decides the same; only for rules that onebit comes with."""
     learner = trained(factory)
-    if registry().get(learner.rule.name) is not learner.rule:
+    if registry().get(learner.runtime.rule.name) is not learner.runtime.rule:
         return
     X = rows(10, seed=9)[0]
     program = (
@@ -306,7 +306,7 @@ def check_forms(factory: Factory) -> None:
     assert played(named, dicts, y) == seen_sparse
     assert played(turned, backwards, y) == seen_sparse
     assert np.array_equal(named.weights, sparse.weights)
-    if not dense.rule.composite:
+    if not dense.runtime.rule.composite:
         assert [one[:2] for one in played(dense, X, y)] == [one[:2] for one in seen_sparse]
         assert np.allclose(dense.weights, sparse.weights, rtol=1e-9, atol=1e-9)
 
@@ -316,7 +316,7 @@ def check_column_order(factory: Factory) -> None:
     X, y = rows(80, seed=11)
     turned = np.random.default_rng(1).permutation(WIDTH)
     first, second = factory(classes=NAMES, dtype="float64"), factory(classes=NAMES, dtype="float64")
-    if first.rule.composite:
+    if first.runtime.rule.composite:
         return
     seen, seen_turned = played(first, X, y), played(second, X[:, turned], y)
     assert [one[:2] for one in seen] == [one[:2] for one in seen_turned]
@@ -338,13 +338,13 @@ def check_arrays_of_any_kind(factory: Factory) -> None:
 def check_zero_vector(factory: Factory) -> None:
     """X = 0 is played by the usual distribution, and nothing is learnt from it, unless there is a constant feature."""
     learner = trained(factory)
-    if learner.rule.composite:
+    if learner.runtime.rule.composite:
         return
-    weights, memory = learner.weights, learner._memory.copy()
+    weights, memory = learner.weights, learner.runtime.model.memory.copy()
     for label in NAMES:
         learner.learn(learner.decide(np.zeros(WIDTH)), label=label)
     assert np.array_equal(learner.weights, weights)
-    assert np.array_equal(learner._memory, memory)
+    assert np.array_equal(learner.runtime.model.memory, memory)
 
 
 def check_bad_rows(factory: Factory) -> None:
@@ -381,7 +381,7 @@ def check_clone(factory: Factory) -> None:
     """A clone goes its own way."""
     learner = trained(factory)
     before = state(learner)
-    played(learner.clone(), *rows(20, seed=13))
+    played(copy_of(learner), *rows(20, seed=13))
     assert state(learner) == before
 
 
@@ -392,7 +392,7 @@ def check_documentation(factory: Factory) -> None:
     if made is Learner:
         return
     signature = inspect.signature(made)
-    for name, default in learner.rule.defaults.items():
+    for name, default in learner.runtime.rule.defaults.items():
         assert signature.parameters[name].default == default, name
     for name in signature.parameters:
         assert f"    {name}: " in (made.__doc__ or ""), name
@@ -401,9 +401,9 @@ def check_documentation(factory: Factory) -> None:
 def check_memory_is_bounded(factory: Factory) -> None:
     """A thousand feedbacks in order leave a learner no larger than a hundred did."""
     learner = trained(factory, 100)
-    size = sum(array.nbytes for array in pack(learner)[1].values())
+    size = sum(array.nbytes for array in state_of(learner.runtime)[1].values())
     played(learner, *rows(900, seed=14))
-    assert sum(array.nbytes for array in pack(learner)[1].values()) == size
+    assert sum(array.nbytes for array in state_of(learner.runtime)[1].values()) == size
 
 
 def check_compiled_is_python(factory: Factory) -> None:
@@ -411,7 +411,7 @@ def check_compiled_is_python(factory: Factory) -> None:
     X, y = rows(60, seed=15)
     for space in spaces_of(factory):
         compiled, plain = (factory(classes=NAMES, features=WIDTH, space=space, dtype="float64") for _ in range(2))
-        plain._loop = stream
+        plain.runtime.model._loop = stream
         with np.errstate(over="ignore"):
             seen = played(plain, X, y)
         for one, other in zip(played(compiled, X, y), seen, strict=True):
@@ -426,10 +426,10 @@ def check_run_is_steps(factory: Factory) -> None:
     labels = [NAMES[label] for label in y]
     for space in spaces_of(factory):
         learner = factory(classes=NAMES, space=space)
-        before = state(learner.clone()) if learner.features else None
+        before = state(copy_of(learner)) if learner.features else None
         result = run(learner, X, labels)
         assert before is None or state(learner) == before
-        by_hand = learner.clone()
+        by_hand = copy_of(learner)
         seen = played(by_hand, X, y)
         wrong = [sum(one[part] != label for one, label in zip(seen, labels, strict=True)) for part in (0, 1)]
         assert [round(result.errors[0] * 150), round(result.greedy_errors[0] * 150)] == wrong
@@ -462,7 +462,7 @@ def check_sizes(factory: Factory) -> None:
     """Two classes, a hundred classes, one feature, a bias: all work."""
     for classes, width, bias in ((2, WIDTH, False), (100, WIDTH, True), (3, 1, False), (2, 1, True)):
         X, y = rows(120, classes=classes, width=width)
-        composite = factory(classes=classes).rule.composite
+        composite = factory(classes=classes).runtime.rule.composite
         learner = factory(classes=classes, bias=bias and not composite)
         played(learner, X, y)
         assert composite or learner.weights.shape[1] == width + bias
@@ -471,7 +471,7 @@ def check_sizes(factory: Factory) -> None:
 
 def check_bias(factory: Factory) -> None:
     """A bias is a constant feature, in either space, up to rounding; a learner that has one anyway refuses it."""
-    if factory(classes=NAMES).rule.composite:
+    if factory(classes=NAMES).runtime.rule.composite:
         refused(lambda: factory(classes=NAMES, bias=True))
         return
     X, y = rows(80, seed=18)

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from onebit.errors import OnebitError
-from onebit.features import Kept, SparseRow, checked_csr
+from onebit.errors import OnebitError, brief
+from onebit.features import Kept
 from onebit.names import ClassName, checked_id
+from onebit.rows import SparseRow, checked_csr
 
 
 class Decision(NamedTuple):
@@ -53,10 +54,10 @@ class Decision(NamedTuple):
             raise OnebitError("this is not a decision: it is not a JSON object")
         for name in cls._fields:
             if name not in fields:
-                raise OnebitError(f"this is not a decision: the field {name!r} is missing")
+                raise OnebitError(f"this is not a decision: the field {brief(name)} is missing")
         for name in fields:
             if name not in cls._fields:
-                raise OnebitError(f"this is not a decision: the field {name!r} is unknown")
+                raise OnebitError(f"this is not a decision: the field {brief(name)} is unknown")
         checked = {name: _READERS[name](name, fields[name]) for name in cls._fields}
         return cls(**checked)
 
@@ -90,7 +91,7 @@ def _x_to_json(x: Kept) -> dict[str, Any]:
 def _refuse(name: str, value: object, wanted: str) -> NoReturn:
     shown = repr(value)
     raise OnebitError(
-        f"the field {name!r} of the decision is {shown if len(shown) < 80 else shown[:77] + '...'}, but must be {wanted}"
+        f"the field {brief(name)} of the decision is {shown if len(shown) < 80 else shown[:77] + '...'}, but must be {wanted}"
     )
 
 

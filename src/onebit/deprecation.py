@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import operator
 import warnings
 from typing import Any
 
@@ -34,3 +37,51 @@ class Renamed:
             return self
         warn_renamed(f"{owner.__name__}.{self._old}", f"{owner.__name__}.{self._new}")
         return getattr(instance, self._new)
+
+
+# Names of a learner, and where they are now.
+LEARNER = {
+    "rule": "runtime.rule",
+    "parameters": "runtime.parameters",
+    "seed": "runtime.seed",
+    "bias": "runtime.bias",
+    "kernel": "runtime.kernel",
+    "exploration_floor": "runtime.exploration_floor",
+    "identity": "runtime.identity",
+    "needs_labels": "runtime.needs_labels",
+    "feature_options": "runtime.feature_options",
+    "reads_names": "runtime.reads_names",
+    "support": "runtime.support",
+    "variances": "runtime.variances",
+    "beginning": "runtime.beginning",
+    "fix_features": "runtime.fix_features",
+    "table": "runtime.table",
+    "walk": "runtime.walk",
+    "finish_walk": "runtime.finish_walk",
+    "decide_rows": "runtime.decide_rows",
+    "learn_rows": "runtime.learn_rows",
+    "lesson": "runtime.batch",
+    "study": "runtime.learn_batch",
+    "trust": "runtime.disable_ledger",
+    "label_indices": "runtime.names.indices",
+    "decided_elsewhere": "from_log",
+}
+
+
+# Methods that are functions of a learner now, and what to write instead.
+FUNCTIONS = {
+    "clone": ("onebit.learner", "copy_of", "copy.deepcopy(learner)"),
+    "plot_boundary": ("onebit.regions", "plot_boundary", "onebit.plot_boundary(learner, ...)"),
+}
+
+
+def moved(learner: Any, name: str) -> Any:
+    """An attribute of a learner under its old name."""
+    if name in FUNCTIONS:
+        module, function, instead = FUNCTIONS[name]
+        warn_renamed(f"learner.{name}(...)", instead, stacklevel=4)
+        return functools.partial(getattr(importlib.import_module(module), function), learner)
+    if name not in LEARNER:
+        raise AttributeError(f"{type(learner).__name__!r} object has no attribute {name!r}")
+    warn_renamed(f"learner.{name}", f"learner.{LEARNER[name]}", stacklevel=4)
+    return operator.attrgetter(LEARNER[name])(learner)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import reprlib
 from collections.abc import Iterable
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -27,6 +28,20 @@ def short(text: str, most: int = MOST_SHOWN) -> str:
     ('abc...', 'abc')
     """
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = _SHORT.maxarray = 6
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+
+
+def brief(value: object) -> str:
+    """A value for a sentence: never more than a line of it, however large it is.
+
+    >>> brief("yes"), brief(list(range(1000)))
+    ("'yes'", '[0, 1, 2, 3, 4, 5, ...]')
+    """
+    return _SHORT.repr(value)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

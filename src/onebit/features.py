@@ -12,39 +12,34 @@ import itertools
 import math
 import numbers
 import re
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError
+from onebit.errors import OnebitError, brief
 from onebit.names import is_text
+from onebit.rows import (
+    Rows,
+    SparseRow,
+    cast_to,
+    first_not_finite,
+    gather,
+    is_sparse,
+    not_finite,
+    numbers_of,
+    sparse_row,
+    sparse_rows,
+    spread,
+)
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
-Rows = DenseRows | SparseRows
 MOST_BITS = 30
 GROWN = 1e12  # scores that overflow for a row whose squared length is below this are the weights' doing
 MOST_FEATURES = 2**31 - 2  # columns are int32
-_BLOCK = 1 << 22  # stored values that are looked through at a time
 WORD = re.compile(r"\w+")
-
-# A number too large for float32 is refused with a sentence; NumPy's warning about it, from this module, adds nothing. (Switching
-# it off around each cast would take longer than the cast and a decision together.)
-warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning, re.escape(__name__))
-
-
-@dataclass(frozen=True, eq=False)
-class SparseRow:
-    """One row with its non-zero values: what a decision keeps of a CSR row."""
-
-    columns: NDArray[np.int32]
-    values: NDArray[Any]
-    size: int
-
 
 Kept = NDArray[Any] | SparseRow | dict[str, float] | str  # what a decision keeps of x
 
@@ -54,20 +49,21 @@ class Features:
 
     def __init__(self, size: int | None, space: str | None, dtype: str, text: bool, hash_bits: int | None) -> None:
         if dtype not in ("float32", "float64", np.float32, np.float64):
-            raise OnebitError(f"dtype is {dtype!r}, but must be float32 or float64")
+            raise OnebitError(f"dtype is {brief(dtype)}, but must be float32 or float64")
         self.dtype = np.dtype(dtype)
         if space not in (None, "dense", "sparse"):
-            raise OnebitError(f"space is {space!r}, but must be dense or sparse")
+            raise OnebitError(f"space is {brief(space)}, but must be dense or sparse")
         counted = isinstance(size, int | np.integer) and not isinstance(size, bool)
         if size is not None and not (counted and 1 <= size <= MOST_FEATURES):
-            raise OnebitError(f"features is {size!r}, but must be a whole number from 1 to {MOST_FEATURES}")
+            raise OnebitError(f"features is {brief(size)}, but must be a whole number from 1 to {MOST_FEATURES}")
         whole = isinstance(hash_bits, int | np.integer) and not isinstance(hash_bits, bool)
         if hash_bits is not None and not (whole and 1 <= hash_bits <= MOST_BITS):
-            raise OnebitError(f"hash_bits is {hash_bits!r}, but must be a whole number from 1 to {MOST_BITS}")
+            raise OnebitError(f"hash_bits is {brief(hash_bits)}, but must be a whole number from 1 to {MOST_BITS}")
         hash_bits = None if hash_bits is None else int(hash_bits)
         named = text or hash_bits is not None
         if named and (space == "dense" or size is not None):
             raise OnebitError("text and hash_bits are for named features, which are sparse and count themselves")
+        self.options = (size, space, dtype, text, hash_bits)  # learners with the same read a table in the same way
         self.largest = float(np.finfo(self.dtype).max)
         self.text = text
         self.hash_bits = hash_bits
@@ -82,6 +78,10 @@ class Features:
         if self.vocabulary is not None:
             return len(self.vocabulary)
         return self.size or 0
+
+    def reset(self) -> None:
+        """Forget what was taken from the first x."""
+        self.__init__(*self.options)  # type: ignore[misc]
 
     # --- fixing the form by the first x ---------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class Features:
     def keep(self, x: Any) -> Kept:
         """A copy of x in the form that decisions keep; what cannot be read is refused."""
         if type(x) is np.ndarray and self.space == "dense" and x.shape == (self.size,) and x.dtype.kind in "fiub":
-            values = _cast(x, self.dtype)  # what most users give, on the shortest way
+            values = cast_to(x, self.dtype)  # what most users give, on the shortest way
             values.flags.writeable = False
             return values
         if self.named:
@@ -122,7 +122,7 @@ class Features:
                 if not self.text:
                     raise OnebitError("x is a string; a learner made with text=True takes those")
                 if not is_text(x):
-                    raise OnebitError(f"x is {x!r}, but must be a string of Unicode characters")
+                    raise OnebitError(f"x is {brief(x)}, but must be a string of Unicode characters")
                 return x
             if not isinstance(x, Mapping):
                 what = "a string, or a dict" if self.text else "a dict"
@@ -132,7 +132,7 @@ class Features:
             return self._keep_sparse(x if isinstance(x, SparseRow) else sparse_row(x, self.dtype))
         if isinstance(x, Mapping | str):
             raise OnebitError(f"x is a {_kind(x)}, but this learner takes arrays of {self.size} numbers")
-        values = _numbers(x, self.dtype)
+        values = numbers_of(x, self.dtype)
         if values.ndim != 1 or values.shape[0] != self.size:
             many = "; decide_many takes many rows" if values.ndim == 2 else ""
             raise OnebitError(f"x has shape {values.shape}, but this learner takes arrays of {self.size} numbers{many}")
@@ -159,7 +159,7 @@ class Features:
             return (
                 row
                 if row.values.dtype == self.dtype
-                else SparseRow(row.columns, _cast(row.values, self.dtype), row.size)
+                else SparseRow(row.columns, cast_to(row.values, self.dtype), row.size)
             )
         values = np.zeros(row.size, dtype=self.dtype)
         values[row.columns] = row.values
@@ -189,7 +189,7 @@ class Features:
             fresh = itertools.count(len(self.vocabulary))
             columns = [self.vocabulary[name] if name in self.vocabulary else next(fresh) for name in named]
             values = list(named.values())
-        return np.array(columns, dtype=np.int32), _cast(np.array(values, dtype=np.float64), self.dtype)
+        return np.array(columns, dtype=np.int32), cast_to(np.array(values, dtype=np.float64), self.dtype)
 
     def rows(self, kept: Sequence[Kept], grow: bool = False) -> Rows:
         """Kept values as the rows of a matrix; `grow` takes their names into the vocabulary."""
@@ -214,44 +214,44 @@ class Features:
             rows = sparse_rows(X, self.dtype)
             if rows.width != self.size:
                 raise OnebitError(f"X has {rows.width} features, but this learner takes {self.size}")
-            return rows if self.space == "sparse" else DenseRows(_spread(rows))
-        values = _numbers(X, self.dtype, copy=False)
+            return rows if self.space == "sparse" else DenseRows(spread(rows))
+        values = numbers_of(X, self.dtype, copy=False)
         if values.ndim != 2:
             raise OnebitError(f"X has shape {values.shape}, but must be a matrix: rows of {self.size} numbers")
         if values.shape[1] != self.size:
             raise OnebitError(f"X has shape {values.shape}, but must have {self.size} columns")
         bad = first_not_finite(values)
         if bad is not None:
-            raise OnebitError(f"row {bad[0]}, column {bad[1]} of X {_not_finite(np.asarray(X)[bad], self.dtype)}")
-        return DenseRows(np.ascontiguousarray(values)) if self.space == "dense" else _gather(values)
+            raise OnebitError(f"row {bad[0]}, column {bad[1]} of X {not_finite(np.asarray(X)[bad], self.dtype)}")
+        return DenseRows(np.ascontiguousarray(values)) if self.space == "dense" else gather(values)
 
-    def explain(self, rows: Rows, row: int, largest_norm: float, numbers_given: Any = None) -> str:
-        """Why the loop refused a row; `numbers_given` is x as it was before it was cast."""
+    def not_finite(self, rows: Rows, row: int, given: Any = None) -> str | None:
+        """Which number of a row is not finite, if one is not; `given` is x as it was before it was cast."""
         if isinstance(rows, SparseRows):
             values = rows.values[rows.starts[row] : rows.starts[row + 1]]
-            places = rows.columns[rows.starts[row] : rows.starts[row + 1]]
+            columns = rows.columns[rows.starts[row] : rows.starts[row + 1]]
         else:
             values = rows.values[row]
-            places = np.arange(len(values), dtype=np.int32)
+            columns = np.arange(len(values), dtype=np.int32)
         bad = np.flatnonzero(~np.isfinite(values))
-        if len(bad):
-            given = values[bad[0]]
-            if is_sparse(numbers_given) and getattr(numbers_given, "format", "csr") == "csr":
-                given = np.asarray(numbers_given.data)[bad[0]]
-            elif numbers_given is not None and not is_sparse(numbers_given):
-                given = np.asarray(numbers_given)[places[bad[0]]]
-            return f"feature {places[bad[0]]} of x {_not_finite(given, self.dtype)}"
-        with np.errstate(over="ignore"):
-            norm = float(np.square(values.astype(np.float64)).sum())
-        if norm > largest_norm:
-            return f"x has length {math.sqrt(norm):g}, but this learner takes at most {math.sqrt(largest_norm):g}"
-        if norm < GROWN:
+        if not len(bad):
+            return None
+        number = values[bad[0]]
+        if is_sparse(given) and getattr(given, "format", "csr") == "csr":
+            number = np.asarray(given.data)[bad[0]]
+        elif given is not None and not is_sparse(given):
+            number = np.asarray(given)[columns[bad[0]]]
+        return f"feature {columns[bad[0]]} of x {not_finite(number, self.dtype)}"
+
+    def out_of_range(self, sq_norm: float) -> str:
+        """What is to be done about scores or steps that the dtype cannot hold, for a row of this squared length."""
+        if sq_norm < GROWN:
             return (
                 f"the weights have grown out of the range of {self.dtype}: the learner does not settle on these data; give it "
                 "smaller steps (a smaller aggressiveness or rate), or scale the features"
             )
         return (
-            f"x is too long for {self.dtype} weights: its squared length is {norm:g}, and that, its scores or the step it asks "
+            f"x is too long for {self.dtype} weights: its squared length is {sq_norm:g}, and that, its scores or the step it asks "
             "for leave their range; scale the features, or use dtype='float64'"
         )
 
@@ -270,137 +270,10 @@ def hashed(name: str, columns: int) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") % columns
 
 
-def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRow:
-    """A row given by anything with the attributes of a SciPy CSR matrix."""
-    rows = sparse_rows(x, dtype)
-    if len(rows.starts) != 2:
-        raise OnebitError(f"x is a matrix of {len(rows.starts) - 1} rows, but must be one row")
-    return SparseRow(rows.columns.copy(), rows.values.copy(), rows.width)
-
-
-def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
-    """A CSR matrix as rows; SciPy is not needed to read it."""
-    matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
-    shape = tuple(int(size) for size in matrix.shape)
-    values = np.asarray(matrix.data)
-    starts = np.asarray(matrix.indptr) if len(shape) == 2 else np.array([0, len(values)])
-    return checked_csr(values, np.asarray(matrix.indices), starts, shape, dtype)
-
-
-def checked_csr(
-    values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any], shape: Sequence[int], dtype: np.dtype[Any]
-) -> SparseRows:
-    """The parts of a CSR matrix in the dtypes that the loop takes; a part that does not fit is refused with its place."""
-    rows, width = (1, shape[0]) if len(shape) == 1 else shape
-    fits = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
-    if not fits or np.any(starts[1:] < starts[:-1]):
-        raise OnebitError(f"indptr does not cut {len(values)} values into {rows} rows: it must rise from 0 to that")
-    if values.dtype.kind not in "fiub":
-        raise OnebitError(f"the values have dtype {values.dtype}, but must be numbers")
-    for name, part in (("indices", columns), ("indptr", starts)):
-        if part.dtype.kind not in "iu":
-            raise OnebitError(f"{name} has dtype {part.dtype}, but must be whole numbers")
-    starts, cast = starts.astype(np.int64), _cast(values, dtype, copy=False)
-    for first in range(0, len(columns), _BLOCK):  # a matrix may be larger than memory
-        _refuse_bad_entries(values, columns, starts, width, cast, first)
-    return SparseRows(cast, np.ascontiguousarray(columns, dtype=np.int32), starts, width)
-
-
-def _refuse_bad_entries(
-    values: NDArray[Any],
-    columns: NDArray[Any],
-    starts: NDArray[np.int64],
-    width: int,
-    cast: NDArray[Any],
-    first: int,
-) -> None:
-    """Look through one block of the stored values, and the place before it."""
-    part = columns[first : first + _BLOCK]
-    outside = np.flatnonzero((part < 0) | (part >= width))
-    if len(outside):
-        place = first + int(outside[0])
-        raise OnebitError(
-            f"row {_row_of(place, starts)} has column index {columns[place]}, but indices must be from 0 to {width - 1}"
-        )
-    before = max(first - 1, 0)
-    falling = np.diff(columns[before : first + _BLOCK].astype(np.int64)) <= 0
-    cuts = starts[np.searchsorted(starts, before + 1) : np.searchsorted(starts, before + 1 + len(falling))]
-    falling[cuts - before - 1] = False
-    if falling.any():
-        place = before + int(np.flatnonzero(falling)[0])
-        raise OnebitError(
-            f"row {_row_of(place, starts)} has column index {columns[place + 1]} after {columns[place]}, but indices must "
-            "rise within a row; scipy's sort_indices() and sum_duplicates() do that"
-        )
-    wrong = np.flatnonzero(~np.isfinite(cast[first : first + _BLOCK]))
-    if len(wrong):
-        place = first + int(wrong[0])
-        where = f"row {_row_of(place, starts)}, column {columns[place]}"
-        raise OnebitError(f"{where} {_not_finite(values[place], cast.dtype)}")
-
-
-def _row_of(place: int, starts: NDArray[np.int64]) -> int:
-    """The row that a stored value belongs to."""
-    return int(np.searchsorted(starts, place, side="right")) - 1
-
-
-def _not_finite(number: Any, dtype: np.dtype[Any]) -> str:
-    """The end of a sentence about a number that is not finite, at the latest in the dtype of the weights."""
-    if np.isfinite(number):
-        return f"is {number}, which {dtype} weights cannot hold; scale the features, or use dtype='float64'"
-    return f"is {number}, but must be a finite number"
-
-
-def squared_lengths(rows: Rows) -> NDArray[np.float64]:
-    """||x||^2 of every row, without a bias, in blocks of bounded size."""
-    found = np.empty(rows.height)
-    block = max(1, _BLOCK // max(1, rows.values.size // max(1, rows.height)))
-    for first in range(0, rows.height, block):
-        last = min(first + block, rows.height)
-        if isinstance(rows, DenseRows):
-            with np.errstate(over="ignore"):
-                found[first:last] = np.square(rows.values[first:last], dtype=np.float64).sum(axis=1)
-        else:
-            cuts = rows.starts[first : last + 1]
-            with np.errstate(over="ignore"):
-                squares = np.square(rows.values[cuts[0] : cuts[-1]], dtype=np.float64)
-            owners = np.repeat(np.arange(last - first), np.diff(cuts))
-            found[first:last] = np.bincount(owners, weights=squares, minlength=last - first)
-    return found
-
-
-def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
-    """The place of the first value that is not a finite number, looked for in blocks of bounded size."""
-    block = max(1, 1_000_000 // max(1, values.shape[1]))
-    for start in range(0, values.shape[0], block):
-        finite = np.isfinite(values[start : start + block])
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0]
-            return start + int(row), int(column)
-    return None
-
-
-def _spread(rows: SparseRows) -> NDArray[Any]:
-    values = np.zeros((len(rows.starts) - 1, rows.width), dtype=rows.values.dtype)
-    values[np.repeat(np.arange(len(values)), np.diff(rows.starts)), rows.columns] = rows.values
-    return values
-
-
-def _gather(values: NDArray[Any]) -> SparseRows:
-    row, column = np.nonzero(values)
-    starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(values)))]).astype(np.int64)
-    return SparseRows(np.ascontiguousarray(values[row, column]), column.astype(np.int32), starts, values.shape[1])
-
-
 def refuse_what_is_no_table(X: Any) -> None:
     """A sentence for what has no rows."""
     if isinstance(X, str) or not (hasattr(X, "__len__") or hasattr(X, "shape")) or getattr(X, "shape", (1,)) == ():
-        raise OnebitError(f"X is {X!r}, but must be rows: a matrix, or a list of rows")
-
-
-def is_sparse(x: Any) -> bool:
-    """Whether x is a sparse matrix, by its attributes."""
-    return hasattr(x, "indptr") or (hasattr(x, "tocsr") and hasattr(x, "shape"))
+        raise OnebitError(f"X is {brief(X)}, but must be rows: a matrix, or a list of rows")
 
 
 def _width(x: Any) -> int:
@@ -413,42 +286,24 @@ def _width(x: Any) -> int:
     return int(shape[-1])
 
 
-def _numbers(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
-    """X as an array of this dtype; what is not made of numbers is refused."""
-    try:
-        given = np.asarray(x)
-    except ValueError as error:
-        raise OnebitError(f"x is not an array of numbers: {error}") from None
-    if given.dtype.kind not in "fiub":
-        raise OnebitError(f"x has dtype {given.dtype}, but must be made of numbers")
-    return _cast(given, dtype, copy)
-
-
-def _cast(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
-    """The numbers in another dtype; those too large for it become infinite, which is refused later on."""
-    try:
-        return x.astype(dtype, order="C", copy=copy)
-    except RuntimeWarning:  # the user has made errors of warnings
-        with np.errstate(over="ignore"):
-            return x.astype(dtype, order="C", copy=copy)
-
-
 def _refuse_name(name: object) -> None:
     if not isinstance(name, str) or not is_text(name):
-        raise OnebitError(f"a feature is called {name!r}, but names must be strings of Unicode characters")
+        raise OnebitError(f"a feature is called {brief(name)}, but names must be strings of Unicode characters")
 
 
 def _number(name: object, value: object, largest: float) -> float:
     if not isinstance(value, numbers.Real | np.bool_):
-        raise OnebitError(f"feature {name!r} is {value!r}, but must be a number")
+        raise OnebitError(f"feature {brief(name)} is {brief(value)}, but must be a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise OnebitError(f"feature {name!r} is {number}, but must be a finite number")
+        raise OnebitError(f"feature {brief(name)} is {number}, but must be a finite number")
     if abs(number) > largest:
-        raise OnebitError(f"feature {name!r} is {number}, but the weights take at most {largest:g}; scale the features")
+        raise OnebitError(
+            f"feature {brief(name)} is {number}, but the weights take at most {largest:g}; scale the features"
+        )
     return number
 
 

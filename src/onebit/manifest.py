@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onebit.errors import OnebitError
+from onebit.errors import OnebitError, brief
 from onebit.names import MOST_NUMBERS, is_text
 
 Check = Callable[[Any], bool]
@@ -76,12 +76,6 @@ LATER: dict[str, tuple[Check, str]] = {
 }
 
 
-def shown(value: object, most: int = 60) -> str:
-    """A value from a file for a sentence: cut where it is long, and without characters that a terminal would obey."""
-    text = ascii(value)
-    return text if len(text) <= most else text[: most - 3] + "..."
-
-
 def refuse_manifest(manifest: dict[str, Any]) -> None:
     """A sentence for the first field that is missing, or is not what it must be."""
     for field, (check, wanted) in FIELDS.items():
@@ -91,7 +85,7 @@ def refuse_manifest(manifest: dict[str, Any]) -> None:
             _refuse_field(manifest, field, check, wanted)
     for name in manifest.get("kernel", {}):
         if f"kernel.{name}" not in LATER:
-            raise OnebitError(f"the field 'kernel' of the manifest has {shown(name)}, which is unknown")
+            raise OnebitError(f"the field 'kernel' of the manifest has {brief(name)}, which is unknown")
     _refuse_contradictions(manifest["features"])
 
 
@@ -102,7 +96,7 @@ def _refuse_field(manifest: dict[str, Any], field: str, check: Check, wanted: st
             raise OnebitError(f"the field {field!r} of the manifest is missing, but must be {wanted}")
         value = value[part]
     if not check(value):
-        raise OnebitError(f"the field {field!r} of the manifest is {shown(value)}, but must be {wanted}")
+        raise OnebitError(f"the field {field!r} of the manifest is {brief(value)}, but must be {wanted}")
 
 
 def _refuse_contradictions(features: dict[str, Any]) -> None:
@@ -114,6 +108,6 @@ def _refuse_contradictions(features: dict[str, Any]) -> None:
         fits = not features["text"] and bits is None and (size is None) == (named is None)
     if not fits:
         raise OnebitError(
-            f"the field 'features' of the manifest is {shown(features, 200)}, which no learner has: named features are sparse "
+            f"the field 'features' of the manifest is {brief(features)}, which no learner has: named features are sparse "
             "and have no size but that of hash_bits, others have a size and neither text nor hash_bits"
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 import numpy as np
 
-from onebit.errors import OnebitError
+from onebit.errors import OnebitError, brief
 
 ClassName = str | int
 MOST_NUMBERS = 2**63  # ids and seeds that are numbers are below this
@@ -23,7 +23,11 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
     onebit.errors.OnebitError: there is 1 class ('no'), but a choice needs at least 2
     """
     if isinstance(classes, bool | str):
-        raise OnebitError(f"classes is {classes!r}, but must be the names of the classes, or their number")
+        raise OnebitError(f"classes is {brief(classes)}, but must be the names of the classes, or their number")
+    if isinstance(classes, Set):
+        raise OnebitError(
+            "classes is a set, whose order changes from process to process: give a list, sorted(...) perhaps"
+        )
     if isinstance(classes, int | np.integer):
         if classes < 2:
             raise OnebitError(f"classes is {classes}, but a choice needs at least 2")
@@ -33,14 +37,14 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
             names = [one.item() if isinstance(one, np.generic) else one for one in classes]
         except TypeError:
             raise OnebitError(
-                f"classes is {classes!r}, but must be the names of the classes, or their number"
+                f"classes is {brief(classes)}, but must be the names of the classes, or their number"
             ) from None
     checked: dict[ClassName, None] = {}
     for name in names:
         if isinstance(name, bool) or not isinstance(name, str | int) or (isinstance(name, str) and not is_text(name)):
-            raise OnebitError(f"a class is called {name!r}, but names must be strings or whole numbers")
+            raise OnebitError(f"a class is called {brief(name)}, but names must be strings or whole numbers")
         if name in checked:
-            raise OnebitError(f"two classes are called {name!r}")
+            raise OnebitError(f"two classes are called {brief(name)}")
         checked[name] = None
     if len(checked) < 2:
         what = f"there is 1 class ({next(iter(checked))!r})" if checked else "there are no classes"
@@ -54,11 +58,13 @@ def checked_id(identity: object) -> int | str:
         identity = int(identity)
     if isinstance(identity, str):
         if not identity or not is_text(identity):
-            raise OnebitError(f"the id is {identity!r}, which is empty or no text, but must have Unicode characters")
+            raise OnebitError(
+                f"the id is {brief(identity)}, which is empty or no text, but must have Unicode characters"
+            )
         return identity
     if isinstance(identity, int) and not isinstance(identity, bool) and 0 <= identity < MOST_NUMBERS:
         return identity
-    raise OnebitError(f"the id is {identity!r}, but must be a string or a whole number from 0 to 2^63 - 1")
+    raise OnebitError(f"the id is {brief(identity)}, but must be a string or a whole number from 0 to 2^63 - 1")
 
 
 def is_text(string: str) -> bool:
@@ -74,7 +80,7 @@ def checked_seed(seed: object) -> int:
     """A seed: a whole number from 0 up."""
     if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= seed < MOST_NUMBERS:
         return int(seed)
-    raise OnebitError(f"seed is {seed!r}, but must be a whole number from 0 to 2^63 - 1")
+    raise OnebitError(f"seed is {brief(seed)}, but must be a whole number from 0 to 2^63 - 1")
 
 
 def listed(names: Iterable[object], most: int = 12) -> str:
@@ -83,5 +89,5 @@ def listed(names: Iterable[object], most: int = 12) -> str:
     >>> listed(["a", "b"])
     "'a', 'b'"
     """
-    shown = [repr(name) for name in names]
-    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
+    found = list(names)
+    return ", ".join(map(brief, found[:most])) + (f" and {len(found) - most} more" if len(found) > most else "")

@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import OnebitError
+from onebit.learner import Learner
+from onebit.names import ClassName
+from onebit.report.figures import figure
 from onebit.report.parts import Regions, Scatter
 
 ACROSS = 160  # points of the grid in each direction
@@ -16,7 +19,7 @@ MOST_POINTS = 3000
 
 
 def regions_of(
-    learner: Any,
+    learner: Learner,
     X: Any = None,
     y: Sequence[Any] | None = None,
     *,
@@ -31,7 +34,7 @@ def regions_of(
     score is 0, or for rules without a score for each class where the learner changes its mind.
     """
     width = learner.features
-    if width is None or learner.reads_names:
+    if width is None or learner.runtime.reads_names:
         raise OnebitError(
             "regions are for learners of arrays that have seen an x: this one has no columns to choose from"
         )
@@ -52,13 +55,13 @@ def regions_of(
     grid = np.tile(base, (ACROSS * ACROSS, 1))
     grid[:, features[0]], grid[:, features[1]] = np.tile(x, ACROSS), np.repeat(down, ACROSS)
     inside = np.ones(len(grid), dtype=bool)
-    if (learner.kernel or "") == "rational":
+    if (learner.runtime.kernel or "") == "rational":
         inside = np.square(grid).sum(axis=1) <= 1.0  # elsewhere it has no opinion
     index = {name: number for number, name in enumerate(learner.classes)}
     labels = np.full(len(grid), np.nan)
     labels[inside] = [index[one.greedy] for one in learner.decide_many(grid[inside], ids=range(int(inside.sum())))]
     return Regions(
-        title or f"{learner.rule.title}: regions",
+        title or f"{learner.runtime.rule.title}: regions",
         x.tolist(),
         down.tolist(),
         labels.reshape(ACROSS, ACROSS).tolist(),
@@ -77,7 +80,7 @@ def _corners(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
 
 
 def _scores(
-    learner: Any, grid: NDArray[np.float64], inside: NDArray[np.bool_], labels: NDArray[np.float64], index: int
+    learner: Learner, grid: NDArray[np.float64], inside: NDArray[np.bool_], labels: NDArray[np.float64], index: int
 ) -> list[list[float]]:
     found = np.where(labels == index, 0.5, -0.5)
     if len(learner.scores(grid[np.flatnonzero(inside)[0]])) == len(learner.classes):
@@ -93,3 +96,20 @@ def _points(rows: NDArray[np.float64], y: Sequence[Any], features: tuple[int, in
     chosen = rows[some][:, list(features)]
     names = [one.item() if isinstance(one, np.generic) else one for one in list(y)[some]]
     return Scatter("", chosen[:, 0].tolist(), chosen[:, 1].tolist(), [index[name] for name in names], [])
+
+
+def plot_boundary(
+    learner: Learner,
+    X: Any = None,
+    y: Sequence[ClassName] | None = None,
+    *,
+    features: tuple[int, int] = (0, 1),
+    at: Sequence[float] | None = None,
+    label: ClassName | None = None,
+) -> Any:
+    """The class that a learner thinks best at each point of the plane of two features, as a matplotlib figure.
+
+    The rows X span the rectangle, and are drawn where they have labels y; the other features are `at`, by itself their mean.
+    With a `label` the boundary of that class is drawn in black.
+    """
+    return figure(regions_of(learner, X, y, features=features, at=at, label=label))

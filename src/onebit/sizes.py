@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.auto.dense import AutoDense, waves_for, whole_for
+from onebit.auto.dense import AutoDense, Members
 from onebit.auto.sparse import FIRST, AutoSparse, stride_for
 from onebit.contract.order import Order
 from onebit.spaces.dense import Dense
@@ -87,7 +87,8 @@ def _auto_sparse(heads: int, features: int, dtype: Any) -> Size:
 
 
 def _auto_dense(heads: int, features: int, dtype: Any, order: Order, seed: int, classes: int) -> Size:
-    whole, waves = whole_for(classes, features), waves_for(classes, features)
+    there = Members.of(features, classes)
+    whole, waves = there.centred, there.waves
     of_kind = _full if whole else _diagonal
     members = [of_kind(number, features + 1, False, dtype, order) for number in (heads, heads if whole else 0, heads)]
     members.append(_full(heads if waves else 0, waves + 1, False, dtype, order))

@@ -95,7 +95,7 @@ def walk_both(learner: Learner, oracle: Any, X: Any, dense: Array, y: Array, lat
     order = np.random.default_rng(3)
     for row in range(len(y)):
         where = f"round {row}"
-        decision, decided = learner.decide(X[row]), oracle.decide(dense[row], draws(learner.seed, row, 0))
+        decision, decided = learner.decide(X[row]), oracle.decide(dense[row], draws(learner.runtime.seed, row, 0))
         assert (decision.label, decision.greedy) == (decided.label, decided.greedy), where
         np.testing.assert_allclose(decision.notes[0], decided.note, atol=near, err_msg=where)
         np.testing.assert_allclose(
@@ -106,7 +106,7 @@ def walk_both(learner: Learner, oracle: Any, X: Any, dense: Array, y: Array, lat
             learnt, known, then = waiting.pop(int(order.integers(len(waiting))) if late else 0)
             right = bool(known.label == y[then])
             learner.learn(learnt, right=right)
-            oracle.learn(dense[then], known, known.label if right else -1, draws(learner.seed, then, 1))
+            oracle.learn(dense[then], known, known.label if right else -1, draws(learner.runtime.seed, then, 1))
         if row % 10 == 9:
             np.testing.assert_allclose(learner.weights, oracle.W, rtol=near, atol=near, err_msg=where)
     assert learner.describe().restarts == oracle.change.restarts

@@ -18,8 +18,10 @@ both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
 def healthy(result: Result) -> bool:
     """Whether everything that is kept is a number."""
     learner = result.learner
-    arrays = learner._space.arrays(None)
-    return all(np.isfinite(array).all() for array in arrays.values()) and bool(np.isfinite(learner._memory).all())
+    arrays = learner.runtime.model.space.arrays(None)
+    return all(np.isfinite(array).all() for array in arrays.values()) and bool(
+        np.isfinite(learner.runtime.model.memory).all()
+    )
 
 
 def right_of(result: Result) -> float:

@@ -16,7 +16,7 @@ from tests.oracles.auto import Oracle
 def test_dense_auto_equals_its_twin_through_a_restart(classes: int, rounds: int, late: bool) -> None:
     X, y = gaussians(rounds, classes, 6, spread=1.0, seed=1)
     X, y = X.astype(np.float64), permuted(y, classes, seed=1)
-    learner = Learner("auto", classes, features=6, space="dense", dtype="float64", seed=5)
+    learner = Learner("auto", classes=classes, features=6, space="dense", dtype="float64", seed=5)
     oracle = Oracle(classes, 6, seed=5)
     walk_both(learner, oracle, X, X, y, late, near=1e-6)
     assert oracle.change.restarts >= 1, "the stream is there to force one"
@@ -28,7 +28,7 @@ def test_dense_auto_equals_its_twin_with_other_members(classes: int, features: i
     X, y = gaussians(300, classes, features, spread=0.4, seed=2)
     X = X.astype(np.float64)
     X[:, 0], X[::31] = 5.0, 0.0  # a constant column where a row is not zero, and rows of zeros
-    learner = Learner("auto", classes, features=features, space="dense", dtype="float64", seed=5)
+    learner = Learner("auto", classes=classes, features=features, space="dense", dtype="float64", seed=5)
     oracle = Oracle(classes, features, seed=5)
     walk_both(learner, oracle, X, X, y, late, near=1e-6)
     names = {"diagonal": ["directed", "standardised"], "full": ["directed", "centred", "standardised"]}
@@ -44,7 +44,7 @@ def test_dense_auto_equals_its_twin_on_rows_of_any_scale(classes: int, late: boo
     generator = np.random.default_rng(3)
     X = X.astype(np.float64) * 10.0 ** generator.uniform(-3, 3, (len(X), 1)) * 10.0 ** generator.uniform(-3, 3, 6)
     X[::31] = 0.0
-    learner = Learner("auto", classes, features=6, space="dense", dtype="float64", seed=5)
+    learner = Learner("auto", classes=classes, features=6, space="dense", dtype="float64", seed=5)
     oracle = Oracle(classes, 6, seed=5)
     walk_both(learner, oracle, X, X, y, late, near=1e-6)
     assert oracle.scales.divides

@@ -16,7 +16,7 @@ from tests.auto.streams import drawn_digits, gaussians, permuted, run_auto, topi
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_members_weights_are_shares(kind: str) -> None:
     X, y = drawn_digits(1500, seed=1) if kind == "dense" else topics(1500, 5, 200, seed=1)
-    learner = Learner("auto", int(y.max()) + 1, space=kind)
+    learner = Learner("auto", classes=int(y.max()) + 1, space=kind)
     learner.decide(X[0], id="the form of x")
     started = learner.describe().members
     members = run_auto(X, y).learner.describe().members
@@ -37,7 +37,7 @@ def test_members_weights_are_shares(kind: str) -> None:
 def test_exploration_is_counted(kind: str) -> None:
     """Stepped by hand: how often the class played was not the one thought best, when it was right, and what was hoped."""
     X, y = drawn_digits(600, seed=2) if kind == "dense" else topics(600, 6, 100, seed=2)
-    learner = Learner("auto", int(y.max()) + 1, space=kind)
+    learner = Learner("auto", classes=int(y.max()) + 1, space=kind)
     explored, right, hoped, wrong, lately = 0, 0, 0.0, 0, 0.0
     for row, label in enumerate(y):
         decision = learner.decide(X[row])
@@ -96,7 +96,7 @@ def test_words_say_what_the_numbers_say() -> None:
 
 
 def test_a_learner_that_has_seen_nothing_says_so() -> None:
-    described = Learner("auto", 3).describe()
+    described = Learner("auto", classes=3).describe()
     assert described.error is None
     assert described.members == {}
     assert "0 feedbacks" in str(described)

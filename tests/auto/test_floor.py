@@ -11,7 +11,7 @@ from scipy import stats
 
 import onebit
 from onebit.checks import refused
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 from tests.auto.streams import Array, drawn_digits, error_of, gaussians
 
 RULES = ["auto", "banditron", "linucb"]
@@ -20,7 +20,7 @@ CLASSES, FLOOR = 4, 0.2
 
 def trained(name: str, floor: float = FLOOR, rounds: int = 150, **options: Any) -> tuple[Learner, Array]:
     X, y = gaussians(rounds + 20, CLASSES, 5, spread=1.5, seed=1)
-    learner = Learner(name, CLASSES, exploration_floor=floor, dtype="float64", seed=3, **options)
+    learner = Learner(name, classes=CLASSES, exploration_floor=floor, dtype="float64", seed=3, **options)
     for x, label in zip(X[:rounds], y[:rounds], strict=True):
         decision = learner.decide(x)
         learner.learn(decision, right=bool(decision.label == label))
@@ -42,8 +42,8 @@ def test_every_propensity_is_at_least_the_floor_over_the_classes(name: str) -> N
 @pytest.mark.parametrize("name", RULES)
 def test_the_floor_is_mixed_into_what_the_rule_does(name: str) -> None:
     learner, X = trained(name)
-    bare = learner.clone()
-    bare.exploration_floor = 0.0
+    bare = copy_of(learner)
+    bare.runtime.model.exploration_floor = 0.0
     for x in X:
         mixed, alone = learner.probabilities(x), bare.probabilities(x)
         for label, chance in alone.items():
@@ -85,7 +85,7 @@ def test_the_step_of_banditron_remains_unbiased() -> None:
                 identity = next(
                     number for number in range(10**6, 10**6 + 5000) if learner.decide(x, number).label == label
                 )
-                copy = learner.clone()
+                copy = copy_of(learner)
                 copy.learn(copy.decide(x, id=identity), right=bool(label == truth))
                 mean += chance * (copy.weights - before)
             expected = np.zeros_like(before)
@@ -97,7 +97,7 @@ def test_the_step_of_banditron_remains_unbiased() -> None:
 def test_counts_are_unbiased_estimates_of_the_reward() -> None:
     """With a floor, right/propensity of one class averages to how often it is the truth: within five deviations (one in 2 million)."""
     X, y = gaussians(4000, CLASSES, 5, spread=1.0, seed=4)
-    learner = Learner("auto", CLASSES, exploration_floor=0.5, seed=1)
+    learner = Learner("auto", classes=CLASSES, exploration_floor=0.5, seed=1)
     estimates = []
     for x, label in zip(X, y, strict=True):
         decision = learner.decide(x)
@@ -109,13 +109,13 @@ def test_counts_are_unbiased_estimates_of_the_reward() -> None:
 
 @pytest.mark.parametrize("name", ["newtron", "perceptron", "arow", "second-order-perceptron"])
 def test_rules_that_cannot_have_a_floor_refuse_it(name: str) -> None:
-    assert "takes no exploration_floor" in refused(lambda: Learner(name, 3, exploration_floor=0.1))
-    assert Learner(name, 3, exploration_floor=0.0).exploration_floor == 0.0
+    assert "takes no exploration_floor" in refused(lambda: Learner(name, classes=3, exploration_floor=0.1))
+    assert Learner(name, classes=3, exploration_floor=0.0).runtime.exploration_floor == 0.0
 
 
 @pytest.mark.parametrize("floor", [-0.1, 1.5, float("nan"), "much"])
 def test_a_floor_that_is_no_probability_is_refused(floor: Any) -> None:
-    assert "exploration_floor" in refused(lambda: Learner("auto", 3, exploration_floor=floor))
+    assert "exploration_floor" in refused(lambda: Learner("auto", classes=3, exploration_floor=floor))
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -123,7 +123,7 @@ def test_a_floor_is_saved_and_loaded(name: str, tmp_path: Path) -> None:
     learner, X = trained(name)
     learner.save(tmp_path / "learner.onebit")
     loaded = onebit.load(tmp_path / "learner.onebit")
-    assert loaded.exploration_floor == learner.clone().exploration_floor == FLOOR
+    assert loaded.runtime.exploration_floor == copy_of(learner).runtime.exploration_floor == FLOOR
     for x in X:
         one, other = learner.decide(x), loaded.decide(x)
         assert (one.label, one.propensity, one.weight) == (other.label, other.propensity, other.weight)

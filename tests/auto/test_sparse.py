@@ -32,7 +32,7 @@ def test_sparse_auto_equals_its_twin_through_a_restart(classes: int, rounds: int
     X, y = topics(rounds, classes, 60, seed=1)
     X, y = X.astype(np.float64), permuted(y, classes, seed=1)
     learner, oracle = (
-        Learner("auto", classes, features=60, space="sparse", dtype="float64", seed=5),
+        Learner("auto", classes=classes, features=60, space="sparse", dtype="float64", seed=5),
         Oracle(classes, 60),
     )
     walk_both(learner, oracle, X, X.toarray(), y, late, near=1e-8)
@@ -46,7 +46,7 @@ def test_sparse_auto_equals_its_twin_on_rows_of_any_kind(classes: int, late: boo
     assert (np.diff(X.indptr) == 0).any()
     assert (X.data == 0.0).any()
     learner, oracle = (
-        Learner("auto", classes, features=40, space="sparse", dtype="float64", seed=5),
+        Learner("auto", classes=classes, features=40, space="sparse", dtype="float64", seed=5),
         Oracle(classes, 40),
     )
     walk_both(learner, oracle, X, X.toarray(), y, late, near=1e-8)
@@ -64,13 +64,13 @@ def test_scales_of_sparse_columns_and_rows_change_nothing(what: str) -> None:
         scaled.data *= columns[X.indices]
     if what in ("rows", "both"):
         scaled.data *= np.repeat(rows, np.diff(X.indptr))
-    one, other = (Learner("auto", 5, features=80, space="sparse", dtype="float64") for _ in range(2))
+    one, other = (Learner("auto", classes=5, features=80, space="sparse", dtype="float64") for _ in range(2))
     assert heard(one, X, y) == heard(other, scaled, y)
     np.testing.assert_allclose(one.weights, other.weights, rtol=1e-6, atol=1e-9)
 
 
 def test_an_empty_row_is_not_learnt_and_a_stored_zero_is_absent() -> None:
-    learner, other = (Learner("auto", 3, features=4, space="sparse", dtype="float64") for _ in range(2))
+    learner, other = (Learner("auto", classes=3, features=4, space="sparse", dtype="float64") for _ in range(2))
     empty = scipy.sparse.csr_matrix((1, 4))
     learner.learn(learner.decide(empty), right=True)
     assert not learner.weights.any()

@@ -19,8 +19,8 @@ from onebit.data.streams import Delay, Drift, Stream, stream
 from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.experiments.run import Result, run
-from onebit.features import SparseRow
 from onebit.learner import Learner
+from onebit.rows import SparseRow
 
 NAMES = ["ant", "bee", "cat", "dog", "eel"]
 X, Y = rows(80)
@@ -35,7 +35,7 @@ def by_hand(streamed: Stream, learner: Learner) -> dict[int, Any]:
     for what, number, value in streamed.events():
         if what == "decide":
             made[number] = learner.decide(_csr(value))
-        elif learner.needs_labels:
+        elif learner.runtime.needs_labels:
             (label,) = [name for name in learner.classes if value(name)]
             learner.learn(made[number], label=label)
         else:
@@ -54,7 +54,9 @@ def check_run_is_steps(streamed: Stream, result: Result) -> Learner:
     """Check a run, with the seed of its stream, against stepping: bit for bit."""
     data = streamed.data(streamed.seed)
     schedule = streamed.schedule(data, streamed.seed)
-    learner = Learner(result.learner.rule, data.classes, seed=streamed.seed, **result.learner.parameters)
+    learner = Learner(
+        result.learner.runtime.rule, classes=data.classes, seed=streamed.seed, **result.learner.runtime.parameters
+    )
     made = by_hand(streamed, learner)
     truths = [data.classes[label] for label in schedule.labels]
     played = np.cumsum([made[number].label != truth for number, truth in enumerate(truths)])
@@ -98,7 +100,7 @@ def test_a_run_with_late_feedback_is_its_events_by_hand(
     own = {name: value for name, value in options.items() if name == "bias"}
     if own:  # an option of the learner, which is no parameter of its rule
         data = streamed.data(6)
-        learner = Learner(rule, data.classes, seed=6, **own)
+        learner = Learner(rule, classes=data.classes, seed=6, **own)
         by_hand(streamed, learner)
         assert {**state(learner), "identity": ""} == {**state(result.learner), "identity": ""}
     else:
@@ -123,7 +125,7 @@ def test_rows_of_names_come_late_as_they_step(settings: dict[str, Any]) -> None:
     streamed = stream(DICTS, LABELS, rounds=200, seed=3, **settings)
     result = run("bpa", streamed, seed=3)
     data = streamed.data(3)
-    learner = Learner("bpa", data.classes, seed=3)
+    learner = Learner("bpa", classes=data.classes, seed=3)
     made = by_hand(streamed, learner)
     truths = [data.classes[label] for label in streamed.schedule(data, 3).labels]
     assert result.errors[0] == sum(made[number].label != truth for number, truth in enumerate(truths)) / 200
@@ -459,7 +461,7 @@ def test_rows_of_every_form_come_as_they_are(form: Callable[[Any], Any]) -> None
     """What `run` takes, one by one."""
     square = SPARSE[:6, :6]  # as many rows as columns, so that a mistaken one is no error
     table, labels = form(square), [0, 1] * 3
-    learner = Learner("bpa", 2, dtype="float64", seed=1)
+    learner = Learner("bpa", classes=2, dtype="float64", seed=1)
     for x, right in stream(table, labels):
         decision = learner.decide(x)
         learner.learn(decision, right(decision.label))

@@ -133,7 +133,7 @@ def equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bo
     """The compiled rule and its slow twin, round by round: decisions, probabilities and weights, feedback also late."""
     if classes == 2 and isinstance(options.get("coding"), list):
         options = {**options, "coding": [[1, 0, 1], [-1, 1, -1]]}
-    learner = Learner(name, classes, features=FEATURES, space="dense", dtype="float64", seed=SEED, **options)
+    learner = Learner(name, classes=classes, features=FEATURES, space="dense", dtype="float64", seed=SEED, **options)
     oracle = oracle_of(name, options, classes)
     X, y = stream(11, classes)
     waiting: list[tuple[Any, Decided, int]] = []
@@ -153,8 +153,8 @@ def equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bo
         waiting.append((decision, decided, row))
         while waiting and (not late or len(waiting) > 8):
             learnt, known, then = waiting.pop(int(order.integers(len(waiting))) if late else 0)
-            told = int(y[then]) if learner.needs_labels or known.label == y[then] else -1
-            if learner.needs_labels:
+            told = int(y[then]) if learner.runtime.needs_labels or known.label == y[then] else -1
+            if learner.runtime.needs_labels:
                 learner.learn(learnt, label=told)
             else:
                 learner.learn(learnt, right=told >= 0)

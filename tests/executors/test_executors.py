@@ -265,7 +265,8 @@ def test_all_is_kept_where_the_measuring_is_interrupted(monkeypatch: pytest.Monk
 def test_compare_says_where_it_ran(device: Device) -> None:
     found = onebit.compare("synsep9", ["bpa", "perceptron"], **SHORT)
     cost = found.cost
-    assert (cost.where, cost.rounds, cost.core_seconds) == (f"one {DEVICE}", 480, pytest.approx(8.0))
+    assert (cost.where, cost.rounds) == (f"one {DEVICE}", 480)
+    assert cost.core_seconds == pytest.approx(8.0)
     assert found.page().facts["ran on"] == cost.said
     assert cost.said.startswith(f"one {DEVICE}: 480 rounds in ")
     assert found.to_dict()["effort"] == cost.to_dict()

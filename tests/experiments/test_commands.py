@@ -132,7 +132,7 @@ def test_compare_takes_several_data_and_files(call: Call, file: str) -> None:
 
 
 def test_how_the_data_come_is_said_on_the_command_line(call: Call, file: str) -> None:
-    options = {
+    options: dict[str, Any] = {
         "rounds": 80, "order": "resample", "prepare": "unit-norm", "noise": 0.1, "drift": "gradual", "delay": "geometric:3",
         "missing": 0.2,
     }  # fmt: skip

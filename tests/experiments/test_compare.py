@@ -240,7 +240,7 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
     ("none", {"learners": []}, ["no learners"]),
     ("no data", {"data": []}, ["no data"]),
     ("no labels", {"data": X}, ["labels"]),
-    ("learner", {"learners": [onebit.Learner("bpa", 5)]}, ["anew"]),
+    ("learner", {"learners": [onebit.Learner("bpa", classes=5)]}, ["anew"]),
     ("learner of no kind", {"learners": [5]}, ["5"]),
     ("runs", {"runs": 0}, ["runs is 0"]),
     ("seed", {"seed": -1}, ["seed is -1"]),

@@ -128,7 +128,7 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
         ["160,000", f"{MOST_SETTINGS:,}"],
     ),
     ("unknown learner", {"learner": "bandtron"}, ["'bandtron'", "'banditron'"]),
-    ("a learner", {"learner": onebit.Learner("bpa", 9)}, ["anew"]),
+    ("a learner", {"learner": onebit.Learner("bpa", classes=9)}, ["anew"]),
     ("unknown data", {"X": "synsep1"}, ["'synsep1'", "'synsep10'"]),
     ("runs", {"runs": 0}, ["runs is 0"]),
     ("fresh runs", {"fresh_runs": 0}, ["fresh_runs is 0"]),

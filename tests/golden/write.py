@@ -35,12 +35,15 @@ def form(rule: Rule) -> dict[str, Any]:
 
 def learners() -> dict[str, Learner]:
     """One learner a rule, and one for each way of reading x, all having learnt a little."""
-    made = {name: Learner(name, CLASSES, seed=3, **form(rule), **rule.examples[0]) for name, rule in registry().items()}
+    made = {
+        name: Learner(name, classes=CLASSES, seed=3, **form(rule), **rule.examples[0])
+        for name, rule in registry().items()
+    }
     for number, x in enumerate(rows()):
         for learner in made.values():
             learner.learn(learner.decide(x), label=CLASSES[number % 3])
-    words = Learner("bpa", CLASSES, text=True, seed=4)
-    hashed = Learner("bpa", CLASSES, hash_bits=6, seed=4)
+    words = Learner("bpa", classes=CLASSES, text=True, seed=4)
+    hashed = Learner("bpa", classes=CLASSES, hash_bits=6, seed=4)
     for number in range(6):
         words.learn(words.decide(f"word{number % 4} and more"), right=number % 2 == 0)
         hashed.learn(hashed.decide({f"f{number}": 1.0, "always": -0.5}, id=f"case {number}"), right=number % 2 == 0)
@@ -50,8 +53,8 @@ def learners() -> dict[str, Learner]:
 def expected(learner: Learner) -> dict[str, Any]:
     """What a loaded learner must say."""
     examples: list[Any] = rows()[:3].tolist()
-    if learner._features.named:
-        examples = ["word1 more", "nothing known"] if learner._features.text else [{"always": 1.0}, {"f2": 2.0}]
+    if learner.runtime.features.named:
+        examples = ["word1 more", "nothing known"] if learner.runtime.features.text else [{"always": 1.0}, {"f2": 2.0}]
     decisions = [learner.decide(x, id=1000 + number) for number, x in enumerate(examples)]
     return {
         "learnt": learner.learnt,

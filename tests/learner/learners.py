@@ -19,7 +19,7 @@ X, Y = rows(40)
 
 def fresh(name: str, classes: Any = NAMES, **options: Any) -> Learner:
     """A learner with the rule's first example options."""
-    return Learner(name, classes, **{**registry()[name].examples[0], **options})
+    return Learner(name, classes=classes, **{**registry()[name].examples[0], **options})
 
 
 def trained(name: str, count: int = 30, **options: Any) -> Learner:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onebit.checks import state
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 from onebit.rules import registry
 from tests.learner.learners import BANDIT, FULL, NAMES, X, Y, fresh, trained, unchanged_by
 
@@ -45,7 +45,7 @@ def test_learn_many_learns_none_where_a_later_x_is_not_a_number() -> None:
 
 
 def test_learn_many_learns_none_where_a_later_x_is_too_long() -> None:
-    learner = Learner("gaptron", NAMES, rate=0.1, exploration=0.2, max_norm=1.0)
+    learner = Learner("gaptron", classes=NAMES, rate=0.1, exploration=0.2, max_norm=1.0)
     good, bad = learner.decide_many(X[:2])
     long = bad._replace(x=np.full(6, 2.0, dtype=np.float32))
     assert "at most 1" in unchanged_by(learner, lambda: learner.learn_many([good, long], right=[True, True]))
@@ -53,7 +53,7 @@ def test_learn_many_learns_none_where_a_later_x_is_too_long() -> None:
 
 def test_learn_many_learns_none_where_scores_overflow_on_the_way() -> None:
     """Each of these rows is usable when decided; after one step of 1/P = 2e4 the next score is not a float32."""
-    learner = Learner("banditron", 2, features=1, space="dense", exploration=1e-4, seed=1)
+    learner = Learner("banditron", classes=2, features=1, space="dense", exploration=1e-4, seed=1)
     identity = next(i for i in range(100_000) if (one := learner.decide([5e17], id=i)).label != one.greedy)
     decisions = [learner.decide([5e17], id=identity), learner.decide([5e17], id="next")]
     unchanged_by(learner, lambda: learner.learn_many(decisions, right=[True, True]))
@@ -190,7 +190,7 @@ def test_teaching_full_information_is_learning_from_the_label(name: str) -> None
 
 def test_teaching_gaptron_with_full_information_is_learning_from_the_label() -> None:
     options: dict[str, Any] = {"setting": "full", "loss": "smooth", "max_norm": 2.0, "dtype": "float64"}
-    taught, told = Learner("gaptron", NAMES, **options), Learner("gaptron", NAMES, **options)
+    taught, told = Learner("gaptron", classes=NAMES, **options), Learner("gaptron", classes=NAMES, **options)
     for x, label in zip(X, Y, strict=True):
         taught.teach([x], [NAMES[label]])
         told.learn(told.decide(x), label=NAMES[label])
@@ -209,7 +209,7 @@ def test_teaching_a_rule_without_a_lesson_of_its_own_is_playing_and_learning(
     certain = [row for row in range(40) if learner.decide(X[row], id=row).propensity == 1.0]
     assert len(certain) >= 5
     for x, label in zip(X[certain[:5]], Y[certain[:5]], strict=True):
-        by_playing = learner.clone()
+        by_playing = copy_of(learner)
         decision = by_playing.decide(x)
         if decision.propensity < 1.0:  # the steps before may have opened the choice again
             continue
@@ -226,10 +226,10 @@ def test_what_is_taught_by_playing_is_one_of_the_steps_that_playing_can_take(nam
     for row in range(30, 34):
         possible = set()
         for identity in range(300):
-            learner = start.clone()
+            learner = copy_of(start)
             learner.learn(learner.decide(X[row], id=f"try {identity}"), label=NAMES[Y[row]])
             possible.add(learner.weights.tobytes())
-        taught = start.clone()
+        taught = copy_of(start)
         taught.teach(X[row : row + 1], [NAMES[Y[row]]])
         assert taught.weights.tobytes() in possible
 
@@ -237,7 +237,7 @@ def test_what_is_taught_by_playing_is_one_of_the_steps_that_playing_can_take(nam
 @pytest.mark.parametrize("name", registry())
 def test_teaching_row_by_row_is_teaching_the_table(name: str) -> None:
     whole = trained(name)
-    single = whole.clone()
+    single = copy_of(whole)
     labels = [NAMES[label] for label in Y]
     whole.teach(X, labels)
     for x, label in zip(X, labels, strict=True):

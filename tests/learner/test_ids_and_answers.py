@@ -12,7 +12,7 @@ import pytest
 import onebit
 from onebit.checks import refused, state
 from onebit.decision import Decision
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 from tests.learner.learners import BANDIT, FULL, NAMES, X, fresh, trained, unchanged_by
 
 # --- ids --------------------------------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ def test_the_seed_decides_together_with_the_id() -> None:
     """With exploration 0.5 and 64 ids two seeds agree everywhere by chance with probability below 1e-7."""
     played = [
         [learner.decide(X[0], id=identity).label for identity in range(64)]
-        for learner in (Learner("banditron", NAMES, exploration=0.5, seed=seed) for seed in (0, 0, 1))
+        for learner in (Learner("banditron", classes=NAMES, exploration=0.5, seed=seed) for seed in (0, 0, 1))
     ]
     assert played[0] == played[1]
     assert played[0] != played[2]
@@ -163,16 +163,16 @@ def test_one_bit_learners_use_only_whether_the_label_was_played(name: str) -> No
     start = trained(name)
     decision = start.decide(X[35])
     wrong = [label for label in NAMES if label != decision.label]
-    told_false = start.clone()
+    told_false = copy_of(start)
     told_false.learn(decision, right=False)
     for label in wrong:
-        told = start.clone()
+        told = copy_of(start)
         told.learn(decision, label=label)
         assert state(told) == state(told_false), label
-        many = start.clone()
+        many = copy_of(start)
         many.learn_many([decision], labels=[label])
         assert state(many) == state(told_false), label
-    told_true, told_label = start.clone(), start.clone()
+    told_true, told_label = copy_of(start), copy_of(start)
     told_true.learn(decision, right=True)
     told_label.learn(decision, label=decision.label)
     assert state(told_true) == state(told_label)

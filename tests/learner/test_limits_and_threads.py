@@ -14,7 +14,7 @@ import pytest
 import onebit
 from onebit.checks import refused, rows
 from onebit.decision import Decision
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 from tests.learner.learners import NAMES, X, Y, fresh, trained, unchanged_by
 
 # --- x that is too long -----------------------------------------------------------------------------------------------
@@ -24,7 +24,7 @@ from tests.learner.learners import NAMES, X, Y, fresh, trained, unchanged_by
 @pytest.mark.parametrize("space", ["dense", "sparse"])
 def test_gaptron_refuses_what_is_longer_than_it_was_told(space: str, bias: bool) -> None:
     options: dict[str, Any] = {"rate": 0.1, "exploration": 0.1, "max_norm": 1.0, "space": space, "bias": bias}
-    learner = Learner("gaptron", NAMES, features=6, **options)
+    learner = Learner("gaptron", classes=NAMES, features=6, **options)
     learner.learn(learner.decide(X[0]), right=True)
     decision = learner.decide(X[1])
     for length in (1.2, 5.0):
@@ -35,7 +35,7 @@ def test_gaptron_refuses_what_is_longer_than_it_was_told(space: str, bias: bool)
         assert words in unchanged_by(learner, lambda table=table: learner.decide_many(table))  # type: ignore[misc]
         sentence = unchanged_by(learner, lambda table=table: learner.teach(table, ["ant"] * 2))  # type: ignore[misc]
         assert sentence == f"row 1: {words}"
-        kept = learner.clone().decide(X[1])._replace(x=long.astype(np.float32)) if space == "dense" else None
+        kept = copy_of(learner).decide(X[1])._replace(x=long.astype(np.float32)) if space == "dense" else None
         if kept is not None:
             altered = decision._replace(x=kept.x)
             assert words in unchanged_by(learner, lambda altered=altered: learner.learn(altered, right=True))  # type: ignore[misc]
@@ -43,7 +43,7 @@ def test_gaptron_refuses_what_is_longer_than_it_was_told(space: str, bias: bool)
 
 
 def test_rows_scaled_to_the_longest_length_are_not_refused_for_their_rounding() -> None:
-    learner = Learner("gaptron", NAMES, rate=0.1, exploration=0.1, max_norm=0.3)
+    learner = Learner("gaptron", classes=NAMES, rate=0.1, exploration=0.1, max_norm=0.3)
     scaled = 0.3 * rows(2000, seed=3)[0]
     assert len(learner.decide_many(scaled)) == 2000
 
@@ -92,14 +92,14 @@ def test_large_numbers_warn_of_nothing(value: float) -> None:
 
 def test_a_step_never_makes_a_weight_infinite() -> None:
     """A rate that asks for steps beyond float32 is refused; with the largest, the longest row leaves weights finite."""
-    refused(lambda: Learner("policy-gradient", 2, rate=1e38))
-    learner = Learner("policy-gradient", 2, features=1, space="dense", rate=1e9)
+    refused(lambda: Learner("policy-gradient", classes=2, rate=1e38))
+    learner = Learner("policy-gradient", classes=2, features=1, space="dense", rate=1e9)
     learner.learn(learner.decide([1e18]), right=True)
     assert np.isfinite(learner.weights).all()
 
 
 def test_float64_weights_take_the_steps_that_float32_weights_cannot() -> None:
-    learner = Learner("perceptron", 2, features=1, space="dense", dtype="float64")
+    learner = Learner("perceptron", classes=2, features=1, space="dense", dtype="float64")
     decision = learner.decide([1e39])
     learner.learn(decision, label=1 - int(decision.label))
     assert abs(learner.weights).tolist() == [[1e39], [1e39]]

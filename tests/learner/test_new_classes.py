@@ -34,7 +34,7 @@ def test_a_new_class_leaves_what_was_learnt_where_it_was(
 
 
 def test_a_new_class_is_tried_at_once_where_all_scores_are_negative() -> None:
-    learner = Learner("bpa", 2, features=1, space="dense", exploration=0.0, variant="PA")
+    learner = Learner("bpa", classes=2, features=1, space="dense", exploration=0.0, variant="PA")
     for _ in range(6):
         learner.learn(learner.decide([1.0]), right=False)
     assert (learner.scores([1.0]) < 0.0).all()
@@ -67,7 +67,7 @@ def test_a_class_is_added_before_any_x() -> None:
 
 
 def test_a_coding_matrix_has_no_row_for_a_new_class() -> None:
-    learner = Learner("conservative-ova", 3, coding=[[1, -1], [-1, 1], [-1, -1]])
+    learner = Learner("conservative-ova", classes=3, coding=[[1, -1], [-1, 1], [-1, -1]])
     learner.learn(learner.decide(X[0]), right=True)
     assert "coding matrix has 3 rows" in unchanged_by(learner, lambda: learner.add_class(3))
     assert learner.classes == (0, 1, 2)
@@ -129,14 +129,14 @@ def test_weights_are_a_copy() -> None:
 
 
 def test_a_learner_says_what_it_is() -> None:
-    learner = Learner("bpa", ["no", "yes"], aggressiveness=0.5, seed=3)
+    learner = Learner("bpa", classes=["no", "yes"], aggressiveness=0.5, seed=3)
     learner.learn(learner.decide(X[0]), right=True)
     assert repr(learner) == "BPA(classes=['no', 'yes'], aggressiveness=0.5, seed=3), 1 feedbacks learnt"
     assert repr(onebit.Perceptron(classes=2)) == "Perceptron(classes=[0, 1], seed=0), 0 feedbacks learnt"
 
 
 def test_settings_are_the_defaults_and_what_was_given() -> None:
-    assert Learner("bpa", 2, variant="PA").settings == {
+    assert Learner("bpa", classes=2, variant="PA").settings == {
         "exploration": 0.001,
         "variant": "PA",
         "aggressiveness": 0.01,
@@ -148,4 +148,4 @@ def test_every_learner_class_is_in_the_package_and_nothing_else_is() -> None:
         assert getattr(onebit, rule.title) is learner_class(rule)
         assert rule.title in dir(onebit)
     with pytest.raises(AttributeError, match="Bandtron"):
-        _ = onebit.Bandtron
+        _ = onebit.Bandtron  # type: ignore[attr-defined]

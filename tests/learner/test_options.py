@@ -45,22 +45,22 @@ from tests.learner.learners import NAMES, X, fresh, trained, unchanged_by
     ids=repr,
 )
 def test_classes_that_are_none_are_refused(classes: Any) -> None:
-    sentence = refused(lambda: Learner("bpa", classes))
+    sentence = refused(lambda: Learner("bpa", classes=classes))
     assert "class" in sentence
 
 
 def test_a_refused_number_of_classes_is_named() -> None:
-    assert "-3" in refused(lambda: Learner("bpa", -3))
-    assert "'a'" in refused(lambda: Learner("bpa", ["a", "b", "a"]))
-    assert "1.5" in refused(lambda: Learner("bpa", ["a", 1.5]))  # type: ignore[list-item]
+    assert "-3" in refused(lambda: Learner("bpa", classes=-3))
+    assert "'a'" in refused(lambda: Learner("bpa", classes=["a", "b", "a"]))
+    assert "1.5" in refused(lambda: Learner("bpa", classes=["a", 1.5]))  # type: ignore[list-item]
 
 
 def test_classes_may_be_any_iterable_of_names() -> None:
     for classes in (("a", "b"), {"a": 1, "b": 2}, (name for name in "ab"), np.array(["a", "b"])):
-        assert Learner("bpa", classes).classes == ("a", "b")
-    assert Learner("bpa", np.arange(3, 5)).classes == (3, 4)
-    assert Learner("bpa", np.int64(3)).classes == (0, 1, 2)  # type: ignore[arg-type]
-    assert Learner("bpa", [1, "1"]).classes == (1, "1")
+        assert Learner("bpa", classes=classes).classes == ("a", "b")
+    assert Learner("bpa", classes=np.arange(3, 5)).classes == (3, 4)
+    assert Learner("bpa", classes=np.int64(3)).classes == (0, 1, 2)  # type: ignore[arg-type]
+    assert Learner("bpa", classes=[1, "1"]).classes == (1, "1")
 
 
 @pytest.mark.parametrize(
@@ -96,21 +96,21 @@ def test_classes_may_be_any_iterable_of_names() -> None:
     ids=repr,
 )
 def test_a_common_option_out_of_range_is_refused_with_its_value(options: dict[str, Any], words: str) -> None:
-    sentence = refused(lambda: Learner("bpa", NAMES, **options))
+    sentence = refused(lambda: Learner("bpa", classes=NAMES, **options))
     assert words in sentence
     assert next(iter(options)) in sentence
 
 
 def test_numpy_whole_numbers_are_taken_wherever_whole_numbers_are() -> None:
-    learner = Learner("bpa", 3, features=np.int64(6), seed=np.int64(7))  # type: ignore[arg-type]
-    assert learner.seed == 7
+    learner = Learner("bpa", classes=3, features=np.int64(6), seed=np.int64(7))  # type: ignore[arg-type]
+    assert learner.runtime.seed == 7
     assert learner.decide(X[0]).label in (0, 1, 2)
-    assert Learner("bpa", 3, hash_bits=np.int64(4)).features == 16  # type: ignore[arg-type]
+    assert Learner("bpa", classes=3, hash_bits=np.int64(4)).features == 16  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rule", ["bandtron", "", 5, None])
 def test_a_rule_that_is_none_is_refused(rule: Any) -> None:
-    assert repr(rule) in refused(lambda: Learner(rule, NAMES))
+    assert repr(rule) in refused(lambda: Learner(rule, classes=NAMES))
 
 
 def outside(interval: str) -> list[float]:
@@ -184,7 +184,7 @@ def test_a_way_that_is_not_there_is_refused_with_all_that_are(rule: str, name: s
         assert sentence.startswith(f"{name} is {value!r}, but must be one")
         assert all(way in sentence for way in parameter.names)
     for value in parameter.names:
-        assert Learner(rule, NAMES, **{**_settled(rule), name: value}).settings[name] == value
+        assert Learner(rule, classes=NAMES, **{**_settled(rule), name: value}).settings[name] == value
 
 
 def _settled(rule: str) -> dict[str, Any]:
@@ -213,17 +213,17 @@ def test_a_misspelt_common_option_is_recognised_too(misspelt: str, meant: str) -
 
 def test_parameters_that_do_not_fit_together_are_refused() -> None:
     bad: list[tuple[str, Callable[[], object]]] = [
-        ("horizon and radius and max_norm", lambda: Learner("gaptron", NAMES)),
-        ("max_norm", lambda: Learner("gaptron", NAMES, setting="full")),
-        ("rate times decay", lambda: Learner("policy-gradient", NAMES, rate=0.5, decay=2.0)),
+        ("horizon and radius and max_norm", lambda: Learner("gaptron", classes=NAMES)),
+        ("max_norm", lambda: Learner("gaptron", classes=NAMES, setting="full")),
+        ("rate times decay", lambda: Learner("policy-gradient", classes=NAMES, rate=0.5, decay=2.0)),
         (
             "guess_if_all_negative",
-            lambda: Learner("conservative-ova", 5, coding="all-pairs", guess_if_all_negative=True),
+            lambda: Learner("conservative-ova", classes=5, coding="all-pairs", guess_if_all_negative=True),
         ),
-        ("2 rows, but there are 5", lambda: Learner("conservative-ova", 5, coding=[[1, -1], [-1, 1]])),
-        ("-1, 0 and 1", lambda: Learner("conservative-ova", 2, coding=[[1, 2], [-1, 1]])),
-        ("coding", lambda: Learner("conservative-ova", 2, coding=[[1], [-1, 1]])),
-        ("coding", lambda: Learner("conservative-ova", 2, coding=[[], []])),
+        ("2 rows, but there are 5", lambda: Learner("conservative-ova", classes=5, coding=[[1, -1], [-1, 1]])),
+        ("-1, 0 and 1", lambda: Learner("conservative-ova", classes=2, coding=[[1, 2], [-1, 1]])),
+        ("coding", lambda: Learner("conservative-ova", classes=2, coding=[[1], [-1, 1]])),
+        ("coding", lambda: Learner("conservative-ova", classes=2, coding=[[], []])),
     ]
     for words, action in bad:
         assert words in refused(action)
@@ -240,7 +240,7 @@ def test_parameters_that_do_not_fit_together_are_refused() -> None:
     ids=repr,
 )
 def test_a_parameter_of_any_kind_that_is_taken_is_saved_and_loaded(tmp_path: Path, options: dict[str, Any]) -> None:
-    learner = Learner("bpa", 3, **options)
+    learner = Learner("bpa", classes=3, **options)
     learner.learn(learner.decide(X[0]), right=True)
     learner.save(tmp_path / "learner.onebit")
     loaded = onebit.load(tmp_path / "learner.onebit")
@@ -253,6 +253,6 @@ def test_a_parameter_of_any_kind_that_is_taken_is_saved_and_loaded(tmp_path: Pat
 
 def test_a_class_name_that_is_no_text_is_refused() -> None:
     """It could be neither saved nor sent."""
-    assert "\\ud800" in refused(lambda: Learner("bpa", ["half \ud800 a character", "b"]))
+    assert "\\ud800" in refused(lambda: Learner("bpa", classes=["half \ud800 a character", "b"]))
     learner = trained("bpa")
     unchanged_by(learner, lambda: learner.add_class("half \ud800 a character"))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 from onebit.offpolicy import Round
 from onebit.offpolicy.estimates import Scores
 from onebit.offpolicy.model import Trust
@@ -64,11 +64,11 @@ def greedy_chances(favourites: Labels, classes: int, exploration: float) -> Arra
 
 def progressive_truth(learner: Learner, log: Sequence[Round], y: Labels) -> float:
     """What a learner that learns from this log would really have scored: its probability of the right label, round by round."""
-    follower, total = learner.clone(), 0.0
+    follower, total = copy_of(learner), 0.0
     for one, truth in zip(log, y.tolist(), strict=True):
         total += follower.probabilities(one.x)[learner.classes[truth]]
         assert one.propensity is not None
-        follower.learn(follower.decided_elsewhere(one.x, one.label, one.propensity), one.right)
+        follower.learn(follower.from_log(one.x, one.label, one.propensity), one.right)
     return total / len(log)
 
 

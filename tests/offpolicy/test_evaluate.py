@@ -14,7 +14,7 @@ import scipy.sparse
 
 import onebit
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 from onebit.offpolicy import Round, evaluate
 from tests.offpolicy.logs import drawn_log, gaussians, greedy_chances, played_log, progressive_truth
 from tests.slow import slow
@@ -36,14 +36,14 @@ def test_ips_and_doubly_robust_are_unbiased_however_both_learners_learn() -> Non
     for labels in product(range(classes), repeat=3):
         for answers in product([False, True], repeat=3):
             log: list[Round] = []
-            chance, own, follower, scored = 1.0, logger.clone(), target.clone(), 0.0
+            chance, own, follower, scored = 1.0, copy_of(logger), copy_of(target), 0.0
             for x, label, right, rates in zip(X, labels, answers, rate, strict=True):
                 logged = list(own.probabilities(x).values())
                 chance *= logged[label] * (rates[label] if right else 1.0 - rates[label])
                 log.append(Round(len(log), x, label, right, logged[label], logged))
                 scored += float(np.dot(list(follower.probabilities(x).values()), rates)) / 3
                 for learner in (own, follower):
-                    learner.learn(learner.decided_elsewhere(x, label, logged[label]), right)
+                    learner.learn(learner.from_log(x, label, logged[label]), right)
             found = evaluate(target, log)
             total, truth = total + chance, truth + chance * scored
             for name in means:
@@ -93,14 +93,14 @@ def test_intervals_cover_what_a_finished_learner_scores_in_a_real_run() -> None:
 def test_of_the_learner_that_wrote_the_log_it_is_the_log() -> None:
     X, y = gaussians(400, 3, 1)
     logger = onebit.LinUCB(classes=3, exploration_floor=0.2)
-    found = evaluate(logger, played_log(logger.clone(), X, y))
+    found = evaluate(logger, played_log(copy_of(logger), X, y))
     assert found.weights is not None
     assert found.weights.mean == pytest.approx(1.0)
     assert found.weights.largest == pytest.approx(1.0)
     assert found.weights.effective == pytest.approx(400)
     for name in ("ips", "snips"):
         assert getattr(found, name).value == pytest.approx(found.log.value)
-    assert found.log.value == pytest.approx(np.mean([one.right for one in played_log(logger.clone(), X, y)]))
+    assert found.log.value == pytest.approx(np.mean([one.right for one in played_log(copy_of(logger), X, y)]))
     assert found.learnt == 400
 
 
@@ -109,7 +109,7 @@ def test_the_learner_stays_as_it_is_and_the_seed_decides() -> None:
     log = drawn_log(np.full((300, 3), 1 / 3), X, y, 2)
     learner = onebit.Banditron(classes=3, exploration=0.3)
     played_log(learner, *gaussians(50, 3, 3))
-    before = learner.clone()
+    before = copy_of(learner)
     first = evaluate(learner, log, seed=1)
     assert learner.learnt == 50
     assert np.array_equal(learner.weights, before.weights)
@@ -139,12 +139,12 @@ def test_the_labels_shown_are_learnt_with_their_propensities() -> None:
     X, y = gaussians(200, 3, 5)
     log = drawn_log(greedy_chances(y, 3, 0.5), X, y, 5)
     learner = onebit.PolicyGradient(classes=3)
-    follower = learner.clone()
+    follower = copy_of(learner)
     last = 0.0
     for one in log:
         assert one.propensity is not None
         last = follower.probabilities(one.x)[one.label] / one.propensity * one.right
-        follower.learn(follower.decided_elsewhere(one.x, one.label, one.propensity), one.right)
+        follower.learn(follower.from_log(one.x, one.label, one.propensity), one.right)
     whole, shorter = evaluate(learner, log).ips, evaluate(learner, log[:-1]).ips
     assert whole is not None
     assert shorter is not None
@@ -166,7 +166,7 @@ def test_rows_of_every_kind() -> None:
     as_numbers = evaluate(onebit.BPA(classes=3), flat)
     assert as_numbers.ips is not None
     for log, options in kinds:
-        found = evaluate(Learner("bpa", 3, **options), log)
+        found = evaluate(Learner("bpa", classes=3, **options), log)
         assert found.ips is not None
         if log is not texts:
             assert found.ips.value == pytest.approx(as_numbers.ips.value, abs=0.05)

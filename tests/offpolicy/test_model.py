@@ -48,10 +48,10 @@ class Twin:
 def test_the_model_does_what_its_twin_does() -> None:
     X, y = gaussians(120, 3, 1)
     labels = np.random.default_rng(1).integers(0, 3, 120)
-    model, twin = Learner(RULE, 3, dtype="float64"), Twin(3, 3)
+    model, twin = Learner(RULE, classes=3, dtype="float64"), Twin(3, 3)
     for x, label, truth in zip(X, labels.tolist(), y.tolist(), strict=True):
         assert list(model.probabilities(x).values()) == pytest.approx(twin.chances(x).tolist(), abs=1e-4)
-        model.learn(model.decided_elsewhere(x, label, 1 / 3), label == truth)
+        model.learn(model.from_log(x, label, 1 / 3), label == truth)
         twin.learn(x, label, label == truth)
     assert np.allclose(model.weights, twin.W, atol=1e-3)
     assert np.abs(twin.W).max() > 0.5
@@ -67,10 +67,10 @@ def test_the_model_passes_the_checks_of_every_learner() -> None:
 
 def test_the_scale_of_the_features_does_not_matter() -> None:
     X, y = gaussians(300, 3, 2)
-    models = [Learner(RULE, 3, dtype="float64") for _ in range(2)]
+    models = [Learner(RULE, classes=3, dtype="float64") for _ in range(2)]
     for x, truth in zip(X, y.tolist(), strict=True):
         for model, scale in zip(models, (1.0, 1000.0), strict=True):
-            model.learn(model.decided_elsewhere(scale * x, 0, 0.5), truth == 0)
+            model.learn(model.from_log(scale * x, 0, 0.5), truth == 0)
     one, other = (
         list(model.probabilities(scale * X[0]).values()) for model, scale in zip(models, (1.0, 1000.0), strict=True)
     )
@@ -78,9 +78,9 @@ def test_the_scale_of_the_features_does_not_matter() -> None:
 
 
 def test_the_model_reads_x_as_the_learner_does() -> None:
-    learner = Learner("bpa", ["a", "b"], text=True, hash_bits=8)
+    learner = Learner("bpa", classes=["a", "b"], text=True, hash_bits=8)
     model = model_for(learner)
-    model.learn(model.decided_elsewhere("late goal", "a", 0.5), True)
+    model.learn(model.from_log("late goal", "a", 0.5), True)
     assert model.classes == ("a", "b")
     assert model.probabilities("late goal")["a"] > 0.5
     assert model.features == 256

@@ -127,7 +127,7 @@ def test_a_thousand_labels_through_the_compiled_learner() -> None:
         learner.learn(decision, right=bool(generator.random() < 0.3))
     x = np.array([0.5, -1.0, 0.2])
     compiled = np.array(list(learner.probabilities(x).values()))
-    plain = shares(learner.scores(x), np.sqrt(learner.variances(x)))
+    plain = shares(learner.scores(x), np.sqrt(learner.runtime.variances(x)))
     assert compiled.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(compiled, plain, rtol=1e-6, atol=1e-12)
 

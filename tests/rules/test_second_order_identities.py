@@ -78,7 +78,9 @@ class Fast:
     """A compiled learner, through its public face."""
 
     def __init__(self, name: str, classes: int, features: int, options: dict[str, Any]) -> None:
-        self.learner = Learner(name, classes, features=features, space="dense", dtype="float64", seed=SEED, **options)
+        self.learner = Learner(
+            name, classes=classes, features=features, space="dense", dtype="float64", seed=SEED, **options
+        )
 
     @property
     def W(self) -> Array:
@@ -88,7 +90,7 @@ class Fast:
         return self.learner.scores(x)
 
     def variances(self, x: Array) -> Array:
-        return np.array(self.learner.variances(x))
+        return np.array(self.learner.runtime.variances(x))
 
     def chances(self, x: Array) -> Array:
         return np.array(list(self.learner.probabilities(x).values()))
@@ -103,7 +105,7 @@ class Fast:
         decision = played.decision._replace(
             label=known.label, greedy=known.greedy, weight=known.weight, notes=(known.note, known.second_note)
         )
-        if self.learner.needs_labels:
+        if self.learner.runtime.needs_labels:
             self.learner.learn(decision, label=truth)
         else:
             self.learner.learn(decision, right=known.label == truth)

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from onebit import state
 from onebit.decision import Decision
 from onebit.errors import OnebitError
 from onebit.learner import Learner
@@ -32,7 +33,6 @@ from onebit.serve.log.schema import FILE
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
 from onebit.serve.shapes import Ask, Change, Hint, NewTask
-from onebit.storage import pack
 
 PATIENCE_S = 180.0  # after which a test that hangs fails; a learner may have to be compiled first, on a busy machine
 TEXT = {"kind": "text", "hash_bits": 8}
@@ -167,7 +167,7 @@ def without_snapshots(folder: Path) -> Path:
 
 def state_of(learner: Learner) -> State:
     """Everything that a learner is, to be compared bit for bit."""
-    manifest, arrays = pack(learner)
+    manifest, arrays = state.state_of(learner.runtime)
     manifest.pop("identity")
     kept = {name: (str(array.dtype), array.shape, array.tobytes()) for name, array in arrays.items()}
     return json.dumps(manifest, sort_keys=True), kept
@@ -415,13 +415,13 @@ def _learner(detail: dict[str, Any], classes: Sequence[Any], features: dict[str,
     )
     learner = Learner(
         detail["learner"],
-        list(classes),
+        classes=list(classes),
         seed=detail["seed"],
         exploration_floor=detail["exploration_floor"],
         **options,
         **detail["parameters"],
     )
-    learner.trust()
+    learner.runtime.disable_ledger()
     return learner
 
 
@@ -459,9 +459,7 @@ def _learn_of_another(learner: Learner, features: dict[str, Any], row: dict[str,
     label = row["label"] if row["shown"] is None else row["shown"]
     propensity = row["propensity"] if row["shown"] is None else row["shown_propensity"]
     with contextlib.suppress(OnebitError):
-        decision = learner.decided_elsewhere(
-            _x(features, row["x"]), learner.classes[label], min(propensity, 1.0), row["id"]
-        )
+        decision = learner.from_log(_x(features, row["x"]), learner.classes[label], min(propensity, 1.0), row["id"])
         learner.learn(decision, right=bool(row["right"]))
 
 
@@ -471,7 +469,7 @@ def _learn_of_its_own(learner: Learner, features: dict[str, Any], row: dict[str,
         kept = learner.decide(_x(features, row["x"]), row["id"]).x
         label, weight, propensity = row["label"], row["weight"], row["propensity"]
         if row["shown"] is not None:
-            if learner.rule.notes_the_label and row["shown"] != label:
+            if learner.runtime.rule.notes_the_label and row["shown"] != label:
                 return  # what it noted belongs to the label that it chose
             label, weight, propensity = row["shown"], row["shown_propensity"], row["shown_propensity"]
         learner.learn(
@@ -484,7 +482,7 @@ def _learn_of_its_own(learner: Learner, features: dict[str, Any], row: dict[str,
                 (row["note"], row["second_note"]),
                 kept,
                 learner.learnt,
-                learner.identity,
+                learner.runtime.identity,
             ),
             right=bool(row["right"]),
         )

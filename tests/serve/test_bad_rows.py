@@ -18,6 +18,7 @@ import pytest
 from onebit.cli import main
 from onebit.client import Client
 from onebit.errors import OnebitError
+from onebit.learner import learner_on
 from onebit.serve.learning import Course
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.schema import FILE
@@ -26,7 +27,8 @@ from onebit.serve.service import Service
 from onebit.serve.shapes import NewLearner
 from onebit.serve.snapshots import Snapshot, Snapshots, packed
 from onebit.serve.statistics import Statistics
-from onebit.storage import read, unpack
+from onebit.state import from_state
+from onebit.storage import read
 from tests.golden.write import HERE
 from tests.serve.driving import (
     TEXT,
@@ -404,7 +406,7 @@ def test_a_snapshot_and_the_log_that_disagree(tmp_path: Path, caplog: pytest.Log
         (path,) = [one for one in snapshots_in(folder) if one.parent.name == str(number)]
         manifest, arrays = read(path)
         beside = manifest.pop("service")
-        learner = unpack(manifest, arrays)
+        learner = learner_on(from_state(manifest, arrays))
         learner.add_class("another")
         other = Snapshot(learner, 1, beside["position"], beside["mark"], Statistics(4))
         path.unlink()

@@ -180,7 +180,7 @@ def test_replay_is_training_by_hand(call: Call, folder: Path, tmp_path: Path, na
         label, propensity = row["label"], row["propensity"]
         if task == "shops":
             label, propensity = row["shown"], row["shown_propensity"]
-        by_hand.learn(by_hand.decided_elsewhere(row["x"], label, propensity, identity), row["right"])
+        by_hand.learn(by_hand.from_log(row["x"], label, propensity, identity), row["right"])
     trained = onebit.load(path)
     assert trained.learnt == len(order)
     assert np.array_equal(trained.weights, by_hand.weights)
@@ -232,7 +232,7 @@ def test_evaluate_finds_what_is_known_of_a_log(call: Call, coins: Path) -> None:
     chances = []
     for row in exported(coins, "coins").values():
         chances.append(learner.probabilities(row["x"])[2])
-        learner.learn(learner.decided_elsewhere(row["x"], row["label"], row["propensity"]), row["right"])
+        learner.learn(learner.from_log(row["x"], row["label"], row["propensity"]), row["right"])
     truth = float(np.mean(chances))
     assert truth == pytest.approx(1 - 0.2 + 0.2 / 4, abs=0.005), "it soon understands"
     given = ["--learner", "bpa", "--set", "exploration=0.2", "--set", "exploration_floor=0", "--json"]

@@ -604,8 +604,10 @@ def test_in_shadow_mode_what_was_shown_is_learnt_with_its_chance(tmp_path: Path,
         async with service_in(tmp_path) as service:
             await service.create(new_task(learner=rule, mode="shadow", seed=5))
             info = service._running["fruit"].info
-            own = Learner(rule, names, features=2, space="dense", seed=5, exploration_floor=info.exploration_floor)
-            own.trust()
+            own = Learner(
+                rule, classes=names, features=2, space="dense", seed=5, exploration_floor=info.exploration_floor
+            )
+            own.runtime.disable_ledger()
             for number, (shown, right) in enumerate(
                 itertools.islice(itertools.cycle(itertools.product(names, (True, False, False))), 60)
             ):
@@ -617,7 +619,7 @@ def test_in_shadow_mode_what_was_shown_is_learnt_with_its_chance(tmp_path: Path,
                 await followed(service)  # so that both decide with the same weights
                 if rule == "newtron" and own.decide(x, identity).label != shown:
                     continue
-                own.learn(own.decided_elsewhere(x, shown, chance or 1.0, identity), right=right)
+                own.learn(own.from_log(x, shown, chance or 1.0, identity), right=right)
             found = await states(service)
         assert replayed(tmp_path, "fruit") == found["fruit"]
         assert found["fruit"] == state_of(own)

@@ -44,7 +44,7 @@ WORDS = ["one", "two", "three", "four", "zwölf", "😀", "a.b"]
 
 def learns_from_one_bit(rule: str, options: Mapping[str, Any]) -> bool:
     try:
-        return not Learner(rule, 3, **options).needs_labels
+        return not Learner(rule, classes=3, **options).runtime.needs_labels
     except OnebitError:  # some need more than a name
         return False
 

@@ -601,7 +601,7 @@ def test_what_takes_too_much_memory_is_refused_before_it_is_made(tmp_path: Path)
             )
             assert refused.field == "features"
         small = {"kind": "text", "hash_bits": 12}
-        most = 2 * Learner("banditron", 5).memory(5, 2**12, dense=False)
+        most = 2 * Learner("banditron", classes=5).runtime.model.size(5, 2**12, dense=False)
         async with service_in(tmp_path, max_task_memory=most) as service:
             await service.create(new_task(features=small))
             for name in ("d", "e"):  # up to the limit

@@ -22,8 +22,9 @@ from onebit.checks import rows as unit_rows
 from onebit.cli import main
 from onebit.decision import Decision
 from onebit.experiments.run import run
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 from onebit.rules import registry
+from onebit.spaces.choose import KernelChoice
 from onebit.spaces.kernel import LANES
 from onebit.spaces.kernels import Kernel
 from tests.learner.learners import unchanged_by
@@ -62,11 +63,11 @@ def stream(count: int, seed: int = 0, width: int = FEATURES, zeros: bool = True)
 
 def learner_with(name: str, kernel: str | None, **options: Any) -> Learner:
     common = {"features": FEATURES, "space": "dense", "dtype": "float64", "seed": 5}
-    return Learner(name, CLASSES, kernel=kernel, **{**common, **options})
+    return Learner(name, classes=CLASSES, kernel=kernel, **{**common, **options})
 
 
 def hear(learner: Learner, decision: Decision, label: int) -> None:
-    if learner.needs_labels:
+    if learner.runtime.needs_labels:
         learner.learn(decision, label=label)
     else:
         learner.learn(decision, right=bool(decision.label == label))
@@ -80,18 +81,23 @@ def learnt(learner: Learner, X: Array, y: Array) -> Learner:
 
 def stored_rows(learner: Learner) -> Array:
     """What a learner has stored, as a matrix."""
-    rows = learner.support.rows
+    rows = learner.runtime.support.rows
     if isinstance(rows, dict):
         parts = (rows["entries"], rows["columns"], rows["starts"])
-        return np.asarray(scipy.sparse.csr_array(parts, shape=(len(learner.support), learner.features)).toarray())
+        return np.asarray(
+            scipy.sparse.csr_array(parts, shape=(len(learner.runtime.support), learner.features)).toarray()
+        )
     return np.asarray(rows)
 
 
 def summed_norm(learner: Learner) -> float:
     """||W||^2, from every pair of stored rows."""
-    rows, coefficients = stored_rows(learner).astype(np.float64), learner.support.coefficients.astype(np.float64)
-    assert learner.kernel is not None
-    return float(np.sum(coefficients.T @ coefficients * Kernel.read(learner.kernel).matrix(rows, rows)))
+    rows, coefficients = (
+        stored_rows(learner).astype(np.float64),
+        learner.runtime.support.coefficients.astype(np.float64),
+    )
+    assert learner.runtime.kernel is not None
+    return float(np.sum(coefficients.T @ coefficients * Kernel.read(learner.runtime.kernel).matrix(rows, rows)))
 
 
 def same_steps(first: Learner, second: Learner, X: Any, Z: Any, y: Array, atol: float = 1e-9) -> None:
@@ -103,8 +109,8 @@ def same_steps(first: Learner, second: Learner, X: Any, Z: Any, y: Array, atol: 
         np.testing.assert_allclose(first.scores(X[row]), second.scores(Z[row]), rtol=atol, atol=atol, err_msg=f"{row}")
         hear(first, one, label)
         hear(second, other, label)
-    if first.rule.keeps_norm:
-        np.testing.assert_allclose(first._memory[0], second._memory[0], rtol=1e-9, atol=1e-12)
+    if first.runtime.rule.keeps_norm:
+        np.testing.assert_allclose(first.runtime.model.memory[0], second.runtime.model.memory[0], rtol=1e-9, atol=1e-12)
 
 
 def squares(X: Array) -> Array:
@@ -125,7 +131,7 @@ def test_linear_kernel_is_the_linear_learner(name: str, options: dict[str, Any],
     X, y = stream(90, seed=1, zeros=not bias)
     by_kernel = learner_with(name, "linear", bias=bias, **options)
     same_steps(by_kernel, learner_with(name, None, bias=bias, **options), X, X, y)
-    assert 0 < len(by_kernel.support) <= 90
+    assert 0 < len(by_kernel.runtime.support) <= 90
 
 
 @pytest.mark.parametrize("bias", [False, True], ids=["", "bias"])
@@ -142,10 +148,10 @@ def test_more_rows_than_several_blocks_of_lanes() -> None:
     X, y = stream(1000, seed=3)
     by_kernel = learner_with("banditron", "polynomial:2", max_support=None)
     same_steps(by_kernel, learner_with("banditron", None, features=10), X, squares(X), y)
-    assert len(by_kernel.support) > 5 * LANES
-    assert by_kernel.support.gone == 0
-    distinct = np.unique(by_kernel.support.rows, axis=0)
-    assert len(distinct) == len(by_kernel.support), "a row is stored twice"
+    assert len(by_kernel.runtime.support) > 5 * LANES
+    assert by_kernel.runtime.support.gone == 0
+    distinct = np.unique(by_kernel.runtime.support.rows, axis=0)
+    assert len(distinct) == len(by_kernel.runtime.support), "a row is stored twice"
 
 
 @pytest.mark.parametrize(
@@ -163,9 +169,11 @@ def test_sparse_rows_are_dense_rows(name: str, kernel: str) -> None:
         dense = learner_with(name, kernel, **options, **limits)
         sparse = learner_with(name, kernel, **{**options, "space": "sparse"}, **limits)
         same_steps(dense, sparse, X, scipy.sparse.csr_array(X), y)
-        assert dense.support.gone == sparse.support.gone
+        assert dense.runtime.support.gone == sparse.runtime.support.gone
         np.testing.assert_allclose(stored_rows(dense), stored_rows(sparse), rtol=1e-15)
-        np.testing.assert_allclose(dense.support.coefficients, sparse.support.coefficients, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(
+            dense.runtime.support.coefficients, sparse.runtime.support.coefficients, rtol=1e-7, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize("kernel", ["polynomial:3", "rational"])
@@ -200,7 +208,7 @@ def twin_of(name: str, kernel: str, options: dict[str, Any], budget: int | None,
 
 def compare_stored(learner: Learner, twin: Twin, where: str) -> None:
     """The same rows with the same coefficients, in whatever order, and the same norm."""
-    support = learner.support
+    support = learner.runtime.support
     assert (len(support), support.gone) == (len(twin.rows), twin.gone), where
     order = sorted(range(len(support)), key=lambda place: support.rows[place].tolist())
     other = sorted(range(len(twin.rows)), key=lambda place: twin.rows[place])
@@ -238,8 +246,10 @@ def against_twin(
             hear(learner, then, int(y[told]))
             twin.learn(X[told], known, int(y[told]) if known.label == y[told] else -1, draws(5, told, 1))
             compare_stored(learner, twin, where)
-            if learner.rule.keeps_norm:
-                np.testing.assert_allclose(learner._memory[0], twin.squared_norm(), atol=1e-9, err_msg=where)
+            if learner.runtime.rule.keeps_norm:
+                np.testing.assert_allclose(
+                    learner.runtime.model.memory[0], twin.squared_norm(), atol=1e-9, err_msg=where
+                )
     return learner, twin
 
 
@@ -260,15 +270,15 @@ def test_kernel_learner_equals_its_twin(name: str, kernel: str, late: bool) -> N
 def test_budgets_are_kept_as_documented(name: str, budget: int, when_full: str) -> None:
     X, y = stream(90, seed=7)
     learner, _ = against_twin(name, "rbf:0.7", X, y, budget, when_full)
-    assert len(learner.support) == budget
-    assert learner.support.gone > 5
+    assert len(learner.runtime.support) == budget
+    assert learner.runtime.support.gone > 5
 
 
 @pytest.mark.parametrize(("budget", "when_full"), [(127, "oldest"), (129, "merge"), (130, "project"), (128, "merge")])
 def test_budgets_about_a_block(budget: int, when_full: str) -> None:
     X, y = stream(200, seed=8)
     learner, _ = against_twin("banditron", "rational", X, y, budget, when_full)
-    assert learner.support.gone > 5
+    assert learner.runtime.support.gone > 5
 
 
 @pytest.mark.parametrize(
@@ -283,9 +293,9 @@ def test_norm_is_that_of_the_stored_rows(budget: int, when_full: str) -> None:
     for row, label in enumerate(y.tolist()):
         hear(learner, learner.decide(X[row]), label)
         if row % 50 == 0 or row > 1480:
-            assert learner._memory[0] == pytest.approx(summed_norm(learner), abs=1e-9), row
-    assert len(learner.support) == budget
-    assert learner.support.gone > 100
+            assert learner.runtime.model.memory[0] == pytest.approx(summed_norm(learner), abs=1e-9), row
+    assert len(learner.runtime.support) == budget
+    assert learner.runtime.support.gone > 100
 
 
 def test_a_full_support_that_stops_keeps_what_it_has() -> None:
@@ -293,10 +303,10 @@ def test_a_full_support_that_stops_keeps_what_it_has() -> None:
     X, y = stream(400, seed=10)
     learner = learner_with("gaptron", "rbf:0.7", max_support=7, when_full="stop", **GAPTRON)
     learnt(learner, X[:200], y[:200])
-    assert len(learner.support) == 7
-    before = np.abs(learner.support.coefficients).max()
+    assert len(learner.runtime.support) == 7
+    before = np.abs(learner.runtime.support.coefficients).max()
     learnt(learner, X[200:], y[200:])
-    assert np.abs(learner.support.coefficients).max() > 0.01 * before
+    assert np.abs(learner.runtime.support.coefficients).max() > 0.01 * before
 
 
 GRID = st.sampled_from([-0.5, -0.25, 0.0, 0.25, 0.5])
@@ -326,9 +336,9 @@ def test_merging_keeps_the_norm_and_the_budget(rounds: list[tuple[float, float, 
     table = np.array(rounds)
     learner = learner_with("gaptron", "rbf:0.7", max_support=budget, **GAPTRON)
     learnt(learner, table[:, :3], table[:, 3].astype(int))
-    assert len(learner.support) <= budget
-    assert learner._memory[0] == pytest.approx(summed_norm(learner), abs=1e-9)
-    assert learner._memory[0] <= GAPTRON["radius"] ** 2 + 1e-9
+    assert len(learner.runtime.support) <= budget
+    assert learner.runtime.model.memory[0] == pytest.approx(summed_norm(learner), abs=1e-9)
+    assert learner.runtime.model.memory[0] <= GAPTRON["radius"] ** 2 + 1e-9
 
 
 # --- what is stored -------------------------------------------------------------------------------------------------------
@@ -336,12 +346,12 @@ def test_merging_keeps_the_norm_and_the_budget(rounds: list[tuple[float, float, 
 
 def test_how_many_rows_are_kept_where_nothing_is_said() -> None:
     for name, rule in FIRST_ORDER.items():
-        plan = Learner(name, 3, kernel="rbf", **rule.examples[0])._support
-        assert plan is not None
-        assert plan.budget == (0 if name == "bandit-perceptron" else 2000), name
-        unlimited = Learner(name, 3, kernel="rbf", max_support=None, **rule.examples[0])._support
-        assert unlimited is not None
-        assert unlimited.budget == 0
+        plan = Learner(name, classes=3, kernel="rbf", **rule.examples[0]).runtime.space_choice
+        assert isinstance(plan, KernelChoice)
+        assert plan.plan.budget == (0 if name == "bandit-perceptron" else 2000), name
+        unlimited = Learner(name, classes=3, kernel="rbf", max_support=None, **rule.examples[0]).runtime.space_choice
+        assert isinstance(unlimited, KernelChoice)
+        assert unlimited.plan.budget == 0
 
 
 def merged(kernel: str, X: Array, **options: Any) -> int:
@@ -349,7 +359,7 @@ def merged(kernel: str, X: Array, **options: Any) -> int:
     learner = learner_with("banditron", kernel, exploration=0.3, **options)
     for x in np.tile(X, (3, 1)):
         learner.learn(learner.decide(x), right=True)
-    return len(learner.support)
+    return len(learner.runtime.support)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -374,14 +384,14 @@ def test_rows_that_differ_in_the_last_bit_are_two(kernel: str) -> None:
     learner = learner_with("banditron", kernel, exploration=0.3)
     for row in (x, near, longer, x, near, longer):
         learner.learn(learner.decide(row), right=True)
-    assert sorted(learner.support.rows.tolist()) == sorted([x.tolist(), near.tolist(), longer.tolist()])
+    assert sorted(learner.runtime.support.rows.tolist()) == sorted([x.tolist(), near.tolist(), longer.tolist()])
 
 
 def test_zeros_of_either_sign_are_one() -> None:
     learner = learner_with("banditron", "rbf:0.7", exploration=0.3)
     for row in ([0.0, 0.5, 0.1], [-0.0, 0.5, 0.1], [0.0, 0.0, 0.0], [0.0, -0.0, 0.0]):
         learner.learn(learner.decide(row), right=True)
-    assert len(learner.support) == 2
+    assert len(learner.runtime.support) == 2
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf:0.7", "rational", "polynomial:2"])
@@ -390,10 +400,10 @@ def test_a_row_of_zeros_is_learnt_where_the_kernel_sees_it(kernel: str) -> None:
     decision = learner.decide(np.zeros(FEATURES))
     learner.learn(decision, right=True)
     if kernel == "linear":
-        assert len(learner.support) == 0
+        assert len(learner.runtime.support) == 0
         assert learner.scores([0.1, 0.2, 0.3]).tolist() == [0.0] * CLASSES
     else:
-        assert len(learner.support) == 1
+        assert len(learner.runtime.support) == 1
         assert learner.best(np.zeros(FEATURES)) == decision.label
 
 
@@ -401,19 +411,19 @@ def test_steps_of_nothing_are_not_stored() -> None:
     """A step that is 0, or below the rounding of the scores; what is stored stays as it is."""
     learner = learner_with("bpa", "rbf:0.7", variant="PA", exploration=0.1)
     learner.learn(learner.decide([0.1, 0.2, 0.3]), right=True)  # the score is 1 now: no loss
-    before = learner.support.coefficients.tolist()
+    before = learner.runtime.support.coefficients.tolist()
     learner.learn(learner.decide([0.1, 0.2, 0.3 + 1e-9]), right=True)
-    assert len(learner.support) == 1
-    assert learner.support.coefficients.tolist() == before
+    assert len(learner.runtime.support) == 1
+    assert learner.runtime.support.coefficients.tolist() == before
     small = learner_with("bpa", "rbf:0.7", variant="PA-I", aggressiveness=1e-13)
     small.learn(small.decide([0.1, 0.2, 0.3]), right=True)
-    assert len(small.support) == 0
+    assert len(small.runtime.support) == 0
 
 
 def test_the_support_is_a_copy_of_what_was_given() -> None:
     X, y = stream(200, seed=11)
     learner = learnt(learner_with("banditron", "rational"), X, y)
-    support = learner.support
+    support = learner.runtime.support
     known = {tuple(x) for x in X.tolist()}
     assert all(tuple(row) in known for row in support.rows.tolist())
     x = X[3]
@@ -430,8 +440,8 @@ def test_float32_is_near_to_float64() -> None:
     X, y = stream(5000, seed=12)
     options = {"setting": "full", "loss": "logistic", "rate": 0.5, "radius": 1.5, "max_support": 60}
     learner = learnt(learner_with("gaptron", "rbf:0.7", dtype="float32", **options), X, y)
-    assert learner.support.gone > 1000
-    assert learner._memory[0] == pytest.approx(summed_norm(learner), rel=1e-3)
+    assert learner.runtime.support.gone > 1000
+    assert learner.runtime.model.memory[0] == pytest.approx(summed_norm(learner), rel=1e-3)
     single, double = (
         learnt(learner_with("banditron", "rational", dtype=d), X[:150], y[:150]) for d in ("float32", "float64")
     )
@@ -469,26 +479,26 @@ def test_stop_save_load_go_on_with_a_full_support(space: str, when_full: str, tm
     learner = learner_with("gaptron", "rbf:0.7", space=space, max_support=19, when_full=when_full, **GAPTRON)
     learnt(learner, X[:150], y[:150])
     learner.save(tmp_path / "learner.onebit")
-    loaded, cloned = onebit.load(tmp_path / "learner.onebit"), learner.clone()
+    loaded, cloned = onebit.load(tmp_path / "learner.onebit"), copy_of(learner)
     for other in (loaded, cloned):
         assert state(other) == state(learner)
     for one in (learner, loaded, cloned):
         learnt(one, X[150:], y[150:])
     assert state(learner) == state(loaded) == state(cloned)
-    assert learner.support.gone > 5
+    assert learner.runtime.support.gone > 5
 
 
 def test_more_than_one_block_is_saved(tmp_path: Path) -> None:
     X, y = stream(700, seed=14)
     learner = learnt(learner_with("banditron", "rational"), X[:400], y[:400])
-    assert len(learner.support) > 2 * LANES
+    assert len(learner.runtime.support) > 2 * LANES
     learner.save(tmp_path / "learner.onebit")
     loaded = onebit.load(tmp_path / "learner.onebit")
     assert state(learnt(learner, X[400:], y[400:])) == state(learnt(loaded, X[400:], y[400:]))
 
 
 def test_gamma_is_the_same_after_loading(tmp_path: Path) -> None:
-    learner = Learner("banditron", 2, kernel="rbf:0.5", dtype="float64")
+    learner = Learner("banditron", classes=2, kernel="rbf:0.5", dtype="float64")
     for number in range(6):
         learner.learn(learner.decide({f"word {number}": 1.0, "each": 0.5}), right=True)
     learner.save(tmp_path / "learner.onebit")
@@ -497,39 +507,41 @@ def test_gamma_is_the_same_after_loading(tmp_path: Path) -> None:
 
 
 def test_names_grow_in_number_so_their_gamma_must_be_given() -> None:
-    assert "rbf:0.5" in refused(lambda: Learner("banditron", 2, kernel="rbf").decide({"word": 1.0}))
-    assert "rbf:0.5" in refused(lambda: Learner("banditron", 2, kernel="rbf", text=True).decide("a word"))
+    assert "rbf:0.5" in refused(lambda: Learner("banditron", classes=2, kernel="rbf").decide({"word": 1.0}))
+    assert "rbf:0.5" in refused(lambda: Learner("banditron", classes=2, kernel="rbf", text=True).decide("a word"))
 
 
 def test_run_is_steps_through_several_blocks() -> None:
     X, y = stream(600, seed=15)
     learner = learner_with("banditron", "rational", max_support=300)
     result = run(learner, X, y.tolist())
-    by_hand = learnt(learner.clone(), X, y)
-    assert by_hand.support.gone > 50
-    result.learner.identity = by_hand.identity
+    by_hand = learnt(copy_of(learner), X, y)
+    assert by_hand.runtime.support.gone > 50
+    result.learner.runtime.identity = by_hand.runtime.identity
     assert state(result.learner) == state(by_hand)
     late = run(learner, X, y.tolist(), delay=30)
     assert late.learner.learnt == 570
-    values = Kernel.read("rational").matrix(late.learner.support.rows, X[:1])[:, 0]
-    np.testing.assert_allclose(late.learner.scores(X[0]), late.learner.support.coefficients @ values, atol=1e-10)
+    values = Kernel.read("rational").matrix(late.learner.runtime.support.rows, X[:1])[:, 0]
+    np.testing.assert_allclose(
+        late.learner.scores(X[0]), late.learner.runtime.support.coefficients @ values, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("budget", [None, 40])
 def test_a_new_class_has_no_coefficients(budget: int | None) -> None:
     X, y = stream(200, seed=16)
     learner = learnt(learner_with("banditron", "rational", max_support=budget), X, y)
-    before, scores, early = learner.support, learner.scores(X[0]), learner.decide(X[1])
+    before, scores, early = learner.runtime.support, learner.scores(X[0]), learner.decide(X[1])
     learner.add_class("new")
-    assert np.array_equal(learner.support.coefficients[:CLASSES], before.coefficients)
-    assert not learner.support.coefficients[CLASSES].any()
+    assert np.array_equal(learner.runtime.support.coefficients[:CLASSES], before.coefficients)
+    assert not learner.runtime.support.coefficients[CLASSES].any()
     assert np.array_equal(learner.scores(X[0]), [*scores, 0.0])
     learner.learn(early, right=False)
     for x in X[:60]:
         learner.learn(learner.decide(x), label="new")
-    assert learner.support.coefficients[CLASSES].any()
-    values = Kernel.read("rational").matrix(learner.support.rows, X[:1])[:, 0]
-    np.testing.assert_allclose(learner.scores(X[0]), learner.support.coefficients @ values, atol=1e-10)
+    assert learner.runtime.support.coefficients[CLASSES].any()
+    values = Kernel.read("rational").matrix(learner.runtime.support.rows, X[:1])[:, 0]
+    np.testing.assert_allclose(learner.scores(X[0]), learner.runtime.support.coefficients @ values, atol=1e-10)
 
 
 def test_named_features_as_they_come_are_columns() -> None:
@@ -540,13 +552,13 @@ def test_named_features_as_they_come_are_columns() -> None:
     options = {"features": None, "space": None}
     named = learner_with("banditron", "rbf:0.7", **options)
     same_steps(learner_with("banditron", "rbf:0.7", features=40), named, X, dicts, y)
-    assert len(named.support) > 50
+    assert len(named.runtime.support) > 50
     hashed = learner_with("banditron", "rbf:0.7", hash_bits=16, **options)
     same_steps(learner_with("banditron", "rbf:0.7", features=40), hashed, X, dicts, y)
 
 
 def test_texts_with_words_never_seen() -> None:
-    learner = Learner("banditron", ["sport", "tech"], kernel="rbf:0.5", text=True, exploration=0.1)
+    learner = Learner("banditron", classes=["sport", "tech"], kernel="rbf:0.5", text=True, exploration=0.1)
     texts = [
         ("late goal wins the cup", "sport"),
         ("a faster chip", "tech"),
@@ -558,7 +570,7 @@ def test_texts_with_words_never_seen() -> None:
     before = state(learner)
     new = "the goal nobody saw"
     apart = [2.0 - 2.0 * common / np.sqrt(4 * words) for words, common in ((5, 2), (3, 0), (4, 2), (2, 0))]
-    expected = learner.support.coefficients @ np.exp(-0.5 * np.array(apart))
+    expected = learner.runtime.support.coefficients @ np.exp(-0.5 * np.array(apart))
     np.testing.assert_allclose(learner.scores(new), expected, rtol=1e-5)
     assert all(learner.best(text) == label for text, label in texts)
     assert state(learner) == before
@@ -578,7 +590,7 @@ def test_threads_lose_nothing_while_the_support_grows() -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
     assert learner.learnt == 800
-    support = learner.support
+    support = learner.runtime.support
     assert len(support) == len(np.unique(support.rows, axis=0)) > LANES
     values = Kernel.read("rational").matrix(support.rows, X[:1])[:, 0]
     np.testing.assert_allclose(learner.scores(X[0]), support.coefficients @ values, atol=1e-10)
@@ -601,14 +613,14 @@ def test_a_refused_batch_changes_nothing_though_arrays_grew(stored: int) -> None
     sentence = unchanged_by(learner, lambda: learner.learn_many(decisions, right=[True] * len(decisions)))
     assert sentence.startswith(f"row {len(decisions) - 1}: ")
     learner.learn_many(decisions[:-1], right=[True] * (len(decisions) - 1))
-    assert len(learner.support) == 2 * LANES
+    assert len(learner.runtime.support) == 2 * LANES
     taught = learner_with("banditron", "polynomial:20", exploration=0.3, max_support=None)
     labels = np.random.default_rng(4).integers(0, CLASSES, len(X)).tolist()
     taught.teach(X[:stored], labels[:stored])
     table = np.vstack([X, too_long()])
-    once = taught.clone()
+    once = copy_of(taught)
     once.teach(X, labels)
-    assert len(once.support) > LANES, "the arrays must have grown on the way"
+    assert len(once.runtime.support) > LANES, "the arrays must have grown on the way"
     wrong = next(label for label in range(CLASSES) if label != once.best(too_long()))
     assert unchanged_by(taught, lambda: taught.teach(table, [*labels, wrong])).startswith(f"row {2 * LANES}: ")
     taught.teach(X, labels)
@@ -702,9 +714,9 @@ def test_stranger_options_that_cannot_be(options: dict[str, Any]) -> None:
 def test_weights_and_support_are_not_for_everyone() -> None:
     with_kernel = learner_with("banditron", "rbf:0.7")
     assert "learner.support" in refused(lambda: with_kernel.weights)
-    assert len(with_kernel.support) == 0
-    assert "learner.weights" in refused(lambda: learner_with("banditron", None).support)
-    assert "seen no x" in refused(lambda: onebit.Banditron(classes=2, kernel="rbf").support)
+    assert len(with_kernel.runtime.support) == 0
+    assert "learner.weights" in refused(lambda: learner_with("banditron", None).runtime.support)
+    assert "seen no x" in refused(lambda: onebit.Banditron(classes=2, kernel="rbf").runtime.support)
 
 
 def test_kernels_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ def stream(count: int, seed: int = 0, width: int = FEATURES, gaps: float = 0.4) 
 
 
 def hear(learner: Learner, decision: Decision, label: int) -> None:
-    if learner.needs_labels:
+    if learner.runtime.needs_labels:
         learner.learn(decision, label=label)
     else:
         learner.learn(decision, right=bool(decision.label == label))
@@ -65,7 +65,7 @@ def as_dict(x: Array) -> dict[str, float]:
 
 def finite(learner: Learner) -> bool:
     """Whether everything that a learner would save is a number."""
-    return all(np.isfinite(array).all() for array in learner._space.arrays(None).values())
+    return all(np.isfinite(array).all() for array in learner.runtime.model.space.arrays(None).values())
 
 
 # --- dense and sparse -------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_dense_and_sparse_are_the_same(
 ) -> None:
     X, y = stream(150, seed=1)
     common = {"dtype": "float64", "bias": bias, "seed": 3, **options}
-    dense, sparse = Learner(name, CLASSES, **common), Learner(name, CLASSES, **common)
+    dense, sparse = Learner(name, classes=CLASSES, **common), Learner(name, classes=CLASSES, **common)
     waiting: list[tuple[Decision, Decision, int]] = []
     order = np.random.default_rng(2)
     for row, label in enumerate(y.tolist()):
@@ -92,10 +92,10 @@ def test_dense_and_sparse_are_the_same(
             first, second, truth = waiting.pop(int(order.integers(len(waiting))))
             hear(dense, first, truth)
             hear(sparse, second, truth)
-    assert sparse._features.space == "sparse"
+    assert sparse.runtime.features.space == "sparse"
     for x in X[:40]:
         np.testing.assert_allclose(sparse.scores(form(x)), dense.scores(x), rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(sparse.variances(form(x)), dense.variances(x), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(sparse.runtime.variances(form(x)), dense.runtime.variances(x), rtol=1e-9, atol=1e-12)
     if form is as_csr:
         np.testing.assert_allclose(sparse.weights, dense.weights, rtol=1e-9, atol=1e-12)
     assert np.abs(dense.weights).max() > 0.0
@@ -105,8 +105,8 @@ def test_dense_and_sparse_are_the_same(
 def test_dense_and_sparse_in_float32(name: str, options: dict[str, Any]) -> None:
     # Sums of another order may flip a near tie, so the sparse learner is told of the dense one's choices.
     X, y = stream(150, seed=4)
-    exact = Learner(name, CLASSES, dtype="float64", seed=3, **options)
-    learners = [Learner(name, CLASSES, seed=3, **options) for _ in range(2)]
+    exact = Learner(name, classes=CLASSES, dtype="float64", seed=3, **options)
+    learners = [Learner(name, classes=CLASSES, seed=3, **options) for _ in range(2)]
     for x, label in zip(X.astype(np.float32), y.tolist(), strict=True):
         played = exact.decide(x)
         for learner, row in zip((exact, *learners), (x, x, as_csr(x)), strict=True):
@@ -125,18 +125,18 @@ def test_bias_is_a_constant_column(name: str, options: dict[str, Any], space: st
     keep = np.abs(X).sum(axis=1) > 0.0
     X, y = X[keep], y[keep]
     common = {"dtype": "float64", "space": space, "seed": 3, **options}
-    with_bias = learnt(Learner(name, CLASSES, bias=True, **common), X, y)
-    by_hand = learnt(Learner(name, CLASSES, **common), np.column_stack([X, np.ones(len(X))]), y)
+    with_bias = learnt(Learner(name, classes=CLASSES, bias=True, **common), X, y)
+    by_hand = learnt(Learner(name, classes=CLASSES, **common), np.column_stack([X, np.ones(len(X))]), y)
     np.testing.assert_allclose(with_bias.weights, by_hand.weights, rtol=1e-9, atol=1e-12)
     x = X[0]
-    np.testing.assert_allclose(with_bias.variances(x), by_hand.variances([*x, 1.0]), rtol=1e-9)
+    np.testing.assert_allclose(with_bias.runtime.variances(x), by_hand.runtime.variances([*x, 1.0]), rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["linucb", "second-order-perceptron", "newtron"])
 def test_zeros_that_are_stored_teach_nothing(name: str) -> None:
     X, y = stream(80, seed=6)
-    plain = Learner(name, CLASSES, dtype="float64", space="sparse", features=FEATURES)
-    stored = Learner(name, CLASSES, dtype="float64", space="sparse", features=FEATURES)
+    plain = Learner(name, classes=CLASSES, dtype="float64", space="sparse", features=FEATURES)
+    stored = Learner(name, classes=CLASSES, dtype="float64", space="sparse", features=FEATURES)
     columns, starts = np.tile(np.arange(FEATURES), 80), np.arange(81) * FEATURES
     all_stored = scipy.sparse.csr_array((X.ravel(), columns, starts), shape=X.shape)
     plain.teach(scipy.sparse.csr_array(X), y)
@@ -151,12 +151,14 @@ def test_zeros_that_are_stored_teach_nothing(name: str) -> None:
 @pytest.mark.parametrize("alpha", [1.0, 0.3])
 def test_sums_are_the_normal_equations_of_each_coordinate(space: str, alpha: float) -> None:
     X, y = stream(200, seed=7)
-    learner = Learner("confidit", CLASSES, dtype="float64", space=space, form="published", project=False, alpha=alpha)
+    learner = Learner(
+        "confidit", classes=CLASSES, dtype="float64", space=space, form="published", project=False, alpha=alpha
+    )
     learner.teach(X, y)
     targets = np.where(np.eye(CLASSES)[y] == 1.0, 1.0, -alpha)
     A = (1.0 + alpha) ** 2 + (X * X).sum(axis=0)
     np.testing.assert_allclose(learner.weights, targets.T @ X / A, rtol=1e-9, atol=1e-14)
-    np.testing.assert_allclose(learner.variances(X[1]), np.sum(X[1] ** 2 / A), rtol=1e-9)
+    np.testing.assert_allclose(learner.runtime.variances(X[1]), np.sum(X[1] ** 2 / A), rtol=1e-9)
 
 
 def adagrad(X: Array, y: Array, rate: float) -> Array:
@@ -174,14 +176,16 @@ def adagrad(X: Array, y: Array, rate: float) -> Array:
 @pytest.mark.parametrize(("scale", "rate"), [(1.0, 1.0), (1.0, 0.1), (1e-3, 0.5), (1e3, 0.5)])
 def test_root_is_adagrad(space: str, scale: float, rate: float) -> None:
     X, y = stream(200, seed=8)
-    learner = Learner("epsilon-greedy", CLASSES, dtype="float64", space=space, model="logistic", rate=rate / scale)
+    learner = Learner(
+        "epsilon-greedy", classes=CLASSES, dtype="float64", space=space, model="logistic", rate=rate / scale
+    )
     learner.teach(scale * X, y)
     np.testing.assert_allclose(learner.weights, adagrad(scale * X, y, rate / scale), rtol=1e-6, atol=1e-12)
 
 
 def test_root_is_adagrad_for_tiny_features() -> None:
     X, y = stream(200, seed=8)
-    learner = Learner("epsilon-greedy", CLASSES, dtype="float64", model="logistic", rate=1e9)
+    learner = Learner("epsilon-greedy", classes=CLASSES, dtype="float64", model="logistic", rate=1e9)
     learner.teach(1e-10 * X, y)
     np.testing.assert_allclose(learner.weights, adagrad(1e-10 * X, y, 1e9), rtol=1e-3)
 
@@ -189,15 +193,15 @@ def test_root_is_adagrad_for_tiny_features() -> None:
 @pytest.mark.parametrize("matrix", ["diagonal", "full"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_variance_falls_where_nothing_is_left_to_correct(matrix: str, dtype: str) -> None:
-    learner = Learner("linucb", 2, matrix=matrix, dtype=dtype, features=2, space="dense", ridge=0.5, width=0.0)
-    learner._space.weights[0] = (1.0, 0.0)
+    learner = Learner("linucb", classes=2, matrix=matrix, dtype=dtype, features=2, space="dense", ridge=0.5, width=0.0)
+    learner.runtime.model.space.weights[0] = (1.0, 0.0)
     x = np.array([1.0, 0.0])
     decision = learner.decide(x)
     assert (decision.label, learner.scores(x)[0]) == (0, 1.0)
     learner.learn(decision, right=True)
     np.testing.assert_array_equal(learner.weights, [[1.0, 0.0], [0.0, 0.0]])
-    np.testing.assert_allclose(learner.variances(x), [2.0 / 3.0, 2.0], rtol=1e-6)
-    np.testing.assert_allclose(learner.variances([0.0, 1.0]), [2.0, 2.0], rtol=1e-6)
+    np.testing.assert_allclose(learner.runtime.variances(x), [2.0 / 3.0, 2.0], rtol=1e-6)
+    np.testing.assert_allclose(learner.runtime.variances([0.0, 1.0]), [2.0, 2.0], rtol=1e-6)
 
 
 # --- any length -------------------------------------------------------------------------------------------------------
@@ -208,7 +212,7 @@ def test_variance_falls_where_nothing_is_left_to_correct(matrix: str, dtype: str
 def test_scores_of_unit_rows_stay_bounded(name: str, dtype: str) -> None:
     # Without 1/(1+q) the first steps of a small ridge throw a score to 10 and beyond.
     generator = np.random.default_rng(9)
-    learner = Learner(name, CLASSES, ridge=0.1, dtype=dtype, seed=1)
+    learner = Learner(name, classes=CLASSES, ridge=0.1, dtype=dtype, seed=1)
     X = generator.normal(size=(20_000, 20))
     X /= np.linalg.norm(X, axis=1)[:, None]
     y = np.where(generator.random(20_000) < 0.2, generator.integers(0, CLASSES, 20_000), X[:, :CLASSES].argmax(axis=1))
@@ -225,7 +229,7 @@ def test_scores_of_unit_rows_stay_bounded(name: str, dtype: str) -> None:
 @diagonal
 def test_rows_of_any_length_give_numbers(name: str, options: dict[str, Any], space: str) -> None:
     generator = np.random.default_rng(10)
-    learner = Learner(name, CLASSES, space=space, seed=1, **options)
+    learner = Learner(name, classes=CLASSES, space=space, seed=1, **options)
     X, y = stream(400, seed=11)
     X *= 10.0 ** generator.uniform(-15.0, 15.0, (400, 1))
     sentences = []
@@ -244,12 +248,12 @@ def test_rows_of_any_length_give_numbers(name: str, options: dict[str, Any], spa
 def test_dense_adagrad_takes_the_rows_that_sparse_takes() -> None:
     x = np.array([1e12, -1e12])
     for space in ("sparse", "dense"):
-        learner = Learner("epsilon-greedy", 2, model="logistic", space=space)
+        learner = Learner("epsilon-greedy", classes=2, model="logistic", space=space)
         learner.learn(learner.decide(x), right=True)
 
 
 def test_row_beyond_float32_is_refused_with_a_sentence() -> None:
-    learner = Learner("linucb", 2, ridge=1e-10)
+    learner = Learner("linucb", classes=2, ridge=1e-10)
     assert "too long for float32 weights" in refused(lambda: learner.decide([1e15, 1.0]))
     assert learner.features is None
     learner.learn(learner.decide([1.0, 2.0, 3.0]), right=True)
@@ -259,7 +263,7 @@ def test_row_beyond_float32_is_refused_with_a_sentence() -> None:
 @pytest.mark.parametrize("space", ["dense", "sparse"])
 def test_weights_of_newtron_stay_in_their_ball(space: str, dtype: str) -> None:
     X, y = stream(5000, seed=12)
-    learner = Learner("newtron", CLASSES, radius=0.7, beta=0.1, exploration=0.1, space=space, dtype=dtype)
+    learner = Learner("newtron", classes=CLASSES, radius=0.7, beta=0.1, exploration=0.1, space=space, dtype=dtype)
     lengths = []
     for row, label in enumerate(y.tolist()):
         hear(learner, learner.decide(X[row]), label)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 from tests.slow import slow
 from tests.spaces.test_second_order_diagonal import finite, hear
 
@@ -45,7 +45,7 @@ shapes = pytest.mark.parametrize("shape", ["well-conditioned", "low-rank", "badl
 
 def equals_a_fresh_factorisation(shape: str, dtype: str, blocks: int, count: int) -> None:
     """Teach a ridge regression, and compare with the normal equations of the rows as the learner has them."""
-    learner = Learner("linucb", 2, matrix="full", dtype=dtype, ridge=RIDGE)
+    learner = Learner("linucb", classes=2, matrix="full", dtype=dtype, ridge=RIDGE)
     A, B = RIDGE * np.eye(WIDTH), np.zeros((WIDTH, 2))
     for block in range(blocks):
         X = table(shape, count, seed=2 + block).astype(dtype)
@@ -54,17 +54,17 @@ def equals_a_fresh_factorisation(shape: str, dtype: str, blocks: int, count: int
         rows = X.astype(np.float64)
         A += rows.T @ rows
         B += rows.T @ np.eye(2)[y]
-    assert learner._space.repairs[0] == 0
+    assert learner.runtime.model.space.repairs[0] == 0
     W = np.linalg.solve(A, B).T
     for x in table(shape, 40, seed=1000).astype(dtype):
         exact = x.astype(np.float64)
-        np.testing.assert_allclose(learner.variances(x), exact @ np.linalg.solve(A, exact), rtol=1e-5)
+        np.testing.assert_allclose(learner.runtime.variances(x), exact @ np.linalg.solve(A, exact), rtol=1e-5)
         near = 1e-7 if dtype == "float64" else 1e-4
         np.testing.assert_allclose(learner.scores(x), W @ exact, rtol=0, atol=near)
     # Each weight beside what its column is worth, since columns differ by six powers of ten.
     size = np.sqrt(np.diag(A) / (blocks * count))
     np.testing.assert_allclose(learner.weights * size, W * size, rtol=0, atol=1e-7 if dtype == "float64" else 1e-4)
-    P = triangle(learner._space.triangles[0])
+    P = triangle(learner.runtime.model.space.triangles[0])
     assert np.linalg.eigvalsh(P * np.sqrt(np.outer(np.diag(A), np.diag(A)))).min() > 0.0
     assert np.linalg.norm(P @ A - np.eye(WIDTH)) < 1e-4 * np.sqrt(np.linalg.cond(A))
 
@@ -100,7 +100,7 @@ def test_three_million_updates(shape: str, dtype: str) -> None:
 @both_dtypes
 @shapes
 def test_shared_matrix_counts_every_mistake_once(shape: str, dtype: str) -> None:
-    learner = Learner("second-order-perceptron", 3, matrix="full", dtype=dtype, ridge=RIDGE)
+    learner = Learner("second-order-perceptron", classes=3, matrix="full", dtype=dtype, ridge=RIDGE)
     X = table(shape, 3000, seed=3).astype(dtype)
     y = np.random.default_rng(4).integers(0, 3, size=3000)
     A, V = RIDGE * np.eye(WIDTH), np.zeros((3, WIDTH))
@@ -112,12 +112,12 @@ def test_shared_matrix_counts_every_mistake_once(shape: str, dtype: str) -> None
             A += np.outer(exact, exact)
             V[label] += exact
             V[int(decision.label)] -= exact
-    assert learner._space.triangles.shape == (1, WIDTH * (WIDTH + 1) // 2)
+    assert learner.runtime.model.space.triangles.shape == (1, WIDTH * (WIDTH + 1) // 2)
     scores = X[:50].astype(np.float64) @ np.linalg.solve(A, V.T)
     found = np.array([learner.scores(x) for x in X[:50]])
     np.testing.assert_allclose(found, scores, rtol=0, atol=1e-6 if dtype == "float64" else 1e-3)
     x = X[0].astype(np.float64)
-    np.testing.assert_allclose(learner.variances(X[0]), np.full(3, x @ np.linalg.solve(A, x)), rtol=1e-5)
+    np.testing.assert_allclose(learner.runtime.variances(X[0]), np.full(3, x @ np.linalg.solve(A, x)), rtol=1e-5)
 
 
 # --- a matrix that is no longer positive ------------------------------------------------------------------------------
@@ -145,55 +145,55 @@ def rounds(learner: Learner, X: Array, y: Array) -> Iterator[Array]:
 @pytest.mark.parametrize("place", [0, 4], ids=["variance", "covariance"])
 @pytest.mark.parametrize("name", ["linucb", "confidit", "arow", "second-order-perceptron"])
 def test_broken_matrix_is_repaired_and_counted(name: str, place: int, dtype: str) -> None:
-    learner = Learner(name, 3, matrix="full", dtype=dtype)
+    learner = Learner(name, classes=3, matrix="full", dtype=dtype)
     X, y = task(400, seed=5)
     for _ in rounds(learner, X[:60], y[:60]):
         pass
-    learner._space.triangles[:, place] = -5.0
+    learner.runtime.model.space.triangles[:, place] = -5.0
     for x in rounds(learner, X[60:], y[60:]):
         assert np.isfinite(learner.scores(x)).all()
-        assert (learner.variances(x) >= 0.0).all()
-    assert 1 <= learner._space.repairs[0] <= 2 * len(learner._space.triangles)
+        assert (learner.runtime.variances(x) >= 0.0).all()
+    assert 1 <= learner.runtime.model.space.repairs[0] <= 2 * len(learner.runtime.model.space.triangles)
     assert finite(learner)
-    assert learner.clone()._space.repairs[0] == learner._space.repairs[0]
-    for stored in learner._space.triangles:
+    assert copy_of(learner).runtime.model.space.repairs[0] == learner.runtime.model.space.repairs[0]
+    for stored in learner.runtime.model.space.triangles:
         assert np.linalg.eigvalsh(triangle(stored)).min() > 0.0
 
 
 @pytest.mark.parametrize("name", ["linucb", "thompson"])
 def test_learner_with_a_repaired_matrix_goes_on_learning(name: str) -> None:
-    learner = Learner(name, 3, matrix="full", dtype="float64")
+    learner = Learner(name, classes=3, matrix="full", dtype="float64")
     X, y = task(2000, seed=6)
     learner.decide(X[0])
-    learner._space.triangles[:, 4] = np.nan
+    learner.runtime.model.space.triangles[:, 4] = np.nan
     for _ in rounds(learner, X[:1500], y[:1500]):
         pass
-    assert learner._space.repairs[0] == 3
+    assert learner.runtime.model.space.repairs[0] == 3
     assert error(learner, X[1500:], y[1500:]) < 0.1
 
 
 @pytest.mark.parametrize("name", ["soba", "newtron"])
 def test_joint_matrix_with_a_number_that_is_none_is_repaired(name: str) -> None:
-    learner = Learner(name, 3, matrix="full", dtype="float64", exploration=0.2)
+    learner = Learner(name, classes=3, matrix="full", dtype="float64", exploration=0.2)
     X, y = task(300, seed=6)
     learner.decide(X[0])
-    learner._space.inverse[0, 1] = learner._space.inverse[1, 0] = np.nan
+    learner.runtime.model.space.inverse[0, 1] = learner.runtime.model.space.inverse[1, 0] = np.nan
     for _ in rounds(learner, X, y):
         pass
-    assert learner._space.repairs[0] == 1
+    assert learner.runtime.model.space.repairs[0] == 1
     assert finite(learner)
 
 
 @pytest.mark.parametrize("name", ["soba", "newtron"])
 def test_joint_matrix_that_is_indefinite_is_repaired(name: str) -> None:
-    learner = Learner(name, 3, matrix="full", dtype="float64", exploration=0.2)
+    learner = Learner(name, classes=3, matrix="full", dtype="float64", exploration=0.2)
     X, y = task(600, seed=7)
     for _ in rounds(learner, X[:60], y[:60]):
         pass
-    learner._space.inverse[0, 1] = learner._space.inverse[1, 0] = -5.0
+    learner.runtime.model.space.inverse[0, 1] = learner.runtime.model.space.inverse[1, 0] = -5.0
     for x in rounds(learner, X[60:], y[60:]):
         assert np.isfinite(learner.scores(x)).all()
-    assert learner._space.repairs[0] >= 1
+    assert learner.runtime.model.space.repairs[0] >= 1
     assert finite(learner)
 
 
@@ -204,7 +204,7 @@ WILD = ["linucb", "confidit", "arow", "second-order-perceptron", "thompson", "sq
 @pytest.mark.parametrize("name", [*WILD, "soba", "newtron"])
 def test_rows_of_wildly_different_lengths_give_numbers(name: str, dtype: str) -> None:
     generator = np.random.default_rng(8)
-    learner = Learner(name, 4, matrix="full", dtype=dtype, seed=1)
+    learner = Learner(name, classes=4, matrix="full", dtype=dtype, seed=1)
     y = generator.integers(0, 4, size=500)
     X = (generator.normal(size=(500, 6)) + 2.0 * np.eye(6)[y]) * 10.0 ** generator.uniform(-8.0, 8.0, (500, 1))
     for _ in rounds(learner, X, y):
@@ -217,25 +217,27 @@ def test_rows_of_wildly_different_lengths_give_numbers(name: str, dtype: str) ->
 @pytest.mark.parametrize("length", [1e8, 1e9, 1e10])
 def test_step_after_a_repair_fits_the_repaired_matrix(length: float) -> None:
     generator = np.random.default_rng(2)
-    learner = Learner("linucb", 2, matrix="full", dtype="float64")
+    learner = Learner("linucb", classes=2, matrix="full", dtype="float64")
     long = length * generator.normal(size=(4, 5))
     for turn in range(400):
         x = long[turn % 4] if turn % 3 else generator.normal(size=5)
-        repairs = learner._space.repairs[0] if turn else 0
+        repairs = learner.runtime.model.space.repairs[0] if turn else 0
         hear(learner, learner.decide(x), turn % 2)
-        if learner._space.repairs[0] > repairs:  # between what it was and its target, as every step of a ridge
+        if (
+            learner.runtime.model.space.repairs[0] > repairs
+        ):  # between what it was and its target, as every step of a ridge
             assert np.abs(learner.scores(x)).max() < 10.0 * length
-    assert learner._space.repairs[0] > 0
+    assert learner.runtime.model.space.repairs[0] > 0
 
 
 def test_step_of_soba_after_a_repair_fits_the_repaired_matrix() -> None:
     generator = np.random.default_rng(0)
     y = generator.integers(0, 4, size=600)
     X = (generator.normal(size=(600, 6)) + 2.0 * np.eye(6)[y]) * 10.0 ** generator.uniform(-15.0, 15.0, (600, 1))
-    learner = Learner("soba", 4, matrix="full", dtype="float64", seed=1)
+    learner = Learner("soba", classes=4, matrix="full", dtype="float64", seed=1)
     for _ in rounds(learner, X, y):
         pass
-    assert learner._space.repairs[0] > 0
+    assert learner.runtime.model.space.repairs[0] > 0
     assert np.abs(learner.weights).max() < 1e3
 
 
@@ -245,11 +247,13 @@ def test_step_of_soba_after_a_repair_fits_the_repaired_matrix() -> None:
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("radius", [0.2, 1.0, 30.0])
 def test_newtron_meets_the_conditions_of_its_projection(classes: int, radius: float) -> None:
-    learner = Learner("newtron", classes, matrix="full", dtype="float64", radius=radius, beta=0.05, exploration=0.2)
+    learner = Learner(
+        "newtron", classes=classes, matrix="full", dtype="float64", radius=radius, beta=0.05, exploration=0.2
+    )
     X, y = task(250, seed=9, classes=classes)
     inside = outside = 0
     for turn, _ in enumerate(rounds(learner, X, y)):
-        space, w = learner._space, learner.weights.ravel()
+        space, w = learner.runtime.model.space, learner.weights.ravel()
         A, b, length = space.precision, space.sums.ravel(), np.linalg.norm(learner.weights)
         force = (
             b - A @ w
@@ -272,15 +276,15 @@ def test_newtron_meets_the_conditions_of_its_projection(classes: int, radius: fl
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_matrix_of_soba_is_a_fresh_factorisation(classes: int) -> None:
-    learner = Learner("soba", classes, matrix="full", dtype="float64", ridge=0.5, exploration=0.3)
+    learner = Learner("soba", classes=classes, matrix="full", dtype="float64", ridge=0.5, exploration=0.3)
     X, y = task(1500, seed=10, classes=classes)
     A = 0.5 * np.eye(4 * classes)
     steps = 0
     for x, label in zip(X, y.tolist(), strict=True):
         decision, scores = learner.decide(x), learner.scores(x)
-        before = learner._space.inverse.copy()
+        before = learner.runtime.model.space.inverse.copy()
         hear(learner, decision, label)
-        if not np.array_equal(before, learner._space.inverse):
+        if not np.array_equal(before, learner.runtime.model.space.inverse):
             steps += 1
             assert decision.label == label
             scores[label] = -np.inf
@@ -288,14 +292,14 @@ def test_matrix_of_soba_is_a_fresh_factorisation(classes: int) -> None:
             u = np.kron(direction, x)
             A += np.outer(u, u) / decision.weight
     assert steps > 20
-    np.testing.assert_allclose(learner._space.inverse, np.linalg.inv(A), rtol=1e-7, atol=1e-9)
-    np.testing.assert_array_equal(learner._space.inverse, learner._space.inverse.T)
+    np.testing.assert_allclose(learner.runtime.model.space.inverse, np.linalg.inv(A), rtol=1e-7, atol=1e-9)
+    np.testing.assert_array_equal(learner.runtime.model.space.inverse, learner.runtime.model.space.inverse.T)
 
 
 @pytest.mark.filterwarnings("error")
 def test_repair_is_reported_once() -> None:
-    learner = Learner("linucb", 2, matrix="full", features=2, space="dense")
-    learner._space.triangles[:] = -1.0
+    learner = Learner("linucb", classes=2, matrix="full", features=2, space="dense")
+    learner.runtime.model.space.triangles[:] = -1.0
     with pytest.warns(UserWarning, match="LinUCB: a covariance lost its positive definiteness and was repaired"):
         hear(learner, learner.decide([1.0, 2.0]), 0)
     for number in range(4):  # no word more

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 import onebit
 from onebit.checks import refused, state
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 from onebit.rules import registry
 from tests.learner.learners import unchanged_by
 from tests.spaces.test_second_order_diagonal import RULES, hear, learnt, stream
@@ -43,7 +43,7 @@ everywhere = pytest.mark.parametrize(("name", "options", "space"), PLACES, ids=P
 
 
 def made(name: str, options: dict[str, Any], space: str, classes: int = CLASSES, **more: Any) -> Learner:
-    return Learner(name, classes, features=FEATURES, space=space, seed=2, **{**options, **more})
+    return Learner(name, classes=classes, features=FEATURES, space=space, seed=2, **{**options, **more})
 
 
 # --- files and copies -------------------------------------------------------------------------------------------------
@@ -59,14 +59,14 @@ def test_saved_and_cloned_learners_go_on_as_if_never_stopped(
     path = tmp_path / "learner.onebit"
     learner.save(path)
     waiting = learner.decide(X[80])
-    copies = [onebit.load(path), learner.clone()]
+    copies = [onebit.load(path), copy_of(learner)]
     assert state(copies[0]) | {"next": 0} == state(learner) | {"next": 0}
     assert state(copies[1]) == state(learner)
     before = state(learner)
     for other in (*copies, learner):
         if other is not learner:
             assert state(learner) == before, "a copy shares memory"
-        other._next = learner._next if other is learner else 81
+        other.runtime.next_id = learner.runtime.next_id if other is learner else 81
         hear(other, waiting, int(y[80]))
         learnt(other, X[81:], y[81:])
     assert state(learner) != before
@@ -83,8 +83,8 @@ def test_named_features_are_saved_with_their_variances(tmp_path: Path) -> None:
     loaded = onebit.load(tmp_path / "named.onebit")
     for x in [*rows, {"never": 1.0}, {"a": 1.0, "never": 2.0}]:
         np.testing.assert_array_equal(loaded.scores(x), learner.scores(x))
-        np.testing.assert_array_equal(loaded.variances(x), learner.variances(x))
-    assert learner.variances({"never": 1.0})[0] > 10.0  # a variance of 1/ridge, and what is left of the bias
+        np.testing.assert_array_equal(loaded.runtime.variances(x), learner.runtime.variances(x))
+    assert learner.runtime.variances({"never": 1.0})[0] > 10.0  # a variance of 1/ridge, and what is left of the bias
 
 
 # --- new classes ------------------------------------------------------------------------------------------------------
@@ -94,28 +94,28 @@ def test_named_features_are_saved_with_their_variances(tmp_path: Path) -> None:
 def test_new_class_leaves_the_old_ones_as_they_were(name: str, options: dict[str, Any], space: str) -> None:
     X, y = stream(500, seed=3)
     learner = learnt(made(name, options, space), X[:60], y[:60])
-    before = [(learner.scores(x), learner.variances(x)) for x in X[1:10]]
+    before = [(learner.scores(x), learner.runtime.variances(x)) for x in X[1:10]]
     weights = learner.weights
-    inverse = learner._space.inverse.copy() if hasattr(learner._space, "inverse") else None
+    inverse = learner.runtime.model.space.inverse.copy() if hasattr(learner.runtime.model.space, "inverse") else None
     learner.add_class("new")
     np.testing.assert_array_equal(learner.weights[:CLASSES], weights)
     np.testing.assert_array_equal(learner.weights[CLASSES], 0.0)
     for x, (scores, variances) in zip(X[1:10], before, strict=True):
         np.testing.assert_array_equal(learner.scores(x)[:CLASSES], scores)
-        np.testing.assert_allclose(learner.variances(x)[:CLASSES], variances, rtol=1e-6)
+        np.testing.assert_allclose(learner.runtime.variances(x)[:CLASSES], variances, rtol=1e-6)
         shared = name == "second-order-perceptron"
-        start = float(learner._space.start) * float(x @ x)
+        start = float(learner.runtime.model.space.start) * float(x @ x)
         expected = variances[0] if shared else 0.0 if options.get("model") == "logistic" else start
-        assert learner.variances(x)[CLASSES] == pytest.approx(expected, rel=1e-5)
+        assert learner.runtime.variances(x)[CLASSES] == pytest.approx(expected, rel=1e-5)
     if inverse is not None:
         size = len(inverse)
-        np.testing.assert_array_equal(learner._space.inverse[:size, :size], inverse)
-        np.testing.assert_array_equal(learner._space.inverse[:size, size:], 0.0)
+        np.testing.assert_array_equal(learner.runtime.model.space.inverse[:size, :size], inverse)
+        np.testing.assert_array_equal(learner.runtime.model.space.inverse[:size, size:], 0.0)
     names = [*range(CLASSES), "new"]
     for x, label in zip(X[60:], y[60:].tolist(), strict=True):
         truth = names[label if label else CLASSES]  # the first class is now called new
         decision = learner.decide(x)
-        if learner.needs_labels:
+        if learner.runtime.needs_labels:
             learner.learn(decision, label=truth)
         else:
             learner.learn(decision, right=decision.label == truth)
@@ -133,7 +133,7 @@ def test_class_added_before_learning_is_one_given_at_the_start(name: str, option
     learnt(added, X, y)
     learnt(at_once, X, y)
     np.testing.assert_array_equal(added.weights, at_once.weights)
-    np.testing.assert_array_equal(added.variances(X[1]), at_once.variances(X[1]))
+    np.testing.assert_array_equal(added.runtime.variances(X[1]), at_once.runtime.variances(X[1]))
 
 
 @pytest.mark.parametrize(
@@ -144,11 +144,11 @@ def test_class_added_before_learning_is_one_given_at_the_start(name: str, option
     ],
 )
 def test_learner_that_grew_out_of_the_budget_is_still_copied(matrix: str, width: int) -> None:
-    learner = Learner("linucb", 10, matrix=matrix)
+    learner = Learner("linucb", classes=10, matrix=matrix)
     learner.learn(learner.decide(np.ones(width)), right=True)
     learner.add_class("new")
-    copy = learner.clone()
-    np.testing.assert_array_equal(copy.variances(np.ones(width)), learner.variances(np.ones(width)))
+    copy = copy_of(learner)
+    np.testing.assert_array_equal(copy.runtime.variances(np.ones(width)), learner.runtime.variances(np.ones(width)))
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -180,10 +180,10 @@ def test_many_of_which_one_is_refused_change_nothing(name: str, matrix: str, spa
     learner = made(name, {"matrix": matrix, **LARGE_START[name]}, space, dtype="float64", bias=True)
     learnt(learner, X[:40], y[:40])
     decisions = [learner.decide(x) for x in X[40:]]
-    far = learner._features.keep(np.array([*np.zeros(FEATURES - 1), 1e150]))
+    far = learner.runtime.features.keep(np.array([*np.zeros(FEATURES - 1), 1e150]))
     decisions[15] = decisions[15]._replace(x=far)
     answers: dict[str, Any] = {"labels": y[40:].tolist()}
-    if not learner.needs_labels:
+    if not learner.runtime.needs_labels:
         answers = {"right": [True] * 20}
     sentence = unchanged_by(learner, lambda: learner.learn_many(decisions, **answers))
     assert "row 15" in sentence
@@ -193,10 +193,12 @@ def test_many_of_which_one_is_refused_change_nothing(name: str, matrix: str, spa
     assert "row 15" in unchanged_by(learner, lambda: learner.teach(table, y[40:]))
     assert "range" in unchanged_by(
         learner,
-        lambda: learner.learn(decisions[15], **{"label": int(y[55])} if learner.needs_labels else {"right": True}),
+        lambda: learner.learn(
+            decisions[15], **{"label": int(y[55])} if learner.runtime.needs_labels else {"right": True}
+        ),
     )
     decisions[15:16] = []
-    if learner.needs_labels:
+    if learner.runtime.needs_labels:
         learner.learn_many(decisions, labels=np.delete(y[40:], 15).tolist())
     else:
         learner.learn_many(decisions, right=[True] * 19)
@@ -207,12 +209,12 @@ def test_many_of_which_one_is_refused_change_nothing(name: str, matrix: str, spa
 def test_full_matrices_are_for_dense_rows(name: str) -> None:
     x = scipy.sparse.csr_array(np.ones((1, 3)))
     for row in (x, {"a": 1.0}):
-        learner = Learner(name, 3, matrix="full")
+        learner = Learner(name, classes=3, matrix="full")
         sentence = refused(lambda row=row, learner=learner: learner.decide(row))  # type: ignore[misc]
         assert "matrix='full' would need dense rows" in sentence
         assert "'fit'" in sentence
         assert learner.features is None
-    assert "dense rows" in refused(lambda: Learner(name, 3, matrix="full", space="sparse", features=3))
+    assert "dense rows" in refused(lambda: Learner(name, classes=3, matrix="full", space="sparse", features=3))
 
 
 # The first size that is too much for `full`, and the last and first around what `fit` makes full, for 10 classes.
@@ -227,17 +229,17 @@ BUDGETS = [
 
 @pytest.mark.parametrize(("name", "too_wide", "fits"), BUDGETS)
 def test_budget_of_full_matrices(name: str, too_wide: int, fits: int) -> None:
-    sentence = refused(lambda: Learner(name, 10, matrix="full", features=too_wide, space="dense"))
+    sentence = refused(lambda: Learner(name, classes=10, matrix="full", features=too_wide, space="dense"))
     assert "10,000,000 are the most" in sentence
     assert "diagonal" in sentence
-    small = Learner(name, 10, matrix="fit", features=fits, space="dense")
-    assert type(small._space).__name__ in ("FullDense", "JointDense")
-    large = Learner(name, 10, matrix="fit", features=fits + 1, space="dense")
-    assert type(large._space).__name__ == "DiagonalDense"
-    with_bias = Learner(name, 10, matrix="fit", features=fits, space="dense", bias=True)
-    assert type(with_bias._space).__name__ == "DiagonalDense"
-    sparse = Learner(name, 10, matrix="fit", features=fits, space="sparse")
-    assert type(sparse._space).__name__ == "DiagonalSparse"
+    small = Learner(name, classes=10, matrix="fit", features=fits, space="dense")
+    assert type(small.runtime.model.space).__name__ in ("FullDense", "JointDense")
+    large = Learner(name, classes=10, matrix="fit", features=fits + 1, space="dense")
+    assert type(large.runtime.model.space).__name__ == "DiagonalDense"
+    with_bias = Learner(name, classes=10, matrix="fit", features=fits, space="dense", bias=True)
+    assert type(with_bias.runtime.model.space).__name__ == "DiagonalDense"
+    sparse = Learner(name, classes=10, matrix="fit", features=fits, space="sparse")
+    assert type(sparse.runtime.model.space).__name__ == "DiagonalSparse"
 
 
 @pytest.mark.parametrize("name", ["linucb", "soba", "newtron"])
@@ -247,27 +249,27 @@ def test_fit_is_full_or_diagonal_to_the_bit(name: str) -> None:
         fitted = learnt(made(name, {"matrix": "fit"}, space), X, y)
         said = learnt(made(name, {"matrix": matrix}, space), X, y)
         np.testing.assert_array_equal(fitted.weights, said.weights)
-        copy = fitted.clone()
-        assert type(copy._space) is type(fitted._space)
+        copy = copy_of(fitted)
+        assert type(copy.runtime.model.space) is type(fitted.runtime.model.space)
 
 
 def test_fit_is_decided_anew_after_a_refused_first_row() -> None:
-    learner = Learner("linucb", 3, matrix="fit")
+    learner = Learner("linucb", classes=3, matrix="fit")
     refused(lambda: learner.decide([1.0, np.nan]))
     learner.decide({"a": 1.0})
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_no_kernel_and_no_matrix_where_there_is_none(name: str) -> None:
-    assert "takes no kernel" in refused(lambda: Learner(name, 3, kernel="rbf:1"))
-    assert "diagonal, full, fit" in refused(lambda: Learner(name, 3, matrix="diag"))
+    assert "takes no kernel" in refused(lambda: Learner(name, classes=3, kernel="rbf:1"))
+    assert "diagonal, full, fit" in refused(lambda: Learner(name, classes=3, matrix="diag"))
 
 
 @pytest.mark.parametrize("name", ["bpa", "banditron", "perceptron"])
 def test_first_order_rules_have_no_matrix(name: str) -> None:
     assert registry()[name].second_order is None
-    assert "has no parameter 'matrix'" in refused(lambda: Learner(name, 3, matrix="full"))
-    assert "no variance" in refused(lambda: Learner(name, 3).variances([1.0]))
+    assert "has no parameter 'matrix'" in refused(lambda: Learner(name, classes=3, matrix="full"))
+    assert "no variance" in refused(lambda: Learner(name, classes=3).runtime.variances([1.0]))
 
 
 def test_logistic_model_has_a_diagonal_only() -> None:
@@ -286,7 +288,7 @@ small = settings(deadline=None, max_examples=40)
 
 
 def taught(X: Array, y: list[int], matrix: str, name: str = "linucb", **options: Any) -> Learner:
-    learner = Learner(name, 3, features=X.shape[1], space="dense", dtype="float64", matrix=matrix, **options)
+    learner = Learner(name, classes=3, features=X.shape[1], space="dense", dtype="float64", matrix=matrix, **options)
     learner.teach(X, y)
     return learner
 
@@ -296,22 +298,24 @@ def taught(X: Array, y: list[int], matrix: str, name: str = "linucb", **options:
 @small
 @given(X=TABLES, y=LABELS)
 def test_variance_falls_along_a_row_and_grows_nowhere(name: str, matrix: str, X: Array, y: list[int]) -> None:
-    learner = Learner(name, 3, features=3, space="dense", dtype="float64", matrix=matrix)
+    learner = Learner(name, classes=3, features=3, space="dense", dtype="float64", matrix=matrix)
     probes = np.vstack([X, np.eye(3)])
     for x, label in zip(X, y, strict=True):
-        before = np.array([learner.variances(probe) for probe in probes])
-        own = learner.variances(x)
+        before = np.array([learner.runtime.variances(probe) for probe in probes])
+        own = learner.runtime.variances(x)
         decision = learner.decide(x)
         hear(learner, decision, label)
-        after = np.array([learner.variances(probe) for probe in probes])
+        after = np.array([learner.runtime.variances(probe) for probe in probes])
         played = int(decision.label)
         assert (after <= before * (1.0 + 1e-9) + 1e-12).all()
         others = np.arange(3) != played
         np.testing.assert_array_equal(after[:, others], before[:, others])
         if x.any():
-            assert learner.variances(x)[played] < own[played]
+            assert learner.runtime.variances(x)[played] < own[played]
             if matrix == "full":
-                assert learner.variances(x)[played] == pytest.approx(own[played] / (1.0 + own[played]), rel=1e-6)
+                assert learner.runtime.variances(x)[played] == pytest.approx(
+                    own[played] / (1.0 + own[played]), rel=1e-6
+                )
 
 
 @small
@@ -325,7 +329,7 @@ def test_full_is_diagonal_for_rows_with_one_entry(places: list[int], sizes: list
     first, second = (taught(X, y, matrix) for matrix in ("full", "diagonal"))
     np.testing.assert_allclose(first.weights, second.weights, rtol=1e-9, atol=1e-12)
     for x in np.vstack([X, np.ones((1, 4))]):
-        np.testing.assert_allclose(first.variances(x), second.variances(x), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(first.runtime.variances(x), second.runtime.variances(x), rtol=1e-9, atol=1e-12)
 
 
 @matrices
@@ -347,7 +351,7 @@ def test_unit_of_the_rows_is_that_of_the_ridge(name: str, matrix: str, X: Array,
     # Powers of two, so that nothing is rounded and all is equal to the bit: decisions too.
     scale = 2.0**power
     learners = [
-        Learner(name, 3, features=3, space="dense", dtype="float64", matrix=matrix, ridge=ridge, seed=4)
+        Learner(name, classes=3, features=3, space="dense", dtype="float64", matrix=matrix, ridge=ridge, seed=4)
         for ridge in (0.5, 0.5 * scale * scale)
     ]
     for x, label in zip(X, y, strict=True):
@@ -358,4 +362,4 @@ def test_unit_of_the_rows_is_that_of_the_ridge(name: str, matrix: str, X: Array,
     np.testing.assert_array_equal(learners[0].weights, scale * learners[1].weights)
     for x in X:
         np.testing.assert_array_equal(learners[0].scores(x), learners[1].scores(scale * x))
-        np.testing.assert_array_equal(learners[0].variances(x), learners[1].variances(scale * x))
+        np.testing.assert_array_equal(learners[0].runtime.variances(x), learners[1].runtime.variances(scale * x))

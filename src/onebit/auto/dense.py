@@ -155,6 +155,11 @@ class AutoDense(NamedTuple):
         return self.weights.shape[0], self.weights.shape[1] - 1
 
     @property
+    def has_views(self) -> bool:
+        """Whether members see a row in ways of their own, so that columns of weights are not those of a row."""
+        return True
+
+    @property
     def member_names(self) -> list[str]:
         """What the members are called."""
         return [*(name for name in LINEAR if getattr(self, name).room[0] > 0), "clusters"]

@@ -17,10 +17,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from onebit.auto import change_detector
+from onebit.auto.dense import AutoDense
 from onebit.auto.laplace import START, believe, laplace_step, raised
+from onebit.auto.sparse import AutoSparse
 from onebit.contract.choices import fill, greedy_label, highest, share_greedy
 from onebit.contract.covariance import Order
 from onebit.contract.description import Exploration
@@ -199,6 +202,16 @@ def describe(params: Auto, memory: Vector, names: Sequence[str]) -> Mapping[str,
     }
 
 
+def planned_space(params: Auto, form: Any, heads: int, planned: int, seed: int) -> tuple[partial[Any], Any]:
+    """What makes the members for rows of this form, and what their arrays must be."""
+    if form.dense:
+        given = (heads, form.columns, form.dtype, order(params))
+        return partial(AutoDense.planned, *given, seed, planned), AutoDense.wanted(*given, planned)
+    return partial(AutoSparse.planned, heads, form.columns, form.dtype), AutoSparse.wanted(
+        heads, form.columns, form.dtype
+    )
+
+
 RULE = Rule(
     name="auto",
     paper="this project",
@@ -210,7 +223,7 @@ RULE = Rule(
     teach=teach,
     prepare=prepare,
     second_order=order,
-    composite=True,
+    composite=planned_space,
     counts=((EXPLORED, LEARNT), (EXPLORED_RIGHT, EXPLORED), (RESTARTS, LEARNT)),
     describe=describe,
 )

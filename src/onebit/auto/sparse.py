@@ -137,6 +137,11 @@ class AutoSparse(NamedTuple):
         return self.heads, len(self.weights)
 
     @property
+    def has_views(self) -> bool:
+        """Whether members see a row in ways of their own, so that columns of weights are not those of a row."""
+        return False
+
+    @property
     def member_names(self) -> list[str]:
         """What the members are called."""
         return ["regression"]

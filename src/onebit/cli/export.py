@@ -43,8 +43,8 @@ def execute(chosen: argparse.Namespace) -> None:
     if to_stdout and chosen.format == "parquet":
         raise OnebitError("a Parquet file is not written to stdout: name it with --out FILE")
     with log_of(chosen) as (log, task):
+        from onebit.files import whole_file
         from onebit.serve.export import write
-        from onebit.storage import whole_file
 
         hidden = chosen.quiet or (to_stdout and sys.stdout.isatty())
         title = f"{chosen.task} as {chosen.format}"

@@ -73,7 +73,7 @@ def present_learner(chosen: argparse.Namespace, task: TaskInfo) -> Learner | Non
     from onebit.serve.tasks import check_learner, learner_of
 
     def settled(detail: dict[str, Any]) -> dict[str, Any]:
-        rule = check_learner(detail, task.classes, task.inputs).rule
+        rule = check_learner(detail, task.classes, task.inputs).runtime.rule
         return {**detail, "learner": rule.name, "parameters": {**rule.defaults, **detail["parameters"]}}
 
     asked = _asked_for(chosen)

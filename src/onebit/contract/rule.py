@@ -119,7 +119,7 @@ class Rule:
     `plan` adds options that only a run can know, from the options given, the rounds and the length of the longest x. `largest_norm` says how long x may be at most; `stores_rarely` that with a
     kernel few rounds add a row, so that no budget is needed. `second_order` says which covariance a rule needs beside its weights
     (`contract.covariance`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
-    exploration can put another in its place. `composite` says that the space has several members, of `onebit.auto`, and `describe` what there is to
+    exploration can put another in its place. `composite` makes a space with several members, and `describe` says what there is to
     say of them. `counts` are the places of the memory that hold whole numbers, each with the place of a number that it is at most, as a
     file must have them. `examples` are the option sets that every check and oracle runs with.
     """
@@ -141,7 +141,7 @@ class Rule:
     stores_rarely: bool = False
     second_order: Callable[[Any], Order] | None = None
     notes_the_label: bool = False
-    composite: bool = False
+    composite: Callable[..., Any] | None = None
     counts: tuple[tuple[int, int], ...] = ()
     describe: Callable[[Any, Vector, Sequence[str]], Mapping[str, Any]] | None = None
     examples: tuple[Mapping[str, Any], ...] = ({},)

@@ -23,8 +23,8 @@ from onebit.deprecation import Renamed
 from onebit.engine.schedule import NOTHING, Schedule, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.errors import OnebitError, nearest
-from onebit.features import SparseRow, is_sparse
 from onebit.names import ClassName, checked_seed, listed
+from onebit.rows import SparseRow, is_sparse
 
 ORDERS = {
     "file": "the rows as they stand, again from the start when they run out",

@@ -22,6 +22,7 @@ from onebit.executors.threads import execute
 from onebit.experiments.statistics import Estimate, estimate
 from onebit.learner import Learner
 from onebit.names import ClassName, checked_seed
+from onebit.options import MEANINGS
 from onebit.rules import DEFAULT, registry
 from onebit.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, cores, counted, entry_of
 
@@ -153,7 +154,7 @@ def run(
     if classes is not None:
         settings["classes"] = classes
     streamed = stream(X, y, **settings)
-    usual = learner.seed if isinstance(learner, Learner) else streamed.seed
+    usual = learner.runtime.seed if isinstance(learner, Learner) else streamed.seed
     first_seed = checked_seed(usual if seed is None else seed)
     threads = counted("threads", threads) if threads is not None else cores()
     return _run(entry, streamed, first_seed, int(runs), threads, progress or (lambda count: None))
@@ -207,7 +208,7 @@ def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) 
     assert first.learner is not None
     curves = np.stack([one.curve for one in finished]) / first.marks
     mistakes = np.stack([one.mistakes for one in finished])
-    common = {name: value for name, value in entry.options.items() if name in first.learner.common}
+    common = {name: value for name, value in entry.options.items() if name in MEANINGS}
     return Result(
         rule=entry.rule.name,
         params={**first.learner.settings, **common},

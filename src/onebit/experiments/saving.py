@@ -6,9 +6,9 @@ import importlib.util
 from pathlib import Path
 
 from onebit.errors import OnebitError
+from onebit.files import whole_file
 from onebit.report.html import page_html
 from onebit.report.parts import Page
-from onebit.storage import whole_file
 
 PAGE, FIGURES = "page.html", "figures"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from onebit.contract.draws import word_of
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 from onebit.names import checked_seed, listed
 from onebit.offpolicy import doubts
 from onebit.offpolicy.doubts import Doubt
@@ -198,9 +198,9 @@ class _Walk:
     def __init__(self, learner: Learner, seed: int, learning: bool) -> None:
         # The log may come from a learner with the same seed and ids, and the copies must not draw what it drew.
         own_seed = word_of(f"offpolicy {seed}") >> 1
-        self._follower, self._model, copy = learner.clone(own_seed), model_for(learner), learner.clone(own_seed)
+        self._follower, self._model, copy = copy_of(learner, own_seed), model_for(learner), copy_of(learner, own_seed)
         for one in (self._follower, self._model, copy):
-            one.trust()  # rounds are counted here, and the learner may have learnt such numbers before
+            one.runtime.disable_ledger()  # rounds are counted here, and the learner may have learnt such numbers before
         self._replay = Replay(copy, learning, own_seed)
         self._learning = learning
         self._classes = len(learner.classes)
@@ -272,7 +272,7 @@ class _Walk:
             found += doubts.on_weights(scores, self._certain == self._rounds)
             found += doubts.on_values(weighed)
             if self._learning:
-                found += doubts.on_learning(learner.rule.title, self._learnt, self._rounds)
+                found += doubts.on_learning(learner.runtime.rule.title, self._learnt, self._rounds)
         else:
             found += doubts.on_unknown(self._shown, learner.classes)
         certain = self._certain == self._rounds
@@ -280,9 +280,9 @@ class _Walk:
         log = counted("log", self._right, self._rounds)
         named = {one.name: _doubted(one, found) for one in (log, *weighed, replay.estimate())}
         return Evaluation(
-            learner.rule.name,
-            learner.parameters,
-            learner.exploration_floor,
+            learner.runtime.rule.name,
+            learner.runtime.parameters,
+            learner.runtime.exploration_floor,
             self._rounds,
             self._learning,
             self._learnt,

@@ -96,9 +96,9 @@ RULE = Rule(
 
 def model_for(learner: Learner) -> Learner:
     """A model that reads x as this learner does."""
-    features, space, dtype, text, hash_bits = learner.feature_options
+    features, space, dtype, text, hash_bits = learner.runtime.feature_options
     options: dict[str, Any] = {"features": features, "space": space, "dtype": dtype, "text": text}
-    return Learner(RULE, learner.classes, hash_bits=hash_bits, **options)
+    return Learner(RULE, classes=learner.classes, hash_bits=hash_bits, **options)
 
 
 class Trust:

@@ -44,9 +44,9 @@ def refuse_learner(learner: object) -> None:
     """A log says only whether the label shown was right."""
     if not isinstance(learner, Learner):
         raise OnebitError(f"the learner is a {type(learner).__name__}, but must be a Learner")
-    if learner.needs_labels:
+    if learner.runtime.needs_labels:
         raise OnebitError(
-            f"{learner.rule.title} must be told every label, and a log says only whether the label shown was right: take a "
+            f"{learner.runtime.rule.title} must be told every label, and a log says only whether the label shown was right: take a "
             "learner that hears one bit"
         )
 

@@ -53,7 +53,7 @@ def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None =
 def learn_shown(learner: Learner, one: Round, propensity: float, identity: int | str) -> bool:
     """Learn from a label that somebody else showed; whether this learner could."""
     # What such a rule keeps for learning belongs to its own label.
-    if learner.rule.notes_the_label and learner.decide(one.x, identity).label != one.label:
+    if learner.runtime.rule.notes_the_label and learner.decide(one.x, identity).label != one.label:
         return False
-    learner.learn(learner.decided_elsewhere(one.x, one.label, propensity, identity), one.right)
+    learner.learn(learner.from_log(one.x, one.label, propensity, identity), one.right)
     return True

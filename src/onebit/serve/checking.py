@@ -199,46 +199,50 @@ def _change(tasks: dict[int, _Task], seq: int, task: int, time: float, kind: str
         yield f"its detail cannot be read: {type(error).__name__}: {error}"
 
 
-def _decision(
-    tasks: dict[int, _Task],
-    seq: int,
-    task: int,
-    time: float,
-    mode: str,
-    generation: int,
-    learnt: int,
-    label: int,
-    greedy: int,
-    weight: float,
-    note: float,
-    second_note: float,
-    propensity: float,
-    probabilities: bytes,
-    x: bytes,
-) -> Iterator[str]:
-    yield from _strange_time(time)
-    if not all(map(math.isfinite, (weight, note, second_note))):
+class _Decision(NamedTuple):
+    """A row of decisions."""
+
+    seq: int
+    task: int
+    time: float
+    mode: str
+    generation: int
+    learnt: int
+    label: int
+    greedy: int
+    weight: float
+    note: float
+    second_note: float
+    propensity: float
+    probabilities: bytes
+    x: bytes
+
+
+def _decision(tasks: dict[int, _Task], *row: Any) -> Iterator[str]:
+    one = _Decision(*row)
+    yield from _strange_time(one.time)
+    if not all(map(math.isfinite, (one.weight, one.note, one.second_note))):
         yield "its weight or a note is not finite"
-    if not 0.0 < propensity <= 1.0 + 1e-6:
-        yield f"its propensity is {propensity}"
-    if mode not in MODES:
-        yield f"its mode is {mode!r}"
-    known = tasks.get(task)
+    if not 0.0 < one.propensity <= 1.0 + 1e-6:
+        yield f"its propensity is {one.propensity}"
+    if one.mode not in MODES:
+        yield f"its mode is {one.mode!r}"
+    known = tasks.get(one.task)
     if known is None:
-        yield f"task {task} was not created before it"
+        yield f"task {one.task} was not created before it"
         return
     if known.deleted:
-        yield f"task {task} was deleted before it"
-    if generation not in known.generations or learnt < 0:
-        yield f"task {task} had no learner {generation}.{learnt} then"
-    for name, place in (("label", label), ("greedy", greedy)):
+        yield f"task {one.task} was deleted before it"
+    if one.generation not in known.generations or one.learnt < 0:
+        yield f"task {one.task} had no learner {one.generation}.{one.learnt} then"
+    for name, place in (("label", one.label), ("greedy", one.greedy)):
         if not 0 <= place < known.classes:
-            yield f"its {name} is {place}, and task {task} had {known.classes} classes then"
-    if len(probabilities) % 8 or not label < len(probabilities) // 8 <= known.classes:
-        yield f"its probabilities are {len(probabilities)} bytes, for {known.classes} classes"
-    elif not np.isfinite(numbers_in(probabilities)).all():
+            yield f"its {name} is {place}, and task {one.task} had {known.classes} classes then"
+    if len(one.probabilities) % 8 or not one.label < len(one.probabilities) // 8 <= known.classes:
+        yield f"its probabilities are {len(one.probabilities)} bytes, for {known.classes} classes"
+    elif not np.isfinite(numbers_in(one.probabilities)).all():
         yield "its probabilities are not finite"
-    yield from _strange_x(known.inputs, x)
+    yield from _strange_x(known.inputs, one.x)
 
 
 def _feedback(

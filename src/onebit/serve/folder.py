@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from onebit.errors import OnebitError
-from onebit.storage import owned_as_its_folder
+from onebit.files import owned_as_its_folder
 
 MOUNTS = Path("/proc/self/mountinfo")  # where Linux says what is mounted; elsewhere nobody does
 # SQLite's journal is shared memory between processes, and its locks must be those of one machine.

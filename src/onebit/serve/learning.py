@@ -170,7 +170,7 @@ class Course:
         self.statistics.heard(events)
         generation = self.replicas.generation
         taught = [event for event in events if event.learn and not event.late]
-        picky = self.replicas.resting.rule.notes_the_label
+        picky = self.replicas.resting.runtime.rule.notes_the_label
 
         def is_own(event: Event) -> bool:
             """Whether the notes of the decision are those of this learner, for the label that was played."""
@@ -187,11 +187,11 @@ class Course:
         ids = [event.id for event in events]
         choices = np.array([_choice(event) for event in events])
         right = np.array([event.right for event in events], dtype=bool)
-        lesson = self.replicas.resting.lesson(rows, ids, choices, right)
+        lesson = self.replicas.resting.runtime.batch(rows, ids, choices, right)
 
         def teach(learner: Learner) -> int:
             try:
-                learner.study(lesson)
+                learner.runtime.learn_batch(lesson)
             except OnebitError:
                 if len(events) == 1:
                     return 1
@@ -237,7 +237,7 @@ def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
     label, propensity = event.played
     try:
         x = inputs.table([event.x])[0]
-        decision = learner.decided_elsewhere(x, learner.classes[label], min(propensity, 1.0), event.id)
+        decision = learner.from_log(x, learner.classes[label], min(propensity, 1.0), event.id)
         learner.learn(decision, right=bool(event.right))
     except OnebitError:
         return False

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 from onebit.names import ClassName
 
 
@@ -37,8 +37,8 @@ class Replicas:
     """One learner for one thread that teaches and one that asks."""
 
     def __init__(self, learner: Learner, generation: int) -> None:
-        second = learner.clone()
-        second.trust()
+        second = copy_of(learner)
+        second.runtime.disable_ledger()
         self.generation = generation
         self._front = Seat(learner, threading.Lock())
         self._back = Seat(second, threading.Lock())
@@ -51,7 +51,7 @@ class Replicas:
                 break
         try:
             learner = seat.learner
-            return Choices(learner.decide_rows(rows, ids), learner.classes, self.generation, learner.learnt)
+            return Choices(learner.runtime.decide_rows(rows, ids), learner.classes, self.generation, learner.learnt)
         finally:
             seat.lock.release()
 

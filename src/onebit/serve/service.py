@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from onebit.errors import OnebitError, short
+from onebit.files import owned_as_its_folder
 from onebit.serve.aside import Caution, Cautions, free_name, set_aside
 from onebit.serve.changing import Changing
 from onebit.serve.clock import Clock
@@ -43,7 +44,6 @@ from onebit.serve.snapshots import refuse_lost_rows
 from onebit.serve.tasks import TaskInfo, warm
 from onebit.serve.threads import in_thread
 from onebit.serve.turns import Turns
-from onebit.storage import owned_as_its_folder
 
 LOG = logging.getLogger("onebit.serve")
 SWEEP_S = 0.5  # how often deadlines are looked after

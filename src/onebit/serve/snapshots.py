@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from onebit.errors import OnebitError
-from onebit.learner import Learner
-from onebit.manifest import is_whole, shown
+from onebit.errors import OnebitError, brief
+from onebit.files import owned_as_its_folder
+from onebit.learner import Learner, learner_on
+from onebit.manifest import is_whole
 from onebit.rules import rule_named
 from onebit.serve.log.reading import Mark, Reader
 from onebit.serve.statistics import Statistics
-from onebit.storage import naming, owned_as_its_folder, pack, read, unpack, write
+from onebit.state import from_state, state_of
+from onebit.storage import naming, read, write
 
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.serve")
@@ -51,7 +53,7 @@ class Packed(NamedTuple):
 
 def packed(snapshot: Snapshot) -> Packed:
     """A copy of everything, which goes on being true while the learner learns."""
-    manifest, arrays = pack(snapshot.learner)
+    manifest, arrays = state_of(snapshot.learner.runtime)
     beside = {
         "position": snapshot.position,
         "generation": snapshot.generation,
@@ -71,18 +73,18 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
     for name in ("generation", "position"):
         if not is_whole(beside.get(name)):
             raise OnebitError(
-                f"the field 'service.{name}' of the manifest is {shown(beside.get(name))}, but must be a whole number"
+                f"the field 'service.{name}' of the manifest is {brief(beside.get(name))}, but must be a whole number"
             )
     try:
         statistics = Statistics.from_dict(beside["statistics"])
     except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise OnebitError(
-            f"the field 'service.statistics' of the manifest cannot be read: {shown(error, 200)}"
+            f"the field 'service.statistics' of the manifest cannot be read: {brief(str(error))}"
         ) from None
     mark = beside.get("mark")
     if not isinstance(mark, list):
-        raise OnebitError(f"the field 'service.mark' of the manifest is {shown(mark)}, but must be a list")
-    learner = unpack(manifest, arrays)
+        raise OnebitError(f"the field 'service.mark' of the manifest is {brief(mark)}, but must be a list")
+    learner = learner_on(from_state(manifest, arrays))
     if statistics.classes != len(learner.classes):
         raise OnebitError(
             f"its statistics are of {statistics.classes} classes, but its learner has {len(learner.classes)}"
@@ -100,7 +102,7 @@ def snapshot_at(path: Path, task: int, reader: Reader) -> Snapshot:
     then = next((one for one in reader.tasks(found.position) if one.number == task), None)
     if then is None:
         raise OnebitError(f"{path} is of a task that the log does not know there")
-    ours = (found.generation, found.learner.rule.name, tuple(found.learner.classes), found.statistics.classes)
+    ours = (found.generation, found.learner.runtime.rule.name, tuple(found.learner.classes), found.statistics.classes)
     if ours != (then.generation, rule_named(then.learner).name, tuple(then.classes), len(then.classes)):
         raise OnebitError(f"{path} and the log disagree on which learner it is, or on its classes")
     return found
@@ -155,7 +157,7 @@ class Snapshots:
                 continue
             for warning in heard:
                 LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": str(path)})
-            found.learner.trust()
+            found.learner.runtime.disable_ledger()
             yield found
 
     def remove(self) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.description import share
-from onebit.errors import OnebitError
-from onebit.manifest import is_whole, shown
+from onebit.errors import OnebitError, brief
+from onebit.manifest import is_whole
 from onebit.names import ClassName
 from onebit.serve.log.rows import Event
 
@@ -263,7 +263,7 @@ def _refuse_uncountable(name: str, thing: Any) -> None:
     """A sentence for what is not made of whole numbers that counting can reach."""
     parts = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list) else None
     if parts is None and not is_whole(thing, 0, MOST_COUNTED):
-        raise OnebitError(f"{name} has {shown(thing)} in it, but must have whole numbers from 0 up")
+        raise OnebitError(f"{name} has {brief(thing)} in it, but must have whole numbers from 0 up")
     for part in parts or ():
         _refuse_uncountable(name, part)
 

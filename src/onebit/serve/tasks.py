@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from onebit.contract.parameters import refuse_unknown
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.learner import Learner, copy_of
 from onebit.names import ClassName, checked_classes
 from onebit.rules import rule_named
 from onebit.serve.inputs import Inputs
@@ -182,17 +182,21 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
         )
     with _about("parameters"):  # without its features a learner has no weights yet, and needs no compiler
         return Learner(
-            rule, classes, exploration_floor=detail["exploration_floor"], seed=detail["seed"], **detail["parameters"]
+            rule,
+            classes=classes,
+            exploration_floor=detail["exploration_floor"],
+            seed=detail["seed"],
+            **detail["parameters"],
         )
 
 
 def refuse_large(learner: Learner, classes: int, inputs: Inputs, most: int, field: str) -> None:
     """Refuse what would take more memory than a task may have, with so many classes. A task has two copies of its learner."""
     with _about("parameters"):
-        needed = 2 * learner.memory(classes, inputs.columns, inputs.kind == "numbers")
+        needed = 2 * learner.runtime.model.size(classes, inputs.columns, inputs.kind == "numbers")
     if needed > most:
         raise Invalid(
-            f"{learner.rule.title} with {classes:,} classes and {inputs.columns:,} columns of features would take "
+            f"{learner.runtime.rule.title} with {classes:,} classes and {inputs.columns:,} columns of features would take "
             f"{needed / 2**20:,.0f} MiB of memory, and {most / 2**20:,.0f} are the most for a task (--max-task-memory): give fewer "
             "hash_bits or features, or another learner",
             field,
@@ -204,18 +208,18 @@ def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs)
 
     It keeps no account of what it was taught: the log sees to it that nothing is taught twice.
     """
-    rule = check_learner(detail, classes, inputs).rule
+    rule = check_learner(detail, classes, inputs).runtime.rule
     with _about("parameters"):
         learner = Learner(
             rule,
-            classes,
+            classes=classes,
             exploration_floor=detail["exploration_floor"],
             seed=detail["seed"],
             **inputs.options,
             **detail["parameters"],
         )
-    learner.identity = "a task of the service"
-    learner.trust()
+    learner.runtime.identity = "a task of the service"
+    learner.runtime.disable_ledger()
     return learner
 
 
@@ -244,8 +248,8 @@ def texts_of(classes: list[ClassName]) -> list[str]:
 
 def warm(learner: Learner, inputs: Inputs) -> None:
     """Compile what deciding and learning will need, on a copy."""
-    copy = learner.clone()
-    copy.trust()
+    copy = copy_of(learner)
+    copy.runtime.disable_ledger()
     row = {"numbers": b"\0" * 8 * (inputs.size or 0), "dict": b'{"a":1.0}', "text": b"a"}[inputs.kind]
     rows = inputs.rows([row])
-    copy.learn_rows(rows, ["warm"], copy.decide_rows(rows, ["warm"]), [True])
+    copy.runtime.learn_rows(rows, ["warm"], copy.runtime.decide_rows(rows, ["warm"]), [True])

@@ -29,10 +29,10 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from onebit.errors import OnebitError, nearest
+from onebit.files import owned_as_its_folder, write_atomically
 from onebit.serve.aside import Caution
 from onebit.serve.refusals import Unauthorized, Unavailable
 from onebit.serve.shapes import TaskName
-from onebit.storage import owned_as_its_folder, write_atomically
 
 Scope = Literal["decide", "feedback", "read", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

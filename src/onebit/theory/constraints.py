@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import OnebitError
-from onebit.features import Features, squared_lengths
+from onebit.features import Features
+from onebit.rows import squared_lengths
 from onebit.spaces.sparse import SparseRows
 
 Numbers = NDArray[np.float64]

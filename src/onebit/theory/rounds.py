@@ -14,8 +14,8 @@ from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.data.tables import Dataset
 from onebit.errors import OnebitError
-from onebit.features import is_sparse
 from onebit.names import ClassName
+from onebit.rows import is_sparse
 from onebit.theory.constraints import needed
 
 

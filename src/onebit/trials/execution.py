@@ -34,14 +34,14 @@ def run_trial(trial: Trial, shared: SharedData, stop: threading.Event, progress:
                 return None
             until = min(steps, done + chunk)
             started = time.thread_time()
-            learner.walk(rows, schedule, kept, tally, done, until)
+            learner.runtime.walk(rows, schedule, kept, tally, done, until)
             took = time.thread_time() - started
             seconds += took
             done, chunk = until, max(1, min(10 * chunk, int(chunk * TARGET_S / max(took, 1e-6))))
             reached = rounds * done // steps
             progress(reached - told)
             told = reached
-        learner.finish_walk(schedule)
+        learner.runtime.finish_walk(schedule)
         measured = None if trial.measurement is None else trial.measurement.take(learner, trial)
     except OnebitError as error:
         progress(rounds - told)
@@ -53,5 +53,5 @@ def _as_named(learner: Learner, data: Dataset, schedule: Schedule) -> Schedule:
     """The schedule with the labels as the learner numbers them."""
     if data.classes == learner.classes:
         return schedule
-    index = np.array(learner.label_indices(data.classes), dtype=np.int64)
+    index = np.array(learner.runtime.names.indices(data.classes), dtype=np.int64)
     return schedule._replace(labels=index[schedule.labels])

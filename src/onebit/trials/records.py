@@ -92,7 +92,7 @@ def record_of(outcome: Outcome) -> Record:
         "params": settings,
         "stream": trial.stream.described(),
         "seed": trial.seed,
-        "hears": None if learner is None else "the label" if learner.needs_labels else "one bit",
+        "hears": None if learner is None else "the label" if learner.runtime.needs_labels else "one bit",
         "why": None if outcome.why is None else str(outcome.why),
         "error": None,
         "greedy_error": None,

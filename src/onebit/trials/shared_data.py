@@ -16,8 +16,9 @@ import numpy as np
 from onebit.data.sources import Source
 from onebit.data.tables import Dataset
 from onebit.engine.schedule import Schedule
-from onebit.features import Features, Rows, is_sparse, squared_lengths
+from onebit.features import Features
 from onebit.learner import Learner
+from onebit.rows import Rows, is_sparse, squared_lengths
 from onebit.spaces.kernels import Kernel
 from onebit.trials.trial import Trial
 
@@ -33,12 +34,12 @@ class Tables:
 
     def rows(self, learner: Learner) -> Rows:
         """The rows as this learner reads them."""
-        if learner.reads_names:  # a learner's vocabulary is its own
-            return learner.table(self.data.X)
-        form = learner.feature_options
+        if learner.runtime.reads_names:  # a learner's vocabulary is its own
+            return learner.runtime.table(self.data.X)
+        form = learner.runtime.feature_options
         with self._lock:
             if form not in self._rows:
-                self._rows[form] = learner.table(self.data.X)
+                self._rows[form] = learner.runtime.table(self.data.X)
             return self._rows[form]
 
     def longest(self, bias: bool, kernel: str | None) -> float:

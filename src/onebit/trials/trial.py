@@ -19,7 +19,8 @@ from onebit.data.streams import Stream
 from onebit.data.tables import Dataset
 from onebit.engine.compile import code_mark
 from onebit.errors import OnebitError
-from onebit.learner import Learner, learner_class
+from onebit.learner import Learner, copy_of, learner_class
+from onebit.options import MEANINGS
 from onebit.rules import rule_named
 from onebit.version import VERSION
 
@@ -30,7 +31,7 @@ CPU = "CPU"  # what a trial ran on; for a GPU it is the name of the device
 Progress = Callable[[int], None]  # told how many rounds have been done since the last call
 
 # What any learner takes besides the parameters of its rule. Trials have seeds, and data have classes.
-OPTIONS = {name: meaning for name, meaning in Learner.common.items() if name not in ("seed", "classes")}
+OPTIONS = {name: meaning for name, meaning in MEANINGS.items() if name not in ("seed", "classes")}
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class ComparisonEntry:
     @property
     def rule(self) -> Rule:
         """Its rule."""
-        return self.template.rule if isinstance(self.template, Learner) else self.template
+        return self.template.runtime.rule if isinstance(self.template, Learner) else self.template
 
     @property
     def said(self) -> str:
@@ -72,13 +73,13 @@ class ComparisonEntry:
     def make(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
         """A fresh learner, ready for these rows."""
         made = self.begin(stream, data, seed, longest)
-        made.fix_features(data.X)
+        made.runtime.fix_features(data.X)
         return made
 
     def begin(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
         """A fresh learner; the rule may plan with what only a run knows: its length, and that of its rows."""
         if isinstance(self.template, Learner):
-            return self.template.clone(seed=seed)
+            return copy_of(self.template, seed)
         options = self.options
         if self.template.plan is not None:
             length = longest(bool(options.get("bias")), options.get("kernel"))

@@ -60,7 +60,7 @@ def first_tie(make: Callable[[], Learner], one: Problem, choices: NDArray[np.int
 
 def first_twins(learner: Learner, one: Problem) -> int:
     """The first round in which the best score and another, of a vector that is not the same, differ by rounding alone."""
-    learner.table(one.values)
+    learner.runtime.table(one.values)
     for at, row in enumerate(one.schedule.order):
         x, weights = one.values[row].astype(np.float64), learner.weights.astype(np.float64)
         scores = weights[:, : len(x)] @ x + weights[:, len(x) :].sum(axis=1)

@@ -49,7 +49,7 @@ def agree(cpu: Walk, launched: Launched) -> None:
     assert np.array_equal(launched.counts.mistakes, cpu.curves[:, :, -1])
     for place, learner in enumerate(cpu.learners):
         assert close(launched.weights[place], learner.weights)
-        found, right = launched.memories[place], learner.beginning.memory
+        found, right = launched.memories[place], learner.runtime.beginning.memory
         assert found[[LEARNT, RIGHT]].tolist() == right[[LEARNT, RIGHT]].tolist()
         assert close(found[[NORM]], right[[NORM]])
         assert close(found[OWN:], right[OWN:])
@@ -58,7 +58,7 @@ def agree(cpu: Walk, launched: Launched) -> None:
 
 def in_python(learner: Learner) -> None:
     """Let the loop of the CPU run as it is written, without compiling it."""
-    learner._loop = stream
+    learner.runtime.model._loop = stream
 
 
 def check(rule: Rule, options: Mapping[str, Any], problems: list[Problem], layout: Layout, **common: Any) -> Launched:
@@ -132,7 +132,7 @@ def test_a_rule_hears_no_more_than_it_should(full: bool, gpu: Device) -> None:
     one = problem(4, 6, 30)
 
     def learners() -> list[Learner]:
-        return [Learner(rule, 4, seed=seed) for seed in range(2)]
+        return [Learner(rule, classes=4, seed=seed) for seed in range(2)]
 
     with np.errstate(over="ignore"):
         cpu = on_cpu(learners(), [one] * 2, in_python)
@@ -154,7 +154,7 @@ def test_a_scale_out_of_range_is_multiplied_into_the_weights(layout: Layout, gpu
     cpu, launched = on_cpu(learners(), [one] * 3), on_gpu(learners(), [one] * 3, layout)
     agree(cpu, launched)
     scales = launched.held["scales"][:3]
-    assert np.allclose(scales, [learner._space.scale[0] for learner in cpu.learners], rtol=1e-12)
+    assert np.allclose(scales, [learner.runtime.model.space.scale[0] for learner in cpu.learners], rtol=1e-12)
     assert 0.5**43 < SMALLEST < scales[0] < 0.5, "it has been folded, and shrunk since"
     assert scales[2] == 1.0
 
@@ -195,7 +195,7 @@ def test_the_norm_of_the_weights_is_summed_afresh(layout: Layout, gpu: Device, m
     def learners() -> list[Learner]:
         made = learners_of(rule_named("gaptron"), options, 4, 3)
         for one in made:
-            one._memory[NORM] = 5.0
+            one.runtime.model.memory[NORM] = 5.0
         return made
 
     with np.errstate(over="ignore"):
@@ -229,7 +229,7 @@ def test_a_replicate_that_is_refused_stands_still_and_others_go_on(
     assert not launched.counts.curves[1, :, 20:].any(), "no mark was passed after that"
     for place, learner in enumerate(cpu.learners):
         assert close(launched.weights[place], learner.weights)
-        assert launched.memories[place, LEARNT] == learner.beginning.memory[LEARNT]
+        assert launched.memories[place, LEARNT] == learner.runtime.beginning.memory[LEARNT]
 
 
 @pytest.mark.parametrize(
@@ -298,10 +298,10 @@ def test_steps_that_no_weights_can_take_are_refused(gpu: Device) -> None:
     rule = Rule("leaping", "none", "leaps", Leaping, stay, leap, rule_named("perceptron").probabilities)
     one = problem(3, 5, 30)
     with np.errstate(over="ignore"):
-        cpu = on_cpu([Learner(rule, 3)], [one], in_python)
-    launched = on_gpu([Learner(rule, 3)], [one], LAYOUTS[2])
+        cpu = on_cpu([Learner(rule, classes=3)], [one], in_python)
+    launched = on_gpu([Learner(rule, classes=3)], [one], LAYOUTS[2])
     assert cpu.refused.tolist() == launched.counts.refused.tolist() == [True]
-    assert launched.memories[0, LEARNT] == cpu.learners[0].beginning.memory[LEARNT] == 10.0
+    assert launched.memories[0, LEARNT] == cpu.learners[0].runtime.beginning.memory[LEARNT] == 10.0
     assert close(launched.weights[0], cpu.learners[0].weights)
 
 
@@ -356,12 +356,18 @@ def test_marks_are_those_that_are_asked_for(gpu: Device) -> None:
     whole, again = (on_gpu(learners, [each], layout) for each in (one, plain))
     assert np.array_equal(whole.counts.curves, again.counts.curves)
     marks = np.array([1, 7, 40])
-    params, memory, longest = learners[0].beginning
-    shape = Shape.of(learners[0].rule, params, len(memory), 5)
+    params, memory, longest = learners[0].runtime.beginning
+    shape = Shape.of(learners[0].runtime.rule, params, len(memory), 5)
     schedules = launch.DeviceSchedules(
         launch.DeviceRows([one.values], False, layout.padded(shape)), [(0, one.schedule)]
     )
-    parts = np.zeros(1, np.int32), np.zeros((1, 0)), memory[None], np.array([learners[0]._key]), np.array([longest])
+    parts = (
+        np.zeros(1, np.int32),
+        np.zeros((1, 0)),
+        memory[None],
+        np.array([learners[0].runtime.model.key]),
+        np.array([longest]),
+    )
     heard: list[int] = []
     counts = launch.walk(shape, layout, schedules, launch.Replicates(*parts), marks, heard.append)
     assert np.array_equal(counts.curves, whole.counts.curves[:, :, marks - 1])

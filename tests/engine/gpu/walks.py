@@ -97,12 +97,12 @@ def on_cpu(
     """Walk every learner through its problem; `prepare` may change it when it has its features."""
     choices, curves, refused = [], [], []
     for learner, one in zip(learners, problems, strict=True):
-        rows = learner.table(one.values)
+        rows = learner.runtime.table(one.values)
         if prepare is not None:
             prepare(learner)
         kept, tally = np.zeros((one.rounds, CHOICE_COLUMNS)), every_round(one.rounds)
         try:
-            learner.walk(rows, one.schedule, kept, tally, 0, one.rounds)
+            learner.runtime.walk(rows, one.schedule, kept, tally, 0, one.rounds)
             refused.append(False)
         except OnebitError:
             refused.append(True)
@@ -135,8 +135,8 @@ class Launched(NamedTuple):
 
 def shape_of(learner: Learner, features: int) -> Shape:
     """The shape of the kernel for a learner and rows without their constant feature."""
-    params, memory, _ = learner.beginning
-    return Shape.of(learner.rule, params, len(memory), features + learner.bias)
+    params, memory, _ = learner.runtime.beginning
+    return Shape.of(learner.runtime.rule, params, len(memory), features + learner.runtime.bias)
 
 
 def on_gpu(
@@ -151,17 +151,17 @@ def on_gpu(
     different = {id(one): one for one in problems}
     tables = [one.values for one in different.values()]
     places = {which: place for place, which in enumerate(different)}
-    beginnings = [one.beginning for one in learners]
+    beginnings = [one.runtime.beginning for one in learners]
     replicates = Replicates(
         np.array([places[id(one)] for one in problems], dtype=np.int32),
         np.array([shape.numbers(one.params) for one in beginnings]).reshape(len(learners), -1),
         np.array([one.memory for one in beginnings]),
-        np.array([key_of(one.seed) for one in learners], dtype=np.uint64),
+        np.array([key_of(one.runtime.seed) for one in learners], dtype=np.uint64),
         np.array([one.longest for one in beginnings]),
     )
     marks = np.arange(1, problems[0].rounds + 1)
     with _recorded(first_rounds) as launches:
-        device_rows = launch.DeviceRows(tables, first.bias, layout.padded(shape))
+        device_rows = launch.DeviceRows(tables, first.runtime.bias, layout.padded(shape))
         schedules = launch.DeviceSchedules(
             device_rows, [(table, one.schedule) for table, one in enumerate(different.values())]
         )

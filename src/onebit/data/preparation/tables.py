@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from onebit.data.preparation.blocks import Block, checked, dense_block
 from onebit.data.preparation.steps import Step, through
 from onebit.errors import OnebitError
-from onebit.features import is_sparse, refuse_what_is_no_table
+from onebit.features import refuse_what_is_no_table
+from onebit.rows import is_sparse
 
 BLOCK_ROWS = 20_000
 BLOCK_VALUES = 4_000_000

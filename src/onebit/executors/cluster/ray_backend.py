@@ -16,7 +16,16 @@ from typing import Any
 
 from onebit.data.sources import Source
 from onebit.errors import OnebitError, lines_of
-from onebit.executors.cluster.executor import BREATH_S, CONNECT_S, Backend, ClusterExecutor, Lost, call, missing, safe_path
+from onebit.executors.cluster.executor import (
+    BREATH_S,
+    CONNECT_S,
+    Backend,
+    ClusterExecutor,
+    Lost,
+    call,
+    missing,
+    safe_path,
+)
 from onebit.executors.cluster.worker import Batch, Shipment, WorkerVersion, run_batch, worker_version
 from onebit.trials.records import Record
 from onebit.trials.trial import cores

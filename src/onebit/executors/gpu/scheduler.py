@@ -126,7 +126,7 @@ class StreamScheduler:
             return 1
         for case in cases:
             stride = case.layout.padded(case.shape)
-            self._strides[case.learner.bias] = max(stride, self._strides.get(case.learner.bias, 0))
+            self._strides[case.learner.runtime.bias] = max(stride, self._strides.get(case.learner.runtime.bias, 0))
         rows = 4 * len(first.tables.data.y) * sum(stride + 1 for stride in self._strides.values())
         shared, own = (rows, 0) if self._stream.source.fixed else (0, rows)
         own += 8 * (rounds + 2)
@@ -154,8 +154,8 @@ class StreamScheduler:
             except OnebitError:  # of which threads say more
                 leave([trial], LEARNER)
                 continue
-            params, memory, _ = learner.beginning
-            shape = Shape.of(trial.entry.rule, params, len(memory), of.features.columns + learner.bias)
+            params, memory, _ = learner.runtime.beginning
+            shape = Shape.of(trial.entry.rule, params, len(memory), of.features.columns + learner.runtime.bias)
             layout = layout_for(shape)
             if layout is None:
                 leave([trial], "rows are too long, or classes too many")
@@ -183,7 +183,7 @@ class StreamScheduler:
                 self._leave(self._by_seed[seed], REFUSED)
                 continue
             for case in self._cases(self._by_seed[seed], one.seed, self._leave):
-                if case.layout.padded(case.shape) <= self._strides.get(case.learner.bias, 0):
+                if case.layout.padded(case.shape) <= self._strides.get(case.learner.runtime.bias, 0):
                     cases.append(case)
                 else:  # it was refused with the first seed, when room was made
                     self._leave([case.trial], LEARNER)
@@ -191,7 +191,7 @@ class StreamScheduler:
         for bias in self._strides:
             kernels: dict[tuple[Shape, Layout], list[_Case]] = {}
             for case in cases:
-                if case.learner.bias == bias:
+                if case.learner.runtime.bias == bias:
                     kernels.setdefault((case.shape, case.layout), []).append(case)
             if not kernels:
                 continue
@@ -219,7 +219,7 @@ class StreamScheduler:
     ) -> Iterator[Record]:
         """The records of cases of one kernel; what the device refuses is left, so that a CPU says what is wrong with it."""
         shape, layout = cases[0].shape, cases[0].layout
-        beginnings = [case.learner.beginning for case in cases]
+        beginnings = [case.learner.runtime.beginning for case in cases]
         replicates = Replicates(
             np.array([positions[case.trial.seed] for case in cases], dtype=np.int32),
             np.array([shape.numbers(one.params) for one in beginnings]).reshape(len(cases), -1),

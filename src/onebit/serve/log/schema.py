@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from onebit.errors import OnebitError
-from onebit.storage import write_atomically
+from onebit.files import write_atomically
 
 FILE = "onebit.db"
 APPLICATION = 0x31626974  # "1bit": by which a database is known as a log, from version 2 on

@@ -20,7 +20,7 @@ from onebit.serve.tokens import SCOPES
 from onebit.serve.web.metrics import CONTENT_TYPE, Metrics
 from onebit.serve.web.replies import STRICT, Reply, empty_reply, json_in_pieces, json_reply
 from onebit.serve.web.visits import COOKIE, principal_of, visit_of
-from onebit.storage import machine
+from onebit.storage import platform_info
 
 if TYPE_CHECKING:
     from onebit.serve.service import Service
@@ -53,7 +53,7 @@ class Api:
 
     async def version(self) -> object:
         """What the service runs on, on which it depends whether two of them learn the same bit for bit."""
-        here = machine()
+        here = platform_info()
         return {"version": here["onebit"], **{name: here[name] for name in ("python", "numba", "numpy", "cpu")}}
 
     async def metrics(self) -> Response:

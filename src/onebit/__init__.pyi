@@ -1,0 +1,564 @@
+# Written by tools/stubs.py from the registry of rules. Do not edit: change the rule, and run it again.
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from . import checks as checks
+from . import client as client
+from . import data as data
+from . import offpolicy as offpolicy
+from . import rules as rules
+from . import theory as theory
+from onebit.contract.rule import Rule as Rule
+from onebit.data.streams import Stream as Stream
+from onebit.data.streams import stream as stream
+from onebit.decision import Decision as Decision
+from onebit.errors import OnebitError as OnebitError
+from onebit.experiments.compare import Comparison as Comparison
+from onebit.experiments.compare import compare as compare
+from onebit.experiments.run import Result as Result
+from onebit.experiments.run import Stopped as Stopped
+from onebit.experiments.run import run as run
+from onebit.experiments.sweep import Sweep as Sweep
+from onebit.experiments.sweep import sweep as sweep
+from onebit.learner import Learner as Learner
+from onebit.learner import load as load
+from onebit.papers.reproduce import reproduce as reproduce
+from onebit.papers.verdicts import Reproduction as Reproduction
+from onebit.regions import plot_boundary as plot_boundary
+
+__version__: str
+
+class AROW(Learner):
+    """weights with a confidence each (full information)"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        ridge: float = ...,
+        matrix: Literal["diagonal", "full", "fit"] = ...,
+    ) -> None: ...
+
+class Auto(Learner):
+    """the default, which needs no tuning: several members, weighed, and restarts"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+    ) -> None: ...
+
+class BanditPerceptron(Learner):
+    """guesses when no class says yes; for strongly separable classes"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        choose: Literal["argmax", "random", "first"] = ...,
+    ) -> None: ...
+
+class Banditron(Learner):
+    """the perceptron through importance weighting"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        exploration: float = ...,
+    ) -> None: ...
+
+class BPA(Learner):
+    """a passive-aggressive step on the played row"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        exploration: float = ...,
+        variant: Literal["PA", "PA-I", "PA-II"] = ...,
+        aggressiveness: float = ...,
+    ) -> None: ...
+
+class Confidit(Learner):
+    """regression of plus and minus one, and upper confidence bounds"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        alpha: float = ...,
+        eta: float = ...,
+        project: bool = ...,
+        form: Literal["residual", "published"] = ...,
+        coin: bool = ...,
+        matrix: Literal["diagonal", "full", "fit"] = ...,
+    ) -> None: ...
+
+class ConservativeOVA(Learner):
+    """no exploration; every binary learner that the bit determines takes a passive-aggressive step"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        variant: Literal["PA", "PA-I", "PA-II"] = ...,
+        aggressiveness: float = ...,
+        coding: Any = ...,
+        decoding: Literal["loss", "hamming"] = ...,
+        wrong: Literal["strict", "lenient"] = ...,
+        guess_if_all_negative: bool = ...,
+    ) -> None: ...
+
+class EPABF(Learner):
+    """exact passive-aggressive steps on all classes at once"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        exploration: float = ...,
+        variant: Literal["PA", "PA-I", "PA-II"] = ...,
+        aggressiveness: float = ...,
+        update: Literal["printed", "stated", "others"] = ...,
+        wrong: Literal["all", "played"] = ...,
+    ) -> None: ...
+
+class EpsilonGreedy(Learner):
+    """the best label of a regression, or any label"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        exploration: float = ...,
+        model: Literal["ridge", "logistic"] = ...,
+        ridge: float = ...,
+        rate: float = ...,
+        matrix: Literal["diagonal", "full", "fit"] = ...,
+    ) -> None: ...
+
+class ExactPA(Learner):
+    """parts the label from all rivals at once; full information"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        variant: Literal["PA", "PA-I", "PA-II"] = ...,
+        aggressiveness: float = ...,
+    ) -> None: ...
+
+class Gaptron(Learner):
+    """explores as much as the surrogate gap pays for"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        setting: Literal["bandit", "full"] = ...,
+        loss: Literal["logistic", "hinge", "smooth"] = ...,
+        rate: float | None = ...,
+        exploration: float | None = ...,
+        radius: float | None = ...,
+        max_norm: float | None = ...,
+        horizon: float | None = ...,
+    ) -> None: ...
+
+class LinUCB(Learner):
+    """ridge regression and the benefit of the doubt"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        width: float = ...,
+        ridge: float = ...,
+        matrix: Literal["diagonal", "full", "fit"] = ...,
+    ) -> None: ...
+
+class Newtron(Learner):
+    """online Newton steps for the logistic loss"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        alpha: float = ...,
+        beta: float = ...,
+        radius: float = ...,
+        exploration: float = ...,
+        matrix: Literal["diagonal", "full", "fit"] = ...,
+    ) -> None: ...
+
+class OffsetTree(Learner):
+    """a tournament of binary learners, trained along the played path"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        kind: Literal["realizable", "general"] = ...,
+        stop: Literal["none", "after", "before", "path"] | None = ...,
+        weighting: Literal["weighted", "costing"] = ...,
+        variant: Literal["PA", "PA-I", "PA-II"] = ...,
+        aggressiveness: float = ...,
+        exploration: float | None = ...,
+    ) -> None: ...
+
+class PAB(Learner):
+    """the passive-aggressive step through importance weighting"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        exploration: float = ...,
+        aggressiveness: float = ...,
+        rho: float = ...,
+    ) -> None: ...
+
+class PassiveAggressive(Learner):
+    """parts the label and its best rival; full information"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        variant: Literal["PA", "PA-I", "PA-II"] = ...,
+        aggressiveness: float = ...,
+    ) -> None: ...
+
+class Perceptron(Learner):
+    """moves two rows on each mistake; full information"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+    ) -> None: ...
+
+class PolicyGradient(Learner):
+    """a softmax moved along the gradient of being right"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        rate: float = ...,
+        decay: float = ...,
+        baseline: bool = ...,
+    ) -> None: ...
+
+class SecondOrderPerceptron(Learner):
+    """the perceptron in whitened coordinates (full information)"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        ridge: float = ...,
+        matrix: Literal["diagonal", "full", "fit"] = ...,
+    ) -> None: ...
+
+class SOBA(Learner):
+    """a second-order perceptron that learns from right answers"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        ridge: float = ...,
+        exploration: float = ...,
+        form: Literal["residual", "published"] = ...,
+        matrix: Literal["diagonal", "full", "fit"] = ...,
+    ) -> None: ...
+
+class Softmax(Learner):
+    """ridge regression, and labels drawn by their scores"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        sharpness: float = ...,
+        ridge: float = ...,
+        matrix: Literal["diagonal", "full", "fit"] = ...,
+    ) -> None: ...
+
+class SquareCB(Learner):
+    """ridge regression, exploring in inverse proportion to the gap"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        gamma_scale: float = ...,
+        ridge: float = ...,
+        matrix: Literal["diagonal", "full", "fit"] = ...,
+    ) -> None: ...
+
+class Thompson(Learner):
+    """ridge regression, and the best of a random draw"""
+
+    def __init__(
+        self,
+        classes: int | Iterable[str | int],
+        *,
+        features: int | None = ...,
+        space: str | None = ...,
+        bias: bool = ...,
+        dtype: str = ...,
+        text: bool = ...,
+        hash_bits: int | None = ...,
+        kernel: str | None = ...,
+        max_support: int | str | None = ...,
+        when_full: str = ...,
+        exploration_floor: float = ...,
+        seed: int = ...,
+        width: float = ...,
+        ridge: float = ...,
+        matrix: Literal["diagonal", "full", "fit"] = ...,
+    ) -> None: ...

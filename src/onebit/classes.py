@@ -1,0 +1,49 @@
+"""The classes of a learner: names outside, numbers from 0 up inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.errors import OnebitError, brief
+from onebit.names import ClassName, checked_classes, listed
+
+
+class Classes:
+    """The names of the classes, and the number of each.
+
+    >>> Classes(["no", "yes"]).index("yes")
+    1
+    """
+
+    __slots__ = ("_index", "names")
+
+    def __init__(self, classes: int | Iterable[ClassName]) -> None:
+        self.names = checked_classes(classes)
+        self._index = {name: index for index, name in enumerate(self.names)}
+
+    def index(self, name: ClassName) -> int:
+        """The number of a class."""
+        try:
+            if not isinstance(name, bool):  # True is 1, but it is not the name of class 1
+                return self._index[name]
+        except (KeyError, TypeError):
+            pass
+        raise OnebitError(f"there is no class {brief(name)}; the classes are {listed(self.names)}")
+
+    def indices(self, y: Iterable[ClassName]) -> NDArray[np.int64]:
+        """The numbers of many; an unknown one is refused with its row."""
+        if isinstance(y, str) or not isinstance(y, Iterable):
+            raise OnebitError(f"the labels are {brief(y)}, but must be a list of class names")
+        names = y.tolist() if isinstance(y, np.ndarray) else list(y)
+        indices = np.empty(len(names), dtype=np.int64)
+        for row, name in enumerate(names):
+            try:
+                indices[row] = self.index(name)
+            except OnebitError:
+                raise OnebitError(
+                    f"row {row} has the label {brief(name)}, but the classes are {listed(self.names)}"
+                ) from None
+        return indices

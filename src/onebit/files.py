@@ -1,0 +1,91 @@
+"""Files that are there whole, or as they were before: written beside, brought to disk, and put in place."""
+
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from onebit.errors import OnebitError
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that a crash leaves the old one or the new one, never half of one."""
+    with whole_file(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write into that takes its place when it is whole; where that fails, the old one stays. A pipe is written as it is.
+
+    The new one has the owner and the mode of the old one. Where there was none and root writes, the owner of the folder gets it.
+    """
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            with path.open("wb") as file:
+                yield file
+            return
+        place = Path(os.path.realpath(path))  # a link stays, and what it leads to is replaced
+        if place.is_dir():
+            raise IsADirectoryError(None, "it is a folder")
+        temporary = place.with_name(f".{place.name[:50]}.{uuid.uuid4().hex}.part")
+        try:
+            with temporary.open("xb") as file:
+                _owned_as_before(file.fileno(), place)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(place)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(place.parent)
+    except OSError as error:
+        raise OnebitError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _owned_as_before(file: int, place: Path) -> None:
+    """Give a file that will take the place of another its owner and mode, as far as this process may."""
+    try:
+        old = place.stat()
+    except OSError:
+        owned_as_its_folder(file, place.parent)
+        return
+    if os.name == "posix":
+        _give(file, old)
+        with suppress(OSError):  # there are file systems without modes
+            os.fchmod(file, stat.S_IMODE(old.st_mode) & 0o777)
+
+
+def owned_as_its_folder(made: Path | int, folder: Path) -> None:
+    """What root makes in the folder of another user is that user's: a service must be able to use what is in its folder."""
+    if os.name == "posix" and os.geteuid() == 0:
+        _give(made, folder.stat())
+
+
+def _give(made: Path | int, like: os.stat_result) -> None:
+    """Give a file or folder to the owner of another, where the system lets this process: not every root may, in a container say."""
+    now = os.fstat(made) if isinstance(made, int) else made.lstat()
+    if (now.st_uid, now.st_gid) == (like.st_uid, like.st_gid):
+        return
+    with suppress(OSError):
+        if isinstance(made, int):
+            os.fchown(made, like.st_uid, like.st_gid)
+        else:
+            os.lchown(made, like.st_uid, like.st_gid)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the names in a folder on disk, too."""
+    if os.name != "posix":
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -1,0 +1,39 @@
+"""What can be said of any learner, whatever its rule."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from onebit.spaces.choose import USUAL
+
+
+class Options(NamedTuple):
+    """What can be said of any learner, whatever its rule."""
+
+    features: int | None = None
+    space: str | None = None
+    bias: bool = False
+    dtype: str = "float32"
+    text: bool = False
+    hash_bits: int | None = None
+    kernel: str | None = None
+    max_support: int | str | None = USUAL
+    when_full: str = "merge"
+    exploration_floor: float = 0.0
+    seed: int = 0
+
+
+MEANINGS = {
+    "classes": "the names of the classes (strings or whole numbers), or their number",
+    "features": "the number of features; none takes it from the first x",
+    "space": "dense or sparse; none takes it from the first x",
+    "bias": "adds a constant feature",
+    "dtype": "float32 or float64, the precision of the weights",
+    "text": "x may be a string, read as the set of its words, scaled to length one",
+    "hash_bits": "named features are hashed into 2^bits columns; none keeps a vocabulary that grows",
+    "kernel": "linear, polynomial:DEGREE, rational or rbf:GAMMA; none learns weights of features",
+    "max_support": "with a kernel, the most rows that are stored: usual is 2000, or none (all) for rules that store few",
+    "when_full": "with a kernel, what happens to a new row beyond that: merge, project, oldest or stop",
+    "exploration_floor": "with this probability any label is played, so that no propensity is below floor / classes",
+    "seed": "decides all chance, together with the ids of the decisions",
+}

@@ -1,0 +1,181 @@
+"""Arrays and CSR matrices as the rows that a space takes: cast once, and refused with their place where a number does not fit."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.errors import OnebitError
+from onebit.spaces.dense import DenseRows
+from onebit.spaces.sparse import SparseRows
+
+Rows = DenseRows | SparseRows
+_BLOCK = 1 << 22  # stored values that are looked through at a time
+
+# A number too large for float32 is refused with a sentence; NumPy's warning about it, from this module, adds nothing. (Switching
+# it off around each cast would take longer than the cast and a decision together.)
+warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning, re.escape(__name__))
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRow:
+    """One row with its non-zero values: what a decision keeps of a CSR row."""
+
+    columns: NDArray[np.int32]
+    values: NDArray[Any]
+    size: int
+
+
+def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRow:
+    """A row given by anything with the attributes of a SciPy CSR matrix."""
+    rows = sparse_rows(x, dtype)
+    if len(rows.starts) != 2:
+        raise OnebitError(f"x is a matrix of {len(rows.starts) - 1} rows, but must be one row")
+    return SparseRow(rows.columns.copy(), rows.values.copy(), rows.width)
+
+
+def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
+    """A CSR matrix as rows; SciPy is not needed to read it."""
+    matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
+    shape = tuple(int(size) for size in matrix.shape)
+    values = np.asarray(matrix.data)
+    starts = np.asarray(matrix.indptr) if len(shape) == 2 else np.array([0, len(values)])
+    return checked_csr(values, np.asarray(matrix.indices), starts, shape, dtype)
+
+
+def checked_csr(
+    values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any], shape: Sequence[int], dtype: np.dtype[Any]
+) -> SparseRows:
+    """The parts of a CSR matrix in the dtypes that the loop takes; a part that does not fit is refused with its place."""
+    rows, width = (1, shape[0]) if len(shape) == 1 else shape
+    fits = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
+    if not fits or np.any(starts[1:] < starts[:-1]):
+        raise OnebitError(f"indptr does not cut {len(values)} values into {rows} rows: it must rise from 0 to that")
+    if values.dtype.kind not in "fiub":
+        raise OnebitError(f"the values have dtype {values.dtype}, but must be numbers")
+    for name, part in (("indices", columns), ("indptr", starts)):
+        if part.dtype.kind not in "iu":
+            raise OnebitError(f"{name} has dtype {part.dtype}, but must be whole numbers")
+    starts, cast = starts.astype(np.int64), cast_to(values, dtype, copy=False)
+    for first in range(0, len(columns), _BLOCK):  # a matrix may be larger than memory
+        _refuse_bad_entries(values, columns, starts, width, cast, first)
+    return SparseRows(cast, np.ascontiguousarray(columns, dtype=np.int32), starts, width)
+
+
+def _refuse_bad_entries(
+    values: NDArray[Any],
+    columns: NDArray[Any],
+    starts: NDArray[np.int64],
+    width: int,
+    cast: NDArray[Any],
+    first: int,
+) -> None:
+    """Look through one block of the stored values, and the place before it."""
+    part = columns[first : first + _BLOCK]
+    outside = np.flatnonzero((part < 0) | (part >= width))
+    if len(outside):
+        place = first + int(outside[0])
+        raise OnebitError(
+            f"row {_row_of(place, starts)} has column index {columns[place]}, but indices must be from 0 to {width - 1}"
+        )
+    before = max(first - 1, 0)
+    falling = np.diff(columns[before : first + _BLOCK].astype(np.int64)) <= 0
+    cuts = starts[np.searchsorted(starts, before + 1) : np.searchsorted(starts, before + 1 + len(falling))]
+    falling[cuts - before - 1] = False
+    if falling.any():
+        place = before + int(np.flatnonzero(falling)[0])
+        raise OnebitError(
+            f"row {_row_of(place, starts)} has column index {columns[place + 1]} after {columns[place]}, but indices must "
+            "rise within a row; scipy's sort_indices() and sum_duplicates() do that"
+        )
+    wrong = np.flatnonzero(~np.isfinite(cast[first : first + _BLOCK]))
+    if len(wrong):
+        place = first + int(wrong[0])
+        where = f"row {_row_of(place, starts)}, column {columns[place]}"
+        raise OnebitError(f"{where} {not_finite(values[place], cast.dtype)}")
+
+
+def _row_of(place: int, starts: NDArray[np.int64]) -> int:
+    """The row that a stored value belongs to."""
+    return int(np.searchsorted(starts, place, side="right")) - 1
+
+
+def not_finite(number: Any, dtype: np.dtype[Any]) -> str:
+    """The end of a sentence about a number that is not finite, at the latest in the dtype of the weights."""
+    if np.isfinite(number):
+        return f"is {number}, which {dtype} weights cannot hold; scale the features, or use dtype='float64'"
+    return f"is {number}, but must be a finite number"
+
+
+def squared_lengths(rows: Rows) -> NDArray[np.float64]:
+    """||x||^2 of every row, without a bias, in blocks of bounded size."""
+    found = np.empty(rows.height)
+    block = max(1, _BLOCK // max(1, rows.values.size // max(1, rows.height)))
+    for first in range(0, rows.height, block):
+        last = min(first + block, rows.height)
+        if isinstance(rows, DenseRows):
+            with np.errstate(over="ignore"):
+                found[first:last] = np.square(rows.values[first:last], dtype=np.float64).sum(axis=1)
+        else:
+            cuts = rows.starts[first : last + 1]
+            with np.errstate(over="ignore"):
+                squares = np.square(rows.values[cuts[0] : cuts[-1]], dtype=np.float64)
+            owners = np.repeat(np.arange(last - first), np.diff(cuts))
+            found[first:last] = np.bincount(owners, weights=squares, minlength=last - first)
+    return found
+
+
+def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
+    """The place of the first value that is not a finite number, looked for in blocks of bounded size."""
+    block = max(1, 1_000_000 // max(1, values.shape[1]))
+    for start in range(0, values.shape[0], block):
+        finite = np.isfinite(values[start : start + block])
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            return start + int(row), int(column)
+    return None
+
+
+def spread(rows: SparseRows) -> NDArray[Any]:
+    """Sparse rows as a dense matrix."""
+    values = np.zeros((len(rows.starts) - 1, rows.width), dtype=rows.values.dtype)
+    values[np.repeat(np.arange(len(values)), np.diff(rows.starts)), rows.columns] = rows.values
+    return values
+
+
+def gather(values: NDArray[Any]) -> SparseRows:
+    """A dense matrix as sparse rows."""
+    row, column = np.nonzero(values)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(values)))]).astype(np.int64)
+    return SparseRows(np.ascontiguousarray(values[row, column]), column.astype(np.int32), starts, values.shape[1])
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether x is a sparse matrix, by its attributes."""
+    return hasattr(x, "indptr") or (hasattr(x, "tocsr") and hasattr(x, "shape"))
+
+
+def numbers_of(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
+    """X as an array of this dtype; what is not made of numbers is refused."""
+    try:
+        given = np.asarray(x)
+    except ValueError as error:
+        raise OnebitError(f"x is not an array of numbers: {error}") from None
+    if given.dtype.kind not in "fiub":
+        raise OnebitError(f"x has dtype {given.dtype}, but must be made of numbers")
+    return cast_to(given, dtype, copy)
+
+
+def cast_to(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
+    """The numbers in another dtype; those too large for it become infinite, which is refused later on."""
+    try:
+        return x.astype(dtype, order="C", copy=copy)
+    except RuntimeWarning:  # the user has made errors of warnings
+        with np.errstate(over="ignore"):
+            return x.astype(dtype, order="C", copy=copy)

@@ -1,0 +1,276 @@
+"""Which space a learner's weights live in. The one place that tells weights alone, a kernel, a covariance and several members apart.
+
+A choice is made when a learner is: from its rule, and from what was said of a kernel. The space itself is made when the form of
+the rows is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.covariance import FITTING_MATRICES, Covariance, Order
+from onebit.contract.rule import Rule
+from onebit.errors import OnebitError, nearest
+from onebit.spaces.dense import Dense
+from onebit.spaces.diagonal_dense import DiagonalDense
+from onebit.spaces.diagonal_sparse import DiagonalSparse
+from onebit.spaces.full_dense import FullDense
+from onebit.spaces.joint_dense import JointDense
+from onebit.spaces.kernel import WHEN_FULL, Plan
+from onebit.spaces.kernel_dense import KernelDense
+from onebit.spaces.kernel_sparse import KernelSparse
+from onebit.spaces.kernels import LINEAR, RATIONAL, Kernel
+from onebit.spaces.scaled import filled
+from onebit.spaces.sparse import Sparse
+from onebit.spaces.support import arrays_of, from_arrays
+from onebit.spaces.wanted import Wanted
+
+SLACK = 1.0 + 1e-5  # the norm of a row scaled to the limit is rounded
+USUAL = "usual"
+USUAL_SUPPORT = 2000  # rows stored by a rule that stores one in nearly every round
+MOST_SUPPORT = 2**31
+FITTING_WITH_BALL = 10**4  # which takes factorisations
+LARGEST_MATRICES = 10**7  # numbers in the matrices of a learner that was asked for full ones
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Form(NamedTuple):
+    """What a space must know of the rows that it will see."""
+
+    dense: bool
+    columns: int
+    named: bool
+    dtype: Any
+
+
+class Blueprint(NamedTuple):
+    """A space of which nothing is allocated yet: what makes it, and what its arrays must be when they come from a file."""
+
+    make: partial[Any]
+    wanted: Mapping[str, Wanted]
+
+
+@dataclass(frozen=True)
+class SpaceChoice:
+    """Weights of features and nothing else: the space of a first-order rule."""
+
+    rule: Rule
+    bias: bool
+    seed: int
+
+    def blueprint(self, params: Any, form: Form, heads: int, planned: int) -> Blueprint:
+        """The space for rows of this form, in which nothing has been learnt.
+
+        `planned` is the number of heads that a learner began with: those added later do not change the kind of its space.
+        """
+        kind = Dense if form.dense else Sparse
+        given = (heads, form.columns, self.bias, form.dtype)
+        return Blueprint(partial(kind.empty, *given), kind.wanted(*given))
+
+    def settled(self, params: Any, space: Any) -> Any:
+        """The record as the rule sees it once there is a space."""
+        return params
+
+    def arrays(self, space: Any, known: int | None) -> Arrays:
+        """What has been learnt, to be written down; only `known` columns are more than room."""
+        found: Arrays = space.arrays(known)
+        return found
+
+    def restored(self, space: Any, arrays: Arrays) -> Any:
+        """An empty space with what was written down."""
+        return filled(space, arrays)
+
+    def sq_norms(self, sq_norms: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The squared lengths of rows, bias included, as the space measures them."""
+        return sq_norms
+
+    def too_long(self, sq_norm: float, largest: float, limit: float) -> str | None:
+        """What to say of a row of this squared length, without its bias, if it is longer than the rule takes."""
+        if sq_norm > largest:
+            return f"x has length {np.sqrt(sq_norm):g}, but this learner takes at most {np.sqrt(largest):g}"
+        return None
+
+    @property
+    def slack(self) -> float:
+        """What the constant feature adds to the squared length that a row may have: it is no part of what the rule speaks of."""
+        return float(self.bias)
+
+    @property
+    def no_variances(self) -> str | None:
+        """Why scores have no variance; None where they have."""
+        return "keeps no covariance"
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What was said of a kernel, to be written down; nothing where there is none."""
+        return {}
+
+    def weights(self, space: Any, known: int) -> NDArray[Any]:
+        """One row for each head, one column for each known feature, the bias last."""
+        matrix: NDArray[Any] = space.matrix()
+        return np.concatenate([matrix[:, :known], matrix[:, matrix.shape[1] - self.bias :]], axis=1)
+
+
+@dataclass(frozen=True)
+class CovarianceChoice(SpaceChoice):
+    """Weights and a covariance: the spaces of second-order rules."""
+
+    def blueprint(self, params: Any, form: Form, heads: int, planned: int) -> Blueprint:
+        """The space that was asked for, if its matrices are not too large."""
+        assert self.rule.second_order is not None
+        order = self.rule.second_order(params)
+        kind = self._kind(params.matrix, order, form, planned)
+        given = (heads, form.columns, self.bias, form.dtype, order)
+        return Blueprint(partial(kind.ordered, *given), kind.wanted(*given))
+
+    def _kind(self, wanted: int, order: Order, form: Form, heads: int) -> Any:
+        size = form.columns + self.bias
+        numbers = (heads * size) ** 2 if order.joint else size * size * (1 if order.shared else heads)
+        if wanted == Covariance.FULL and (not form.dense or numbers > LARGEST_MATRICES):
+            why = (
+                f"{numbers:,} numbers, and {LARGEST_MATRICES:,} are the most"
+                if form.dense
+                else "dense rows, and these are sparse"
+            )
+            raise OnebitError(
+                f"matrix='full' would need {why}: say 'diagonal', or 'fit' for full where it is small enough"
+            )
+        if wanted == Covariance.FULL and (order.root or (order.radius < np.inf and not order.joint)):
+            raise OnebitError(f"{self.rule.title} asks for a root or a ball, which a full matrix does not have")
+        fitting = FITTING_WITH_BALL if order.radius < np.inf else FITTING_MATRICES
+        if wanted == Covariance.FULL or (wanted == Covariance.FIT and form.dense and numbers <= fitting):
+            return JointDense if order.joint else FullDense
+        return DiagonalDense if form.dense else DiagonalSparse
+
+    def settled(self, params: Any, space: Any) -> Any:
+        """Whether the matrix is full, which it remains when there are more classes."""
+        whole = isinstance(space, FullDense | JointDense)
+        return params._replace(matrix=int(Covariance.FULL if whole else Covariance.DIAGONAL))
+
+    @property
+    def no_variances(self) -> str | None:
+        """Scores have them."""
+        return None
+
+
+@dataclass(frozen=True)
+class KernelChoice(SpaceChoice):
+    """Stored rows in place of weights: any first-order rule with a kernel."""
+
+    text: str
+    plan: Plan
+
+    def blueprint(self, params: Any, form: Form, heads: int, planned: int) -> Blueprint:
+        """No row is stored."""
+        if self.text == "rbf" and form.named:
+            raise OnebitError("named features grow in number, so rbf needs its gamma: kernel='rbf:0.5'")
+        # The gamma of an rbf may depend on the number of features, which is known now.
+        plan = self.plan._replace(kernel=Kernel.read(self.text, form.columns))
+        kind = KernelDense if form.dense else KernelSparse
+        make = partial(kind.planned, heads, form.columns, self.bias, form.dtype, plan)
+        return Blueprint(make, kind.wanted(heads, form.columns, form.dtype))
+
+    def arrays(self, space: Any, known: int | None) -> Arrays:
+        """The stored rows and their coefficients."""
+        return arrays_of(space)
+
+    def restored(self, space: Any, arrays: Arrays) -> Any:
+        """With the rows that were written down."""
+        return from_arrays(space, arrays)
+
+    def sq_norms(self, sq_norms: NDArray[np.float64]) -> NDArray[np.float64]:
+        """By the kernel."""
+        return self.plan.kernel.selves(sq_norms)
+
+    def too_long(self, sq_norm: float, largest: float, limit: float) -> str | None:
+        """By the kernel, with the bias."""
+        own = float(self.sq_norms(np.array([sq_norm + self.bias]))[0])
+        if np.isnan(own):
+            return (
+                f"x has length {np.sqrt(sq_norm + self.bias):g}, but the rational kernel takes at most 1: prepare the rows "
+                "(unit-norm, unit-ball), or say kernel='rational:shorten'"
+            )
+        if own > limit:
+            return (
+                f"x has length {np.sqrt(own):g} in the space of the kernel, but this learner takes at most "
+                f"{np.sqrt(largest / SLACK):g}"
+            )
+        return None
+
+    @property
+    def slack(self) -> float:
+        """Inside a kernel a constant feature cannot be told apart."""
+        return float(self.bias) if self.plan.kernel.code == LINEAR else 0.0
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """The three options."""
+        policy = next(name for name, code in WHEN_FULL.items() if code == self.plan.when_full)
+        return {"kernel": {"kernel": self.text, "max_support": self.plan.budget or None, "when_full": policy}}
+
+
+@dataclass(frozen=True)
+class CompositeChoice(SpaceChoice):
+    """A space with several members, which its rule brings along: `auto`."""
+
+    def blueprint(self, params: Any, form: Form, heads: int, planned: int) -> Blueprint:
+        """The members that fit the form of the rows."""
+        assert self.rule.composite is not None
+        make, wanted = self.rule.composite(params, form, heads, planned, self.seed)
+        return Blueprint(make, wanted)
+
+    def settled(self, params: Any, space: Any) -> Any:
+        """Which members there are."""
+        return params._replace(**space.kind)
+
+    @property
+    def no_variances(self) -> str | None:
+        """Each member has its own."""
+        return "has several members"
+
+    def weights(self, space: Any, known: int) -> NDArray[Any]:
+        """Those of the members on dense rows are in views of their own, side by side."""
+        matrix: NDArray[Any] = space.matrix()
+        return matrix if space.has_views else matrix[:, :known]
+
+
+def choose(rule: Rule, bias: bool, seed: int, kernel: str | None, max_support: object, when_full: str) -> SpaceChoice:
+    """The kind of space for a rule and what was said of a kernel; what does not fit together is refused."""
+    if bias and rule.composite:
+        raise OnebitError(f"{rule.title} has a constant feature in every view, and takes no bias")
+    if kernel is None:
+        if max_support != USUAL or when_full != "merge":
+            raise OnebitError("max_support and when_full are for a kernel: give kernel as well")
+        if rule.composite:
+            return CompositeChoice(rule, bias, seed)
+        return (SpaceChoice if rule.second_order is None else CovarianceChoice)(rule, bias, seed)
+    if rule.second_order is not None:
+        raise OnebitError(f"{rule.title} keeps a covariance of features, and takes no kernel")
+    read = Kernel.read(kernel)
+    if read.code == RATIONAL and bias:
+        raise OnebitError("the rational kernel has a constant part already, and takes no bias")
+    if not isinstance(when_full, str) or when_full not in WHEN_FULL:
+        raise OnebitError(f"when_full is {when_full!r}; {nearest(str(when_full), WHEN_FULL)}")
+    plan = Plan(read, _budget(rule, max_support), WHEN_FULL[when_full], rule.keeps_norm)
+    return KernelChoice(rule, bias, seed, kernel, plan)
+
+
+def _budget(rule: Rule, max_support: object) -> int:
+    """The most rows that are stored; 0 for all."""
+    if isinstance(max_support, str) and max_support == USUAL:
+        return 0 if rule.stores_rarely else USUAL_SUPPORT
+    if max_support is None:
+        return 0
+    whole = isinstance(max_support, int | np.integer) and not isinstance(max_support, bool)
+    if whole and 1 <= max_support <= MOST_SUPPORT:  # type: ignore[operator]
+        return int(max_support)  # type: ignore[call-overload, no-any-return]
+    raise OnebitError(
+        f"max_support is {max_support!r}, but must be a whole number from 1 to {MOST_SUPPORT}, usual, or none"
+    )

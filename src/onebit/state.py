@@ -1,0 +1,207 @@
+"""All that a learner is, as a manifest of plain values and named arrays: what a file holds, and what a copy is made of."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.rule import LEARNT, NORM, RIGHT, Rule
+from onebit.errors import OnebitError, brief
+from onebit.features import MOST_FEATURES
+from onebit.manifest import is_whole, refuse_manifest
+from onebit.names import is_text
+from onebit.options import Options
+from onebit.rules import registry, rule_named
+from onebit.runtime import Runtime
+from onebit.spaces.wanted import ANY, MOST_COUNTED, NUMBERS, Wanted, refuse_unlike
+from onebit.storage import FORMAT, Arrays, platform_info
+from onebit.version import VERSION
+
+COUNTING_RIGHT = 3  # the format with the counts of right answers
+_JSON = Wanted((ANY,), np.uint8)
+# What is no part of the weights.
+BESIDE = {
+    "memory": Wanted((ANY,), NUMBERS),
+    "learnt_numbers": Wanted((ANY,), np.int64, 0),
+    "learnt_strings": _JSON,
+    "vocabulary": _JSON,
+}
+
+
+def state_of(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
+    """Everything that a learner is."""
+    with runtime.lock:
+        features, ledger, model = runtime.features, runtime.ledger, runtime.model
+        manifest: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "machine": platform_info(),
+            "rule": runtime.rule.name,
+            "parameters": {name: _plain(value) for name, value in runtime.parameters.items()},
+            "classes": list(runtime.classes),
+            "seed": runtime.seed,
+            "bias": runtime.bias,
+            **runtime.space_choice.manifest,
+            "exploration_floor": runtime.exploration_floor,
+            "identity": runtime.identity,
+            "planned": model.planned,
+            "next": runtime.next_id,
+            "taught": runtime.taught,
+            "features": {
+                "space": features.space,
+                "size": features.size,
+                "named": features.named,
+                "dtype": str(features.dtype),
+                "text": features.text,
+                "hash_bits": features.hash_bits,
+            },
+            "ledger": {
+                "moment": ledger.moment,
+                "watermark": ledger.watermark,
+                "first_gap": ledger.first_gap,
+                "forgotten": ledger.forgotten,
+            },
+        }
+        arrays: Arrays = {
+            "memory": model.memory.copy(),
+            "learnt_numbers": np.array(sorted(ledger.above), dtype=np.int64),
+            "learnt_strings": _text(list(ledger.strings.items())),
+        }
+        if features.vocabulary is not None:
+            arrays["vocabulary"] = _text(list(features.vocabulary))
+            if model.space is not None:
+                model.make_room()  # names may have been read of which nothing was learnt yet
+        return manifest, arrays | model.arrays()
+
+
+def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = None) -> Runtime:
+    """The learner of a manifest and its arrays, which may be anybody's: a sentence where they do not fit each other.
+
+    `rule` is needed where it learnt by one that onebit does not come with.
+    """
+    refuse_manifest(manifest)
+    rule = _rule_of(manifest, rule)
+    for name in manifest["parameters"]:
+        if name not in rule.parameters:
+            raise OnebitError(f"the manifest has the parameter {brief(name)}, but {rule.title} has none of that name")
+    options = Options(
+        bias=manifest["bias"],
+        **manifest.get("kernel", {}),
+        exploration_floor=manifest.get("exploration_floor", 0.0),
+        seed=manifest["seed"],
+    )
+    runtime = Runtime(rule, manifest["classes"], manifest["parameters"], options)
+    features, ledger, model = runtime.features, runtime.ledger, runtime.model
+    read = manifest["features"]
+    counted = read["hash_bits"] is None and not read["named"]
+    size, space = read["size"] if counted else None, None if read["named"] else read["space"]
+    features.options = (size, space, read["dtype"], read["text"], read["hash_bits"])
+    features.reset()
+    features.named, features.space = read["named"], read["space"]
+    beside = {name: one for name, one in BESIDE.items() if name != "vocabulary" or _has_vocabulary(read)}
+    refuse_unlike({name: arrays[name] for name in BESIDE if name in arrays}, beside)
+    if _has_vocabulary(read):
+        features.vocabulary = _vocabulary_of(arrays["vocabulary"])
+    runtime.identity = manifest["identity"]
+    runtime.next_id, runtime.taught = manifest["next"], manifest["taught"]
+    model.memory = _remembered(arrays["memory"], rule, len(model.memory), manifest["format"])
+    for name in ("moment", "watermark", "first_gap", "forgotten"):
+        setattr(ledger, name, manifest["ledger"][name])
+    ledger.above = set(arrays["learnt_numbers"].tolist())
+    ledger.strings = _strings_of(arrays["learnt_strings"])
+    learnt = {name: array for name, array in arrays.items() if name not in BESIDE}
+    if learnt or features.hash_bits is not None:
+        model.restore(learnt, manifest.get("planned", 0))
+    return runtime
+
+
+def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
+    """The rule by which it learnt, which is the one given where one is."""
+    if isinstance(rule, str):
+        rule = rule_named(rule)
+    name = manifest["rule"]
+    if rule is None:
+        if name not in registry():
+            raise OnebitError(f"it learnt by the rule {brief(name)}, which onebit does not come with: load(path, rule)")
+        return rule_named(name)
+    if rule.name != name:
+        raise OnebitError(f"the learner learnt by the rule {brief(name)}, and the one given is {rule.name!r}")
+    return rule
+
+
+def _remembered(memory: NDArray[np.float64], rule: Rule, places: int, written: int) -> NDArray[np.float64]:
+    """The memory as it was saved; in files from before right answers were counted, their number is not known."""
+    if written < COUNTING_RIGHT and len(memory) == places - 1:
+        memory = np.insert(memory, RIGHT, np.nan)
+    refuse_unlike({"memory": memory}, {"memory": Wanted((places,), NUMBERS)})
+    _refuse_count(memory, LEARNT, float(MOST_COUNTED))
+    if memory[NORM] < 0.0:
+        raise OnebitError(f"the array 'memory' has {memory[NORM]} at {NORM}, but a squared length is not below 0")
+    if not np.isnan(memory[RIGHT]):
+        _refuse_count(memory, RIGHT, memory[LEARNT])
+    for place, bound in rule.counts:
+        _refuse_count(memory, place, memory[bound])
+    return memory.copy()
+
+
+def _refuse_count(memory: NDArray[np.float64], place: int, most: float) -> None:
+    """A sentence for what must be a whole number: rules take roots of it, and shares by it."""
+    number = float(memory[place])
+    if not (0.0 <= number <= most and number.is_integer()):
+        raise OnebitError(
+            f"the array 'memory' has {number} at {place}, but must have a whole number from 0 to {most:g} there"
+        )
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _text(things: list[Any]) -> NDArray[np.uint8]:
+    """JSON as an array of bytes: there may be millions of names, too many for a manifest."""
+    return np.frombuffer(json.dumps(things).encode(), dtype=np.uint8).copy()
+
+
+def _from_text(name: str, array: NDArray[np.uint8]) -> list[Any]:
+    try:
+        things = json.loads(array.tobytes())
+    except (ValueError, RecursionError):
+        raise OnebitError(f"the array {name!r} is not JSON") from None
+    if not isinstance(things, list):
+        raise OnebitError(f"the array {name!r} is a JSON {type(things).__name__}, but must be a list")
+    return things
+
+
+def _has_vocabulary(read: dict[str, Any]) -> bool:
+    return bool(read["named"]) and read["hash_bits"] is None
+
+
+def _vocabulary_of(array: NDArray[np.uint8]) -> dict[str, int]:
+    """The columns of the names, each of which has one."""
+    names = _from_text("vocabulary", array)
+    for name in names:
+        if not isinstance(name, str) or not is_text(name):
+            raise OnebitError(f"the array 'vocabulary' has {brief(name)} in it, but must have texts")
+    found = {name: column for column, name in enumerate(names)}
+    if len(found) != len(names) or len(names) > MOST_FEATURES:
+        raise OnebitError(
+            f"the array 'vocabulary' has {len(names)} names, {len(found)} of them different, but each must be there once"
+        )
+    return found
+
+
+def _strings_of(array: NDArray[np.uint8]) -> dict[str, int]:
+    """The learnt ids that are strings, with the moments at which they were learnt."""
+    found: dict[str, int] = {}
+    for pair in _from_text("learnt_strings", array):
+        fits = isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and is_whole(pair[1])
+        if not fits or not is_text(pair[0]) or pair[0] in found:
+            raise OnebitError(
+                f"the array 'learnt_strings' has {brief(pair)} in it, but must have pairs of an id, each once, and a whole number"
+            )
+        found[pair[0]] = pair[1]
+    return found
