@@ -12,7 +12,11 @@ from onebit.contract.rule import Rule as Rule
 from onebit.data.streams import Stream as Stream
 from onebit.data.streams import stream as stream
 from onebit.decision import Decision as Decision
+from onebit.errors import InputError as InputError
+from onebit.errors import MissingExtraError as MissingExtraError
 from onebit.errors import OnebitError as OnebitError
+from onebit.errors import OnebitWarning as OnebitWarning
+from onebit.errors import OutOfMemoryError as OutOfMemoryError
 from onebit.experiments.compare import Comparison as Comparison
 from onebit.experiments.compare import compare as compare
 from onebit.experiments.run import Result as Result

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError, brief
-from onebit.names import ClassName, checked_classes, listed
+from onebit.errors import InputError, OnebitError, brief
+from onebit.validation import ClassName, checked_classes, listed
 
 
 class Classes:
@@ -31,19 +31,19 @@ class Classes:
                 return self._index[name]
         except (KeyError, TypeError):
             pass
-        raise OnebitError(f"there is no class {brief(name)}; the classes are {listed(self.names)}")
+        raise InputError(f"there is no class {brief(name)}; the classes are {listed(self.names)}")
 
     def indices(self, y: Iterable[ClassName]) -> NDArray[np.int64]:
         """The numbers of many; an unknown one is refused with its row."""
         if isinstance(y, str) or not isinstance(y, Iterable):
-            raise OnebitError(f"the labels are {brief(y)}, but must be a list of class names")
+            raise InputError(f"the labels are {brief(y)}, but must be a list of class names")
         names = y.tolist() if isinstance(y, np.ndarray) else list(y)
         indices = np.empty(len(names), dtype=np.int64)
         for row, name in enumerate(names):
             try:
                 indices[row] = self.index(name)
             except OnebitError:
-                raise OnebitError(
+                raise InputError(
                     f"row {row} has the label {brief(name)}, but the classes are {listed(self.names)}"
                 ) from None
         return indices

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from onebit.errors import OnebitError, brief
+from onebit.errors import InputError, OnebitError, brief
 from onebit.features import Kept
-from onebit.names import ClassName, checked_id
 from onebit.rows import SparseRow, checked_csr
+from onebit.validation import ClassName, checked_id
 
 
 class Decision(NamedTuple):
@@ -49,15 +49,15 @@ class Decision(NamedTuple):
         try:
             fields = json.loads(text)
         except (ValueError, TypeError, RecursionError) as error:
-            raise OnebitError(f"this is not a decision: it is not JSON ({error})") from None
+            raise InputError(f"this is not a decision: it is not JSON ({error})") from None
         if not isinstance(fields, dict):
-            raise OnebitError("this is not a decision: it is not a JSON object")
+            raise InputError("this is not a decision: it is not a JSON object")
         for name in cls._fields:
             if name not in fields:
-                raise OnebitError(f"this is not a decision: the field {brief(name)} is missing")
+                raise InputError(f"this is not a decision: the field {brief(name)} is missing")
         for name in fields:
             if name not in cls._fields:
-                raise OnebitError(f"this is not a decision: the field {brief(name)} is unknown")
+                raise InputError(f"this is not a decision: the field {brief(name)} is unknown")
         checked = {name: _READERS[name](name, fields[name]) for name in cls._fields}
         return cls(**checked)
 
@@ -90,7 +90,7 @@ def _x_to_json(x: Kept) -> dict[str, Any]:
 
 def _refuse(name: str, value: object, wanted: str) -> NoReturn:
     shown = repr(value)
-    raise OnebitError(
+    raise InputError(
         f"the field {brief(name)} of the decision is {shown if len(shown) < 80 else shown[:77] + '...'}, but must be {wanted}"
     )
 
@@ -170,7 +170,7 @@ def _x(name: str, value: object) -> Kept:
     try:
         rows = checked_csr(values, columns, np.array([0, len(values)]), (1, size), dtype)
     except OnebitError as error:
-        raise OnebitError(f"the field 'x' of the decision cannot be used: {error}") from None
+        raise InputError(f"the field 'x' of the decision cannot be used: {error}") from None
     return SparseRow(rows.columns, rows.values, size)
 
 

@@ -1,4 +1,4 @@
-"""The one exception type that a user of onebit catches."""
+"""What onebit raises: kinds of `OnebitError`, each also of the kind that Python has for it. And what it warns with."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from collections.abc import Iterable
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class OnebitError(ValueError):
-    """Something given to onebit cannot be used; the message says what, where, and what would be right."""
+class OnebitError(Exception):
+    """What onebit refuses; the message says what is wrong, where, and what would be right. The others are kinds of it."""
+
+
+class InputError(OnebitError, ValueError):
+    """Something given to onebit cannot be used: an argument, a file, a row, a field."""
+
+
+class MissingExtraError(OnebitError, ImportError):
+    """A package is needed that is not installed; the message says with which extra it comes."""
 
 
 class OutOfMemoryError(OnebitError, MemoryError):
@@ -28,6 +36,10 @@ def short(text: str, most: int = MOST_SHOWN) -> str:
     ('abc...', 'abc')
     """
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+class OnebitWarning(UserWarning):
+    """Something goes on, but not quite as one might think."""
 
 
 _SHORT = reprlib.Repr()

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError, brief
-from onebit.names import is_text
+from onebit.errors import InputError, brief
 from onebit.rows import (
     Rows,
     SparseRow,
@@ -35,6 +34,7 @@ from onebit.rows import (
 )
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
+from onebit.validation import is_text
 
 MOST_BITS = 30
 GROWN = 1e12  # scores that overflow for a row whose squared length is below this are the weights' doing
@@ -49,20 +49,20 @@ class Features:
 
     def __init__(self, size: int | None, space: str | None, dtype: str, text: bool, hash_bits: int | None) -> None:
         if dtype not in ("float32", "float64", np.float32, np.float64):
-            raise OnebitError(f"dtype is {brief(dtype)}, but must be float32 or float64")
+            raise InputError(f"dtype is {brief(dtype)}, but must be float32 or float64")
         self.dtype = np.dtype(dtype)
         if space not in (None, "dense", "sparse"):
-            raise OnebitError(f"space is {brief(space)}, but must be dense or sparse")
+            raise InputError(f"space is {brief(space)}, but must be dense or sparse")
         counted = isinstance(size, int | np.integer) and not isinstance(size, bool)
         if size is not None and not (counted and 1 <= size <= MOST_FEATURES):
-            raise OnebitError(f"features is {brief(size)}, but must be a whole number from 1 to {MOST_FEATURES}")
+            raise InputError(f"features is {brief(size)}, but must be a whole number from 1 to {MOST_FEATURES}")
         whole = isinstance(hash_bits, int | np.integer) and not isinstance(hash_bits, bool)
         if hash_bits is not None and not (whole and 1 <= hash_bits <= MOST_BITS):
-            raise OnebitError(f"hash_bits is {brief(hash_bits)}, but must be a whole number from 1 to {MOST_BITS}")
+            raise InputError(f"hash_bits is {brief(hash_bits)}, but must be a whole number from 1 to {MOST_BITS}")
         hash_bits = None if hash_bits is None else int(hash_bits)
         named = text or hash_bits is not None
         if named and (space == "dense" or size is not None):
-            raise OnebitError("text and hash_bits are for named features, which are sparse and count themselves")
+            raise InputError("text and hash_bits are for named features, which are sparse and count themselves")
         self.options = (size, space, dtype, text, hash_bits)  # learners with the same read a table in the same way
         self.largest = float(np.finfo(self.dtype).max)
         self.text = text
@@ -92,14 +92,14 @@ class Features:
         example = x[0] if isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], Mapping | str) else x
         if isinstance(example, Mapping | str) and not is_sparse(example):
             if self.space == "dense" or self.size is not None:
-                raise OnebitError(f"x is a {_kind(example)}, but this learner takes arrays")
+                raise InputError(f"x is a {_kind(example)}, but this learner takes arrays")
             if isinstance(example, str):
-                raise OnebitError("x is a string; a learner made with text=True takes those")
+                raise InputError("x is a string; a learner made with text=True takes those")
             self.named, self.space, self.vocabulary = True, "sparse", {}
             return
         size = self.size if self.size is not None else x.size if isinstance(x, SparseRow) else _width(x)
         if size < 1:
-            raise OnebitError("x has no features, but must have at least one")
+            raise InputError("x has no features, but must have at least one")
         self.named, self.size = False, size
         self.space = self.space or ("sparse" if is_sparse(x) or isinstance(x, SparseRow) else "dense")
 
@@ -120,22 +120,22 @@ class Features:
         if self.named:
             if isinstance(x, str):
                 if not self.text:
-                    raise OnebitError("x is a string; a learner made with text=True takes those")
+                    raise InputError("x is a string; a learner made with text=True takes those")
                 if not is_text(x):
-                    raise OnebitError(f"x is {brief(x)}, but must be a string of Unicode characters")
+                    raise InputError(f"x is {brief(x)}, but must be a string of Unicode characters")
                 return x
             if not isinstance(x, Mapping):
                 what = "a string, or a dict" if self.text else "a dict"
-                raise OnebitError(f"x is a {_kind(x)}, but this learner takes {what} of feature name -> number")
+                raise InputError(f"x is a {_kind(x)}, but this learner takes {what} of feature name -> number")
             return self._keep_names(x)
         if isinstance(x, SparseRow) or is_sparse(x):
             return self._keep_sparse(x if isinstance(x, SparseRow) else sparse_row(x, self.dtype))
         if isinstance(x, Mapping | str):
-            raise OnebitError(f"x is a {_kind(x)}, but this learner takes arrays of {self.size} numbers")
+            raise InputError(f"x is a {_kind(x)}, but this learner takes arrays of {self.size} numbers")
         values = numbers_of(x, self.dtype)
         if values.ndim != 1 or values.shape[0] != self.size:
             many = "; decide_many takes many rows" if values.ndim == 2 else ""
-            raise OnebitError(f"x has shape {values.shape}, but this learner takes arrays of {self.size} numbers{many}")
+            raise InputError(f"x has shape {values.shape}, but this learner takes arrays of {self.size} numbers{many}")
         if self.space == "sparse":
             columns = np.flatnonzero(values).astype(np.int32)
             return SparseRow(columns, values[columns], values.shape[0])
@@ -154,7 +154,7 @@ class Features:
 
     def _keep_sparse(self, row: SparseRow) -> Kept:
         if row.size != self.size:
-            raise OnebitError(f"x has {row.size} features, but this learner takes {self.size}")
+            raise InputError(f"x has {row.size} features, but this learner takes {self.size}")
         if self.space == "sparse":
             return (
                 row
@@ -208,21 +208,21 @@ class Features:
         refuse_what_is_no_table(X)
         if self.named:
             if is_sparse(X):
-                raise OnebitError("X is a matrix of columns, but this learner takes dicts or texts")
+                raise InputError("X is a matrix of columns, but this learner takes dicts or texts")
             return self.rows([self.keep(x) for x in X], grow=True)
         if is_sparse(X):
             rows = sparse_rows(X, self.dtype)
             if rows.width != self.size:
-                raise OnebitError(f"X has {rows.width} features, but this learner takes {self.size}")
+                raise InputError(f"X has {rows.width} features, but this learner takes {self.size}")
             return rows if self.space == "sparse" else DenseRows(spread(rows))
         values = numbers_of(X, self.dtype, copy=False)
         if values.ndim != 2:
-            raise OnebitError(f"X has shape {values.shape}, but must be a matrix: rows of {self.size} numbers")
+            raise InputError(f"X has shape {values.shape}, but must be a matrix: rows of {self.size} numbers")
         if values.shape[1] != self.size:
-            raise OnebitError(f"X has shape {values.shape}, but must have {self.size} columns")
+            raise InputError(f"X has shape {values.shape}, but must have {self.size} columns")
         bad = first_not_finite(values)
         if bad is not None:
-            raise OnebitError(f"row {bad[0]}, column {bad[1]} of X {not_finite(np.asarray(X)[bad], self.dtype)}")
+            raise InputError(f"row {bad[0]}, column {bad[1]} of X {not_finite(np.asarray(X)[bad], self.dtype)}")
         return DenseRows(np.ascontiguousarray(values)) if self.space == "dense" else gather(values)
 
     def not_finite(self, rows: Rows, row: int, given: Any = None) -> str | None:
@@ -273,35 +273,35 @@ def hashed(name: str, columns: int) -> int:
 def refuse_what_is_no_table(X: Any) -> None:
     """A sentence for what has no rows."""
     if isinstance(X, str) or not (hasattr(X, "__len__") or hasattr(X, "shape")) or getattr(X, "shape", (1,)) == ():
-        raise OnebitError(f"X is {brief(X)}, but must be rows: a matrix, or a list of rows")
+        raise InputError(f"X is {brief(X)}, but must be rows: a matrix, or a list of rows")
 
 
 def _width(x: Any) -> int:
     try:
         shape = x.shape if hasattr(x, "shape") else np.shape(x)
     except ValueError:
-        raise OnebitError("the rows of x differ in length, but all must have the same number of features") from None
+        raise InputError("the rows of x differ in length, but all must have the same number of features") from None
     if len(shape) not in (1, 2):
-        raise OnebitError(f"x has shape {tuple(shape)}, but must be one row or a matrix of rows")
+        raise InputError(f"x has shape {tuple(shape)}, but must be one row or a matrix of rows")
     return int(shape[-1])
 
 
 def _refuse_name(name: object) -> None:
     if not isinstance(name, str) or not is_text(name):
-        raise OnebitError(f"a feature is called {brief(name)}, but names must be strings of Unicode characters")
+        raise InputError(f"a feature is called {brief(name)}, but names must be strings of Unicode characters")
 
 
 def _number(name: object, value: object, largest: float) -> float:
     if not isinstance(value, numbers.Real | np.bool_):
-        raise OnebitError(f"feature {brief(name)} is {brief(value)}, but must be a number")
+        raise InputError(f"feature {brief(name)} is {brief(value)}, but must be a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise OnebitError(f"feature {brief(name)} is {number}, but must be a finite number")
+        raise InputError(f"feature {brief(name)} is {number}, but must be a finite number")
     if abs(number) > largest:
-        raise OnebitError(
+        raise InputError(
             f"feature {brief(name)} is {number}, but the weights take at most {largest:g}; scale the features"
         )
     return number

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from onebit.contract.draws import words_of
 from onebit.decision import Decision
 from onebit.engine import stream as engine
-from onebit.errors import OnebitError, brief
+from onebit.errors import InputError, brief
 from onebit.features import Kept
-from onebit.names import ClassName
 from onebit.runtime import LearningBatch, Runtime
+from onebit.validation import ClassName
 
 
 def revealed_by(runtime: Runtime, decision: Decision, right: bool | None, label: ClassName | None) -> int:
@@ -24,21 +24,21 @@ def revealed_by(runtime: Runtime, decision: Decision, right: bool | None, label:
     A decision that is not this learner's to learn, now, is refused.
     """
     if not isinstance(decision, Decision):
-        raise OnebitError(f"learn takes a Decision, and was given a {type(decision).__name__}")
+        raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
     if (right is None) == (label is None):
-        raise OnebitError("give either right=True or False, or the label")
+        raise InputError("give either right=True or False, or the label")
     if label is not None:
         revealed = runtime.names.index(label)
     elif right is not True and right is not False and not isinstance(right, np.bool_):
-        raise OnebitError(f"right is {brief(right)}, but must be True or False (bool(...) makes it so)")
+        raise InputError(f"right is {brief(right)}, but must be True or False (bool(...) makes it so)")
     elif right:
         revealed = runtime.names.index(decision.label)
     elif runtime.needs_labels:
-        raise OnebitError(f"{runtime.rule.title} learns from labels: give label=..., not only that it was wrong")
+        raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not only that it was wrong")
     else:
         revealed = -1
     if decision.learner != runtime.identity:
-        raise OnebitError(f"decision {brief(decision.id)} was made by another learner")
+        raise InputError(f"decision {brief(decision.id)} was made by another learner")
     runtime.ledger.refuse_learnt(decision.id, decision.version)
     return revealed
 
@@ -61,12 +61,12 @@ def fill_choice(runtime: Runtime, choice: NDArray[np.float64], decision: Decisio
         choice[engine.RULE_PROPENSITY] = decision.weight
         choice[engine.NOTE], choice[engine.SECOND_NOTE] = decision.notes
     except (TypeError, ValueError):
-        raise OnebitError(
+        raise InputError(
             f"decision {brief(decision.id)} has the weight {brief(decision.weight)} and the notes {brief(decision.notes)}, but must "
             "have a number and two numbers"
         ) from None
     if not (math.isfinite(choice[engine.NOTE]) and math.isfinite(choice[engine.SECOND_NOTE])):
-        raise OnebitError(
+        raise InputError(
             f"decision {brief(decision.id)} has the notes {brief(decision.notes)}, but they must be finite"
         )
 
@@ -80,11 +80,11 @@ def batch_of(
     """Many decisions with what was said of each; None where there are none."""
     answers = right if right is not None else labels
     if answers is None or (right is not None and labels is not None):
-        raise OnebitError("give either right or labels, one for each decision")
+        raise InputError("give either right or labels, one for each decision")
     if not hasattr(answers, "__len__") or not hasattr(decisions, "__len__"):
-        raise OnebitError("decisions and answers must be lists, one answer for each decision")
+        raise InputError("decisions and answers must be lists, one answer for each decision")
     if len(answers) != len(decisions):
-        raise OnebitError(f"there are {len(answers)} answers for {len(decisions)} decisions")
+        raise InputError(f"there are {len(answers)} answers for {len(decisions)} decisions")
     if not decisions:
         return None
     revealed = np.empty(len(decisions), dtype=np.int64)
@@ -96,7 +96,7 @@ def batch_of(
         one_right, one_label = (one, None) if right is not None else (None, one)
         revealed[row] = revealed_by(runtime, decision, one_right, one_label)
         if decision.id in seen:
-            raise OnebitError(f"decision {brief(decision.id)} is there twice")
+            raise InputError(f"decision {brief(decision.id)} is there twice")
         seen.add(decision.id)
         kept.append(kept_of(runtime, decision))
         fill_choice(runtime, choices[row], decision)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -46,7 +46,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             raise
         _sync_folder(place.parent)
     except OSError as error:
-        raise OnebitError(f"{path} cannot be written: {error.strerror or error}") from None
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _owned_as_before(file: int, place: Path) -> None:

@@ -25,16 +25,16 @@ from onebit.contract.rule import LEARNT, RIGHT, Rule
 from onebit.decision import Decision
 from onebit.deprecation import moved
 from onebit.engine import stream as engine
-from onebit.errors import OnebitError, brief
+from onebit.errors import InputError, OnebitError, brief
 from onebit.features import Kept, refuse_what_is_no_table
 from onebit.feedback import batch_of, fill_choice, kept_of, revealed_by
-from onebit.names import MOST_NUMBERS, ClassName, checked_id, checked_seed
 from onebit.options import MEANINGS, Options
 from onebit.rules import DEFAULT, registry, rule_named
 from onebit.runtime import Runtime
 from onebit.spaces.choose import USUAL
 from onebit.state import from_state, state_of
 from onebit.storage import decode, encode, read, write
+from onebit.validation import MOST_NUMBERS, ClassName, checked_id, checked_seed
 
 MOST_SHOWN = 6  # classes in a repr
 
@@ -71,7 +71,7 @@ class Learner:
     ) -> None:
         found = rule_named(rule) if isinstance(rule, str) else rule
         if not isinstance(found, Rule):
-            raise OnebitError(f"rule is {brief(rule)}, but must be a Rule, or the name of one")
+            raise InputError(f"rule is {brief(rule)}, but must be a Rule, or the name of one")
         refuse_unknown(found.title, parameters, {**found.parameters, **MEANINGS})
         form = (features, space, bias, dtype, text, hash_bits)
         options = Options(*form, kernel, max_support, when_full, exploration_floor, seed)
@@ -113,11 +113,11 @@ class Learner:
                 consumed = len(kept)
             else:
                 if isinstance(ids, str) or not isinstance(ids, Iterable):
-                    raise OnebitError(f"ids is {brief(ids)}, but must be a list with an id for each row")
+                    raise InputError(f"ids is {brief(ids)}, but must be a list with an id for each row")
                 ids = [checked_id(one) for one in ids]
                 consumed = 0
                 if len(ids) != len(kept):
-                    raise OnebitError(f"there are {len(ids)} ids for {len(kept)} rows")
+                    raise InputError(f"there are {len(ids)} ids for {len(kept)} rows")
             if not kept:
                 return []
             choices = runtime.choices(runtime.rows(kept), ids, engine.CHOICE_COLUMNS)
@@ -144,10 +144,10 @@ class Learner:
         rule = self._runtime.rule
         self._runtime.names.index(label)
         if isinstance(propensity, bool) or not isinstance(propensity, int | float) or not 0.0 < propensity <= 1.0:
-            raise OnebitError(f"propensity is {brief(propensity)}, but must be a number in (0, 1]")
+            raise InputError(f"propensity is {brief(propensity)}, but must be a number in (0, 1]")
         decision = self.decide(x, id)
         if rule.notes_the_label and label != decision.label:
-            raise OnebitError(
+            raise InputError(
                 f"{rule.title} learns only from labels that it would have played itself: it plays {brief(decision.label)} here, "
                 f"and {brief(label)} was played"
             )
@@ -272,7 +272,7 @@ class Learner:
         runtime = self._runtime
         with runtime.lock:
             if runtime.model.space is None:
-                raise OnebitError("this learner has seen no x yet, so it has no weights")
+                raise InputError("this learner has seen no x yet, so it has no weights")
             return runtime.space_choice.weights(runtime.model.space, runtime.features.columns)
 
     def __repr__(self) -> str:

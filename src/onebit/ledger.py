@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from onebit.errors import OnebitError, brief
+from onebit.errors import InputError, brief
 
 LIMIT = 100_000  # so many learnt ids are remembered one by one before the older half is forgotten
 
@@ -25,7 +25,7 @@ class Ledger:
     >>> ledger.refuse_learnt(2, moment=0)
     Traceback (most recent call last):
         ...
-    onebit.errors.OnebitError: decision 2 has been learnt already
+    onebit.errors.InputError: decision 2 has been learnt already
     """
 
     def __init__(self) -> None:
@@ -39,12 +39,12 @@ class Ledger:
     def refuse_learnt(self, identity: int | str, moment: int) -> None:
         """Refuse an id that was learnt, or that was decided so long ago (at `moment`) that nobody can tell."""
         if identity in self.strings or identity in self.above:
-            raise OnebitError(f"decision {brief(identity)} has been learnt already")
+            raise InputError(f"decision {brief(identity)} has been learnt already")
         if isinstance(identity, int) and identity < self.watermark:
             why = "has been learnt already" if identity < self.first_gap else "has been learnt already, or is too old"
-            raise OnebitError(f"decision {identity} {why}: from {self.watermark} on decisions can still be learnt")
+            raise InputError(f"decision {identity} {why}: from {self.watermark} on decisions can still be learnt")
         if isinstance(identity, str) and moment < self.forgotten:
-            raise OnebitError(
+            raise InputError(
                 f"decision {brief(identity)} is too old: it was made after {moment} feedbacks, "
                 f"and only those made after {self.forgotten} or more can still be learnt"
             )

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onebit.errors import OnebitError, brief
-from onebit.names import MOST_NUMBERS, is_text
+from onebit.errors import InputError, brief
+from onebit.validation import MOST_NUMBERS, is_text
 
 Check = Callable[[Any], bool]
 
@@ -85,7 +85,7 @@ def refuse_manifest(manifest: dict[str, Any]) -> None:
             _refuse_field(manifest, field, check, wanted)
     for name in manifest.get("kernel", {}):
         if f"kernel.{name}" not in LATER:
-            raise OnebitError(f"the field 'kernel' of the manifest has {brief(name)}, which is unknown")
+            raise InputError(f"the field 'kernel' of the manifest has {brief(name)}, which is unknown")
     _refuse_contradictions(manifest["features"])
 
 
@@ -93,10 +93,10 @@ def _refuse_field(manifest: dict[str, Any], field: str, check: Check, wanted: st
     value: Any = manifest
     for part in field.split("."):
         if part not in value:
-            raise OnebitError(f"the field {field!r} of the manifest is missing, but must be {wanted}")
+            raise InputError(f"the field {field!r} of the manifest is missing, but must be {wanted}")
         value = value[part]
     if not check(value):
-        raise OnebitError(f"the field {field!r} of the manifest is {brief(value)}, but must be {wanted}")
+        raise InputError(f"the field {field!r} of the manifest is {brief(value)}, but must be {wanted}")
 
 
 def _refuse_contradictions(features: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ def _refuse_contradictions(features: dict[str, Any]) -> None:
     else:
         fits = not features["text"] and bits is None and (size is None) == (named is None)
     if not fits:
-        raise OnebitError(
+        raise InputError(
             f"the field 'features' of the manifest is {brief(features)}, which no learner has: named features are sparse "
             "and have no size but that of hash_bits, others have a size and neither text nor hash_bits"
         )

@@ -19,7 +19,7 @@ from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
 from onebit.engine.generic import full
 from onebit.engine.schedule import NOTHING, Schedule
-from onebit.errors import OnebitError, OutOfMemoryError, brief
+from onebit.errors import InputError, OnebitError, OnebitWarning, OutOfMemoryError, brief
 from onebit.features import Features
 from onebit.rows import Rows, squared_lengths
 from onebit.sizes import size_of
@@ -97,7 +97,7 @@ class Model:
     def allocate(self) -> None:
         """Make the space, now that the features are known."""
         if self.features.space is None or self.features.named is None:
-            raise OnebitError("this learner does not know its features yet: show it a row first")
+            raise InputError("this learner does not know its features yet: show it a row first")
         self._take_up(self._blueprint())
 
     def _blueprint(self) -> Blueprint:
@@ -130,7 +130,7 @@ class Model:
         """One class more, of which nothing is known."""
         params, memory = self.rule.settle(self.classes + 1, self.options)
         if len(memory) != len(self.memory):
-            raise OnebitError(f"{self.rule.title} keeps something for each class, so that none can be added")
+            raise InputError(f"{self.rule.title} keeps something for each class, so that none can be added")
         self.params = params if self.space is None else self.space_choice.settled(params, self.space)
         self.classes += 1
         if self.space is not None:
@@ -151,11 +151,11 @@ class Model:
     def restore(self, arrays: Arrays, planned: int) -> None:
         """Take up what was written down, once it is known that it holds all that the space would ask memory for."""
         if self.features.space is None or self.features.named is None:
-            raise OnebitError(
+            raise InputError(
                 f"there is the array {brief(next(iter(arrays)))}, but no features are known that it could be of"
             )
         if planned > self.heads:
-            raise OnebitError(f"the field 'planned' of the manifest is {planned}, but must be at most {self.heads}")
+            raise InputError(f"the field 'planned' of the manifest is {planned}, but must be at most {self.heads}")
         self.planned = planned
         blueprint = self._blueprint()
         refuse_unlike(arrays, blueprint.wanted)
@@ -228,7 +228,7 @@ class Model:
                 return
             if not self._made_room(rows, done):
                 where = f"row {done}: " if count > 1 else ""
-                raise OnebitError(where + self._explain(rows, done, given))
+                raise InputError(where + self._explain(rows, done, given))
 
     def walk(
         self,
@@ -270,7 +270,7 @@ class Model:
                 return
             row = schedule.row(start, rows.height)
             if not self._made_room(rows, row):
-                raise OnebitError(f"row {row}: {self._explain(rows, row)}")
+                raise InputError(f"row {row}: {self._explain(rows, row)}")
 
     def teach(self, rows: Rows, labels: NDArray[np.int64], first_id: int) -> None:
         """Take the step for a known label on every row, all of them or none."""
@@ -294,7 +294,7 @@ class Model:
                 if done == len(labels):
                     return
                 if not self._made_room(rows, done):
-                    raise OnebitError(f"row {done}: {self._explain(rows, done)}")
+                    raise InputError(f"row {done}: {self._explain(rows, done)}")
 
     @contextmanager
     def unchanged_if_refused(self, rows: Rows) -> Iterator[None]:
@@ -303,7 +303,7 @@ class Model:
         sq_norms = self.space_choice.sq_norms(squared_lengths(rows) + self.space_choice.bias)
         bad = np.flatnonzero(~(sq_norms <= self._limit))
         if len(bad):
-            raise OnebitError(f"row {bad[0]}: {self._explain(rows, int(bad[0]))}")
+            raise InputError(f"row {bad[0]}: {self._explain(rows, int(bad[0]))}")
         memory = self.memory.copy()
         # One row alone is refused before any weight has moved, so that nothing need be kept of them.
         before = self.space.kept_of(rows) if rows.height > 1 else None
@@ -323,7 +323,7 @@ class Model:
         else:
             fits = self.features.space == "sparse" and rows.width <= room
         if not fits:
-            raise OnebitError(f"the rows were read for another learner: this one has room for {room} features")
+            raise InputError(f"the rows were read for another learner: this one has room for {room} features")
 
     def _made_room(self, rows: Rows, row: int) -> bool:
         """Whether the loop stopped for want of room, which there is now."""
@@ -332,7 +332,7 @@ class Model:
         try:
             self.space = self.space.roomier(rows)
         except MemoryError:
-            raise OnebitError("there is not enough memory to store more rows: give max_support") from None
+            raise InputError("there is not enough memory to store more rows: give max_support") from None
         return True
 
     def _explain(self, rows: Rows, row: int, given: Any = None) -> str:
@@ -350,6 +350,7 @@ class Model:
             warnings.warn(
                 f"{self.rule.title}: a covariance lost its positive definiteness and was repaired; rows of wildly different lengths "
                 "do this (prepare=unit-norm helps)",
+                OnebitWarning,
                 stacklevel=4,
             )
             self._warned = True

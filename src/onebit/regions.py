@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.learner import Learner
-from onebit.names import ClassName
 from onebit.report.figures import figure
 from onebit.report.parts import Regions, Scatter
+from onebit.validation import ClassName
 
 ACROSS = 160  # points of the grid in each direction
 MOST_POINTS = 3000
@@ -35,21 +35,21 @@ def regions_of(
     """
     width = learner.features
     if width is None or learner.runtime.reads_names:
-        raise OnebitError(
+        raise InputError(
             "regions are for learners of arrays that have seen an x: this one has no columns to choose from"
         )
     if len(features) != 2 or features[0] == features[1] or not all(0 <= column < width for column in features):
-        raise OnebitError(f"features is {features!r}, but must be two different columns from 0 to {width - 1}")
+        raise InputError(f"features is {features!r}, but must be two different columns from 0 to {width - 1}")
     rows = None if X is None else np.asarray(X, dtype=np.float64)
     if rows is not None and (rows.ndim != 2 or rows.shape[1] != width):
-        raise OnebitError(f"X has shape {rows.shape}, but must have {width} columns")
+        raise InputError(f"X has shape {rows.shape}, but must have {width} columns")
     base = np.zeros(width) if rows is None else rows.mean(axis=0)
     if at is not None:
         base = np.asarray(at, dtype=np.float64)
         if base.shape != (width,):
-            raise OnebitError(f"at has shape {base.shape}, but must be {width} numbers")
+            raise InputError(f"at has shape {base.shape}, but must be {width} numbers")
     if label is not None and label not in learner.classes:
-        raise OnebitError(f"label is {label!r}, but the classes are {', '.join(map(str, learner.classes))}")
+        raise InputError(f"label is {label!r}, but the classes are {', '.join(map(str, learner.classes))}")
     lows, highs = (-np.ones(2), np.ones(2)) if rows is None else _corners(rows[:, list(features)])
     x, down = (np.linspace(low, high, ACROSS) for low, high in zip(lows, highs, strict=True))
     grid = np.tile(base, (ACROSS * ACROSS, 1))
@@ -91,7 +91,7 @@ def _scores(
 
 def _points(rows: NDArray[np.float64], y: Sequence[Any], features: tuple[int, int], index: dict[Any, int]) -> Scatter:
     if len(y) != len(rows):
-        raise OnebitError(f"there are {len(y)} labels for {len(rows)} rows")
+        raise InputError(f"there are {len(y)} labels for {len(rows)} rows")
     some = slice(None, None, max(1, len(rows) // MOST_POINTS))
     chosen = rows[some][:, list(features)]
     names = [one.item() if isinstance(one, np.generic) else one for one in list(y)[some]]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
@@ -36,7 +36,7 @@ def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRow:
     """A row given by anything with the attributes of a SciPy CSR matrix."""
     rows = sparse_rows(x, dtype)
     if len(rows.starts) != 2:
-        raise OnebitError(f"x is a matrix of {len(rows.starts) - 1} rows, but must be one row")
+        raise InputError(f"x is a matrix of {len(rows.starts) - 1} rows, but must be one row")
     return SparseRow(rows.columns.copy(), rows.values.copy(), rows.width)
 
 
@@ -56,12 +56,12 @@ def checked_csr(
     rows, width = (1, shape[0]) if len(shape) == 1 else shape
     fits = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
     if not fits or np.any(starts[1:] < starts[:-1]):
-        raise OnebitError(f"indptr does not cut {len(values)} values into {rows} rows: it must rise from 0 to that")
+        raise InputError(f"indptr does not cut {len(values)} values into {rows} rows: it must rise from 0 to that")
     if values.dtype.kind not in "fiub":
-        raise OnebitError(f"the values have dtype {values.dtype}, but must be numbers")
+        raise InputError(f"the values have dtype {values.dtype}, but must be numbers")
     for name, part in (("indices", columns), ("indptr", starts)):
         if part.dtype.kind not in "iu":
-            raise OnebitError(f"{name} has dtype {part.dtype}, but must be whole numbers")
+            raise InputError(f"{name} has dtype {part.dtype}, but must be whole numbers")
     starts, cast = starts.astype(np.int64), cast_to(values, dtype, copy=False)
     for first in range(0, len(columns), _BLOCK):  # a matrix may be larger than memory
         _refuse_bad_entries(values, columns, starts, width, cast, first)
@@ -81,7 +81,7 @@ def _refuse_bad_entries(
     outside = np.flatnonzero((part < 0) | (part >= width))
     if len(outside):
         place = first + int(outside[0])
-        raise OnebitError(
+        raise InputError(
             f"row {_row_of(place, starts)} has column index {columns[place]}, but indices must be from 0 to {width - 1}"
         )
     before = max(first - 1, 0)
@@ -90,7 +90,7 @@ def _refuse_bad_entries(
     falling[cuts - before - 1] = False
     if falling.any():
         place = before + int(np.flatnonzero(falling)[0])
-        raise OnebitError(
+        raise InputError(
             f"row {_row_of(place, starts)} has column index {columns[place + 1]} after {columns[place]}, but indices must "
             "rise within a row; scipy's sort_indices() and sum_duplicates() do that"
         )
@@ -98,7 +98,7 @@ def _refuse_bad_entries(
     if len(wrong):
         place = first + int(wrong[0])
         where = f"row {_row_of(place, starts)}, column {columns[place]}"
-        raise OnebitError(f"{where} {not_finite(values[place], cast.dtype)}")
+        raise InputError(f"{where} {not_finite(values[place], cast.dtype)}")
 
 
 def _row_of(place: int, starts: NDArray[np.int64]) -> int:
@@ -166,9 +166,9 @@ def numbers_of(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
     try:
         given = np.asarray(x)
     except ValueError as error:
-        raise OnebitError(f"x is not an array of numbers: {error}") from None
+        raise InputError(f"x is not an array of numbers: {error}") from None
     if given.dtype.kind not in "fiub":
-        raise OnebitError(f"x has dtype {given.dtype}, but must be made of numbers")
+        raise InputError(f"x has dtype {given.dtype}, but must be made of numbers")
     return cast_to(given, dtype, copy)
 
 

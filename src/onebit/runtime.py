@@ -22,17 +22,17 @@ from onebit.contract.parameters import Real, checked_flag
 from onebit.contract.rule import Rule
 from onebit.engine import stream as engine
 from onebit.engine.schedule import Schedule
-from onebit.errors import OnebitError
+from onebit.errors import InputError, OnebitError
 from onebit.features import Features, Kept, refuse_what_is_no_table
 from onebit.ledger import Ledger, Trusting
 from onebit.model import Beginning, Model
-from onebit.names import MOST_NUMBERS, ClassName, checked_seed
 from onebit.options import Options
 from onebit.rows import Rows, SparseRow
 from onebit.spaces.choose import KernelChoice, SpaceChoice, choose
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 from onebit.spaces.support import Support, support_of
+from onebit.validation import MOST_NUMBERS, ClassName, checked_seed
 
 FLOOR = Real("[0, 1]", "the probability of playing any label")
 
@@ -103,7 +103,7 @@ class Runtime:
                 if self.rule.notes_the_label
                 else "learns from full information, and does not explore"
             )
-            raise OnebitError(f"{self.rule.title} {why}: it takes no exploration_floor")
+            raise InputError(f"{self.rule.title} {why}: it takes no exploration_floor")
         return checked
 
     # --- what it is --------------------------------------------------------------------------------------------------
@@ -156,9 +156,9 @@ class Runtime:
         """With a kernel: the rows that are stored, and their coefficients."""
         with self.lock:
             if not isinstance(self.space_choice, KernelChoice):
-                raise OnebitError("this learner has no kernel, so it stores no rows: learner.weights has its weights")
+                raise InputError("this learner has no kernel, so it stores no rows: learner.weights has its weights")
             if self.model.space is None:
-                raise OnebitError("this learner has seen no x yet, so it has stored nothing")
+                raise InputError("this learner has seen no x yet, so it has stored nothing")
             return support_of(self.model.space)
 
     def add_class(self, name: ClassName) -> None:
@@ -171,7 +171,7 @@ class Runtime:
     def numbers_left(self, count: int) -> None:
         """Refuse to go on where so many decisions would be numbered beyond what numbers may be."""
         if self.next_id + count > MOST_NUMBERS:
-            raise OnebitError(
+            raise InputError(
                 f"decisions are numbered from {self.next_id} on, and there are no {count} numbers left: give ids"
             )
 
@@ -276,7 +276,7 @@ class Runtime:
         array([4., 4.])
         """
         if self.space_choice.no_variances is not None:
-            raise OnebitError(f"{self.rule.title} {self.space_choice.no_variances}, so its scores have no variance")
+            raise InputError(f"{self.rule.title} {self.space_choice.no_variances}, so its scores have no variance")
         with self.lock:
             self.decide_one(x, 0)
             heads = self.model.heads
@@ -300,7 +300,7 @@ class Runtime:
     def choices(self, rows: Rows, ids: Sequence[int | str], columns: int) -> NDArray[np.float64]:
         """Choices for rows that were read."""
         if rows.height != len(ids):
-            raise OnebitError(f"there are {len(ids)} ids for {rows.height} rows")
+            raise InputError(f"there are {len(ids)} ids for {rows.height} rows")
         choices = np.empty((rows.height, columns))
         self.model.run(rows, choices, engine.DECIDE | engine.MEASURE, words=words_of(ids))
         return choices
@@ -326,19 +326,19 @@ class Runtime:
         """What `learn_rows` learns, read once: `learn_batch` takes it, also of copies of this learner."""
         with self.lock:
             if self.needs_labels:
-                raise OnebitError(f"{self.rule.title} learns from labels, not from right and wrong")
+                raise InputError(f"{self.rule.title} learns from labels, not from right and wrong")
             rows = self._given_rows(X, grow=True)
             if not rows.height == len(ids) == len(choices) == len(right):
-                raise OnebitError(
+                raise InputError(
                     f"there are {rows.height} rows, {len(ids)} ids, {len(choices)} choices and {len(right)} answers"
                 )
             labels = choices[:, engine.LABEL : engine.GREEDY + 1]
             if not ((labels >= 0) & (labels < len(self.classes))).all():
-                raise OnebitError(f"a choice names a class beyond the {len(self.classes)} that there are")
+                raise InputError(f"a choice names a class beyond the {len(self.classes)} that there are")
             if not (choices[:, engine.RULE_PROPENSITY] > 0.0).all():
-                raise OnebitError("a choice has a weight that is not above 0, as a probability is")
+                raise InputError("a choice has a weight that is not above 0, as a probability is")
             if not np.isfinite(choices[:, engine.NOTE : engine.SECOND_NOTE + 1]).all():
-                raise OnebitError("a choice has a note that is not a finite number")
+                raise InputError("a choice has a note that is not a finite number")
             revealed = np.where(np.asarray(right), choices[:, engine.LABEL], -1).astype(np.int64)
             return LearningBatch(rows, ids, choices, revealed, words_of(ids))
 
@@ -369,7 +369,7 @@ class Runtime:
             refuse_what_is_no_table(X)
             count = X.shape[0] if hasattr(X, "shape") else len(X)
             if count != len(labels):
-                raise OnebitError(f"there are {len(labels)} labels for {count} rows")
+                raise InputError(f"there are {len(labels)} labels for {count} rows")
             if count == 0:
                 return
             self.features.settle(X)

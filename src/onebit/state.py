@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import LEARNT, NORM, RIGHT, Rule
-from onebit.errors import OnebitError, brief
+from onebit.errors import InputError, brief
 from onebit.features import MOST_FEATURES
 from onebit.manifest import is_whole, refuse_manifest
-from onebit.names import is_text
 from onebit.options import Options
 from onebit.rules import registry, rule_named
 from onebit.runtime import Runtime
 from onebit.spaces.wanted import ANY, MOST_COUNTED, NUMBERS, Wanted, refuse_unlike
 from onebit.storage import FORMAT, Arrays, platform_info
+from onebit.validation import is_text
 from onebit.version import VERSION
 
 COUNTING_RIGHT = 3  # the format with the counts of right answers
@@ -86,7 +86,7 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     rule = _rule_of(manifest, rule)
     for name in manifest["parameters"]:
         if name not in rule.parameters:
-            raise OnebitError(f"the manifest has the parameter {brief(name)}, but {rule.title} has none of that name")
+            raise InputError(f"the manifest has the parameter {brief(name)}, but {rule.title} has none of that name")
     options = Options(
         bias=manifest["bias"],
         **manifest.get("kernel", {}),
@@ -125,10 +125,10 @@ def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
     name = manifest["rule"]
     if rule is None:
         if name not in registry():
-            raise OnebitError(f"it learnt by the rule {brief(name)}, which onebit does not come with: load(path, rule)")
+            raise InputError(f"it learnt by the rule {brief(name)}, which onebit does not come with: load(path, rule)")
         return rule_named(name)
     if rule.name != name:
-        raise OnebitError(f"the learner learnt by the rule {brief(name)}, and the one given is {rule.name!r}")
+        raise InputError(f"the learner learnt by the rule {brief(name)}, and the one given is {rule.name!r}")
     return rule
 
 
@@ -139,7 +139,7 @@ def _remembered(memory: NDArray[np.float64], rule: Rule, places: int, written: i
     refuse_unlike({"memory": memory}, {"memory": Wanted((places,), NUMBERS)})
     _refuse_count(memory, LEARNT, float(MOST_COUNTED))
     if memory[NORM] < 0.0:
-        raise OnebitError(f"the array 'memory' has {memory[NORM]} at {NORM}, but a squared length is not below 0")
+        raise InputError(f"the array 'memory' has {memory[NORM]} at {NORM}, but a squared length is not below 0")
     if not np.isnan(memory[RIGHT]):
         _refuse_count(memory, RIGHT, memory[LEARNT])
     for place, bound in rule.counts:
@@ -151,7 +151,7 @@ def _refuse_count(memory: NDArray[np.float64], place: int, most: float) -> None:
     """A sentence for what must be a whole number: rules take roots of it, and shares by it."""
     number = float(memory[place])
     if not (0.0 <= number <= most and number.is_integer()):
-        raise OnebitError(
+        raise InputError(
             f"the array 'memory' has {number} at {place}, but must have a whole number from 0 to {most:g} there"
         )
 
@@ -170,9 +170,9 @@ def _from_text(name: str, array: NDArray[np.uint8]) -> list[Any]:
     try:
         things = json.loads(array.tobytes())
     except (ValueError, RecursionError):
-        raise OnebitError(f"the array {name!r} is not JSON") from None
+        raise InputError(f"the array {name!r} is not JSON") from None
     if not isinstance(things, list):
-        raise OnebitError(f"the array {name!r} is a JSON {type(things).__name__}, but must be a list")
+        raise InputError(f"the array {name!r} is a JSON {type(things).__name__}, but must be a list")
     return things
 
 
@@ -185,10 +185,10 @@ def _vocabulary_of(array: NDArray[np.uint8]) -> dict[str, int]:
     names = _from_text("vocabulary", array)
     for name in names:
         if not isinstance(name, str) or not is_text(name):
-            raise OnebitError(f"the array 'vocabulary' has {brief(name)} in it, but must have texts")
+            raise InputError(f"the array 'vocabulary' has {brief(name)} in it, but must have texts")
     found = {name: column for column, name in enumerate(names)}
     if len(found) != len(names) or len(names) > MOST_FEATURES:
-        raise OnebitError(
+        raise InputError(
             f"the array 'vocabulary' has {len(names)} names, {len(found)} of them different, but each must be there once"
         )
     return found
@@ -200,7 +200,7 @@ def _strings_of(array: NDArray[np.uint8]) -> dict[str, int]:
     for pair in _from_text("learnt_strings", array):
         fits = isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and is_whole(pair[1])
         if not fits or not is_text(pair[0]) or pair[0] in found:
-            raise OnebitError(
+            raise InputError(
                 f"the array 'learnt_strings' has {brief(pair)} in it, but must have pairs of an id, each once, and a whole number"
             )
         found[pair[0]] = pair[1]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError, brief
+from onebit.errors import InputError, OnebitError, OnebitWarning, brief
 from onebit.files import write_atomically
 from onebit.manifest import is_whole, refuse_manifest
 from onebit.version import VERSION
@@ -56,7 +56,7 @@ def naming(path: Any) -> Iterator[None]:
     try:
         yield
     except OnebitError as error:
-        raise OnebitError(f"{path} cannot be used: {error}") from None
+        raise InputError(f"{path} cannot be used: {error}") from None
 
 
 def read(path: Any) -> tuple[dict[str, Any], Arrays]:
@@ -66,15 +66,15 @@ def read(path: Any) -> tuple[dict[str, Any], Arrays]:
 
     path = Path(path)
     if not path.is_file():
-        raise OnebitError(f"there is no file {path}")
+        raise InputError(f"there is no file {path}")
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             text = (file.metadata() or {}).get("onebit")
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except OSError as error:
-        raise OnebitError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
     except (safetensors.SafetensorError, *_NO_FILE) as error:
-        raise OnebitError(f"{path} is not a learner, or not all of one: {error}") from None
+        raise InputError(f"{path} is not a learner, or not all of one: {error}") from None
     return _checked(text, arrays, str(path))
 
 
@@ -88,29 +88,29 @@ def decode(content: bytes) -> tuple[dict[str, Any], Arrays]:
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         text = header.get("__metadata__", {}).get("onebit")
     except (safetensors.SafetensorError, RecursionError, *_NO_FILE) as error:
-        raise OnebitError(f"these bytes are not a learner, or not all of one: {error}") from None
+        raise InputError(f"these bytes are not a learner, or not all of one: {error}") from None
     return _checked(text, arrays, "what was given")
 
 
 def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any], Arrays]:
     """The manifest in a text, if it is one, and has the checksum of all that it comes with."""
     if text is None:
-        raise OnebitError(f"{path} is not a learner: it has no onebit manifest")
+        raise InputError(f"{path} is not a learner: it has no onebit manifest")
     try:
         manifest = json.loads(text)
         checksum = manifest.pop("checksum")
     except (ValueError, KeyError, AttributeError, TypeError, IndexError, RecursionError):
-        raise OnebitError(f"{path} is damaged: its manifest cannot be read") from None
+        raise InputError(f"{path} is damaged: its manifest cannot be read") from None
     if is_whole(manifest.get("format"), FORMAT + 1):
-        raise OnebitError(f"{path} was written by a newer onebit ({brief(manifest.get('version'))}); this is {VERSION}")
+        raise InputError(f"{path} was written by a newer onebit ({brief(manifest.get('version'))}); this is {VERSION}")
     if not is_whole(manifest.get("format"), 1):
-        raise OnebitError(f"{path} is of the format {brief(manifest.get('format'))}, but must be of 1 to {FORMAT}")
+        raise InputError(f"{path} is of the format {brief(manifest.get('format'))}, but must be of 1 to {FORMAT}")
     try:
         fits = checksum == _checksum(manifest, arrays)
     except RecursionError:
-        raise OnebitError(f"{path} is damaged: its manifest is nested too deeply") from None
+        raise InputError(f"{path} is damaged: its manifest is nested too deeply") from None
     if not fits:
-        raise OnebitError(f"{path} is damaged: its content does not fit its checksum")
+        raise InputError(f"{path} is damaged: its content does not fit its checksum")
     with naming(path):
         refuse_manifest(manifest)
     there = manifest["machine"]
@@ -122,6 +122,7 @@ def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any
     if differs:
         warnings.warn(
             f"{path} was saved on another machine ({'; '.join(differs)}): going on is equal to rounding, not bit for bit",
+            OnebitWarning,
             stacklevel=4,
         )
     return manifest, arrays

@@ -17,7 +17,7 @@ from onebit.cli.options import download_bar
 from onebit.cli.tables import print_wide
 from onebit.data.real import REAL, fetch, named, whereabouts
 from onebit.data.sources import GENERATORS
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 ROOMY = 96  # columns of a terminal in which there is room for the summaries
 
@@ -43,7 +43,7 @@ def execute(chosen: argparse.Namespace) -> None:
         _fetch(chosen.names, chosen.json, chosen.quiet)
         return
     if chosen.names:
-        raise OnebitError(f"names of data are for `onebit data fetch`, and {chosen.names[0]!r} was given to list")
+        raise InputError(f"names of data are for `onebit data fetch`, and {chosen.names[0]!r} was given to list")
     listed = entries()
     if chosen.json:
         print(json.dumps(listed, indent=2, ensure_ascii=False))
@@ -86,10 +86,10 @@ def entries() -> list[dict[str, Any]]:
 
 def _fetch(names: list[str], as_json: bool, quiet: bool) -> None:
     if not names:
-        raise OnebitError(f"which data are to be fetched? Name them: {', '.join(REAL)}")
+        raise InputError(f"which data are to be fetched? Name them: {', '.join(REAL)}")
     for name in names:
         if name in GENERATORS:
-            raise OnebitError(f"{name} is drawn anew for every run: there is nothing to fetch")
+            raise InputError(f"{name} is drawn anew for every run: there is nothing to fetch")
         named(name)
     found = []
     for name in names:

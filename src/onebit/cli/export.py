@@ -19,7 +19,7 @@ from pathlib import Path
 
 from onebit.cli.logs import add_log_options, counted, log_of
 from onebit.cli.options import progress_bar
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 FORMATS = ("ndjson", "parquet", "vw")
 STDOUT = "-"
@@ -41,7 +41,7 @@ def execute(chosen: argparse.Namespace) -> None:
     """Write the rows, and say what was written."""
     to_stdout = chosen.out == STDOUT
     if to_stdout and chosen.format == "parquet":
-        raise OnebitError("a Parquet file is not written to stdout: name it with --out FILE")
+        raise InputError("a Parquet file is not written to stdout: name it with --out FILE")
     with log_of(chosen) as (log, task):
         from onebit.files import whole_file
         from onebit.serve.export import write

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from onebit.cli.options import settings, whole
-from onebit.errors import OnebitError
+from onebit.errors import InputError, MissingExtraError
 from onebit.rules import DEFAULT
 from onebit.trials.trial import Progress
 
@@ -51,14 +51,14 @@ def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
     try:
         from onebit.serve.log.reading import LogReader
     except ImportError as error:
-        raise OnebitError(
+        raise MissingExtraError(
             f'`onebit {chosen.command}` needs {error.name}, as the service does: pip install "onebit[serve]"'
         ) from None
     try:
         with LogReader(chosen.folder) as log:
             yield log, log.task(chosen.task)
     except sqlite3.Error as error:
-        raise OnebitError(f"the log in {chosen.folder} cannot be read: {error}") from None
+        raise InputError(f"the log in {chosen.folder} cannot be read: {error}") from None
 
 
 def learner_for(chosen: argparse.Namespace, task: TaskInfo) -> Learner:
@@ -103,7 +103,7 @@ def makers(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
     found = log.generations(task)
     for generation, _, _ in found:
         if generation not in learners:
-            raise OnebitError(
+            raise InputError(
                 f"task {task.name!r}: decisions are of the learner of generation {generation}, and no change tells of it"
             )
     return [
@@ -116,7 +116,7 @@ def count_of(log: LogReader, task: TaskInfo) -> int:
     """How many rounds the log of a task has; none is refused."""
     found = log.count_heard(task)
     if found == 0:
-        raise OnebitError(f"task {task.name!r} has heard of no decision yet whether it was right: its log says nothing")
+        raise InputError(f"task {task.name!r} has heard of no decision yet whether it was right: its log says nothing")
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.experiments.grid import value_of
 from onebit.trials.cost import duration, quantity
 from onebit.trials.trial import Progress
@@ -127,9 +127,9 @@ def settings(given: Sequence[str], what: str = "--set", read: Callable[[str], An
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise OnebitError(f"{what} takes name=value, and was given {text!r}")
+            raise InputError(f"{what} takes name=value, and was given {text!r}")
         if name in found:
-            raise OnebitError(f"{what} gives {name} twice")
+            raise InputError(f"{what} gives {name} twice")
         found[name] = read(value)
     return found
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from onebit.cli.logs import add_learner_options, add_log_options, count_of, learner_for, log_of
 from onebit.cli.options import progress_bar
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def execute(chosen: argparse.Namespace) -> None:
         from onebit.serve.replay import rounds_of
 
         if chosen.out and not Path(chosen.out).parent.is_dir():
-            raise OnebitError(f"{chosen.out} cannot be written: there is no such folder")  # before hours of training
+            raise InputError(f"{chosen.out} cannot be written: there is no such folder")  # before hours of training
         learner, rounds = learner_for(chosen, task), count_of(log, task)
         with progress_bar(f"{chosen.learner} on {task.name}", rounds, chosen.quiet) as progress:
             learnt = train(learner, rounds_of(log, task), progress)

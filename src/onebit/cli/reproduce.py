@@ -22,7 +22,7 @@ from pathlib import Path
 from onebit.cli.experiment import add_executor, add_result_folder, report_failures, result_folder, run_and_save
 from onebit.cli.options import download_bar, growing_bar
 from onebit.cli.tables import print_cost, print_wide
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.experiments.pages import facts
 from onebit.papers.paper import paper_named, paper_names
 from onebit.papers.reproduce import reproduce
@@ -153,4 +153,4 @@ def write_markdown(found: list[Reproduction], path: Path, said: str) -> None:
     try:
         path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     except OSError as error:
-        raise OnebitError(f"the verdicts cannot be written to {path}: {error.strerror or error}") from None
+        raise InputError(f"the verdicts cannot be written to {path}: {error.strerror or error}") from None

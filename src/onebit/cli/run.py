@@ -17,7 +17,7 @@ import textwrap
 from onebit.cli.options import add_run_options, download_bar, positive, progress_bar, settings, stream_settings
 from onebit.contract.parameters import refuse_unknown
 from onebit.data.streams import Stream, stream
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.experiments.run import Result, Stopped, run
 from onebit.rules import DEFAULT, registry, rule_named
 from onebit.trials.trial import OPTIONS
@@ -42,7 +42,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 def execute(chosen: argparse.Namespace) -> int:
     """Run, and print what came out; Ctrl-C prints the runs that were done."""
     if chosen.data in registry():
-        raise OnebitError(
+        raise InputError(
             f"DATA is missing: {chosen.data!r} is a learner, and `onebit data` lists what it could learn from"
         )
     options = settings(chosen.set)

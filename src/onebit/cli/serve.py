@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.cli.options import positive, whole
-from onebit.errors import OnebitError
+from onebit.errors import InputError, MissingExtraError
 from onebit.serve.settings import Settings
 
 
@@ -125,7 +125,7 @@ def setting(chosen: argparse.Namespace, name: str) -> Any:
     try:
         return option.read(text)
     except argparse.ArgumentTypeError as error:
-        raise OnebitError(f"{option.variable}: {error}") from None
+        raise InputError(f"{option.variable}: {error}") from None
 
 
 @contextmanager
@@ -135,15 +135,17 @@ def needing_extra() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         if error.name == "fcntl":  # it comes with Python, where the system has what it is for
-            raise OnebitError("the service runs on Linux and macOS, which lock files in a way that it needs") from None
-        raise OnebitError(f'the service needs {error.name}, which is not here: pip install "onebit[serve]"') from None
+            raise InputError("the service runs on Linux and macOS, which lock files in a way that it needs") from None
+        raise MissingExtraError(
+            f'the service needs {error.name}, which is not here: pip install "onebit[serve]"'
+        ) from None
 
 
 def execute(chosen: argparse.Namespace) -> int:
     """Serve until told to end."""
     given = {name: setting(chosen, name) for name in OPTIONS}
     if given["data"] is None:
-        raise OnebitError("--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA)")
+        raise InputError("--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA)")
     settings = Settings(**{name: value for name, value in given.items() if value is not None})
     with needing_extra():
         from onebit.serve.process import serve

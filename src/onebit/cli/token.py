@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from onebit.cli.options import names_of
 from onebit.cli.serve import add_setting, needing_extra, setting
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.serve.settings import TOKENS
 
 if TYPE_CHECKING:
@@ -59,15 +59,15 @@ def execute(chosen: argparse.Namespace) -> int:
     if chosen.action != "create":
         for option in ("scope", "task", "name", "expires"):
             if getattr(chosen, option):
-                raise OnebitError(f"--{option} is for onebit token create")
+                raise InputError(f"--{option} is for onebit token create")
     if chosen.action == "revoke":
         if chosen.id is None:
-            raise OnebitError("ID is missing: the id of the token to revoke; `onebit token list` shows them")
+            raise InputError("ID is missing: the id of the token to revoke; `onebit token list` shows them")
         token = tokens.revoke(chosen.id)
         print(f"token {token.id} is revoked", file=sys.stderr)
         return 0
     if chosen.id is not None:
-        raise OnebitError(f"{chosen.id!r} is too much: onebit token {chosen.action} takes no ID")
+        raise InputError(f"{chosen.id!r} is too much: onebit token {chosen.action} takes no ID")
     if chosen.action == "list":
         _show(tokens.listed(), chosen.json)
         return 0
@@ -83,7 +83,7 @@ def execute(chosen: argparse.Namespace) -> int:
 def _tokens(chosen: argparse.Namespace) -> Tokens:
     data, file = setting(chosen, "data"), setting(chosen, "token_file")
     if file is None and data is None:
-        raise OnebitError(
+        raise InputError(
             "--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA), or --token-file FILE"
         )
     with needing_extra():

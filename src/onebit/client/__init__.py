@@ -8,7 +8,7 @@
 Every decision gets an id before it is sent, so that a request that is sent again is the same decision.
 """
 
-from onebit.client.failures import NotInstalledError, ServiceError
+from onebit.client.failures import NotInstalledError, ServiceError, UnreachableError
 
 try:
     import httpx as _httpx  # noqa: F401 - what everything here needs
@@ -32,5 +32,6 @@ __all__ = [
     "Task",
     "TaskAside",
     "TaskHandle",
+    "UnreachableError",
     "Version",
 ]

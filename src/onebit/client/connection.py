@@ -12,7 +12,7 @@ from typing import Any, Self
 import httpx
 
 from onebit.client.plan import Lost, Reply, Send
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.version import VERSION
 
 CONNECTIONS = 100  # at once; more requests than that wait for their turn, as long as it takes
@@ -35,13 +35,13 @@ class Address:
         except (httpx.InvalidURL, TypeError):
             parsed = httpx.URL("")
         if parsed.userinfo:  # not shown: it holds a password
-            raise OnebitError("url has a user name or a password in it; a token is given as token=...")
+            raise InputError("url has a user name or a password in it; a token is given as token=...")
         if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
-            raise OnebitError(
+            raise InputError(
                 f"url is {url!r}, but must be like 'http://127.0.0.1:8000' or 'https://onebit.example.org'"
             )
         if not timeout_s > 0:
-            raise OnebitError(f"timeout_s is {timeout_s!r}, but must be above 0")
+            raise InputError(f"timeout_s is {timeout_s!r}, but must be above 0")
         return cls(str(parsed).rstrip("/"), timeout_s)
 
     def options(self, token: str | None) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class Address:
         headers = {"User-Agent": f"onebit/{VERSION}", "Content-Type": "application/json"}
         if token is not None:
             if not isinstance(token, str) or not re.fullmatch(r"[!-~]+", token):  # or HTTPX would show it in its error
-                raise OnebitError("the token has characters that no token has: is there a space or a line's end in it?")
+                raise InputError("the token has characters that no token has: is there a space or a line's end in it?")
             headers["Authorization"] = f"Bearer {token}"
         return {
             "base_url": self.url,
@@ -90,5 +90,5 @@ def from_environment() -> tuple[str, str | None]:
     """The address and the token that the environment has."""
     url = os.environ.get("ONEBIT_URL")
     if not url:
-        raise OnebitError("ONEBIT_URL is not set; it is the address of the service, like 'http://127.0.0.1:8000'")
+        raise InputError("ONEBIT_URL is not set; it is the address of the service, like 'http://127.0.0.1:8000'")
     return url, os.environ.get("ONEBIT_TOKEN") or None

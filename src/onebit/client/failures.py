@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from onebit.errors import OnebitError
+from onebit.errors import MissingExtraError, OnebitError
 
-
-class NotInstalledError(OnebitError, ImportError):
-    """What the client needs is not installed; also an ImportError, for programs that can do without it."""
+NotInstalledError = MissingExtraError  # its name in 0.3
 
 
 class ServiceError(OnebitError):
@@ -22,3 +20,7 @@ class ServiceError(OnebitError):
         self.status = status
         self.code = code
         self.field = field
+
+
+class UnreachableError(ServiceError, ConnectionError):
+    """No reply came, or none that can be one of the service."""

@@ -16,7 +16,7 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from onebit.client.failures import ServiceError
+from onebit.client.failures import ServiceError, UnreachableError
 
 FIRST_WAIT_S = 0.5  # up to so long after the first failure; then twice as long each time
 LONGEST_WAIT_S = 10.0
@@ -101,7 +101,7 @@ def pause(attempt: int, outcome: Reply | Lost) -> float:
 def refusal(outcome: Reply | Lost, ending: str = "") -> ServiceError:
     """The error that says why a request was not done, in the service's own words where it has said any."""
     if isinstance(outcome, Lost):
-        return ServiceError(f"{outcome.reason}{ending}", status=None, code="unreachable")
+        return UnreachableError(f"{outcome.reason}{ending}", status=None, code="unreachable")
     try:
         error = outcome.json["error"]
         message, code, field = error["message"], error["code"], error["field"]

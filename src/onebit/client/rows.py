@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 MOST_ROWS = 10_000  # of one request, as the service takes them where it is told nothing else
 MOST_BYTES = 8 * 2**20  # of one request; the service takes twice that
@@ -30,7 +30,7 @@ def encoded(value: Any) -> bytes:
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_item).encode()
     except (TypeError, ValueError) as error:
-        raise OnebitError(f"what is to be sent cannot be written as JSON: {error}") from None
+        raise InputError(f"what is to be sent cannot be written as JSON: {error}") from None
 
 
 def plain(x: Any, place: str = "x") -> list[float] | dict[str, float] | str:
@@ -49,23 +49,23 @@ def plain(x: Any, place: str = "x") -> list[float] | dict[str, float] | str:
             raise TypeError
         values: list[float] = numbers.astype(np.float64).tolist()
     except (TypeError, ValueError):
-        raise OnebitError(
+        raise InputError(
             f"{place} is {_short(x)}, but must be a row of numbers, a dict of names and numbers, or a text"
         ) from None
     for position, value in enumerate(values):
         if not math.isfinite(value):
-            raise OnebitError(f"{place}[{position}] is {value}, but must be a finite number")
+            raise InputError(f"{place}[{position}] is {value}, but must be a finite number")
     return values
 
 
 def each(X: Any, name: str = "X") -> Iterator[Any]:
     """The items of a matrix, a frame, or anything else that can be gone through; not of one text or one dict."""
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
-        raise OnebitError(f"{name} is {_short(X)}, but must hold several: a matrix or a list")
+        raise InputError(f"{name} is {_short(X)}, but must hold several: a matrix or a list")
     if hasattr(X, "__array__"):
         X = np.asarray(X)  # going through a frame would give the names of its columns
         if X.ndim == 0:
-            raise OnebitError(f"{name} is {_short(X.item())}, but must hold several: a matrix or a list")
+            raise InputError(f"{name} is {_short(X.item())}, but must hold several: a matrix or a list")
     return iter(X)
 
 
@@ -86,7 +86,7 @@ def batches(items: Iterable[bytes]) -> Iterator[list[bytes]]:
 def truth(right: Any, place: str = "right") -> bool:
     """Right or wrong, and nothing that only looks like it."""
     if not isinstance(right, bool | np.bool_):
-        raise OnebitError(f"{place} is {_short(right)}, but must be True or False (bool(...) makes it so)")
+        raise InputError(f"{place} is {_short(right)}, but must be True or False (bool(...) makes it so)")
     return bool(right)
 
 
@@ -97,7 +97,7 @@ def number(value: Any, place: str) -> float:
     except (TypeError, ValueError, OverflowError):
         found = math.nan
     if not math.isfinite(found):
-        raise OnebitError(f"{place} is {_short(value)}, but must be a finite number")
+        raise InputError(f"{place} is {_short(value)}, but must be a finite number")
     return found
 
 
@@ -109,7 +109,7 @@ def _item(value: Any) -> Any:
 
 def _name(name: Any, place: str) -> str:
     if not isinstance(name, str):
-        raise OnebitError(f"{place} has the name {_short(name)}, but names must be texts")
+        raise InputError(f"{place} has the name {_short(name)}, but names must be texts")
     return str(name)
 
 

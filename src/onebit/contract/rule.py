@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.draws import Draws
 from onebit.contract.parameters import OneOf, Parameter, kinds_of, parameters_of, refuse_unknown
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -97,7 +97,7 @@ def refuse_former_contract(title: str, name: str, function: Callable[..., Any]) 
             return
     said = f"{name} of {title} is {name}({', '.join(signature.parameters)}), but must be {name}({', '.join(wanted)})"
     moved = ", ".join(f"{one} is now {FORMER[one]}" for one in former)
-    raise OnebitError(f"{said}{': ' if moved else ''}{moved}")
+    raise InputError(f"{said}{': ' if moved else ''}{moved}")
 
 
 def one_head_a_class(params: Any) -> int:
@@ -149,15 +149,15 @@ class Rule:
 
     def __post_init__(self, full: object) -> None:
         if full is not None:
-            raise OnebitError(f"{self.title} gives full, which is now full_information")
+            raise InputError(f"{self.title} gives full, which is now full_information")
         fields = getattr(self.record, "_fields", ())
         if "classes" not in fields:
-            raise OnebitError(f"the record of {self.name!r} must be a NamedTuple with a field 'classes'")
+            raise InputError(f"the record of {self.name!r} must be a NamedTuple with a field 'classes'")
         for name in fields:
             if name != "classes" and name not in self.record._field_defaults:
-                raise OnebitError(f"the field {name!r} of {self.title} needs a default")
+                raise InputError(f"the field {name!r} of {self.title} needs a default")
         if self.second_order is not None and not self.composite and "matrix" not in fields:
-            raise OnebitError(f"{self.title} keeps a covariance, so its record needs the field 'matrix'")
+            raise InputError(f"{self.title} keeps a covariance, so its record needs the field 'matrix'")
         for name in CONTRACT:
             function = getattr(self, name)
             if function is not None:
@@ -207,7 +207,7 @@ class Rule:
     def settle(self, classes: int, options: Mapping[str, object]) -> tuple[Any, Vector]:
         """The record and the first memory for these options; what cannot be used is refused with a sentence."""
         if classes < 2:
-            raise OnebitError(f"{self.title} needs at least 2 classes, and {classes} was given")
+            raise InputError(f"{self.title} needs at least 2 classes, and {classes} was given")
         refuse_unknown(self.title, options, self.defaults)
         given = {**self.defaults, **options}
         values: dict[str, Any] = {"classes": classes}
@@ -218,7 +218,7 @@ class Rule:
         try:
             params, memory = self.prepare(record, given)
         except (OverflowError, ZeroDivisionError):
-            raise OnebitError(
+            raise InputError(
                 f"{self.title} cannot be worked out with {dict(options)!r}: numbers are too large or too small"
             ) from None
         return params, np.concatenate([np.zeros(OWN), np.asarray(memory, dtype=np.float64)])

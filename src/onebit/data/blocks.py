@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.tables import Csr, Dataset, in_order, whole
-from onebit.errors import OnebitError
-from onebit.names import ClassName, checked_classes, listed
+from onebit.errors import InputError
+from onebit.validation import ClassName, checked_classes, listed
 
 Block = dict[str, NDArray[Any]]  # X and y, or data, indices, indptr and y
 Progress = Callable[[str, int, int], None]  # what is done, bytes done, bytes in all
@@ -85,7 +85,7 @@ def fill(store: Store, reader: Reader, what: str, progress: Progress | None) -> 
         if progress is not None:
             progress(what, min(done, total), total)
     if rows == 0:
-        raise OnebitError(f"{reader.path} has no rows")
+        raise InputError(f"{reader.path} has no rows")
     return reader.finish(store)
 
 
@@ -118,7 +118,7 @@ class Codes:
             value = distinct[index]
             if value not in self._code:
                 if len(self._code) == self._most:
-                    raise OnebitError(self._too_many)
+                    raise InputError(self._too_many)
                 self._code[value] = len(self._code)
                 self.values.append(value)
                 self.first.append(row + place)
@@ -140,23 +140,23 @@ def named_classes(
     names = [whole(name) for name in names]
     for name, row in zip(names, labels.first, strict=True):
         if isinstance(name, bool) or not isinstance(name, str | int):
-            raise OnebitError(f"{what} is {name!r} in {place(row)}, but labels must be whole numbers or strings")
+            raise InputError(f"{what} is {name!r} in {place(row)}, but labels must be whole numbers or strings")
     if given is None:
         if len(set(names)) < 2:
-            raise OnebitError(f"{what} is {names[0]!r} in every row, but a choice needs at least 2 classes")
+            raise InputError(f"{what} is {names[0]!r} in every row, but a choice needs at least 2 classes")
         classes = in_order(names)
     else:
         classes = checked_classes(given)
     index = {name: number for number, name in enumerate(classes)}
     for name, row in zip(names, labels.first, strict=True):
         if name not in index:
-            raise OnebitError(f"{what} is {name!r} in {place(row)}, but the classes are {listed(classes)}")
+            raise InputError(f"{what} is {name!r} in {place(row)}, but the classes are {listed(classes)}")
     mapping = np.array([index[name] for name in names], dtype=np.int64)
     counts = np.bincount(mapping, weights=labels.counts, minlength=len(classes))
     if given is None and 1 in counts:
         alone = min(row for code, row in zip(mapping.tolist(), labels.first, strict=True) if counts[code] == 1)
         once = names[labels.first.index(alone)]
-        raise OnebitError(
+        raise InputError(
             f"{what} is {once!r} in {place(alone)} and nowhere else, and nothing can be learnt of a label seen once: "
             "leave the row out, or give the classes"
         )

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.blocks import CHUNK, MOST_CLASSES, Block, Codes, Store, named_classes, renumber
-from onebit.errors import OnebitError, nearest
-from onebit.names import ClassName, listed
+from onebit.errors import InputError, OnebitError, nearest
+from onebit.validation import ClassName, listed
 
 LABELS = ("label", "y", "class", "target")  # taken for the label where nothing is said
 MOST_CATEGORIES = 1000
@@ -37,16 +37,16 @@ class Columns(ABC):
         self.label = _label_column(path, names, label)
         for what, chosen in (("categorical", categorical), ("dropped", drop)):
             if isinstance(chosen, str):
-                raise OnebitError(f"what is {what} is {chosen!r}, but must be a list of columns: [{chosen!r}]")
+                raise InputError(f"what is {what} is {chosen!r}, but must be a list of columns: [{chosen!r}]")
             for name in chosen:
                 if name not in names:
-                    raise OnebitError(f"there is no column {name!r} in {path} to be {what}; {nearest(name, names)}")
+                    raise InputError(f"there is no column {name!r} in {path} to be {what}; {nearest(name, names)}")
                 if name == self.label:
-                    raise OnebitError(f"the column {name!r} of {path} is the label, and cannot be {what} as well")
+                    raise InputError(f"the column {name!r} of {path} is the label, and cannot be {what} as well")
         self.names, self.dropped = list(names), frozenset(drop)
         self.features = [name for name in names if name != self.label and name not in self.dropped]
         if not self.features:
-            raise OnebitError(f"{path} has no column but the label {self.label!r}, and needs at least one feature")
+            raise InputError(f"{path} has no column but the label {self.label!r}, and needs at least one feature")
         self.categories = {
             name: Codes(
                 MOST_CATEGORIES,
@@ -135,7 +135,7 @@ class Columns(ABC):
             self._missing(name, row + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]))
 
     def _missing(self, name: str, row: int) -> None:
-        raise OnebitError(
+        raise InputError(
             f"the column {name!r} of {self.path} has no value in {self.place(row)}: fill it in, or leave the row out"
         )
 
@@ -146,7 +146,7 @@ class Columns(ABC):
         at, index = np.argwhere(~finite)[0].tolist()
         if np.isnan(X[at, index]):
             self._missing(self.features[index], row + at)
-        raise OnebitError(
+        raise InputError(
             f"the column {self.features[index]!r} of {self.path} is infinite, or too large for 32 bits, "
             f"in {self.place(row + at)}"
         )
@@ -159,7 +159,7 @@ def _fill(to: NDArray[np.float32], column: Any) -> None:
 
 def text_refused(path: Path, name: str, place: str, value: object) -> OnebitError:
     """The sentence about a feature that is no number."""
-    return OnebitError(
+    return InputError(
         f"the column {name!r} of {path} is {value!r} in {place}, but features must be numbers, or true and false: "
         "declare the column as categorical, or drop it"
     )
@@ -169,15 +169,15 @@ def _label_column(path: Path, names: Sequence[str], label: str | None) -> str:
     seen: set[str] = set()
     for number, name in enumerate(names, 1):
         if not name.strip():
-            raise OnebitError(
+            raise InputError(
                 f"column {number} of {path} has no name: give it one, or leave it out if it only counts the rows"
             )
         if name in seen:
-            raise OnebitError(f"two columns of {path} are called {name!r}")
+            raise InputError(f"two columns of {path} are called {name!r}")
         seen.add(name)
     if label is not None:
         if label not in seen:
-            raise OnebitError(
+            raise InputError(
                 f"there is no column {label!r} in {path}; {nearest(label, names)} (columns: {listed(names)})"
             )
         return label
@@ -185,7 +185,7 @@ def _label_column(path: Path, names: Sequence[str], label: str | None) -> str:
     if len(usual) == 1:
         return usual[0]
     which = f"it may be {' or '.join(map(repr, usual))}" if usual else f"its columns are {listed(names)}"
-    raise OnebitError(f"which column of {path} is the label? Name it; {which}")
+    raise InputError(f"which column of {path} is the label? Name it; {which}")
 
 
 def _rank(value: object) -> tuple[bool, float, str]:

@@ -14,8 +14,8 @@ from typing import Any
 
 from onebit.data.blocks import opened
 from onebit.data.columns import NUMBER, Columns, text_refused
-from onebit.errors import OnebitError
-from onebit.names import ClassName
+from onebit.errors import InputError
+from onebit.validation import ClassName
 
 BLOCK = 1 << 20  # bytes that Arrow reads at a time; a line must fit in
 _TRUTHS = {"true", "false"}
@@ -38,7 +38,7 @@ class Delimited(Columns):
         self.path = path
         _, header = next(self._records(), (0, []))
         if not header:
-            raise OnebitError(f"{path} is empty, but must have a header with the names of the columns")
+            raise InputError(f"{path} is empty, but must have a header with the names of the columns")
         super().__init__(path, header, label, categorical, drop, classes)
 
     def batches(self) -> Iterator[tuple[Any, int]]:
@@ -65,7 +65,7 @@ class Delimited(Columns):
                     rows += batch.num_rows
         except (arrow.ArrowInvalid, UnicodeDecodeError, EOFError, OSError) as error:
             self._explain(rows)
-            raise OnebitError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
+            raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
 
     def place(self, row: int) -> str:
         """Where a row is, counted from 0, for a sentence."""
@@ -97,9 +97,9 @@ class Delimited(Columns):
                 if cells:
                     yield reader.line_num, cells
         except csv.Error as error:
-            raise OnebitError(f"line {reader.line_num} of {self.path} cannot be read: {error}") from None
+            raise InputError(f"line {reader.line_num} of {self.path} cannot be read: {error}") from None
         except (EOFError, gzip.BadGzipFile) as error:
-            raise OnebitError(f"{self.path} is damaged: {error}") from None
+            raise InputError(f"{self.path} is damaged: {error}") from None
 
     def _lines(self) -> Iterator[str]:
         with opened(self.path) as (file, _):
@@ -107,7 +107,7 @@ class Delimited(Columns):
                 try:
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError:
-                    raise OnebitError(f"line {number} of {self.path} is not UTF-8 text: save it as that") from None
+                    raise InputError(f"line {number} of {self.path} is not UTF-8 text: save it as that") from None
 
     def _explain(self, rows: int) -> None:
         """Find what is wrong in the rows after those that were read, and say so."""
@@ -119,7 +119,7 @@ class Delimited(Columns):
             if row < rows:
                 continue
             if len(cells) != len(self.names):
-                raise OnebitError(
+                raise InputError(
                     f"{_place(row, line)} of {self.path} has {len(cells)} cells, but the header has {len(self.names)}"
                 )
             for name, cell in zip(self.names, cells, strict=True):
@@ -130,7 +130,7 @@ class Delimited(Columns):
                 if not self._is_number(name, cell.strip()):
                     raise text_refused(self.path, name, _place(row, line), cell)
         if number == 0:  # a header without even the end of its line
-            raise OnebitError(f"{self.path} has no rows")
+            raise InputError(f"{self.path} has no rows")
 
     def _is_number(self, name: str, text: str) -> bool:
         if name in self._truths:

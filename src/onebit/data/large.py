@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from onebit.data.blocks import Block, Progress, Reader, assembled, fill
 from onebit.data.paths import cached_data
 from onebit.data.tables import Dataset
-from onebit.errors import OnebitError
+from onebit.errors import InputError, OnebitError
 
 LARGE = 256 << 20  # bytes of a text file that is not held in memory
 LARGE_COMPRESSED = 64 << 20  # the same of a compressed one
@@ -39,7 +39,7 @@ def is_large(path: Path) -> bool:
     ending = path.suffix.lower()
     usual = LARGE_PARQUET if ending == ".parquet" else LARGE_COMPRESSED if ending in (".gz", ".bz2") else LARGE
     if named and not (named.isascii() and named.isdigit()):
-        raise OnebitError(f"ONEBIT_LARGE_FILE is {named!r}, but must be a number of bytes")
+        raise InputError(f"ONEBIT_LARGE_FILE is {named!r}, but must be a number of bytes")
     return path.stat().st_size > (int(named) if named else usual)
 
 
@@ -55,7 +55,7 @@ def converted(path: Path, how: object, reader: Callable[[], Reader], progress: P
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise _no_space(path) from None
-            raise OnebitError(f"{path} cannot be converted in {folder.parent}: {error.strerror}") from None
+            raise InputError(f"{path} cannot be converted in {folder.parent}: {error.strerror}") from None
     facts = json.loads((folder / "facts.json").read_text())
     sparse = not (folder / "X.npy").exists()
     return assembled(
@@ -158,7 +158,7 @@ def _folder(path: Path, how: object) -> Path:
 
 
 def _no_space(path: Path) -> OnebitError:
-    return OnebitError(
+    return InputError(
         f"there is not enough space in {cached_data()} to convert {path}: make room, or let ONEBIT_CACHE name a folder "
         "on another disk"
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from onebit.data.columns import BATCH, Columns, text_refused
-from onebit.errors import OnebitError
-from onebit.names import ClassName
+from onebit.errors import InputError, OnebitError
+from onebit.validation import ClassName
 
 
 class Parquet(Columns):
@@ -34,14 +34,14 @@ class Parquet(Columns):
         super().__init__(path, schema.names, label, categorical, drop, classes)
         kind = _inner(schema.field(self.label).type)
         if not (_is_number(kind) or _is_text(kind)) or arrow.types.is_boolean(kind):
-            raise OnebitError(
+            raise InputError(
                 f"the label column {self.label!r} of {path} is of the type {kind}, "
                 "but labels must be whole numbers or strings"
             )
         self._kinds = [_inner(kind) for kind in schema.types]
         for name, kind in zip(self.names, self._kinds, strict=True):
             if name in self.categories and arrow.types.is_nested(kind):
-                raise OnebitError(
+                raise InputError(
                     f"the column {name!r} of {path} is of the type {kind}, but categories must be single values"
                 )
 
@@ -92,7 +92,7 @@ class Parquet(Columns):
         return arrow.RecordBatch.from_arrays(columns, names=self.names)
 
     def _damaged(self, error: Exception) -> OnebitError:
-        return OnebitError(f"{self.path} cannot be read as Parquet: {' '.join(str(error).split())}")
+        return InputError(f"{self.path} cannot be read as Parquet: {' '.join(str(error).split())}")
 
 
 def _inner(kind: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.synthetic import Labelled
-from onebit.errors import OnebitError, nearest
+from onebit.errors import InputError, nearest
 
 LAYOUTS = ("tangential", "radial")
 
@@ -159,7 +159,7 @@ def _drawn(
     """Rows uniform among those that have room for the margin."""
     largest = _largest_margin(columns, classes, rooms)
     if not (isinstance(margin, int | float | np.number) and 0.0 <= margin <= largest):
-        raise OnebitError(
+        raise InputError(
             f"margin is {margin!r}, but must be from 0 to {largest:g}, to leave every class room in the disc"
         )
     found: list[NDArray[np.float32]] = []
@@ -186,7 +186,7 @@ def _largest_margin(columns: int, classes: int, rooms: Rooms) -> float:
     for one in range(classes):
         mine = room[label == one]
         if len(mine) < least:
-            raise OnebitError(f"with {classes} classes there are some with less than {_LEAST_SHARE:g} of the disc")
+            raise InputError(f"with {classes} classes there are some with less than {_LEAST_SHARE:g} of the disc")
         largest = min(largest, float(np.partition(mine, -least)[-least]))
     return math.floor(1000 * largest) / 1000 if math.isfinite(largest) else largest
 
@@ -214,7 +214,7 @@ def _directions(count: int) -> Points:
 
 def _checked_layout(layout: str) -> str:
     if layout not in LAYOUTS:
-        raise OnebitError(f"there is no layout {layout!r}; {nearest(str(layout), LAYOUTS)}")
+        raise InputError(f"there is no layout {layout!r}; {nearest(str(layout), LAYOUTS)}")
     return layout
 
 
@@ -222,7 +222,7 @@ def _checked_groups(groups: Sequence[int]) -> tuple[int, ...]:
     counts = tuple(groups)
     for place, count in enumerate(counts):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise OnebitError(f"group {place} has {count!r} classes, but must have a whole number of at least 1")
+            raise InputError(f"group {place} has {count!r} classes, but must have a whole number of at least 1")
     if sum(counts) < 2:
-        raise OnebitError(f"groups is {counts}, but there must be at least two classes in all")
+        raise InputError(f"groups is {counts}, but there must be at least two classes in all")
     return tuple(int(count) for count in counts)

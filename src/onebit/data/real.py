@@ -23,7 +23,7 @@ from onebit.data.fetchers import SEXES, Parts
 from onebit.data.files import arrays_of, dataset_of, require
 from onebit.data.paths import cached_data, own_data
 from onebit.data.tables import Dataset
-from onebit.errors import OnebitError, nearest
+from onebit.errors import InputError, OnebitError, nearest
 
 RINGS = ((1, 7), (8, 14), (15, 21), (22, 29))  # the classes of abalone, after Arora and Manwani 2020
 _EVERY_S = 0.2  # how often the growth of a download is looked at
@@ -119,7 +119,7 @@ def whereabouts(name: str) -> str:
 def named(name: str) -> Real:
     """The entry of the catalogue; an unknown name is refused with the nearest."""
     if name not in REAL:
-        raise OnebitError(f"there is no data {name!r}; {nearest(name, REAL)}")
+        raise InputError(f"there is no data {name!r}; {nearest(name, REAL)}")
     return REAL[name]
 
 
@@ -140,7 +140,7 @@ def _checked(name: str, parts: Parts, path: Path | None) -> Dataset:
     fits = len(shape) == 2 and (real.sparse or shape[1] == real.features) and real.sparse == hasattr(data.X, "indptr")
     if not fits or len(data.classes) != real.classes:
         form = "sparse" if hasattr(data.X, "indptr") else "dense"
-        raise OnebitError(
+        raise InputError(
             f"{source} is not {name}: it is {form} with shape {tuple(shape)} and {len(data.classes)} classes, but "
             f"{name} is {'sparse' if real.sparse else 'dense'} with {real.features} features and {real.classes} classes"
         )
@@ -151,13 +151,11 @@ def _in_four_classes(parts: Parts, path: Path) -> Parts:
     """Abalone as in the EPABF paper: four intervals of rings, the sex one 0/1 column for each of three."""
     X, rings = parts.get("X"), parts.get("rings")
     if X is None or rings is None or X.ndim != 2 or X.shape[1] != 8 or rings.shape != X.shape[:1]:
-        raise OnebitError(
-            f"{path} is not abalone: it must have X with 8 columns, the sex first, and rings for each row"
-        )
+        raise InputError(f"{path} is not abalone: it must have X with 8 columns, the sex first, and rings for each row")
     sex = X[:, 0]
     upper = np.array([last for _, last in RINGS])
     if not np.isin(sex, range(len(SEXES))).all() or rings.min() < RINGS[0][0] or rings.max() > RINGS[-1][1]:
-        raise OnebitError(f"{path} is not abalone: the first column must be 0, 1 or 2, and rings from 1 to 29")
+        raise InputError(f"{path} is not abalone: the first column must be 0, 1 or 2, and rings from 1 to 29")
     one_hot = sex[:, None] == np.arange(len(SEXES))
     return {
         "X": np.ascontiguousarray(np.column_stack([one_hot, X[:, 1:]]), dtype=np.float32),
@@ -184,7 +182,7 @@ def _download(name: str, progress: Progress | None) -> Path:
             np.savez_compressed(whole, **parts)  # type: ignore[arg-type]
             return whole.replace(folder / f"{name}.npz")
     except OSError as error:
-        raise OnebitError(f"{name} cannot be kept in {folder}: {error.strerror or error}") from None
+        raise InputError(f"{name} cannot be kept in {folder}: {error.strerror or error}") from None
 
 
 def _got(name: str, real: Real, home: Path) -> Parts:
@@ -200,7 +198,7 @@ def _got(name: str, real: Real, home: Path) -> Parts:
         named_folder = f"{own}, the folder named by ONEBIT_DATA" if own else "the folder named by ONEBIT_DATA"
         parts = "data, indices, indptr, shape" if real.sparse else "X"
         parts += ", y, classes" + (", rings" if name == "abalone" else "")
-        raise OnebitError(
+        raise InputError(
             f"{name} is not on this machine and could not be downloaded ({reason}): put {name}.npz with the arrays {parts} "
             f"into {named_folder}, or into {cached_data()}"
         ) from None

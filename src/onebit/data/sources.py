@@ -17,8 +17,8 @@ from onebit.data.blocks import Progress
 from onebit.data.mapped import prepared_rows
 from onebit.data.preparation import prepared, steps_of
 from onebit.data.tables import Dataset, labelled
-from onebit.errors import OnebitError, nearest
-from onebit.names import ClassName
+from onebit.errors import InputError, nearest
+from onebit.validation import ClassName
 
 ROUNDS = 100_000  # of a generator, where nothing is said
 
@@ -104,19 +104,19 @@ def source_of(
     steps = steps_of(prepare)
     if isinstance(X, Source):
         if steps or y is not None or classes is not None or label is not None or len(categorical) or len(drop):
-            raise OnebitError("a source brings its own labels and preparation: say them where the source is made")
+            raise InputError("a source brings its own labels and preparation: say them where the source is made")
         return X
     if not isinstance(X, str | Path):
         if y is None:
-            raise OnebitError("rows were given without labels: give y as well, or the name of a data set")
+            raise InputError("rows were given without labels: give y as well, or the name of a data set")
         _refuse_columns("rows", label, categorical, drop)
         data = labelled(X, y, classes)
         return _fixed("arrays", data, lambda: {"content": _content(data)}, steps)
     if y is not None:
-        raise OnebitError(f"labels were given with {str(X)!r}, which brings its own")
+        raise InputError(f"labels were given with {str(X)!r}, which brings its own")
     if str(X) in GENERATORS or str(X) in real.REAL:
         if classes is not None:
-            raise OnebitError(f"classes were given with {str(X)!r}, which brings its own")
+            raise InputError(f"classes were given with {str(X)!r}, which brings its own")
         _refuse_columns(str(X), label, categorical, drop)
         if str(X) in real.REAL:
             found = real.load(str(X), progress)
@@ -124,7 +124,7 @@ def source_of(
         return _drawn(str(X), steps, same_rows)
     path = Path(X)
     if not files.is_data_file(path.name) and not path.exists():
-        raise OnebitError(
+        raise InputError(
             f"there is no data {str(X)!r}, nor is it the path of a .csv, .parquet, .svmlight or .npz file; "
             f"{nearest(str(X), names())}"
         )
@@ -169,7 +169,7 @@ def _fixed(name: str, data: Dataset, describe: Callable[[], dict[str, Any]], ste
 def _refuse_columns(what: str, label: str | None, categorical: Sequence[str], drop: Sequence[str]) -> None:
     for name, given in (("label", label), ("categorical", categorical), ("drop", drop)):
         if given:
-            raise OnebitError(f"{name} names a column of a table, and {what} has none")
+            raise InputError(f"{name} names a column of a table, and {what} has none")
 
 
 def _content(data: Dataset) -> str:

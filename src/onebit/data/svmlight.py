@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from onebit.data.blocks import MOST_CLASSES, Block, Codes, Store, named_classes, opened, renumber
-from onebit.errors import OnebitError
-from onebit.names import ClassName
+from onebit.errors import InputError
+from onebit.validation import ClassName
 
 BLOCK = 1 << 22  # bytes; lines are never cut
 _CHUNK = 1 << 20
@@ -38,7 +38,7 @@ class Svmlight:
             if not np.isfinite(X.data).all():
                 entry = int(np.flatnonzero(~np.isfinite(X.data))[0])
                 row = rows + int(np.searchsorted(X.indptr, entry, side="right")) - 1
-                raise OnebitError(
+                raise InputError(
                     f"column {X.indices[entry]} of {self.path} is missing, infinite or too large for 32 bits "
                     f"in {self.place(row)}"
                 )
@@ -65,7 +65,7 @@ class Svmlight:
         )
         renumber(store.array("y"), mapping)
         if self._highest < 0:
-            raise OnebitError(f"{self.path} has no values, only labels")
+            raise InputError(f"{self.path} has no values, only labels")
         if self._lowest == 0:
             return classes, self._highest + 1
         indices = store.array("indices")
@@ -93,7 +93,7 @@ class Svmlight:
                         yield lines, text, raw.tell()
                     lines += text.count(b"\n")
         except (EOFError, gzip.BadGzipFile, OSError) as error:
-            raise OnebitError(f"{self.path} cannot be read: {error}") from None
+            raise InputError(f"{self.path} cannot be read: {error}") from None
 
     def _parsed(self, text: bytes, lines: int) -> tuple[Any, Any]:
         try:
@@ -110,7 +110,7 @@ class Svmlight:
                 bad, reason = half, error
         shown = bad[0].decode(errors="replace")
         shown = shown if len(shown) <= 60 else shown[:60] + "..."
-        raise OnebitError(
+        raise InputError(
             f"line {lines + first + 1} of {self.path} is {shown!r}, but must be a label and pairs column:value, "
             f"columns in order ({reason})"
         )

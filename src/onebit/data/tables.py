@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.features import refuse_what_is_no_table
-from onebit.names import ClassName, checked_classes, listed
+from onebit.validation import ClassName, checked_classes, listed
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def labelled(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
     place = {name: index for index, name in enumerate(known)}
     for row, label in enumerate(labels):
         if label not in place:
-            raise OnebitError(f"y[{row}] is {label!r}, but the classes are {listed(known)}")
+            raise InputError(f"y[{row}] is {label!r}, but the classes are {listed(known)}")
     return matched(X, np.array([place[label] for label in labels], dtype=np.int64), known)
 
 
@@ -61,20 +61,20 @@ def in_order(labels: Iterable[ClassName]) -> tuple[ClassName, ...]:
 def label_names(y: Any) -> list[ClassName]:
     """Labels as whole numbers and strings; what is neither is refused with its place."""
     if isinstance(y, np.ndarray) and y.ndim != 1:
-        raise OnebitError(f"y has shape {y.shape}, but must be one label for each row")
+        raise InputError(f"y has shape {y.shape}, but must be one label for each row")
     if isinstance(y, str) or not isinstance(y, Iterable):
-        raise OnebitError(f"y is {y!r}, but must be one label for each row")
+        raise InputError(f"y is {y!r}, but must be one label for each row")
     found: list[ClassName] = []
     for row, given in enumerate(y.tolist() if isinstance(y, np.ndarray) else y):
         label = whole(given.item() if isinstance(given, np.generic) else given)
         if isinstance(label, list | tuple | np.ndarray):
-            raise OnebitError(f"y[{row}] is {label!r}, but y must be one label for each row")
+            raise InputError(f"y[{row}] is {label!r}, but y must be one label for each row")
         if isinstance(label, bool) or not isinstance(label, str | int):
             kind = type(label).__name__
-            raise OnebitError(f"y[{row}] is {label!r}, a {kind}, but labels must be whole numbers or strings")
+            raise InputError(f"y[{row}] is {label!r}, a {kind}, but labels must be whole numbers or strings")
         found.append(label)
     if not found:
-        raise OnebitError("there are no rows")
+        raise InputError("there are no rows")
     return found
 
 
@@ -90,7 +90,7 @@ def matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dat
     refuse_what_is_no_table(X)
     rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
     if rows != len(y):
-        raise OnebitError(f"there are {rows} rows and {len(y)} labels")
+        raise InputError(f"there are {rows} rows and {len(y)} labels")
     if rows == 0:
-        raise OnebitError("there are no rows")
+        raise InputError("there are no rows")
     return Dataset(X, y, classes)

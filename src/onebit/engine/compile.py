@@ -30,7 +30,7 @@ from onebit.contract.rule import Rule
 from onebit.engine import generic
 from onebit.engine.reach import code_of, fingerprint, reach
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
-from onebit.errors import OnebitError, lines_of
+from onebit.errors import InputError, lines_of
 from onebit.spaces import kernel
 
 LOG = logging.getLogger("onebit.engine")
@@ -139,7 +139,7 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     try:
         dispatcher.compile(signature)
     except errors.NumbaError as error:
-        raise OnebitError(f"{rule.title} cannot be compiled: {_gist(str(error), rule)}") from error
+        raise InputError(f"{rule.title} cannot be compiled: {_gist(str(error), rule)}") from error
     return dispatcher.overloads[signature].entry_point  # type: ignore[no-any-return]
 
 

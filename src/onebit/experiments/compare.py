@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from onebit.data.streams import Stream, stream
 from onebit.deprecation import Renamed
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.executors import executor_of
 from onebit.experiments.drawing import curves_of
 from onebit.experiments.run import Stopped
@@ -19,12 +19,12 @@ from onebit.experiments.saving import save_page
 from onebit.experiments.statistics import Estimate
 from onebit.experiments.summary import Summary
 from onebit.learner import Learner
-from onebit.names import checked_seed
 from onebit.report.parts import Page
 from onebit.rules import registry
 from onebit.trials.cost import Cost
 from onebit.trials.records import Record, Records, frame
 from onebit.trials.trial import ComparisonEntry, Progress, Trial, counted, entry_of
+from onebit.validation import checked_seed
 
 if TYPE_CHECKING:
     import pandas
@@ -90,7 +90,7 @@ class Comparison:
         for result in self.results:
             if key in (result.stream.name, result.stream.source.name):
                 return result
-        raise OnebitError(f"there is no {key!r} in this comparison")
+        raise InputError(f"there is no {key!r} in this comparison")
 
     def __repr__(self) -> str:
         said = [
@@ -107,7 +107,7 @@ class Comparison:
     def save(self, folder: str | Path | None = None) -> Path:
         """Write the page and its figures into a folder, by itself the one that the runs are kept in; the path of the page."""
         if folder is None and self.folder is None:
-            raise OnebitError("this comparison has no folder of its own: name one to save it in")
+            raise InputError("this comparison has no folder of its own: name one to save it in")
         return save_page(self.page(), folder or self.folder or "")
 
     @property
@@ -186,17 +186,17 @@ def compare(
         learners = [learners]
     entries = usual_entries() if learners is None else [_entry(one) for one in learners]
     if not entries:
-        raise OnebitError("there are no learners to compare")
+        raise InputError("there are no learners to compare")
     if len({entry.title for entry in entries}) < len(entries):
         twice = [entry.title for entry in entries]
-        raise OnebitError(f"{next(t for t in twice if twice.count(t) > 1)!r} is named twice; name each learner once")
+        raise InputError(f"{next(t for t in twice if twice.count(t) > 1)!r} is named twice; name each learner once")
     streams = [_stream(one, settings) for one in (data if isinstance(data, list) else [data])]
     if not streams:
-        raise OnebitError("there are no data to compare on")
+        raise InputError("there are no data to compare on")
     keys = [one.key for one in streams]
     for one in streams:
         if keys.count(one.key) > 1:
-            raise OnebitError(f"{one.name} is named twice; name each data set once")
+            raise InputError(f"{one.name} is named twice; name each data set once")
     seeds = range(seed, seed + runs)
     trials = [Trial(entry, one, each) for one in streams for each in seeds for entry in entries]
 
@@ -223,7 +223,7 @@ def compare(
 def _entry(given: Any) -> ComparisonEntry:
     learner, options = given if isinstance(given, tuple) and len(given) == 2 else (given, {})
     if isinstance(learner, Learner):
-        raise OnebitError("a comparison starts every learner anew: name its class and its options instead")
+        raise InputError("a comparison starts every learner anew: name its class and its options instead")
     return entry_of(learner, options)
 
 

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from onebit.contract.parameters import refuse_unknown
 from onebit.data.streams import Stream, stream
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.executors.threads import execute
 from onebit.experiments.statistics import Estimate, estimate
 from onebit.learner import Learner
-from onebit.names import ClassName, checked_seed
 from onebit.options import MEANINGS
 from onebit.rules import DEFAULT, registry
 from onebit.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, cores, counted, entry_of
+from onebit.validation import ClassName, checked_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -138,14 +138,12 @@ def run(
     counted("runs", runs)
     if X is None:
         if not isinstance(learner, str | Path | Stream) or learner in registry():
-            raise OnebitError(
-                "X is missing: give the name of a data set, a path, a stream, or rows with their labels y"
-            )
+            raise InputError("X is missing: give the name of a data set, a path, a stream, or rows with their labels y")
         learner, X = DEFAULT, learner
     settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}
     if isinstance(learner, Learner):
         if classes is not None:
-            raise OnebitError("a learner brings its own classes and options")
+            raise InputError("a learner brings its own classes and options")
         classes = learner.classes if y is not None else None
     if options and not isinstance(learner, Learner):
         rule = entry_of(learner).rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.files import whole_file
 from onebit.report.html import page_html
 from onebit.report.parts import Page
@@ -30,5 +30,5 @@ def save_page(page: Page, folder: str | Path) -> Path:
 
             save_figures(page, folder / FIGURES)
     except OSError as error:
-        raise OnebitError(f"the page cannot be written to {folder}: {error.strerror or error}") from None
+        raise InputError(f"the page cannot be written to {folder}: {error.strerror or error}") from None
     return folder / PAGE

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from onebit.data.streams import Stream, stream
 from onebit.deprecation import Renamed
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.executors import executor_of
 from onebit.experiments.drawing import percent
 from onebit.experiments.grid import Grid, is_numeric
@@ -23,11 +23,11 @@ from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Collected, Interrupted, collect
 from onebit.experiments.saving import save_page
 from onebit.experiments.summary import Summary
-from onebit.names import checked_seed
 from onebit.report.parts import Page
 from onebit.trials.cost import NOTHING, Cost
 from onebit.trials.records import Record, Records, frame
 from onebit.trials.trial import Progress, Trial, counted
+from onebit.validation import checked_seed
 
 if TYPE_CHECKING:
     import pandas
@@ -71,7 +71,7 @@ class Sweep:
     def save(self, folder: str | Path | None = None) -> Path:
         """Write the page and its figures into a folder, by itself the one that the runs are kept in; the path of the page."""
         if folder is None and self.folder is None:
-            raise OnebitError("this sweep has no folder of its own: name one to save it in")
+            raise InputError("this sweep has no folder of its own: name one to save it in")
         return save_page(self.page(), folder or self.folder or "")
 
     def frame(self) -> pandas.DataFrame:

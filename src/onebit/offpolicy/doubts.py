@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onebit.names import ClassName
 from onebit.offpolicy.estimates import Estimate, Scores
 from onebit.offpolicy.replaying import RARE
+from onebit.validation import ClassName
 
 FEW = 100  # rounds, effective rounds or matches below this are few
 NEARLY = 0.9  # the share of the rounds that may as well be all of them

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.contract.draws import word_of
-from onebit.errors import OnebitError
+from onebit.errors import InputError, OnebitError
 from onebit.learner import Learner, copy_of
-from onebit.names import checked_seed, listed
 from onebit.offpolicy import doubts
 from onebit.offpolicy.doubts import Doubt
 from onebit.offpolicy.estimates import Estimate, Scores, counted, doubly_robust, effective_rounds, ips, snips
@@ -20,6 +19,7 @@ from onebit.offpolicy.replaying import Replay
 from onebit.offpolicy.rounds import Checked, Round, checked_rounds, located, refuse_learner
 from onebit.offpolicy.scoring import Block, joined, scored
 from onebit.offpolicy.training import REPORT, Progress, learn_shown
+from onebit.validation import checked_seed, listed
 
 LARGEST_BLOCK = 10**6  # probabilities that are held at once
 
@@ -172,11 +172,11 @@ def evaluate(
     for one in compared:
         refuse_learner(one)
         if one.classes != learner.classes:
-            raise OnebitError(
+            raise InputError(
                 f"present has the classes {listed(one.classes)}, but learner has {listed(learner.classes)}"
             )
     if isinstance(unanswered, bool) or not isinstance(unanswered, int | np.integer) or unanswered < 0:
-        raise OnebitError(f"unanswered is {unanswered!r}, but must be a whole number of at least 0")
+        raise InputError(f"unanswered is {unanswered!r}, but must be a whole number of at least 0")
     walks = [_Walk(one, checked_seed(seed), learning) for one in compared]
     for found in checked_rounds(learner, rounds):
         try:
@@ -220,9 +220,7 @@ class _Walk:
             self._known = propensity is not None
         if self._known != (propensity is not None):
             has, had = ("a", "no") if propensity is not None else ("no", "a")
-            raise OnebitError(
-                f"it has {has} propensity, and the rounds before it had {had}: give it in all, or in none"
-            )
+            raise InputError(f"it has {has} propensity, and the rounds before it had {had}: give it in all, or in none")
         self._replay.follow(found)
         if propensity is not None:
             target = list(self._follower.probabilities(one.x).values())
@@ -260,7 +258,7 @@ class _Walk:
     def evaluation(self, learner: Learner, unanswered: int) -> Evaluation:
         """What came of it."""
         if self._rounds == 0:
-            raise OnebitError("the log has no rounds, so it says nothing")
+            raise InputError("the log has no rounds, so it says nothing")
         replay = self._replay
         weighed: list[Estimate] = []
         found = [*doubts.on_rounds(self._rounds), *doubts.on_answers(self._right, self._rounds, unanswered)]

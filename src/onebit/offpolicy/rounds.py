@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError, OnebitError
 from onebit.learner import Learner
-from onebit.names import ClassName, listed
+from onebit.validation import ClassName, listed
 
 ROUNDING = 1e-6  # what logged probabilities may be off by
 
@@ -43,9 +43,9 @@ class Checked(NamedTuple):
 def refuse_learner(learner: object) -> None:
     """A log says only whether the label shown was right."""
     if not isinstance(learner, Learner):
-        raise OnebitError(f"the learner is a {type(learner).__name__}, but must be a Learner")
+        raise InputError(f"the learner is a {type(learner).__name__}, but must be a Learner")
     if learner.runtime.needs_labels:
-        raise OnebitError(
+        raise InputError(
             f"{learner.runtime.rule.title} must be told every label, and a log says only whether the label shown was right: take a "
             "learner that hears one bit"
         )
@@ -54,7 +54,7 @@ def refuse_learner(learner: object) -> None:
 def checked_rounds(learner: Learner, rounds: Iterable[Round]) -> Iterator[Checked]:
     """Round after round; the first that this learner cannot use is refused with its number."""
     if isinstance(rounds, str | Round) or not isinstance(rounds, Iterable):
-        raise OnebitError(f"rounds is a {type(rounds).__name__}, but must be a list of Round")
+        raise InputError(f"rounds is a {type(rounds).__name__}, but must be a list of Round")
     places = {name: place for place, name in enumerate(learner.classes)}
     for number, one in enumerate(rounds, start=1):
         try:
@@ -67,38 +67,36 @@ def checked_rounds(learner: Learner, rounds: Iterable[Round]) -> Iterator[Checke
 def located(number: int, one: object, error: OnebitError) -> OnebitError:
     """The same refusal with the round in which it was."""
     identity = f" (id {one.id!r})" if isinstance(one, Round) else ""
-    return OnebitError(f"round {number} of the log{identity}: {error}")
+    return InputError(f"round {number} of the log{identity}: {error}")
 
 
 def _checked(number: int, one: Round, places: dict[ClassName, int]) -> Checked:
     if not isinstance(one, Round):
-        raise OnebitError(f"this is a {type(one).__name__}, but must be a Round")
+        raise InputError(f"this is a {type(one).__name__}, but must be a Round")
     label = one.label.item() if isinstance(one.label, np.generic) else one.label
     place = None if isinstance(label, bool) or not isinstance(label, str | int) else places.get(label)
     if place is None:
-        raise OnebitError(f"there is no class {label!r}; the classes are {listed(places)}")
+        raise InputError(f"there is no class {label!r}; the classes are {listed(places)}")
     if not isinstance(one.right, bool | np.bool_):
-        raise OnebitError(f"right is {one.right!r}, but must be True or False")
+        raise InputError(f"right is {one.right!r}, but must be True or False")
     logged = None if one.probabilities is None else _distribution(one.probabilities, len(places))
     if one.propensity is None:
         propensity = None if logged is None else float(logged[place])
     else:
         propensity = _probability(one.propensity)
         if logged is not None and abs(propensity - logged[place]) > ROUNDING:
-            raise OnebitError(
+            raise InputError(
                 f"the propensity of {label!r} is {propensity:g}, but its place in probabilities says {logged[place]:g}"
             )
     if propensity is not None and propensity <= 0.0:
-        raise OnebitError(f"{label!r} was shown, and yet its probability is {propensity:g}: it must be above 0")
+        raise InputError(f"{label!r} was shown, and yet its probability is {propensity:g}: it must be above 0")
     return Checked(number, one._replace(label=label, right=bool(one.right)), place, propensity, logged)
 
 
 def _probability(given: object) -> float:
     number = isinstance(given, int | float | np.floating) and not isinstance(given, bool)
     if not number or not 0.0 < float(given) <= 1.0 + ROUNDING:  # type: ignore[arg-type]
-        raise OnebitError(
-            f"the propensity is {given!r}, but must be a number above 0 and at most 1, or None if unknown"
-        )
+        raise InputError(f"the propensity is {given!r}, but must be a number above 0 and at most 1, or None if unknown")
     return min(1.0, float(given))  # type: ignore[arg-type]
 
 
@@ -106,11 +104,11 @@ def _distribution(given: object, classes: int) -> NDArray[np.float64]:
     try:
         found = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise OnebitError("probabilities must be a list with the probability of every class") from None
+        raise InputError("probabilities must be a list with the probability of every class") from None
     if found.shape != (classes,):
-        raise OnebitError(
+        raise InputError(
             f"probabilities has the shape {found.shape}, but there are {classes} classes: give 0 for one that could not be shown"
         )
     if not ((found >= 0.0) & (found <= 1.0 + ROUNDING)).all() or abs(found.sum() - 1.0) > ROUNDING * classes:
-        raise OnebitError(f"probabilities must be from 0 to 1 and add up to 1; they add up to {found.sum():g}")
+        raise InputError(f"probabilities must be from 0 to 1 and add up to 1; they add up to {found.sum():g}")
     return found

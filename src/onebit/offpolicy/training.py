@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError, OnebitError
 from onebit.learner import Learner
 from onebit.offpolicy.rounds import Round, checked_rounds, located, refuse_learner
 
@@ -27,7 +27,7 @@ def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None =
     >>> train(learner, [Round("c", [1.0, 0.0], "maybe", True, 0.5)])
     Traceback (most recent call last):
         ...
-    onebit.errors.OnebitError: round 1 of the log (id 'c'): there is no class 'maybe'; the classes are 'no', 'yes'
+    onebit.errors.InputError: round 1 of the log (id 'c'): there is no class 'maybe'; the classes are 'no', 'yes'
     """
     refuse_learner(learner)
     learnt = pending = 0
@@ -35,7 +35,7 @@ def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None =
         one = found.round
         try:
             if found.propensity is None:
-                raise OnebitError(
+                raise InputError(
                     "nobody knows with which probability its label was shown, and learners need that to learn"
                 )
             learnt += learn_shown(learner, one, found.propensity, one.id)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from onebit.errors import OnebitError, nearest
+from onebit.errors import InputError, nearest
 
 KINDS = ("errors", "grid", "scatter", "boundary", "bounds", "regrets", "gap")
 
@@ -100,7 +100,7 @@ class Paper:
         known = {item.name: item for item in self.items}
         for name in names:
             if name not in known:
-                raise OnebitError(f"{self.name} has no item {name!r}; {nearest(name, known)}")
+                raise InputError(f"{self.name} has no item {name!r}; {nearest(name, known)}")
         return [known[name] for name in names] if names else [item for item in self.items if not item.on_request]
 
 
@@ -118,7 +118,7 @@ def paper_named(name: str) -> Paper:
     'Table I: average error rate'
     """
     if name not in paper_names():
-        raise OnebitError(f"there is no paper {name!r}; {nearest(name, [*paper_names(), 'all'])}")
+        raise InputError(f"there is no paper {name!r}; {nearest(name, [*paper_names(), 'all'])}")
     return read_paper(name, (resources.files("onebit.papers") / f"{name}.toml").read_text(encoding="utf-8"))
 
 
@@ -157,7 +157,7 @@ def _item(where: str, table: dict[str, Any]) -> Item:
     _refuse_more(where, table, set(Item.__dataclass_fields__) - {"data", "learners", "claims"})
     item = Item(data=data, learners=learners, claims=claims, **table)
     if item.kind not in KINDS:
-        raise OnebitError(f"{where} is of the kind {item.kind!r}; {nearest(item.kind, KINDS)}")
+        raise InputError(f"{where} is of the kind {item.kind!r}; {nearest(item.kind, KINDS)}")
     return item
 
 
@@ -174,7 +174,7 @@ def _learner(where: str, table: dict[str, Any]) -> PaperLearner:
     _refuse_more(where, table, {"name", "rule", "set", "set_for", "published", "why", "grid", "chosen"})
     for data, setting in table.get("chosen", {}).items():
         if set(setting) != set(table["grid"]):
-            raise OnebitError(
+            raise InputError(
                 f"{where}, {table['name']} has for {data} a setting of {', '.join(setting)}, "
                 f"but its grid is over {', '.join(table['grid']) or 'nothing'}"
             )
@@ -193,4 +193,4 @@ def _learner(where: str, table: dict[str, Any]) -> PaperLearner:
 def _refuse_more(where: str, table: Mapping[str, Any], known: set[str]) -> None:
     for name in table:
         if name not in known:
-            raise OnebitError(f"{where} has {name!r}; {nearest(name, sorted(known))}")
+            raise InputError(f"{where} has {name!r}; {nearest(name, sorted(known))}")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onebit.errors import OnebitError, nearest
+from onebit.errors import InputError, MissingExtraError, nearest
 from onebit.report import style
 from onebit.report.parts import Band, Curves, Figure, HeatMap, Page, Regions, Scatter
 
@@ -38,7 +38,7 @@ def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None)
     try:
         from matplotlib.figure import Figure as Drawing
     except ModuleNotFoundError as error:
-        raise OnebitError('figures need Matplotlib: pip install "onebit[experiments]"') from error
+        raise MissingExtraError('figures need Matplotlib: pip install "onebit[experiments]"') from error
 
     drawing = Drawing(figsize=(7.2, 4.2), layout="constrained", facecolor="white")
     drawing.get_layout_engine().set(w_pad=0.1, h_pad=0.1)  # type: ignore[union-attr, call-arg]
@@ -60,7 +60,7 @@ def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None)
 def draw(part: Figure, path: Path, measure: str = "played", *, looks: Looks | None = None) -> None:
     """Writes a figure as .png (200 dots an inch) or .svg; the same part gives the same file."""
     if path.suffix not in SUFFIXES:
-        raise OnebitError(f"{path.name} has the ending {path.suffix!r}, but a figure must be {' or '.join(SUFFIXES)}")
+        raise InputError(f"{path.name} has the ending {path.suffix!r}, but a figure must be {' or '.join(SUFFIXES)}")
     _write(figure(part, measure, looks=looks), path)
 
 
@@ -72,7 +72,7 @@ def _write(drawing: Drawing, path: Path) -> None:
         try:
             drawing.savefig(path, dpi=200, metadata=metadata)
         except OSError as error:
-            raise OnebitError(f"the figure {path} cannot be written: {error.strerror or error}") from error
+            raise InputError(f"the figure {path} cannot be written: {error.strerror or error}") from error
 
 
 def save_figures(page: Page, folder: Path) -> list[Path]:
@@ -80,7 +80,7 @@ def save_figures(page: Page, folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OnebitError(f"the folder {folder} cannot be made: {error.strerror or error}") from error
+        raise InputError(f"the folder {folder} cannot be made: {error.strerror or error}") from error
     found = style.figures_of(page.parts)
     looks = style.looks((part for _, part in found if isinstance(part, Curves)), MOST_CURVES)
     slugs = style.Slugs()
@@ -100,7 +100,7 @@ def save_figures(page: Page, folder: Path) -> list[Path]:
 
 def _draw_curves(drawing: Drawing, axes: Axes, curves: Curves, measure: str, looks: Looks) -> None:
     if measure not in curves.measures:
-        raise OnebitError(
+        raise InputError(
             f"the curves {curves.title!r} have no measure {measure!r}; {nearest(measure, curves.measures)}"
         )
     places = style.foremost(curves, measure, MOST_CURVES)

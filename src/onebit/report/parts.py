@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 ONE_BIT, EVERY_LABEL = "hear one bit", "told every label"  # groups of learners; the latter are references, drawn dashed
 
@@ -45,7 +45,7 @@ class Curves:
             for measure, band in one.measures.items():
                 for values in (band.mean, band.low, band.high):
                     if values is not None and len(values) != len(self.x):
-                        raise OnebitError(
+                        raise InputError(
                             f"the curve {one.name!r} has {len(values)} values of {measure!r}, "
                             f"but must have one for each of the {len(self.x)} {self.x_name}"
                         )
@@ -110,7 +110,7 @@ class Table:
     def __post_init__(self) -> None:
         for number, cells in enumerate((cells for rows in self.groups.values() for cells in rows), start=1):
             if len(cells) != len(self.columns):
-                raise OnebitError(
+                raise InputError(
                     f"row {number} of the table {self.title!r} has {len(cells)} cells, "
                     f"but must have one for each of the {len(self.columns)} columns"
                 )
@@ -147,7 +147,7 @@ class HeatMap:
         wanted = (len(self.y_values), len(self.x_values))
         for grid in (self.values, self.text):
             if len(grid) != wanted[0] or any(len(row) != wanted[1] for row in grid):
-                raise OnebitError(
+                raise InputError(
                     f"the heat map {self.title!r} must have {wanted[0]} rows (one for each {self.y_name}) "
                     f"of {wanted[1]} values (one for each {self.x_name})"
                 )
@@ -166,7 +166,7 @@ class Scatter:
 
     def __post_init__(self) -> None:
         if not len(self.x) == len(self.y) == len(self.labels):
-            raise OnebitError(
+            raise InputError(
                 f"the scatter {self.title!r} has {len(self.x)} x, {len(self.y)} y and {len(self.labels)} labels, "
                 "but must have as many of each"
             )

@@ -32,7 +32,7 @@ from onebit.contract.choices import fill, greedy_label, members, share_greedy, u
 from onebit.contract.margins import Variant, binary_step, hinge
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import OWN, Choice, Matrix, Rule, RuleInput, Vector
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 
 class Coding(IntEnum):
@@ -77,7 +77,7 @@ class ConservativeOVA(NamedTuple):
 def prepare(params: ConservativeOVA, options: Mapping[str, object]) -> tuple[ConservativeOVA, tuple[float, ...]]:
     """The number of columns; a coding matrix goes into the memory."""
     if params.guess_if_all_negative and params.coding != Coding.ONE_VS_ALL:
-        raise OnebitError("guess_if_all_negative is for the coding one-vs-all only")
+        raise InputError("guess_if_all_negative is for the coding one-vs-all only")
     if params.coding == Coding.MATRIX:
         matrix = checked_matrix(options["coding"], params.classes)
         return params._replace(columns=matrix.shape[1]), tuple(matrix.ravel().tolist())
@@ -92,14 +92,14 @@ def checked_matrix(coding: object, classes: int) -> Matrix:
     except (TypeError, ValueError, OverflowError):
         matrix = np.zeros(0)
     if matrix.ndim != 2 or matrix.shape[1] == 0 or not np.isin(matrix, (-1.0, 0.0, 1.0)).all():
-        raise OnebitError(f"coding is {coding!r}, but must be one-vs-all, all-pairs or a matrix of -1, 0 and 1")
+        raise InputError(f"coding is {coding!r}, but must be one-vs-all, all-pairs or a matrix of -1, 0 and 1")
     if matrix.shape[0] != classes:
-        raise OnebitError(f"the coding matrix has {matrix.shape[0]} rows, but there are {classes} classes")
+        raise InputError(f"the coding matrix has {matrix.shape[0]} rows, but there are {classes} classes")
     for column in range(matrix.shape[1]):
         if not matrix[:, column].any():
-            raise OnebitError(f"column {column} of the coding matrix is 0 for every class and tells nothing apart")
+            raise InputError(f"column {column} of the coding matrix is 0 for every class and tells nothing apart")
     if len({tuple(row) for row in matrix.tolist()}) < classes:
-        raise OnebitError("two classes have the same row in the coding matrix and cannot be told apart")
+        raise InputError("two classes have the same row in the coding matrix and cannot be told apart")
     return matrix
 
 

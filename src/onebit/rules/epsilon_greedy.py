@@ -23,7 +23,7 @@ from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_pr
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.ridge import regress, regress_all, ridge_order
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 NO_HISTORY = 1e30  # the variance 1/G of a weight that has never moved
 
@@ -49,7 +49,7 @@ class EpsilonGreedy(NamedTuple):
 def prepare(params: EpsilonGreedy, options: Mapping[str, object]) -> tuple[EpsilonGreedy, tuple[float, ...]]:
     """AdaGrad has a diagonal and nothing else."""
     if params.model == Model.LOGISTIC and params.matrix != Covariance.DIAGONAL:
-        raise OnebitError("the logistic model of epsilon-greedy has matrix='diagonal' and no other")
+        raise InputError("the logistic model of epsilon-greedy has matrix='diagonal' and no other")
     return params, ()
 
 

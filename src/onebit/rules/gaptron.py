@@ -39,7 +39,7 @@ from onebit.contract.choices import (
 )
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.rule import NORM, Choice, Rule, RuleInput, Vector
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 
 class Setting(IntEnum):
@@ -82,7 +82,7 @@ def prepare(params: Gaptron, options: Mapping[str, object]) -> tuple[Gaptron, tu
         missing = [name for name in needed if options[name] is None]
         if missing:
             instead = "rate" if full else "rate and exploration"
-            raise OnebitError(f"Gaptron lacks {' and '.join(missing)}: give {', '.join(needed)}, or {instead}")
+            raise InputError(f"Gaptron lacks {' and '.join(missing)}: give {', '.join(needed)}, or {instead}")
         rate, exploration = full_constants(params) if full else bandit_constants(params)
         params = params._replace(
             rate=rate if math.isnan(params.rate) else params.rate,

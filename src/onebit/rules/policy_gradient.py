@@ -21,7 +21,7 @@ from typing import Annotated, NamedTuple
 from onebit.contract.choices import greedy_label, sampled_label, softmax
 from onebit.contract.parameters import Flag, Real
 from onebit.contract.rule import LEARNT, OWN, Choice, Rule, RuleInput, Vector
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 MEAN = OWN  # where the running mean of the answers is kept
 
@@ -38,7 +38,7 @@ class PolicyGradient(NamedTuple):
 def prepare(params: PolicyGradient, options: Mapping[str, object]) -> tuple[PolicyGradient, tuple[float, ...]]:
     """Room for the mean; a decay that turns the weights around is refused."""
     if params.rate * params.decay >= 1.0:
-        raise OnebitError(f"rate times decay is {params.rate * params.decay}, but must be below 1")
+        raise InputError(f"rate times decay is {params.rate * params.decay}, but must be below 1")
     return params, (0.0,)
 
 

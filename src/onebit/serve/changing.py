@@ -11,8 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any, TypeVar
 
-from onebit.errors import OnebitError
-from onebit.names import ClassName
+from onebit.errors import InputError, OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
 from onebit.serve.items import Items
@@ -31,6 +30,7 @@ from onebit.serve.snapshots import Snapshots
 from onebit.serve.statistics import Statistics
 from onebit.serve.tasks import TaskInfo, check_learner, floor_of, learner_of, refuse_large, texts_of
 from onebit.serve.threads import in_thread
+from onebit.validation import ClassName
 
 LOG = logging.getLogger("onebit.serve")
 AGAIN_S = 0.5  # until what could not be written is tried again
@@ -236,7 +236,7 @@ class Changing:
                 seq = await self._log_switch(running, detail, token)
             await self._progress.until(lambda: _followed(running, seq))
             if running.course.failing is not None:
-                raise OnebitError(running.course.failing)
+                raise InputError(running.course.failing)
             running.training = None
             LOG.info(
                 f"task {info.name}: {detail['learner']} took over",

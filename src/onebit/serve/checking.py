@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import orjson
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError, OnebitError
 from onebit.serve.inputs import Inputs, numbers_in
 from onebit.serve.log.files import refuse_remains
 from onebit.serve.log.reading import Reader
@@ -114,7 +114,7 @@ def check(folder: Path, token_file: Path | None = None) -> Report:
         report.add(FILE, str(error))
     except sqlite3.Error as error:
         if not (error.sqlite_errorname or "").startswith(DAMAGED):
-            raise OnebitError(f"{path} cannot be read: {reason(error)}") from None
+            raise InputError(f"{path} cannot be read: {reason(error)}") from None
         report.add(FILE, reason(error))
     return report
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from onebit.errors import lines_of
 from onebit.learner import Learner
-from onebit.names import ClassName
 from onebit.serve.inputs import Inputs
 from onebit.serve.refusals import Unavailable
 from onebit.serve.tasks import learner_of, warm
+from onebit.validation import ClassName
 
 LOG = logging.getLogger("onebit.serve")
 LONGEST_S = 600.0

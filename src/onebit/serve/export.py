@@ -12,11 +12,11 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from onebit.errors import OnebitError
+from onebit.errors import MissingExtraError
 from onebit.features import words_in
-from onebit.names import ClassName
 from onebit.serve.log.rows import Logged
 from onebit.serve.tasks import TaskInfo
+from onebit.validation import ClassName
 from onebit.version import VERSION
 
 FIELDS = tuple(Logged.__dataclass_fields__)
@@ -109,7 +109,7 @@ def write_parquet(file: BinaryIO, rows: Iterable[Logged], task: TaskInfo) -> int
     try:
         from pyarrow import RecordBatch, parquet
     except ImportError:
-        raise OnebitError('Parquet needs pyarrow: pip install "onebit[experiments]"') from None
+        raise MissingExtraError('Parquet needs pyarrow: pip install "onebit[experiments]"') from None
     schema, count = _schema(task), 0
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         for group in _groups(rows):

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.files import owned_as_its_folder
 
 MOUNTS = Path("/proc/self/mountinfo")  # where Linux says what is mounted; elsewhere nobody does
@@ -25,7 +25,7 @@ def refuse_network(folder: Path) -> None:
     """Refuse a folder on another machine: SQLite's write-ahead log does not work there, and rows would be lost."""
     kind = _file_system(folder.resolve())
     if kind in NETWORK:
-        raise OnebitError(
+        raise InputError(
             f"{folder} is on a network file system ({kind}), on which the log is not safe: give --data a folder on a disk of this machine"
         )
 
@@ -58,15 +58,15 @@ class FolderLock:
             self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             owned_as_its_folder(self._file, folder)
         except OSError as error:
-            raise OnebitError(f"{folder} cannot be used: {error.strerror or error}") from None
+            raise InputError(f"{folder} cannot be used: {error.strerror or error}") from None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._file)
-            raise OnebitError(f"another `onebit serve` is using {folder}: one folder, one service") from None
+            raise InputError(f"another `onebit serve` is using {folder}: one folder, one service") from None
         except OSError as error:
             os.close(self._file)
-            raise OnebitError(f"{folder} cannot be locked: {error.strerror or error}") from None
+            raise InputError(f"{folder} cannot be locked: {error.strerror or error}") from None
 
     def release(self) -> None:
         """Let another process have the folder."""

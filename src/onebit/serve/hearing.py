@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from onebit.names import listed
 from onebit.serve.clock import Clock
 from onebit.serve.log.checks import BadRow, Expected
 from onebit.serve.log.reading import Reader
@@ -16,6 +15,7 @@ from onebit.serve.refusals import Conflict, Invalid, NotFound
 from onebit.serve.running import Running
 from onebit.serve.shapes import Hint
 from onebit.serve.tasks import TaskInfo
+from onebit.validation import listed
 
 AT_ONCE = 256  # ids that are looked up before others get a turn
 SWEPT = AT_ONCE  # decisions that are looked at in one go

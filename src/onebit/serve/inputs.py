@@ -14,8 +14,8 @@ import orjson
 from numpy.typing import NDArray
 
 from onebit.features import WORD
-from onebit.names import is_text
 from onebit.serve.refusals import Invalid, TooLarge
+from onebit.validation import is_text
 
 Kind = Literal["numbers", "dict", "text"]
 X = list[float] | dict[str, float] | str

@@ -9,8 +9,8 @@ import numpy as np
 from onebit.data import real
 from onebit.data.tables import Dataset
 from onebit.errors import OnebitError, nearest
-from onebit.names import ClassName
 from onebit.serve.refusals import Invalid, NotFound
+from onebit.validation import ClassName
 
 
 class Items:

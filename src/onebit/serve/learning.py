@@ -20,7 +20,6 @@ import numpy as np
 
 from onebit.errors import OnebitError
 from onebit.learner import Learner
-from onebit.names import ClassName
 from onebit.serve.aside import set_aside
 from onebit.serve.inputs import Inputs
 from onebit.serve.log.checks import Expected
@@ -31,6 +30,7 @@ from onebit.serve.replicas import Replicas
 from onebit.serve.snapshots import Packed, Snapshot, Snapshots, packed
 from onebit.serve.statistics import Statistics
 from onebit.serve.tasks import TaskInfo, learner_of
+from onebit.validation import ClassName
 
 CHUNK = 1000  # rows that are read and learnt at a time
 NEAR = 1000  # rows behind the end of the log at which a trained learner takes over

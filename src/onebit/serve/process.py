@@ -19,7 +19,7 @@ from typing import Any
 
 import uvicorn
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.serve.quiet import Quiet
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
@@ -42,17 +42,17 @@ def serve(settings: Settings) -> int:
     quiet = Quiet()
     with _logging(settings.log_format, quiet), _private():
         if settings.token_file is not None and not settings.token_file.exists():
-            raise OnebitError(f"--token-file {settings.token_file} is not there: `onebit token create` makes it")
+            raise InputError(f"--token-file {settings.token_file} is not there: `onebit token create` makes it")
         tokens = Tokens(settings.tokens, settings.closed)
         is_open = tokens.open
         if not is_open and not settings.tokens.exists():
-            raise OnebitError(
+            raise InputError(
                 f"there have been tokens for {settings.data}, and {settings.tokens} is gone: bring it back, make a new token, or "
                 f"remove {settings.closed} to let everybody on this machine in"
             )
         address = _address(settings.host, settings.port)
         if is_open and not ipaddress.ip_address(address[1][0]).is_loopback:
-            raise OnebitError(
+            raise InputError(
                 f"there are no tokens, so that only this machine may use the service, and --host {settings.host} is more than this "
                 f"machine: make a token with `onebit token create --scope admin --token-file {settings.tokens}`"
             )
@@ -179,7 +179,7 @@ def _address(host: str, port: int) -> tuple[int, tuple[Any, ...]]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
-        raise OnebitError(f"--host {host} is not the name or the address of a machine") from None
+        raise InputError(f"--host {host} is not the name or the address of a machine") from None
     family, _, _, _, address = found[0]
     return family, address
 
@@ -193,7 +193,7 @@ def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
         made.bind(address)
     except OSError as error:
         made.close()
-        raise OnebitError(
+        raise InputError(
             f"port {address[1]} of {address[0]} cannot be used: {error.strerror or error}; --port names another"
         ) from None
     return made

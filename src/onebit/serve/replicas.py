@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.learner import Learner, copy_of
-from onebit.names import ClassName
+from onebit.validation import ClassName
 
 
 class Seat(NamedTuple):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from onebit.errors import OnebitError, short
+from onebit.errors import InputError, OnebitError, short
 from onebit.files import owned_as_its_folder
 from onebit.serve.aside import Caution, Cautions, free_name, set_aside
 from onebit.serve.changing import Changing
@@ -81,7 +81,7 @@ class Service:
             await in_thread(self._recover)
         except sqlite3.Error as error:
             self._lock.release()
-            raise OnebitError(f"{self._path} cannot be used: {error}") from None
+            raise InputError(f"{self._path} cannot be used: {error}") from None
         except BaseException:
             self._lock.release()
             raise
@@ -152,7 +152,7 @@ class Service:
     def _recover_or_set_aside(self, info: TaskInfo, reader: Reader, last: int) -> None:
         try:
             if info.name in self._running:
-                raise OnebitError(f"its name is that of task number {self._running[info.name].info.number} too")
+                raise InputError(f"its name is that of task number {self._running[info.name].info.number} too")
             self._recover_task(info, reader, last)
         except sqlite3.Error:  # the file, and not a row
             raise

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from onebit.errors import OnebitError, brief
+from onebit.errors import InputError, OnebitError, brief
 from onebit.files import owned_as_its_folder
 from onebit.learner import Learner, learner_on
 from onebit.manifest import is_whole
@@ -67,26 +67,26 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
     """The snapshot of a file, whatever is in it: a sentence where it is none."""
     beside = manifest.get("service")
     if not isinstance(beside, dict):
-        raise OnebitError(
+        raise InputError(
             "it is a learner, but no snapshot of a service: the field 'service' of its manifest is missing"
         )
     for name in ("generation", "position"):
         if not is_whole(beside.get(name)):
-            raise OnebitError(
+            raise InputError(
                 f"the field 'service.{name}' of the manifest is {brief(beside.get(name))}, but must be a whole number"
             )
     try:
         statistics = Statistics.from_dict(beside["statistics"])
     except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise OnebitError(
+        raise InputError(
             f"the field 'service.statistics' of the manifest cannot be read: {brief(str(error))}"
         ) from None
     mark = beside.get("mark")
     if not isinstance(mark, list):
-        raise OnebitError(f"the field 'service.mark' of the manifest is {brief(mark)}, but must be a list")
+        raise InputError(f"the field 'service.mark' of the manifest is {brief(mark)}, but must be a list")
     learner = learner_on(from_state(manifest, arrays))
     if statistics.classes != len(learner.classes):
-        raise OnebitError(
+        raise InputError(
             f"its statistics are of {statistics.classes} classes, but its learner has {len(learner.classes)}"
         )
     return Snapshot(learner, beside["generation"], beside["position"], mark, statistics, age_s)
@@ -98,13 +98,13 @@ def snapshot_at(path: Path, task: int, reader: Reader) -> Snapshot:
     with naming(path):
         found = _unpacked(manifest, arrays, max(0.0, time.time() - path.stat().st_mtime))
     if found.mark != reader.mark(task, found.position):
-        raise OnebitError(f"{path} is of another log, or of rows that this one has lost")
+        raise InputError(f"{path} is of another log, or of rows that this one has lost")
     then = next((one for one in reader.tasks(found.position) if one.number == task), None)
     if then is None:
-        raise OnebitError(f"{path} is of a task that the log does not know there")
+        raise InputError(f"{path} is of a task that the log does not know there")
     ours = (found.generation, found.learner.runtime.rule.name, tuple(found.learner.classes), found.statistics.classes)
     if ours != (then.generation, rule_named(then.learner).name, tuple(then.classes), len(then.classes)):
-        raise OnebitError(f"{path} and the log disagree on which learner it is, or on its classes")
+        raise InputError(f"{path} and the log disagree on which learner it is, or on its classes")
     return found
 
 
@@ -113,7 +113,7 @@ def refuse_lost_rows(data: Path, last: int) -> None:
     for path in sorted(data.glob(f"{FOLDER}/*/*.onebit")):
         match = _NAME.fullmatch(path.name)
         if match and int(match[2]) > last:
-            raise OnebitError(
+            raise InputError(
                 f"the log in {data} ends at row {last}, and {path} was made at row {int(match[2])}, so that rows were lost: restore the "
                 f"log from a backup, or move {data / FOLDER} elsewhere to go on without them"
             )
@@ -134,7 +134,7 @@ class Snapshots:
                 folder.mkdir(parents=True, exist_ok=True)
                 owned_as_its_folder(folder, folder.parent)
         except OSError as error:
-            raise OnebitError(f"{self.folder} cannot be made: {error.strerror or error}") from None
+            raise InputError(f"{self.folder} cannot be made: {error.strerror or error}") from None
         path = self.folder / f"{one.generation:04d}-{one.position:015d}.onebit"
         write(one.manifest, one.arrays, path)
         old = [*self._paths()[self._keep :], *self.folder.glob(".*.part")]  # parts are of a process that was killed

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.description import share
-from onebit.errors import OnebitError, brief
+from onebit.errors import InputError, brief
 from onebit.manifest import is_whole
-from onebit.names import ClassName
 from onebit.serve.log.rows import Event
+from onebit.validation import ClassName
 
 WINDOW = 10_000  # the last feedbacks and decisions that are remembered one by one
 SECONDS = 120
@@ -69,7 +69,7 @@ class Ring:
         known = min(kept["count"], len(ring._flags))
         last = bytes.fromhex(kept["last"])
         if len(last) != -(-known // 8):
-            raise OnebitError(f"{8 * len(last)} of the last {known} are remembered, but all must be")
+            raise InputError(f"{8 * len(last)} of the last {known} are remembered, but all must be")
         flags = np.unpackbits(np.frombuffer(last, dtype=np.uint8), count=known).astype(bool)
         ring.count = kept["count"] - known
         ring.add(flags)
@@ -245,7 +245,7 @@ class Statistics:
         )
         fits = fits and wrong <= opened < kept["block"] and all(one <= kept["block"] for one in kept["curve"])
         if not fits or kept["counts"].get("right", 0) > kept["counts"].get("feedback", 0):
-            raise OnebitError(
+            raise InputError(
                 "the statistics contradict themselves: more right or wrong answers than answers, or other lengths"
             )
         made = cls(0)
@@ -263,7 +263,7 @@ def _refuse_uncountable(name: str, thing: Any) -> None:
     """A sentence for what is not made of whole numbers that counting can reach."""
     parts = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list) else None
     if parts is None and not is_whole(thing, 0, MOST_COUNTED):
-        raise OnebitError(f"{name} has {brief(thing)} in it, but must have whole numbers from 0 up")
+        raise InputError(f"{name} has {brief(thing)} in it, but must have whole numbers from 0 up")
     for part in parts or ():
         _refuse_uncountable(name, part)
 

@@ -10,15 +10,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from onebit.contract.parameters import refuse_unknown
-from onebit.errors import OnebitError
+from onebit.errors import InputError, OnebitError
 from onebit.learner import Learner, copy_of
-from onebit.names import ClassName, checked_classes
 from onebit.rules import rule_named
 from onebit.serve.inputs import Inputs
 from onebit.serve.log.checks import Expected, shown
 from onebit.serve.refusals import Invalid
 from onebit.serve.shapes import MOST_CLASSES, Change, Image, Mode, NewLearner, NewTask, Seed, Silence
 from onebit.serve.shapes import ClassName as ShownClass
+from onebit.validation import ClassName, checked_classes
 
 USUAL_FLOOR = 0.05  # what a log needs to be evaluated, and what exploring costs
 MOST_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
@@ -165,7 +165,7 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
         own = {name: value for name, value in detail["parameters"].items() if name in rule.parameters}
         params, _ = rule.settle(len(classes), rule.plain(own))
         if detail["parameters"].get("kernel") and not isinstance(detail["parameters"].get("max_support"), int):
-            raise OnebitError("a kernel stores rows: give max_support, the most that it may store")
+            raise InputError("a kernel stores rows: give max_support, the most that it may store")
     if rule.has_full_information(params):
         raise Invalid(
             f"{rule.title} learns from labels, and the service hears only right and wrong: `onebit learners` lists others",

@@ -28,7 +28,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from onebit.errors import OnebitError, nearest
+from onebit.errors import InputError, OnebitError, nearest
 from onebit.files import owned_as_its_folder, write_atomically
 from onebit.serve.aside import Caution
 from onebit.serve.refusals import Unauthorized, Unavailable
@@ -112,17 +112,17 @@ class Tokens:
         wanted, allowed = list(dict.fromkeys(scopes)), list(dict.fromkeys(tasks))
         for scope in wanted:
             if scope not in SCOPES:
-                raise OnebitError(f"{scope!r} is not a scope; {nearest(scope, SCOPES)}")
+                raise InputError(f"{scope!r} is not a scope; {nearest(scope, SCOPES)}")
         if not wanted:
-            raise OnebitError(f"a token needs a scope: {', '.join(SCOPES)}")
+            raise InputError(f"a token needs a scope: {', '.join(SCOPES)}")
         for task in allowed:
             _check_name(task)
         if name is not None and not name.isprintable():  # it is a line of the list, and part of a JSON text
-            raise OnebitError(
+            raise InputError(
                 f"the name of a token is {name!r}, but must be letters, digits and signs that can be shown"
             )
         if expires is not None and not time.time() < expires < math.inf:
-            raise OnebitError("a token cannot expire before it is made: give a time to come")
+            raise InputError("a token cannot expire before it is made: give a time to come")
         identity, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         token = Token(
             id=identity,
@@ -149,7 +149,7 @@ class Tokens:
         with self._locked():
             tokens = {token.id: token for token in self.listed()}
             if identity not in tokens:
-                raise OnebitError(f"there is no token {identity!r} in {self.path}; {nearest(identity, tokens)}")
+                raise InputError(f"there is no token {identity!r} in {self.path}; {nearest(identity, tokens)}")
             if tokens[identity].revoked is None:
                 tokens[identity] = tokens[identity].model_copy(update={"revoked": time.time()})
                 self._write(list(tokens.values()))
@@ -229,7 +229,7 @@ class Tokens:
         """Read the file that has this stamp; only where that goes well, it is the one that was read."""
         try:
             if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
-                raise OnebitError(f"{self.path} is not a file")
+                raise InputError(f"{self.path} is not a file")
             tokens = self._read()
         except OnebitError as error:
             self._failed = stamp, time.monotonic()
@@ -279,11 +279,11 @@ class Tokens:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise OnebitError(f"{self.path} cannot be read: {error.strerror or error}") from None
+            raise InputError(f"{self.path} cannot be read: {error.strerror or error}") from None
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise OnebitError(
+            raise InputError(
                 f"{self.path} is not a file of tokens, or damaged: {place or 'it'}: {first['msg']}"
             ) from None
 
@@ -304,7 +304,7 @@ class Tokens:
             lock = os.open(self.path.with_name(f".{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
             owned_as_its_folder(lock, self.path.parent)
         except OSError as error:
-            raise OnebitError(f"{self.path} cannot be written: {error.strerror or error}") from None
+            raise InputError(f"{self.path} cannot be written: {error.strerror or error}") from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -326,6 +326,6 @@ def _check_name(task: str) -> None:
     try:
         TypeAdapter(TaskName).validate_python(task)
     except ValidationError:
-        raise OnebitError(
+        raise InputError(
             f"{task!r} cannot be the name of a task: it takes up to 100 letters, digits, '.', '_' and '-'"
         ) from None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.covariance import FITTING_MATRICES, Covariance, Order
 from onebit.contract.rule import Rule
-from onebit.errors import OnebitError, nearest
+from onebit.errors import InputError, nearest
 from onebit.spaces.dense import Dense
 from onebit.spaces.diagonal_dense import DiagonalDense
 from onebit.spaces.diagonal_sparse import DiagonalSparse
@@ -139,11 +139,11 @@ class CovarianceChoice(SpaceChoice):
                 if form.dense
                 else "dense rows, and these are sparse"
             )
-            raise OnebitError(
+            raise InputError(
                 f"matrix='full' would need {why}: say 'diagonal', or 'fit' for full where it is small enough"
             )
         if wanted == Covariance.FULL and (order.root or (order.radius < np.inf and not order.joint)):
-            raise OnebitError(f"{self.rule.title} asks for a root or a ball, which a full matrix does not have")
+            raise InputError(f"{self.rule.title} asks for a root or a ball, which a full matrix does not have")
         fitting = FITTING_WITH_BALL if order.radius < np.inf else FITTING_MATRICES
         if wanted == Covariance.FULL or (wanted == Covariance.FIT and form.dense and numbers <= fitting):
             return JointDense if order.joint else FullDense
@@ -170,7 +170,7 @@ class KernelChoice(SpaceChoice):
     def blueprint(self, params: Any, form: Form, heads: int, planned: int) -> Blueprint:
         """No row is stored."""
         if self.text == "rbf" and form.named:
-            raise OnebitError("named features grow in number, so rbf needs its gamma: kernel='rbf:0.5'")
+            raise InputError("named features grow in number, so rbf needs its gamma: kernel='rbf:0.5'")
         # The gamma of an rbf may depend on the number of features, which is known now.
         plan = self.plan._replace(kernel=Kernel.read(self.text, form.columns))
         kind = KernelDense if form.dense else KernelSparse
@@ -244,20 +244,20 @@ class CompositeChoice(SpaceChoice):
 def choose(rule: Rule, bias: bool, seed: int, kernel: str | None, max_support: object, when_full: str) -> SpaceChoice:
     """The kind of space for a rule and what was said of a kernel; what does not fit together is refused."""
     if bias and rule.composite:
-        raise OnebitError(f"{rule.title} has a constant feature in every view, and takes no bias")
+        raise InputError(f"{rule.title} has a constant feature in every view, and takes no bias")
     if kernel is None:
         if max_support != USUAL or when_full != "merge":
-            raise OnebitError("max_support and when_full are for a kernel: give kernel as well")
+            raise InputError("max_support and when_full are for a kernel: give kernel as well")
         if rule.composite:
             return CompositeChoice(rule, bias, seed)
         return (SpaceChoice if rule.second_order is None else CovarianceChoice)(rule, bias, seed)
     if rule.second_order is not None:
-        raise OnebitError(f"{rule.title} keeps a covariance of features, and takes no kernel")
+        raise InputError(f"{rule.title} keeps a covariance of features, and takes no kernel")
     read = Kernel.read(kernel)
     if read.code == RATIONAL and bias:
-        raise OnebitError("the rational kernel has a constant part already, and takes no bias")
+        raise InputError("the rational kernel has a constant part already, and takes no bias")
     if not isinstance(when_full, str) or when_full not in WHEN_FULL:
-        raise OnebitError(f"when_full is {when_full!r}; {nearest(str(when_full), WHEN_FULL)}")
+        raise InputError(f"when_full is {when_full!r}; {nearest(str(when_full), WHEN_FULL)}")
     plan = Plan(read, _budget(rule, max_support), WHEN_FULL[when_full], rule.keeps_norm)
     return KernelChoice(rule, bias, seed, kernel, plan)
 
@@ -271,6 +271,6 @@ def _budget(rule: Rule, max_support: object) -> int:
     whole = isinstance(max_support, int | np.integer) and not isinstance(max_support, bool)
     if whole and 1 <= max_support <= MOST_SUPPORT:  # type: ignore[operator]
         return int(max_support)  # type: ignore[call-overload, no-any-return]
-    raise OnebitError(
+    raise InputError(
         f"max_support is {max_support!r}, but must be a whole number from 1 to {MOST_SUPPORT}, usual, or none"
     )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.kernel import (
     FORMS,
@@ -115,7 +115,7 @@ class KernelDense(NamedTuple):
 
     def matrix(self) -> Any:
         """Refuse to give weights of features."""
-        raise OnebitError(NO_WEIGHTS)
+        raise InputError(NO_WEIGHTS)
 
 
 def squared_length(space: KernelDense, rows: DenseRows, row: int) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.spaces import kernel
 from onebit.spaces.kernel import (
     FORMS,
@@ -132,7 +132,7 @@ class KernelSparse(NamedTuple):
         refuse_length("support_starts", len(rows["starts"]) - 1, int(self.counts[STORED]))
         cuts, length = rows["starts"], len(rows["columns"])
         if cuts[0] != 0 or cuts[-1] != length or (cuts[1:] < cuts[:-1]).any() or len(rows["entries"]) != length:
-            raise OnebitError(
+            raise InputError(
                 f"the array 'support_starts' does not cut {len(rows['entries'])} entries with {length} columns into rows: it must "
                 "rise from 0 to their number"
             )
@@ -160,7 +160,7 @@ class KernelSparse(NamedTuple):
 
     def matrix(self) -> Any:
         """Refuse to give weights of features."""
-        raise OnebitError(NO_WEIGHTS)
+        raise InputError(NO_WEIGHTS)
 
 
 def full(space: KernelSparse, rows: SparseRows, row: int) -> bool:

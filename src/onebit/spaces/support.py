@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.spaces.kernel import LANES, LEFT_OUT, NEXT, STORED
 from onebit.spaces.wanted import ANY, MOST_COUNTED, NUMBERS, SCALE, Wanted
 
@@ -65,16 +65,16 @@ def checked_counts(counts: NDArray[np.int64], budget: int) -> int:
     """How many rows are stored, if these are counts that a space with this budget can have: rows are looked up by them."""
     stored, oldest = int(counts[STORED]), int(counts[NEXT])
     if stored > budget > 0:
-        raise OnebitError(f"the array 'counts' speaks of {stored} stored rows, but max_support is {budget}")
+        raise InputError(f"the array 'counts' speaks of {stored} stored rows, but max_support is {budget}")
     if oldest >= max(1, budget):
-        raise OnebitError(f"the array 'counts' has the oldest row at {oldest}, but must have it below {max(1, budget)}")
+        raise InputError(f"the array 'counts' has the oldest row at {oldest}, but must have it below {max(1, budget)}")
     return stored
 
 
 def refuse_length(name: str, length: int, stored: int) -> None:
     """A sentence for an array that is not of the rows that are stored."""
     if length != stored:
-        raise OnebitError(f"the array {name!r} is of {length} stored rows, but 'counts' speaks of {stored}")
+        raise InputError(f"the array {name!r} is of {length} stored rows, but 'counts' speaks of {stored}")
 
 
 def from_arrays(space: Any, arrays: dict[str, NDArray[Any]]) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 ANY = -1  # in a shape: as many as there are
 
@@ -38,12 +38,10 @@ def refuse_unlike(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, Wante
     """A sentence for the first array that is missing, unknown, or not what is wanted."""
     for name in wanted:
         if name not in arrays:
-            raise OnebitError(f"the array {name!r} is missing")
+            raise InputError(f"the array {name!r} is missing")
     for name in arrays:
         if name not in wanted:
-            raise OnebitError(
-                f"the array {name[:80]!r} is unknown: a learner like this has {', '.join(sorted(wanted))}"
-            )
+            raise InputError(f"the array {name[:80]!r} is unknown: a learner like this has {', '.join(sorted(wanted))}")
     for name, one in wanted.items():
         _compare(name, arrays[name], one)
 
@@ -54,13 +52,13 @@ def _compare(name: str, array: NDArray[Any], wanted: Wanted) -> None:
     )
     if not fits:
         sizes = ", ".join("any" if size == ANY else str(size) for size in wanted.shape)
-        raise OnebitError(f"the array {name!r} has the shape {array.shape}, but must have ({sizes})")
+        raise InputError(f"the array {name!r} has the shape {array.shape}, but must have ({sizes})")
     if array.dtype != np.dtype(wanted.dtype):
-        raise OnebitError(f"the array {name!r} has the dtype {array.dtype}, but must have {np.dtype(wanted.dtype)}")
+        raise InputError(f"the array {name!r} has the dtype {array.dtype}, but must have {np.dtype(wanted.dtype)}")
     if wanted.least == -math.inf and wanted.most == math.inf:
         return
     outside = (array < wanted.least) | (array > wanted.most)
     if outside.any():
         found = array[outside].flat[0]
         bounds = f"from {wanted.least}" + (" up" if wanted.most == math.inf else f" to {wanted.most}")
-        raise OnebitError(f"the array {name!r} has {found} in it, but its numbers must be {bounds}")
+        raise InputError(f"the array {name!r} has {found} in it, but its numbers must be {bounds}")

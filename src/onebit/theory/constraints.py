@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError, MissingExtraError
 from onebit.features import Features
 from onebit.rows import squared_lengths
 from onebit.spaces.sparse import SparseRows
@@ -27,7 +27,7 @@ def needed(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise OnebitError(f'margins need {module.partition(".")[0]}: pip install "onebit[theory]"') from None
+        raise MissingExtraError(f'margins need {module.partition(".")[0]}: pip install "onebit[theory]"') from None
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,7 @@ class Rows:
         table = features.table(X)
         longest = float(np.sqrt(squared_lengths(table).max() + bias))
         if not longest < 1e100:
-            raise OnebitError(
-                f"the longest row has length {longest:g}, which is too long to be squared; scale the rows"
-            )
+            raise InputError(f"the longest row has length {longest:g}, which is too long to be squared; scale the rows")
         if not isinstance(table, SparseRows):
             return cls(table.values, bias, longest)
         parts, shape = (table.values, table.columns, table.starts), (table.height, table.width)

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from onebit.data.sources import source_of
 from onebit.data.tables import Csr
-from onebit.errors import OnebitError, nearest
-from onebit.names import ClassName, checked_seed, listed
+from onebit.errors import InputError, nearest
 from onebit.theory.constraints import Numbers
 from onebit.theory.groups import LARGEST_GROUP, MOST_CLASSES, Partition
 from onebit.theory.notions import Found, by_groups, strong, weak
 from onebit.theory.programs import NOTHING, Told
 from onebit.theory.tables import Table
+from onebit.validation import ClassName, checked_seed, listed
 
 KINDS = ("strong", "weak", "group")
 WORST = 10  # rows that are named where there is no margin
@@ -144,16 +144,16 @@ def margin(
     (1.0, [[0.5, -0.5], [-0.5, 0.5]], True)
     """
     if kind not in KINDS:
-        raise OnebitError(f"kind is {kind!r}; {nearest(str(kind), KINDS)}")
+        raise InputError(f"kind is {kind!r}; {nearest(str(kind), KINDS)}")
     if groups is not None and kind != "group":
-        raise OnebitError(f"groups were given, which are for the kind 'group', and kind is {kind!r}")
+        raise InputError(f"groups were given, which are for the kind 'group', and kind is {kind!r}")
     source = source_of(X, y, **data)
     if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1):
-        raise OnebitError(f"rounds is {rounds!r}, but must be a whole number of at least 1")
+        raise InputError(f"rounds is {rounds!r}, but must be a whole number of at least 1")
     given = source.make(source.rounds if rounds is None else int(rounds), checked_seed(seed))
     partition = None if groups is None else _partition(groups, given.classes)
     if kind == "group" and partition is None and len(given.classes) > MOST_CLASSES:
-        raise OnebitError(
+        raise InputError(
             f"there are {len(given.classes)} classes, and groups are searched for at most {MOST_CLASSES}: give groups"
         )
     rows, numbers = _sampled(given.X, given.rows, rounds, seed)
@@ -188,26 +188,26 @@ def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, 
     found: list[tuple[int, ...]] = []
     seen: set[int] = set()
     if isinstance(groups, str) or not all(isinstance(one, Iterable) and not isinstance(one, str) for one in groups):
-        raise OnebitError(f"groups is {groups!r}, but must be lists of classes, as in [[0, 1], [2, 3]]")
+        raise InputError(f"groups is {groups!r}, but must be lists of classes, as in [[0, 1], [2, 3]]")
     for group in groups:
         numbers = []
         for name in group:
             number = place.get(name, spelt.get(str(name)))
             if number is None:
-                raise OnebitError(f"groups has {name!r}, which is no class; {nearest(str(name), spelt)}")
+                raise InputError(f"groups has {name!r}, which is no class; {nearest(str(name), spelt)}")
             if number in seen:
-                raise OnebitError(f"groups has the class {classes[number]!r} twice, but each must be in one group")
+                raise InputError(f"groups has the class {classes[number]!r} twice, but each must be in one group")
             seen.add(number)
             numbers.append(number)
         if not numbers:
-            raise OnebitError("groups has an empty group, but each must have a class")
+            raise InputError("groups has an empty group, but each must have a class")
         found.append(tuple(numbers))
     missing = [name for name, number in place.items() if number not in seen]
     if missing:
-        raise OnebitError(f"groups must have every class, and these are missing: {listed(missing)}")
+        raise InputError(f"groups must have every class, and these are missing: {listed(missing)}")
     for number, one in enumerate(found):
         if len(one) > LARGEST_GROUP:
-            raise OnebitError(
+            raise InputError(
                 f"group {number + 1} has {len(one)} classes, but the order of at most {LARGEST_GROUP} can be found by trying"
             )
     return tuple(found)

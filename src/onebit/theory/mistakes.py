@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
-from onebit.errors import OnebitError, nearest
+from onebit.errors import InputError, nearest
 from onebit.experiments.pages import facts
 from onebit.experiments.run import STREAM_SETTINGS, Result, run
 from onebit.experiments.statistics import Estimate, estimate, means_and_halves
-from onebit.names import ClassName, checked_seed
 from onebit.report.parts import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
 from onebit.theory.bound import Bound
 from onebit.theory.gap import LossName, figure1
@@ -28,6 +27,7 @@ from onebit.theory.promises import check_theorems, promised
 from onebit.theory.rounds import rounds_of
 from onebit.theory.setting import Setting
 from onebit.trials.trial import Progress, counted, entry_of
+from onebit.validation import ClassName, checked_seed
 
 RUNS = 5
 
@@ -129,7 +129,7 @@ class Bounds:
         for one in self.rows:
             if one.bound.name == name:
                 return one
-        raise OnebitError(f"there is no bound {name!r} here; {nearest(name, [one.bound.name for one in self.rows])}")
+        raise InputError(f"there is no bound {name!r} here; {nearest(name, [one.bound.name for one in self.rows])}")
 
     @property
     def broken(self) -> list[Kept]:

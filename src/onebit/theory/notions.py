@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.theory.constraints import Against, Leading, Numbers
 from onebit.theory.groups import LARGEST_GROUP, PROGRAMS, Partition, Programs, search, shared
 from onebit.theory.programs import Told, largest_margin, leading_margin, softly
@@ -71,7 +71,7 @@ def by_groups(table: Table, told: Told | None, partition: Partition | None) -> F
         programs.left = None
         if not complete:
             if found is None:
-                raise OnebitError(
+                raise InputError(
                     f"no groups with a margin were found by {PROGRAMS:,} programs: give groups, or fewer rows"
                 )
             note = f"the search was given up after {PROGRAMS:,} programs: other groups may have a larger margin"
@@ -81,7 +81,7 @@ def by_groups(table: Table, told: Told | None, partition: Partition | None) -> F
     grouped = programs.under(partition)
     lower = min(grouped.lower)
     if lower == math.inf:
-        raise OnebitError("all rows are of one class and all classes in one group: there is nothing to tell apart")
+        raise InputError("all rows are of one class and all classes in one group: there is nothing to tell apart")
     if lower <= 0.0:
         slacks = programs.slacks(grouped)
         return Found(0.0, grouped.upper, groups=grouped.groups, slacks=slacks, note=note)

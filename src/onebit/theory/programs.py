@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.theory.constraints import Against, Constraints, Leading, Numbers, Rows, needed
 
 Told = Callable[[str], None]  # hears how it goes
@@ -71,7 +71,7 @@ def largest_margin(rows: Rows, constraints: Constraints, told: Told | None = Non
             break
     assert best is not None
     if not best.separable:
-        raise OnebitError(
+        raise InputError(
             f"whether there is a margin was not settled with {MOST:,} constraints at once: it is at most {best.upper:g}; "
             "take fewer rows, with rounds"
         )
@@ -209,7 +209,7 @@ def nearest(gram: Numbers, cuts: Numbers, square: float) -> tuple[Numbers, Numbe
         alpha, multipliers = np.array(answer.x), -scale * np.array(answer.z[: len(equal)])
         if np.isfinite(alpha).all() and np.isfinite(multipliers).all() and alpha.max() > 0.0:
             return _balanced(alpha, cuts), multipliers
-    raise OnebitError(f"the solver gave up ({answer.status}) on {count:,} constraints; scale the rows, or take fewer")
+    raise InputError(f"the solver gave up ({answer.status}) on {count:,} constraints; scale the rows, or take fewer")
 
 
 def _balanced(alpha: Numbers, cuts: Numbers) -> Numbers:

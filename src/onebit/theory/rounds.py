@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.data.tables import Dataset
-from onebit.errors import OnebitError
-from onebit.names import ClassName
+from onebit.errors import InputError
 from onebit.rows import is_sparse
 from onebit.theory.constraints import needed
+from onebit.validation import ClassName
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def fixed_rounds(given: Stream, seed: int) -> Stream:
 def refuse_late(given: Stream) -> None:
     """Refuse a stream that no theorem is about."""
     if given.delay is not None or given.missing:
-        raise OnebitError("the theorems are about feedback that comes at once: leave out delay and missing")
+        raise InputError("the theorems are about feedback that comes at once: leave out delay and missing")
 
 
 def rounds_of(X: Any, y: Any, seed: int, settings: dict[str, Any]) -> Rounds:
@@ -136,11 +136,11 @@ def _table(X: Any) -> Any:
     try:
         rows = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError):
-        raise OnebitError("bounds are computed for rows of numbers, and these are dicts or texts") from None
+        raise InputError("bounds are computed for rows of numbers, and these are dicts or texts") from None
     if rows.ndim != 2:
-        raise OnebitError(f"X has shape {rows.shape}, but must be a matrix with one row for each label")
+        raise InputError(f"X has shape {rows.shape}, but must be a matrix with one row for each label")
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
         row, column = bad[0]
-        raise OnebitError(f"row {row}, column {column} of X is {rows[row, column]}, but must be a finite number")
+        raise InputError(f"row {row}, column {column} of X is {rows[row, column]}, but must be a finite number")
     return np.ascontiguousarray(rows)

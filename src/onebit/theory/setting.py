@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
 from onebit.learner import learner_class
-from onebit.names import ClassName
 from onebit.theory.comparators import Comparator, compared, path
 from onebit.theory.rounds import Rounds
+from onebit.validation import ClassName
 
 TRACED_ROUNDS = 20_000  # of a run, from its start: theorems on a learner's own scores hold on any beginning of a stream
 TRACED = 60_000  # in all runs together

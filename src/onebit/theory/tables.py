@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError, OnebitError
 from onebit.spaces.kernels import LINEAR, Kernel
 from onebit.theory.constraints import Labels, Numbers, Rows
 from onebit.theory.programs import Solution
@@ -38,7 +38,7 @@ class Table:
         if chosen is None or chosen.code == LINEAR:
             return cls(rows, labels, classes)
         if rows.height > MOST_KERNEL_ROWS:
-            raise OnebitError(
+            raise InputError(
                 f"there are {rows.height:,} rows, and a kernel's space takes {MOST_KERNEL_ROWS:,} at most: "
                 f"say rounds={MOST_KERNEL_ROWS} (--rounds {MOST_KERNEL_ROWS}) for a sample"
             )
@@ -46,7 +46,7 @@ class Table:
         with np.errstate(over="ignore", invalid="ignore"):
             matrix = _checked(chosen, dense) + float(bias)
         if not np.isfinite(matrix).all():
-            raise OnebitError(f"the {chosen} kernel of these rows leaves the range of float64; scale the rows")
+            raise InputError(f"the {chosen} kernel of these rows leaves the range of float64; scale the rows")
         values, vectors = np.linalg.eigh(matrix)
         kept = values > len(matrix) * np.finfo(np.float64).eps * values[-1]
         coordinates = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
@@ -84,4 +84,4 @@ def _checked(kernel: Kernel, dense: Numbers) -> Numbers:
     except OnebitError as error:
         lengths = np.sqrt(np.square(dense).sum(axis=1))
         longest = int(lengths.argmax())
-        raise OnebitError(f"row {longest} has length {lengths[longest]:g}; {error}") from None
+        raise InputError(f"row {longest} has length {lengths[longest]:g}; {error}") from None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError, MissingExtraError
 from onebit.trials.trial import CPU, Outcome, Trial
 from onebit.version import VERSION
 
@@ -133,7 +133,7 @@ class Records:
             elif not _ends_a_line(path):
                 self._file.write(b"\n")  # what a crash has cut stays a line of its own
         except OSError as error:
-            raise OnebitError(f"the results cannot be written to {self.folder}: {error.strerror or error}") from None
+            raise InputError(f"the results cannot be written to {self.folder}: {error.strerror or error}") from None
 
     def get(self, trial: Trial) -> Record | None:
         """The record of a trial, where it was run; one that failed is run again, and one whose curve is wanted and was not kept."""
@@ -148,7 +148,7 @@ class Records:
             try:
                 self._write(record.fields)
             except OSError as error:
-                raise OnebitError(
+                raise InputError(
                     f"the results cannot be written to {self.folder}: {error.strerror or error}; those before are kept"
                 ) from None
         return record
@@ -186,9 +186,9 @@ def read_records(path: Path) -> Iterator[Record]:
         except ValueError:
             header = None
         if not isinstance(header, dict) or header.get("onebit") != "rows":
-            raise OnebitError(f"{path} is not a file of results of onebit; give another folder")
+            raise InputError(f"{path} is not a file of results of onebit; give another folder")
         if header.get("format") != HEADER["format"]:
-            raise OnebitError(f"{path} was written by another version of onebit (format {header.get('format')})")
+            raise InputError(f"{path} was written by another version of onebit (format {header.get('format')})")
         for line in file:
             try:
                 fields = json.loads(line)
@@ -212,11 +212,11 @@ def frame(source: str | Path | list[Record]) -> pandas.DataFrame:
     try:
         import pandas
     except ModuleNotFoundError:
-        raise OnebitError('a frame needs pandas: pip install "onebit[experiments]"') from None
+        raise MissingExtraError('a frame needs pandas: pip install "onebit[experiments]"') from None
     if not isinstance(source, list):
         path = Path(source) / FILE
         if not path.is_file():
-            raise OnebitError(f"there are no results in {source}: it has no {FILE}")
+            raise InputError(f"there are no results in {source}: it has no {FILE}")
         source = list(
             {record.fields["id"]: record for record in read_records(path)}.values()
         )  # of a trial run again, the last

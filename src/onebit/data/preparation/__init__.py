@@ -15,7 +15,7 @@ from typing import Any
 from onebit.data.preparation.spelling import STEPS, steps_of
 from onebit.data.preparation.steps import step_of, through
 from onebit.data.preparation.tables import table_of
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 __all__ = ["STEPS", "prepared", "steps_of"]
 
@@ -42,4 +42,4 @@ def prepared(X: Any, steps: str | Iterable[str] | None, folder: Path | None = No
     try:
         return table.result(chain, folder)
     except OSError as error:
-        raise OnebitError(f"the prepared rows cannot be written to {folder}: {error.strerror or error}") from None
+        raise InputError(f"the prepared rows cannot be written to {folder}: {error.strerror or error}") from None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -85,14 +85,14 @@ def checked(block: Block) -> Block:
     if wrong.any():
         where, value = block.place(wrong)
         why = "which float32 cannot hold" if math.isfinite(value) else "but must be a finite number"
-        raise OnebitError(f"{where} is {value}, {why}")
+        raise InputError(f"{where} is {value}, {why}")
     if block.sparse:
         wrong = (block.column < 0) | (block.column >= block.width)
         if wrong.any():
-            raise OnebitError(f"{block.place(wrong)[0]} is outside: column indices must be from 0 to {block.width - 1}")
+            raise InputError(f"{block.place(wrong)[0]} is outside: column indices must be from 0 to {block.width - 1}")
         wrong = np.append(False, (np.diff(block.column) <= 0) & (np.diff(block.row) == 0))
         if wrong.any():
-            raise OnebitError(
+            raise InputError(
                 f"{block.place(wrong)[0]} is stored after a column not below it, but indices must rise within a row; scipy's "
                 "sort_indices() and sum_duplicates() do that"
             )

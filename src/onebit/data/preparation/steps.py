@@ -13,7 +13,7 @@ import numpy as np
 
 from onebit.data.preparation.blocks import Block, dense_block
 from onebit.data.preparation.spelling import MOST_COLUMNS
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 
 
 class Step(ABC):
@@ -61,7 +61,7 @@ class Standard(Step):
     def observe(self, block: Block) -> None:
         """Join the block's mean and squares to those of the rows before."""
         if block.sparse:
-            raise OnebitError(
+            raise InputError(
                 "standard is not for sparse rows: minus the mean they would not be sparse; use scale or unit-norm"
             )
         mean = block.values.mean(axis=0)
@@ -122,7 +122,7 @@ class TfIdf(ColumnCounts):
         wrong = (block.values != 0.0) & (block.values < 1.0)
         if wrong.any():
             where, value = block.place(wrong)
-            raise OnebitError(f"{where} is {value:g} before tf-idf, which takes counts: 0, or 1 and more")
+            raise InputError(f"{where} is {value:g} before tf-idf, which takes counts: 0, or 1 and more")
         rarity = np.log(self.rows / np.maximum(self.counts, 1))
         weight = np.log(block.values, out=np.zeros_like(block.values), where=block.values > 0.0)
         return block.with_values((weight + (block.values > 0.0)) * rarity[block.column])
@@ -140,7 +140,7 @@ class Rare(ColumnCounts):
         most = math.floor(Fraction(self.share) * self.rows)  # 0.29 * 100 is below 29 in floating point
         kept = self.counts <= most
         if not kept.any():
-            raise OnebitError(
+            raise InputError(
                 f"rare:{self.share} leaves no column: each is not 0 in more than {most} of the {self.rows} rows "
                 f"(the rarest in {self.counts.min()})"
             )
@@ -200,7 +200,7 @@ class Taylor(Step):
         width = block.width
         made = math.comb(width + self.degree, self.degree)
         if made > MOST_COLUMNS:
-            raise OnebitError(
+            raise InputError(
                 f"taylor:{self.degree} would make {made:,} columns of {width}, but at most {MOST_COLUMNS:,}: take a lower degree, "
                 "or fourier"
             )
@@ -217,7 +217,7 @@ class Taylor(Step):
 
 def _refuse_sparse(name: str, block: Block) -> None:
     if block.sparse:
-        raise OnebitError(
+        raise InputError(
             f"{name} is not for sparse rows: its features are none of them 0; a kernel takes sparse rows as they are"
         )
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onebit.data.preparation.blocks import Block, checked, dense_block
 from onebit.data.preparation.steps import Step, through
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.features import refuse_what_is_no_table
 from onebit.rows import is_sparse
 
@@ -90,7 +90,7 @@ class SparseTable:
         self.starts = np.asarray(X.indptr).astype(np.int64)
         fits = len(self.starts) == self.rows + 1 and self.starts[0] == 0 and not np.any(np.diff(self.starts) < 0)
         if not fits or not self.starts[-1] == len(X.data) == len(X.indices):
-            raise OnebitError(
+            raise InputError(
                 f"indptr does not cut {len(X.data)} values into {self.rows} rows: it must rise from 0 to that"
             )
 
@@ -132,16 +132,16 @@ def table_of(X: Any) -> DenseTable | SparseTable:
         matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
         kinds = [part.dtype.kind for part in (matrix.data, matrix.indices, matrix.indptr)]
         if kinds[0] not in "fiub" or kinds[1] not in "iu" or kinds[2] not in "iu":
-            raise OnebitError("the data of a sparse X must be numbers, and its indices and indptr whole numbers")
+            raise InputError("the data of a sparse X must be numbers, and its indices and indptr whole numbers")
     else:
         if isinstance(X, Sequence) and any(isinstance(row, Mapping | str) for row in X[:1]):
-            raise OnebitError("X is a list of dicts or texts, which no step can prepare: give a matrix, or no steps")
+            raise InputError("X is a list of dicts or texts, which no step can prepare: give a matrix, or no steps")
         try:
             matrix = np.asarray(X)
         except ValueError:
-            raise OnebitError("the rows of X differ in length, but all must have the same number of columns") from None
+            raise InputError("the rows of X differ in length, but all must have the same number of columns") from None
         if matrix.dtype.kind not in "fiub":
-            raise OnebitError(f"X has dtype {matrix.dtype}, but must be made of numbers to be prepared")
+            raise InputError(f"X has dtype {matrix.dtype}, but must be made of numbers to be prepared")
     if len(matrix.shape) != 2 or 0 in matrix.shape:
-        raise OnebitError(f"X has shape {tuple(matrix.shape)}, but must have rows and columns, at least one of each")
+        raise InputError(f"X has shape {tuple(matrix.shape)}, but must have rows and columns, at least one of each")
     return SparseTable(matrix) if is_sparse(X) else DenseTable(matrix)

@@ -13,7 +13,7 @@ from onebit.engine import generic
 from onebit.engine.gpu import kernel, ranks
 from onebit.engine.gpu.binding import Binding
 from onebit.engine.gpu.device import cuda, gist, quiet, shared_memory, spoken
-from onebit.errors import OnebitError
+from onebit.errors import InputError, OnebitError
 
 LOG = logging.getLogger("onebit.engine")
 
@@ -207,7 +207,7 @@ def allow_shared(found: Any, size: int) -> None:
         what = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         (error,) = driver.cuKernelSetAttribute(what, size, function.handle, function.device.id)
         if error != driver.CUresult.CUDA_SUCCESS:
-            raise OnebitError(f"the GPU has no room for {size} bytes of weights in its shared memory")
+            raise InputError(f"the GPU has no room for {size} bytes of weights in its shared memory")
 
 
 def _device_function(function: Callable[..., Any]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.errors import OnebitError, lines_of
+from onebit.errors import InputError, OnebitError, lines_of
 
 INITIAL = "Error at driver init"
 MISSING = 'the GPU engine needs numba-cuda: pip install "onebit[gpu]"'
@@ -26,7 +26,7 @@ def is_installed() -> bool:
 def cuda() -> Any:
     """The module `numba.cuda`, as the package numba-cuda has it."""
     if not is_installed():
-        raise OnebitError(MISSING)
+        raise InputError(MISSING)
     if not hasattr(np, "row_stack"):  # numba-cuda 0.30 asks for it when it is imported; NumPy 2.5 no longer has it
         setattr(np, "row_stack", np.vstack)  # noqa: B010 - a plain assignment is "modernised" away
     from numba.core import config
@@ -69,7 +69,7 @@ def spoken() -> Iterator[None]:
         raise
     except Exception as error:  # which it does in many ways: out of memory, a launch that failed, a device that is gone
         why = gist(error, INITIAL) or type(error).__name__
-        raise OnebitError(
+        raise InputError(
             f"the GPU failed ({why}); runs that are done are kept, and threads can run the others"
         ) from error
 

@@ -14,7 +14,7 @@ from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
 from onebit.data.sources import Source
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.executors.cluster.executor import CONNECT_S, Backend, ClusterExecutor, Lost, call, missing, safe_path
 from onebit.executors.cluster.worker import Batch, Shipment, WorkerVersion, run_batch, worker_version
 from onebit.trials.records import Record
@@ -61,7 +61,7 @@ def _joined(distributed: Any, cluster: LocalCluster | None, address: str | None)
         return distributed.Client(cluster or f"tcp://{address}", timeout=CONNECT_S, set_as_default=False, name="onebit")
     except Exception as error:
         at = f"at {address}" if cluster is None else "on this machine, though one was started"
-        raise OnebitError(f"there is no Dask scheduler {at}: {error}") from None
+        raise InputError(f"there is no Dask scheduler {at}: {error}") from None
 
 
 def _greets(greeting: bytes) -> bool:
@@ -85,7 +85,7 @@ def _started(distributed: Any) -> LocalCluster:
                 preload=[__name__],
             )
     except RuntimeError as error:
-        raise OnebitError(
+        raise InputError(
             f"Dask cannot start its workers: {error} In a script, they are started below `if __name__ == '__main__':`"
         ) from None
 
@@ -135,7 +135,7 @@ class DaskBackend(Backend):
         try:
             return dict(self._client.nthreads())
         except (OSError, TimeoutError):
-            raise OnebitError(
+            raise InputError(
                 f"the Dask scheduler {self.at} no longer answers; the records that came are kept"
             ) from None
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, S
 from contextlib import contextmanager
 
 from onebit.data.sources import Source
-from onebit.errors import OnebitError
+from onebit.errors import InputError, MissingExtraError, OnebitError
 from onebit.executors.cluster.work_queue import Slot, WorkQueue
 from onebit.executors.cluster.worker import TASK_S, Batch, WorkerVersion, batch_of, named, worker_version
 from onebit.executors.threads import Fallback, threads_executor
@@ -56,7 +56,7 @@ def safe_path() -> Iterator[None]:
 
 def missing(package: str, extra: str) -> OnebitError:
     """What is said where a package is not installed."""
-    return OnebitError(f'{package} is not installed here: pip install "onebit[{extra}]"')
+    return MissingExtraError(f'{package} is not installed here: pip install "onebit[{extra}]"')
 
 
 def call(address: str, greets: Callable[[bytes], bool] = lambda greeting: True) -> None:
@@ -188,7 +188,7 @@ class ClusterExecutor:
                         raise answer
                     elif isinstance(answer, BaseException):
                         what = f"{type(answer).__name__}: {answer}"
-                        raise OnebitError(f"the worker {slot[0]} failed at {named(trials[0])}: {what}") from answer
+                        raise InputError(f"the worker {slot[0]} failed at {named(trials[0])}: {what}") from answer
                     else:
                         del sent[ticket]
                         done += zip(trials, answer, strict=False)
@@ -259,7 +259,7 @@ class ClusterExecutor:
             if worker not in self._workers:
                 self._lose(worker, queue, sent)
         if not self._workers and self._refusal and not any(self._accepted.values()):
-            raise OnebitError(f"{self._backend.kind} {self._backend.at} has no workers but those that are left out")
+            raise InputError(f"{self._backend.kind} {self._backend.at} has no workers but those that are left out")
         if sent or (self._workers and self._trouble is None):
             self._stuck = None
         elif self._stuck is None:
@@ -270,7 +270,7 @@ class ClusterExecutor:
         elif now - self._stuck > NO_WORKERS_S:
             what = "taken nothing" if self._workers else "had no workers"
             why = f": {self._trouble}" if self._trouble else f"; {self._backend.more}"
-            raise OnebitError(f"{self._backend.kind} {self._backend.at} has {what} for {NO_WORKERS_S:g} s{why}")
+            raise InputError(f"{self._backend.kind} {self._backend.at} has {what} for {NO_WORKERS_S:g} s{why}")
 
     def _look(self) -> None:
         present = self._backend.present()

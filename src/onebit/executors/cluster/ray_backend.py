@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.data.sources import Source
-from onebit.errors import OnebitError, lines_of
+from onebit.errors import InputError, lines_of
 from onebit.executors.cluster.executor import (
     BREATH_S,
     CONNECT_S,
@@ -47,7 +47,7 @@ def ray_executor(address: str | None) -> ClusterExecutor:
     joined = not ray.is_initialized()  # one that the user has joined is theirs to leave
     if address is not None:
         if not joined:
-            raise OnebitError("this process has joined a Ray cluster already: say on='ray', or ray.shutdown() before")
+            raise InputError("this process has joined a Ray cluster already: say on='ray', or ray.shutdown() before")
         if importlib.util.find_spec("grpc") is None:
             raise missing("The client of Ray", "ray")
     at = _join(ray, address) if joined else "that this process has joined"
@@ -81,14 +81,14 @@ def _join(ray: Any, address: str | None) -> str:
             return "on this machine"
         return f"at {named or ray.get_runtime_context().gcs_address}"
     except ValueError:
-        raise OnebitError(f"the address of Ray's cluster is {named!r}, but must be host:port") from None
+        raise InputError(f"the address of Ray's cluster is {named!r}, but must be host:port") from None
     except Exception as error:  # Ray may fail in any way, at other versions of it or of Python and at what is no Ray
         if answers and "RAY_AUTH_TOKEN" not in os.environ:  # Ray itself does not say so here
             why = f"{_gist(error)}; where it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as for `ray start`"
         else:
             why = _gist(error)
         what = f"there is no Ray cluster at {named}" if named else "Ray cannot be started on this machine"
-        raise OnebitError(f"{what}: {why}") from None
+        raise InputError(f"{what}: {why}") from None
 
 
 def _trusted_folder() -> AbstractContextManager[None]:
@@ -165,7 +165,7 @@ class RayBackend(Backend):
             yield
         except OSError:
             self._actors.clear()
-            raise OnebitError(f"the Ray head {self.at} no longer answers; the records that came are kept") from None
+            raise InputError(f"the Ray head {self.at} no longer answers; the records that came are kept") from None
 
     def versions(self, workers: Iterable[str]) -> dict[str, WorkerVersion | Exception]:
         """What these workers run. Instead of one that ended before it could say so there will be another, some times."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.executors.cluster.worker import named
 from onebit.trials.trial import Trial
 
@@ -77,7 +77,7 @@ class WorkQueue:
         for trial in trials:
             self._losses[trial.identity] += 1
             if self._losses[trial.identity] >= MOST_LOSSES:
-                raise OnebitError(
+                raise InputError(
                     f"{named(trial)}: {MOST_LOSSES} workers were lost while they had it; perhaps it needs more memory than they have"
                 )
         self.put_back(trials)

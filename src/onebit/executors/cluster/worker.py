@@ -30,7 +30,7 @@ from onebit.data.sources import Source
 from onebit.data.streams import Stream
 from onebit.engine.compile import code_mark
 from onebit.engine.reach import reach
-from onebit.errors import OnebitError
+from onebit.errors import InputError, OnebitError
 from onebit.rules import registry, rule_named
 from onebit.trials.execution import run_trial
 from onebit.trials.records import Record, record_of
@@ -142,12 +142,12 @@ def _opened(what: str, pickled: bytes, buffers: Sequence[Any] = ()) -> Any:
     except OnebitError:
         raise
     except Exception as error:
-        raise OnebitError(f"{what} cannot be opened on {platform.node()}: {error}") from error
+        raise InputError(f"{what} cannot be opened on {platform.node()}: {error}") from error
 
 
 def _mapped(path: str, size: int, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> Any:
     if not os.path.isfile(path) or os.stat(path).st_size != size:
-        raise OnebitError(
+        raise InputError(
             f"the rows lie in {path}, which is not there on {platform.node()}: large files are not sent, so let ONEBIT_CACHE "
             "name a folder that all machines share"
         )
@@ -262,14 +262,14 @@ def run_batch(
     for spec in batch.specs:
         rule = _received(spec.rule)
         if isinstance(spec.rule, str) and code_mark(rule) != spec.code:
-            raise OnebitError(f"{platform.node()} has other code of {rule.name}: install the same onebit everywhere")
+            raise InputError(f"{platform.node()} has other code of {rule.name}: install the same onebit everywhere")
         trial = Trial(ComparisonEntry(rule, spec.options), stream, spec.seed)
         try:
             with shipment.shared_data(trial, threads + 1) as shared_data:
                 outcome = run_trial(trial, shared_data, _Stop(stopped), lambda count: None)
         except Exception as error:  # which says nothing where it comes out
             what = f"{type(error).__name__}: {error}"
-            raise OnebitError(f"{named(trial)}, fails on {platform.node()}: {what}") from error
+            raise InputError(f"{named(trial)}, fails on {platform.node()}: {what}") from error
         if outcome is None:
             break
         # The hashes of code that came by value may differ here; it is the code that was asked for.

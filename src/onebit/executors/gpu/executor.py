@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from onebit.engine.gpu import device
 from onebit.engine.gpu.launch import REPLICATE_RATE, TOGETHER
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.executors.gpu.scheduler import StreamScheduler
 from onebit.executors.threads import Fallback, ThreadsExecutor, threads_executor
 from onebit.learner import Learner
@@ -33,7 +33,7 @@ def gpu_executor(threads: int | None = None, only_if_it_pays: bool = False) -> G
     """The GPU, or a sentence where there is none."""
     trouble = device.trouble()
     if trouble is not None:
-        raise OnebitError(trouble)
+        raise InputError(trouble)
     return GpuExecutor(threads_executor(threads), only_if_it_pays)
 
 

@@ -10,7 +10,7 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.serve.log.schema import DamagedLog
 
 MAGIC = b"SQLite format 3\0"
@@ -50,7 +50,7 @@ def check_files(path: Path, snapshots: Path) -> None:
         if found is None and needed < pages_in_file:  # room at the end that SQLite does not use
             return
     except OSError as error:
-        raise OnebitError(f"{path} cannot be used: {error.strerror or error}") from None
+        raise InputError(f"{path} cannot be used: {error.strerror or error}") from None
     if found is None:
         raise DamagedLog(
             f"{path} was cut short: it has {pages_in_file} pages, and says that they are {needed}; {RESTORE}"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from onebit.names import ClassName
 from onebit.serve.inputs import numbers_in
 from onebit.serve.log.checks import (
     DECISION,
@@ -21,6 +20,7 @@ from onebit.serve.log.checks import (
     or_none,
 )
 from onebit.serve.tasks import TaskInfo
+from onebit.validation import ClassName
 
 
 @dataclass(frozen=True, slots=True)

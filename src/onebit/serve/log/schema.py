@@ -9,7 +9,7 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError, OnebitError
 from onebit.files import write_atomically
 
 FILE = "onebit.db"
@@ -133,14 +133,14 @@ def writable(path: Path) -> sqlite3.Connection:
 def opened(path: Path) -> sqlite3.Connection:
     """A connection that only reads, a log of any version; the file must be there."""
     if not path.is_file():
-        raise OnebitError(f"{path.parent} is not a folder of `onebit serve`: there is no {path.name} in it")
+        raise InputError(f"{path.parent} is not a folder of `onebit serve`: there is no {path.name} in it")
     # A folder that cannot be written to has no place for what readers of a file in use share; then it must not be in use.
     alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
     try:
         connection = _connected(path, "ro&immutable=1" if alone else "ro")
         try:
             if _checked(connection, path) == 0:
-                raise OnebitError(f"{path} is not a log of `onebit serve`")
+                raise InputError(f"{path} is not a log of `onebit serve`")
         except BaseException:
             connection.close()
             raise
@@ -180,14 +180,14 @@ def _checked(connection: sqlite3.Connection, path: Path) -> int:
     version = version_of(connection)
     application = int(connection.execute("PRAGMA application_id").fetchone()[0])
     if application not in (0, APPLICATION):
-        raise OnebitError(f"{path} is not a log of `onebit serve`, but of another program: its id is {application}")
+        raise InputError(f"{path} is not a log of `onebit serve`, but of another program: its id is {application}")
     if version > VERSION:
-        raise OnebitError(
+        raise InputError(
             f"{path} was written by a newer onebit: its tables have version {version}, and {VERSION} is known"
         )
     found, expected = _schema(connection), _expected(max(version, 0))
     if not expected and found:
-        raise OnebitError(f"{path} is not a log of `onebit serve`: it has other tables")
+        raise InputError(f"{path} is not a log of `onebit serve`: it has other tables")
     for name in sorted(found.keys() | expected.keys()):
         if found.get(name) != expected.get(name):
             how = "is missing" if name not in found else "is not as it must be" if name in expected else "is too much"

@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from onebit.errors import OnebitError
+from onebit.errors import MissingExtraError
 from onebit.serve.refusals import Refusal, TimedOut, TooLarge, Unavailable
 from onebit.serve.settings import Settings
 from onebit.serve.web.connections import Connections
@@ -27,7 +27,7 @@ KEEP_ALIVE_S = 65  # longer than proxies keep a connection that is not used, so 
 HOOKS = ("on_message_begin", "on_headers_complete", "_start_asgi_task", "on_message_complete", "send_400_response")
 
 if missing := [name for name in HOOKS if not hasattr(HttpToolsProtocol, name)]:
-    raise OnebitError(
+    raise MissingExtraError(
         f"the service needs uvicorn 0.45 or a later one that has {', '.join(missing)}, and this is {uvicorn.__version__}: "
         'pip install --upgrade "onebit[serve]"'
     )

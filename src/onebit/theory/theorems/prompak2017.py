@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError
 from onebit.theory.bound import Bound
 from onebit.theory.setting import Setting
 from onebit.theory.theorems.perceptron import whole
@@ -143,9 +143,7 @@ def _ceiling_log2(number: int) -> int:
 
 def _checked(kinds: int, margin: float) -> None:
     if kinds < 2 or not margin > 0.0:
-        raise OnebitError(
-            f"the margin is {margin!r} with {kinds} classes, but must be above 0, with at least 2 classes"
-        )
+        raise InputError(f"the margin is {margin!r} with {kinds} classes, but must be above 0, with at least 2 classes")
 
 
 # --- Theorem 5 ---------------------------------------------------------------------------------------------------------------
@@ -199,7 +197,7 @@ def polynomial_values(
         for label in members:
             mine = along[y == label]
             if len(mine) == 0:
-                raise OnebitError(f"class {label} has no rows, so there are no thresholds for its polynomial")
+                raise InputError(f"class {label} has no rows, so there are no thresholds for its polynomial")
             low, high = float(mine.min()) - margin, float(mine.max()) + margin
             values[:, label] = separating_polynomial(X, vectors, within[place], low, high, margin)
     return values

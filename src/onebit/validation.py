@@ -6,7 +6,7 @@ from collections.abc import Iterable, Set
 
 import numpy as np
 
-from onebit.errors import OnebitError, brief
+from onebit.errors import InputError, brief
 
 ClassName = str | int
 MOST_NUMBERS = 2**63  # ids and seeds that are numbers are below this
@@ -20,35 +20,35 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
     >>> checked_classes(["no"])
     Traceback (most recent call last):
         ...
-    onebit.errors.OnebitError: there is 1 class ('no'), but a choice needs at least 2
+    onebit.errors.InputError: there is 1 class ('no'), but a choice needs at least 2
     """
     if isinstance(classes, bool | str):
-        raise OnebitError(f"classes is {brief(classes)}, but must be the names of the classes, or their number")
+        raise InputError(f"classes is {brief(classes)}, but must be the names of the classes, or their number")
     if isinstance(classes, Set):
-        raise OnebitError(
+        raise InputError(
             "classes is a set, whose order changes from process to process: give a list, sorted(...) perhaps"
         )
     if isinstance(classes, int | np.integer):
         if classes < 2:
-            raise OnebitError(f"classes is {classes}, but a choice needs at least 2")
+            raise InputError(f"classes is {classes}, but a choice needs at least 2")
         names: list[object] = list(range(int(classes)))
     else:
         try:
             names = [one.item() if isinstance(one, np.generic) else one for one in classes]
         except TypeError:
-            raise OnebitError(
+            raise InputError(
                 f"classes is {brief(classes)}, but must be the names of the classes, or their number"
             ) from None
     checked: dict[ClassName, None] = {}
     for name in names:
         if isinstance(name, bool) or not isinstance(name, str | int) or (isinstance(name, str) and not is_text(name)):
-            raise OnebitError(f"a class is called {brief(name)}, but names must be strings or whole numbers")
+            raise InputError(f"a class is called {brief(name)}, but names must be strings or whole numbers")
         if name in checked:
-            raise OnebitError(f"two classes are called {brief(name)}")
+            raise InputError(f"two classes are called {brief(name)}")
         checked[name] = None
     if len(checked) < 2:
         what = f"there is 1 class ({next(iter(checked))!r})" if checked else "there are no classes"
-        raise OnebitError(f"{what}, but a choice needs at least 2")
+        raise InputError(f"{what}, but a choice needs at least 2")
     return tuple(checked)
 
 
@@ -58,13 +58,13 @@ def checked_id(identity: object) -> int | str:
         identity = int(identity)
     if isinstance(identity, str):
         if not identity or not is_text(identity):
-            raise OnebitError(
+            raise InputError(
                 f"the id is {brief(identity)}, which is empty or no text, but must have Unicode characters"
             )
         return identity
     if isinstance(identity, int) and not isinstance(identity, bool) and 0 <= identity < MOST_NUMBERS:
         return identity
-    raise OnebitError(f"the id is {brief(identity)}, but must be a string or a whole number from 0 to 2^63 - 1")
+    raise InputError(f"the id is {brief(identity)}, but must be a string or a whole number from 0 to 2^63 - 1")
 
 
 def is_text(string: str) -> bool:
@@ -80,7 +80,7 @@ def checked_seed(seed: object) -> int:
     """A seed: a whole number from 0 up."""
     if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= seed < MOST_NUMBERS:
         return int(seed)
-    raise OnebitError(f"seed is {brief(seed)}, but must be a whole number from 0 to 2^63 - 1")
+    raise InputError(f"seed is {brief(seed)}, but must be a whole number from 0 to 2^63 - 1")
 
 
 def listed(names: Iterable[object], most: int = 12) -> str:
