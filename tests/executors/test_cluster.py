@@ -160,7 +160,7 @@ def test_a_thread_stays_with_its_seed_while_there_are_others() -> None:
         return Dataset(table, labels, tuple(range(5)))
 
     class Shared(Paper):
-        """One parcel a worker, as a cluster has it."""
+        """One shipment a worker, as a cluster has it."""
 
         def answers(self, timeout: float) -> list[tuple[Hashable, list[Record] | BaseException]]:
             number = min(self.sent)
@@ -488,7 +488,7 @@ def test_arrays_travel_apart_and_are_not_copied_when_opened() -> None:
     assert opened.identity == sent.source().identity
 
 
-def test_a_parcel_that_was_opened_travels_as_it_came() -> None:
+def test_a_shipment_that_was_opened_is_sent_as_it_came() -> None:
     trials = trials_on(stream(X, Y), 2)
     shipment = Shipment(trials[0].stream.source)
     before = pickle.dumps(shipment)
@@ -497,7 +497,7 @@ def test_a_parcel_that_was_opened_travels_as_it_came() -> None:
 
 
 def kept(shipments: Iterable[Shipment]) -> list[tuple[int, int]]:
-    """Of which parcels and seeds this process has the rows."""
+    """Of which shipments and seeds this process has the rows."""
     return [(number, seed) for number, shipment in enumerate(shipments) for _, seed in shipment._held]
 
 
@@ -511,7 +511,7 @@ def test_a_worker_keeps_the_rows_of_its_last_seeds_only_whichever_data_they_are_
     assert kept(shipments) == [(0, 0), (2, 2), (2, 3)]
     del shipments[2], shipment
     run_batch(batch_of(trials_on(streams[1], 2, 1)), shipments[1], 2)
-    assert kept(shipments) == [(0, 0), (1, 0), (1, 1)], "what came with a parcel goes with it"
+    assert kept(shipments) == [(0, 0), (1, 0), (1, 1)], "what came with a shipment goes with it"
 
 
 def test_rows_that_a_trial_runs_on_stay_while_others_come_and_go() -> None:

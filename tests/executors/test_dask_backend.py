@@ -42,6 +42,7 @@ from tests.executors.helpers import (
     trials_on,
 )
 from tests.executors.test_cluster import nudge
+from tests.logged import heard
 from tests.slow import slow
 
 __all__ = ["nudge"]  # a fixture
@@ -170,9 +171,7 @@ def test_a_rule_of_ones_own_file_runs_where_the_file_is_not(executor: ClusterExe
     assert come(executor, trials) == on_threads(trials)
 
 
-def test_a_worker_with_another_version_is_left_out(
-    two: Any, address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_worker_with_another_version_is_left_out(two: Any, address: str) -> None:
     old, other = list(two.scheduler_info()["workers"])
 
     def call_it(version: str) -> None:
@@ -180,9 +179,9 @@ def test_a_worker_with_another_version_is_left_out(
 
     two.run(call_it, "0.0.1", workers=[old])
     try:
-        with closing(dask_executor(address)) as executor:
+        with heard("onebit.executors") as said, closing(dask_executor(address)) as executor:
             assert in_words(executor.resources).startswith("Dask, 1 worker with 1 thread")
-            assert f"the worker {old} is left out: it runs onebit 0.0.1" in capsys.readouterr().err
+            assert said[0].startswith(f"the worker {old} is left out: it runs onebit 0.0.1")
             assert len(come(executor, trials_on(stream(X, Y), 5))) == 15
             two.run(call_it, "0.0.1", workers=[other])
         with closing(dask_executor(address)) as executor, pytest.raises(OnebitError, match="no workers but those"):

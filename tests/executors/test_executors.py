@@ -200,7 +200,7 @@ def test_a_row_that_comes_twice_is_kept_once(tmp_path: Path) -> None:
     assert found.cost.rounds == 240
 
 
-def test_effort_on_threads_is_that_of_the_rows(tmp_path: Path) -> None:
+def test_the_cost_on_threads_is_that_of_the_records(tmp_path: Path) -> None:
     seen: list[int] = []
     with closing(Records(tmp_path)) as rows:
         collect(trials("bpa"), rows, threads_executor(2), None)
@@ -239,7 +239,7 @@ def test_failed_runs_count_as_no_rounds() -> None:
     assert len(found.failures([Trial(entry_of("bpa"), streamed, 0)])) == 1
 
 
-def test_an_interrupted_gathering_keeps_what_came_and_measures_nothing() -> None:
+def test_an_interrupted_collection_keeps_what_came_and_measures_nothing() -> None:
     device = Device(until=3)
     with pytest.raises(Interrupted) as stopped:
         collect(trials("bpa", seeds=5), Records(None), device, None)
@@ -294,7 +294,7 @@ def test_a_sweep_chooses_and_runs_afresh_on_one_place(device: Device) -> None:
 
 @pytest.mark.parametrize("until", [1, 6])
 def test_a_sweep_that_is_stopped_says_what_was_done(device: Device, until: int) -> None:
-    """In the midst of tuning, or, since the count begins anew with each gathering, of the fresh runs."""
+    """In the midst of tuning, or, since the count begins anew with each collection, of the fresh runs."""
     device.until = until
     with pytest.raises(Stopped) as stopped:
         onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, rounds=120, runs=2, fresh_runs=9)

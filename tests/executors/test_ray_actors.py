@@ -89,7 +89,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "LOOK_S", 0.0)
     monkeypatch.setattr(cluster, "BREATH_S", 0.001)
     monkeypatch.setattr(ray_backend, "BREATH_S", 0.001)
-    # An actor asks Ray for its parcel; here it is in the box.
+    # An actor asks Ray for its shipment; here it is in the box.
     monkeypatch.setattr(Actor, "work", _work)
 
 

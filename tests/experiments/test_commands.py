@@ -139,9 +139,9 @@ def test_how_the_data_come_is_said_on_the_command_line(call: Call, file: str) ->
     given = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     code, out, _ = call("compare", file, "--learners", "bpa", "--runs", "2", "--seed", "3", *given, "--json")
     assert code == 0
-    (scene,) = onebit.compare(file, ["bpa"], runs=2, seed=3, **options).results
-    assert json.loads(out)["data"][0]["standings"][0]["errors"] == scene.summaries[0].errors.tolist()
-    assert json.loads(out)["data"][0]["stream"] == scene.stream.described()
+    (result,) = onebit.compare(file, ["bpa"], runs=2, seed=3, **options).results
+    assert json.loads(out)["data"][0]["standings"][0]["errors"] == result.summaries[0].errors.tolist()
+    assert json.loads(out)["data"][0]["stream"] == result.stream.described()
 
 
 def test_a_learner_that_does_not_settle_is_one_line_and_1(call: Call) -> None:

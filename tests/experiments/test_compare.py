@@ -24,8 +24,8 @@ LABELS = [NAMES[label] for label in Y]
 SHORT: dict[str, Any] = {"rounds": 400, "runs": 3}
 
 
-def titles(scene: Any) -> list[str]:
-    return [one.entry.title for one in scene.summaries]
+def titles(result: Any) -> list[str]:
+    return [one.entry.title for one in result.summaries]
 
 
 # --- the table ---------------------------------------------------------------------------------------------------------
@@ -33,20 +33,20 @@ def titles(scene: Any) -> list[str]:
 
 def test_learners_are_sorted_by_error_and_the_best_hears_one_bit() -> None:
     found = onebit.compare("synsep9", ["banditron", "perceptron", ("bpa", {"aggressiveness": 1}), "bpa"], **SHORT)
-    (scene,) = found.results
-    errors = [one.error.mean for one in scene.summaries]
+    (result,) = found.results
+    errors = [one.error.mean for one in result.summaries]
     assert errors == sorted(errors)
     assert len(set(errors)) == 4
-    assert scene.summaries[0].entry.title == "perceptron", "told every label, it errs least"
-    assert scene.best is scene.summaries[1]
-    assert not scene.best.hears_labels
-    assert scene.summaries[0].hears_labels
+    assert result.summaries[0].entry.title == "perceptron", "told every label, it errs least"
+    assert result.best is result.summaries[1]
+    assert not result.best.hears_labels
+    assert result.summaries[0].hears_labels
     assert found.failures == []
 
 
 def test_where_all_are_told_the_labels_the_best_is_one_of_them() -> None:
-    (scene,) = onebit.compare("synsep9", ["perceptron", "passive-aggressive"], **SHORT).results
-    assert scene.best is scene.summaries[0]
+    (result,) = onebit.compare("synsep9", ["perceptron", "passive-aggressive"], **SHORT).results
+    assert result.best is result.summaries[0]
 
 
 def test_errors_are_those_of_runs() -> None:
@@ -59,10 +59,10 @@ def test_errors_are_those_of_runs() -> None:
         "runs": 4,
         "seed": 9,
     }
-    (scene,) = onebit.compare(
+    (result,) = onebit.compare(
         (X, LABELS), ["bpa", "perceptron", ("banditron", {"exploration": 0.3})], **settings
     ).results
-    for one in scene.summaries:
+    for one in result.summaries:
         result = onebit.run(one.entry.rule, X, LABELS, **settings, **one.entry.options)
         assert one.errors.tolist() == result.errors.tolist()
         assert one.error == result.error_interval
@@ -71,24 +71,24 @@ def test_errors_are_those_of_runs() -> None:
 
 
 def test_differences_are_taken_run_by_run() -> None:
-    (scene,) = onebit.compare("synsep9", ["bpa", "banditron", "perceptron"], **SHORT).results
-    assert scene.best is not None
-    for one in scene.summaries:
-        assert scene.difference(one) == estimate(one.errors - scene.best.errors)
-    assert scene.difference(scene.best) == Estimate(0.0, 0.0, 0.0)
-    assert scene.difference(scene.summaries[0]).mean < 0.0, "who is told the labels errs less than the best"
+    (result,) = onebit.compare("synsep9", ["bpa", "banditron", "perceptron"], **SHORT).results
+    assert result.best is not None
+    for one in result.summaries:
+        assert result.difference(one) == estimate(one.errors - result.best.errors)
+    assert result.difference(result.best) == Estimate(0.0, 0.0, 0.0)
+    assert result.difference(result.summaries[0]).mean < 0.0, "who is told the labels errs less than the best"
 
 
 def test_the_same_learner_twice_differs_by_exactly_nothing() -> None:
     """The second is another trial (its space is named), run on its own: the same to the last mistake."""
-    (scene,) = onebit.compare("synsep9", ["banditron", ("banditron", {"space": "dense"})], **SHORT).results
-    one, other = scene.summaries
+    (result,) = onebit.compare("synsep9", ["banditron", ("banditron", {"space": "dense"})], **SHORT).results
+    one, other = result.summaries
     assert one.records[0].fields["id"] != other.records[0].fields["id"]
     for summary in (one, other):
-        assert scene.difference(summary) == Estimate(0.0, 0.0, 0.0)
+        assert result.difference(summary) == Estimate(0.0, 0.0, 0.0)
     default = registry()["banditron"].defaults["exploration"]
-    (scene,) = onebit.compare("synsep9", ["banditron", ("banditron", {"exploration": default})], **SHORT).results
-    assert scene.difference(scene.summaries[1]) == Estimate(0.0, 0.0, 0.0)
+    (result,) = onebit.compare("synsep9", ["banditron", ("banditron", {"exploration": default})], **SHORT).results
+    assert result.difference(result.summaries[1]) == Estimate(0.0, 0.0, 0.0)
 
 
 def test_rows_of_files_and_arrays_are_shuffled_and_those_of_generators_drawn() -> None:
@@ -98,9 +98,9 @@ def test_rows_of_files_and_arrays_are_shuffled_and_those_of_generators_drawn() -
 
 
 def test_one_run_has_no_interval() -> None:
-    (scene,) = onebit.compare("synsep9", ["bpa", "banditron"], rounds=100, runs=1).results
-    assert math.isnan(scene.summaries[0].error.low)
-    assert math.isnan(scene.difference(scene.summaries[1]).low)
+    (result,) = onebit.compare("synsep9", ["bpa", "banditron"], rounds=100, runs=1).results
+    assert math.isnan(result.summaries[0].error.low)
+    assert math.isnan(result.difference(result.summaries[1]).low)
 
 
 # --- learners and data in any form -------------------------------------------------------------------------------------
@@ -114,11 +114,11 @@ def test_learners_may_be_names_classes_rules_and_pairs() -> None:
         (onebit.BPA, {"aggressiveness": 1}),
         ("bpa", {"exploration": 0.5}),
     ]
-    (scene,) = onebit.compare("synsep9", forms, **SHORT).results
-    assert sorted(titles(scene)) == ["banditron", "bpa", "bpa, aggressiveness=1", "bpa, exploration=0.5", "perceptron"]
+    (result,) = onebit.compare("synsep9", forms, **SHORT).results
+    assert sorted(titles(result)) == ["banditron", "bpa", "bpa, aggressiveness=1", "bpa, exploration=0.5", "perceptron"]
     (by_name,) = onebit.compare("synsep9", iter(["perceptron", "banditron", "bpa"]), **SHORT).results
     for one in by_name.summaries:
-        twin = next(each for each in scene.summaries if each.entry.title == one.entry.title)
+        twin = next(each for each in result.summaries if each.entry.title == one.entry.title)
         assert one.errors.tolist() == twin.errors.tolist()
 
 
@@ -127,13 +127,13 @@ def test_data_may_be_a_list_of_names_pairs_files_and_streams(tmp_path: Path) -> 
     np.savez(path, X=X, y=Y, classes=NAMES)
     own = onebit.stream("synsep9", rounds=150, noise=0.2)
     found = onebit.compare(["synsep9", (X, LABELS), str(path)], ["bpa", "perceptron"], rounds=100, runs=2)
-    assert [scene.stream.source.name for scene in found.results] == ["synsep9", "arrays", str(path)]
-    assert all(scene.stream.rounds == 100 for scene in found.results)
+    assert [result.stream.source.name for result in found.results] == ["synsep9", "arrays", str(path)]
+    assert all(result.stream.rounds == 100 for result in found.results)
     assert found["synsep9"] is found[0]
     assert found[str(path)] is found[2]
     assert found[1].summaries[0].errors.tolist() == found[2].summaries[0].errors.tolist()
-    (scene,) = onebit.compare(own, ["bpa"], runs=2).results
-    assert scene.stream is own
+    (result,) = onebit.compare(own, ["bpa"], runs=2).results
+    assert result.stream is own
     assert "'iris'" in refused(lambda: found["iris"])
 
 
@@ -181,15 +181,15 @@ def test_plain_values_are_json_and_say_it_all() -> None:
     found = onebit.compare(["synsep9", (X, LABELS)], ["bpa", "perceptron"], rounds=100, runs=2, seed=4)
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert (plain["runs"], plain["seed"], len(plain["data"])) == (2, 4, 2)
-    for scene, shown in zip(found.results, plain["data"], strict=True):
-        assert shown["data"] == scene.stream.name
-        assert shown["stream"] == scene.stream.described()
-        for one, said in zip(scene.summaries, shown["standings"], strict=True):
+    for result, shown in zip(found.results, plain["data"], strict=True):
+        assert shown["data"] == result.stream.name
+        assert shown["stream"] == result.stream.described()
+        for one, said in zip(result.summaries, shown["standings"], strict=True):
             assert said["learner"] == one.entry.rule.name
             assert said["errors"] == one.errors.tolist()
             assert said["error"] == one.error._asdict()
             assert said["hears"] == ("the label" if said["learner"] == "perceptron" else "one bit")
-            assert said["difference_to_best"]["mean"] == scene.difference(one).mean
+            assert said["difference_to_best"]["mean"] == result.difference(one).mean
 
 
 def test_plain_values_of_one_run_are_json_too() -> None:
@@ -206,8 +206,8 @@ def test_the_page_has_a_table_curves_and_how_it_came_about() -> None:
         assert words in html
     assert html.count('data-test="curves"') == 2
     assert not re.search(r"(src|href)=.(https?:)?//", html), "nothing is fetched from elsewhere"
-    for scene in found.results:
-        for one in scene.summaries:
+    for result in found.results:
+        for one in result.summaries:
             assert f"{100 * one.error.mean:.2f}" in html
 
 

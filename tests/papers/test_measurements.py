@@ -6,7 +6,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -228,6 +228,14 @@ def test_a_gpu_leaves_what_is_measured_to_threads() -> None:
 # --- Ctrl-C ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def _heard_by_python() -> Iterator[None]:
+    """Ctrl-C is ignored by what was started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupt_when(ready: Callable[[], bool]) -> threading.Thread:
     """Press Ctrl-C as soon as something has happened."""
 
@@ -241,6 +249,7 @@ def interrupt_when(ready: Callable[[], bool]) -> threading.Thread:
     return thread
 
 
+@pytest.mark.usefixtures("_heard_by_python")
 def test_ctrl_c_in_the_midst_of_a_measurement_keeps_and_shows_what_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +272,7 @@ def test_ctrl_c_in_the_midst_of_a_measurement_keeps_and_shows_what_is_done(
     assert [one.why for one in unfinished.verdicts] == ["its first run failed, or was not done"]
 
 
+@pytest.mark.usefixtures("_heard_by_python")
 def test_ctrl_c_while_the_result_is_read_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, calls = plans.BoundaryPlan.result, list[int]()
 

@@ -118,7 +118,7 @@ def test_quantities_are_for_people(number: float, said: str) -> None:
     assert quantity(number) == said
 
 
-def test_an_effort_is_plain_values() -> None:
+def test_a_cost_is_plain_values() -> None:
     assert Cost(THREADS, 100, 1.5, None, 3).to_dict() == {
         "where": "2 threads", "rounds": 100, "seconds": 1.5, "core_seconds": None, "found": 3,
     }  # fmt: skip

@@ -476,7 +476,7 @@ def test_a_frame_has_a_line_a_run_and_columns_for_all_that_it_was(tmp_path: Path
     assert sorted(found.frame()["id"]) == sorted(table["id"])
 
 
-# --- gather ------------------------------------------------------------------------------------------------------------
+# --- collect -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_trial_that_is_there_twice_is_run_once(ran: list[Record]) -> None:

@@ -27,7 +27,7 @@ from onebit.trials.trial import Outcome, Progress, Trial, cores
 
 LOG = logging.getLogger("onebit.executors")
 
-PATIENCE_S = 1.0  # so long a thread that was stopped is waited for
+PATIENCE_S = 1.5  # so long a thread that was stopped is waited for
 
 
 @dataclass(frozen=True)

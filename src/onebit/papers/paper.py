@@ -123,7 +123,7 @@ def paper_named(name: str) -> Paper:
 
 
 def read_paper(name: str, text: str) -> Paper:
-    """A paper from its TOML; what does not fit is refused with its place."""
+    """A paper from its TOML; what does not fit is refused, and where it is is said."""
     table = tomllib.loads(text)
     _refuse_more(name, table, {"title", "note", "item"})
     items = [_item(f"{name}, item {number}", one) for number, one in enumerate(table.get("item", ()), start=1)]

@@ -103,9 +103,9 @@ def _draw_curves(drawing: Drawing, axes: Axes, curves: Curves, measure: str, loo
         raise InputError(
             f"the curves {curves.title!r} have no measure {measure!r}; {nearest(measure, curves.measures)}"
         )
-    places = style.foremost(curves, measure, MOST_CURVES)
-    drawn = [curves.series[place] for place in places]
-    groups = dict.fromkeys(curves.series[place].group for place in sorted(places))
+    positions = style.foremost(curves, measure, MOST_CURVES)
+    drawn = [curves.series[position] for position in positions]
+    groups = dict.fromkeys(curves.series[position].group for position in sorted(positions))
     for group in groups:
         if len(groups) > 1:
             axes.plot([], [], " ", label=_plain(f"{group}:"))  # a heading in the legend
@@ -181,8 +181,12 @@ def _draw_heat_map(drawing: Drawing, axes: Axes, heat: HeatMap) -> None:
     if heat.best is not None:
         corner = (heat.best[1] + 0.02, heat.best[0] + 0.02)
         axes.add_patch(Rectangle(corner, 0.96, 0.96, fill=False, edgecolor="#111111", linewidth=2.2, clip_on=False))
-    axes.set_xticks([place + 0.5 for place in range(columns)], [_plain(value) for value in style.ticks(heat.x_values)])
-    axes.set_yticks([place + 0.5 for place in range(rows)], [_plain(value) for value in style.ticks(heat.y_values)])
+    axes.set_xticks(
+        [position + 0.5 for position in range(columns)], [_plain(value) for value in style.ticks(heat.x_values)]
+    )
+    axes.set_yticks(
+        [position + 0.5 for position in range(rows)], [_plain(value) for value in style.ticks(heat.y_values)]
+    )
     axes.invert_yaxis()
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
@@ -196,9 +200,9 @@ def _draw_scatter(drawing: Drawing, axes: Axes, scatter: Scatter) -> None:
     drawing.set_size_inches(6.2, 4.6)
     for label, name in enumerate(scatter.classes):
         turn, colour = divmod(label, len(style.LIGHT))
-        places = [place for place, one in enumerate(scatter.labels) if one == label]
+        positions = [position for position, one in enumerate(scatter.labels) if one == label]
         axes.scatter(
-            [scatter.x[place] for place in places], [scatter.y[place] for place in places], s=9, alpha=0.8,
+            [scatter.x[position] for position in positions], [scatter.y[position] for position in positions], s=9, alpha=0.8,
             color=style.LIGHT[colour], marker="o" if turn % 2 == 0 else "s", linewidths=0, label=_shortened(name),
         )  # fmt: skip
     axes.set_aspect("equal", adjustable="datalim")
@@ -221,8 +225,8 @@ def _draw_regions(drawing: Drawing, axes: Axes, regions: Regions) -> None:
     )  # fmt: skip
     if regions.points is not None:
         for label, colour in enumerate(colours):
-            places = [place for place, one in enumerate(regions.points.labels) if one == label]
-            x, y = ([values[place] for place in places] for values in (regions.points.x, regions.points.y))
+            positions = [position for position, one in enumerate(regions.points.labels) if one == label]
+            x, y = ([values[position] for position in positions] for values in (regions.points.x, regions.points.y))
             axes.scatter(x, y, s=4, color=colour, linewidths=0, label=_shortened(regions.classes[label]))
     if regions.scores is not None:
         axes.contour(regions.x, regions.y, regions.scores, levels=[0.0], colors="black", linewidths=1.6)

@@ -155,7 +155,7 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class Scatter:
-    """Points in the plane; a label is the place of the point's class in `classes`."""
+    """Points in the plane; a label is the position of the point's class in `classes`."""
 
     title: str
     x: Sequence[float]

@@ -27,7 +27,7 @@ HEAT = (
 
 @dataclass(frozen=True)
 class Look:
-    """The place of a curve's colour among the eight, and its dashes."""
+    """The position of a curve's colour among the eight, and its dashes."""
 
     colour: int
     dash: tuple[int, ...]
@@ -39,25 +39,25 @@ def final(band: Band | None) -> float:
 
 
 def ranked(curves: Curves, measure: str) -> list[int]:
-    """The places of the curves, lowest final value first.
+    """The positions of the curves, lowest final value first.
 
     >>> ranked(Curves("", [1], "", "", [Series("a", {"played": Band([5])}), Series("b", {"played": Band([3])})]), "played")
     [1, 0]
     """
-    return sorted(range(len(curves.series)), key=lambda place: final(curves.series[place].measures.get(measure)))
+    return sorted(range(len(curves.series)), key=lambda position: final(curves.series[position].measures.get(measure)))
 
 
 def foremost(curves: Curves, measure: str, limit: int) -> list[int]:
-    """The places of at most `limit` curves to show first, best first: two references, which would else fill them all.
+    """The positions of at most `limit` curves to show first, best first: two references, which would else fill them all.
 
     >>> names = [("a", ""), ("b", EVERY_LABEL), ("c", EVERY_LABEL), ("d", EVERY_LABEL)]
-    >>> series = [Series(name, {"played": Band([9 - place])}, group) for place, (name, group) in enumerate(names)]
+    >>> series = [Series(name, {"played": Band([9 - position])}, group) for position, (name, group) in enumerate(names)]
     >>> foremost(Curves("", [1], "rounds", "error", series), "played", 3)
     [3, 2, 0]
     """
     order = ranked(curves, measure)
-    references = [place for place in order if curves.series[place].group == EVERY_LABEL]
-    learners = [place for place in order if place not in references]
+    references = [position for position in order if curves.series[position].group == EVERY_LABEL]
+    learners = [position for position in order if position not in references]
     kept = learners[: limit - len(references[:2])]
     kept += references[: limit - len(kept)]
     return sorted(kept, key=order.index)
@@ -75,8 +75,8 @@ def looks(charts: Iterable[Curves], limit: int) -> dict[tuple[str, str], Look]:
             counts = {True: 0, False: 0}
         measure = next(iter(chart.measures), "")
         front = foremost(chart, measure, limit)
-        for place in front + [place for place in ranked(chart, measure) if place not in front]:
-            one = chart.series[place]
+        for position in front + [position for position in ranked(chart, measure) if position not in front]:
+            one = chart.series[position]
             if identity(one) not in found:
                 reference = one.group == EVERY_LABEL
                 turn, colour = divmod(counts[reference], len(LIGHT))

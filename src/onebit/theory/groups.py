@@ -84,10 +84,10 @@ class Programs:
 
     def leading(self, groups: Partition) -> Leading:
         """The constraints between groups."""
-        place = np.zeros(self.classes, dtype=np.int64)
+        position = np.zeros(self.classes, dtype=np.int64)
         for number, group in enumerate(groups):
-            place[list(group)] = number
-        return Leading(place[self.labels], len(groups))
+            position[list(group)] = number
+        return Leading(position[self.labels], len(groups))
 
     def within(self, group: Group) -> tuple[Group, Solution | None]:
         """The classes of a group in their best order, those without rows last; and its vector, with no margin where no order has one.
@@ -133,9 +133,9 @@ class Programs:
         """Which rows have one of these classes, and their constraints if the classes come in this order."""
         here = self._here(order)
         mine = np.flatnonzero(np.isin(self.labels, here))
-        place = np.zeros(self.classes, dtype=np.int64)
-        place[list(here)] = np.arange(len(here))
-        return mine, Ordered(place[self.labels[mine]], len(here))
+        position = np.zeros(self.classes, dtype=np.int64)
+        position[list(here)] = np.arange(len(here))
+        return mine, Ordered(position[self.labels[mine]], len(here))
 
     def slacks(self, grouped: Grouped) -> Numbers:
         """How far each row is from its margins, in margins, in the programs that have none (`softly`)."""
@@ -152,7 +152,7 @@ class Programs:
         return slacks
 
     def _here(self, group: Group) -> Group:
-        """The classes that have rows: others need no place in an order."""
+        """The classes that have rows: others need no position in an order."""
         return tuple(one for one in group if (self.labels == one).any())
 
     def _count(self) -> None:
@@ -190,11 +190,11 @@ def _partitions(programs: Programs, count: int, begun: Partition = ()) -> Iterat
         if len(begun) == count:
             yield begun
         return
-    for place, group in enumerate(begun):
+    for position, group in enumerate(begun):
         larger = (*group, done)
         if len(larger) <= LARGEST_GROUP:
             solution = programs.within(larger)[1]
             if solution is None or solution.separable:
-                yield from _partitions(programs, count, (*begun[:place], larger, *begun[place + 1 :]))
+                yield from _partitions(programs, count, (*begun[:position], larger, *begun[position + 1 :]))
     if len(begun) < count:
         yield from _partitions(programs, count, (*begun, (done,)))

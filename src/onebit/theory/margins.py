@@ -176,15 +176,17 @@ def _sampled(X: Any, height: int, rounds: int | None, seed: int) -> tuple[Any, N
     if hasattr(X, "indptr"):
         starts, sizes = np.asarray(X.indptr)[numbers].astype(np.int64), np.diff(X.indptr)[numbers]
         cuts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        places = np.repeat(starts - cuts[:-1], sizes) + np.arange(cuts[-1])
-        return Csr(np.asarray(X.data)[places], np.asarray(X.indices)[places], cuts, (rounds, int(X.shape[1]))), numbers
+        positions = np.repeat(starts - cuts[:-1], sizes) + np.arange(cuts[-1])
+        return Csr(
+            np.asarray(X.data)[positions], np.asarray(X.indices)[positions], cuts, (rounds, int(X.shape[1]))
+        ), numbers
     return [X[number] for number in numbers] if isinstance(X, list | tuple) else X[numbers], numbers
 
 
 def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, ...]) -> Partition:
     """The groups as indices of classes; a class that is missing, unknown or there twice is named."""
-    place = {name: number for number, name in enumerate(classes)}
-    spelt = {str(name): number for name, number in place.items()}  # 0 may be said as "0"
+    position = {name: number for number, name in enumerate(classes)}
+    spelt = {str(name): number for name, number in position.items()}  # 0 may be said as "0"
     found: list[tuple[int, ...]] = []
     seen: set[int] = set()
     if isinstance(groups, str) or not all(isinstance(one, Iterable) and not isinstance(one, str) for one in groups):
@@ -192,7 +194,7 @@ def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, 
     for group in groups:
         numbers = []
         for name in group:
-            number = place.get(name, spelt.get(str(name)))
+            number = position.get(name, spelt.get(str(name)))
             if number is None:
                 raise InputError(f"groups has {name!r}, which is no class; {nearest(str(name), spelt)}")
             if number in seen:
@@ -202,7 +204,7 @@ def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, 
         if not numbers:
             raise InputError("groups has an empty group, but each must have a class")
         found.append(tuple(numbers))
-    missing = [name for name, number in place.items() if number not in seen]
+    missing = [name for name, number in position.items() if number not in seen]
     if missing:
         raise InputError(f"groups must have every class, and these are missing: {listed(missing)}")
     for number, one in enumerate(found):

@@ -121,8 +121,8 @@ def _notes(setting: Setting) -> list[str]:
     group = setting.margin("group")
     if not group.separable:
         return [*found, "Theorem 5: the rows are not group weakly separable, so there is no polynomial."]
-    place = {name: index for index, name in enumerate(setting.given.classes)}
-    groups = [[place[name] for name in members] for members in group.groups]
+    position = {name: index for index, name in enumerate(setting.given.classes)}
+    groups = [[position[name] for name in members] for members in group.groups]
     rows = np.asarray(setting.rounds.X.todense() if hasattr(setting.rounds.X, "todense") else setting.rounds.X)
     values = prompak2017.polynomial_values(
         rows, setting.rounds.y, groups, np.asarray(group.between), np.asarray(group.within), group.margin

@@ -111,7 +111,7 @@ class Setting:
     def _trace(self, seed: int, count: int) -> Trace:
         learner = learner_class(self.rule)(self.given.classes, seed=seed, **self.planned)
         rows, classes, labels = self.given.X, learner.classes, self.given.labels
-        place = {name: index for index, name in enumerate(classes)}
+        position = {name: index for index, name in enumerate(classes)}
         scores = np.empty((count, self.rule.heads(self.record)))
         played, greedy = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
         for number in range(count):
@@ -119,5 +119,5 @@ class Setting:
             scores[number] = learner.scores(x)
             decision = learner.decide(x)
             learner.learn(decision, label=labels[number])  # a bandit learner hears one bit of it
-            played[number], greedy[number] = place[decision.label], place[decision.greedy]
+            played[number], greedy[number] = position[decision.label], position[decision.greedy]
         return Trace(scores, played, greedy)

@@ -175,7 +175,7 @@ class DaskBackend(Backend):
 
         answer: list[Record] | BaseException
         try:
-            answer = await self._client.collect(future, asynchronous=True)
+            answer = await self._client.gather(future, asynchronous=True)
         except (asyncio.CancelledError, CancelledError, KilledWorker):
             answer = Lost()
         except Exception as error:

@@ -22,19 +22,19 @@ from onebit.theory.setting import Setting
 PAPER = "Arora and Manwani 2020"
 
 
-def in_support(losses: Sequence[float], own: int, place: int, a: float, damping: float = 0.0) -> bool:
-    """Whether the theorems put the class at `place` of the descending order into the support.
+def in_support(losses: Sequence[float], own: int, position: int, a: float, damping: float = 0.0) -> bool:
+    """Whether the theorems put the class at `position` of the descending order into the support.
 
-    `losses` are in descending order, `own` is the place of the played class among them, a = 1[right]/P, damping e.
+    `losses` are in descending order, `own` is the position of the played class among them, a = 1[right]/P, damping e.
 
-    >>> [in_support([2.0, 1.0, 0.1], 2, place, 1.0) for place in range(3)]
+    >>> [in_support([2.0, 1.0, 0.1], 2, position, 1.0) for position in range(3)]
     [True, False, False]
     """
-    before = list(losses[:place])
-    divisor = 1.0 + place * a * a + damping
-    if own < place:
-        return losses[place] > (a * a * sum(before) - a * losses[own]) / (divisor - a)
-    return losses[place] > a * a * sum(before) / divisor
+    before = list(losses[:position])
+    divisor = 1.0 + position * a * a + damping
+    if own < position:
+        return losses[position] > (a * a * sum(before) - a * losses[own]) / (divisor - a)
+    return losses[position] > a * a * sum(before) / divisor
 
 
 def support_size(losses: Sequence[float], own: int, a: float, damping: float = 0.0) -> int:

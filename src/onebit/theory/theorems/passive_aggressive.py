@@ -10,7 +10,7 @@ Binary, for the sequence of rows that a learner steps on, with l its loss, l* th
                         sum l <= B/C + sqrt(T R^2 B)                                     what the proof gives
     Corollaries 2 and 3 are Lemmas 2 and 3 with sum l <= sqrt(T sum l^2).
 
-In Kesler's construction the row of a round is (x, -x) in the places of two classes, and 2 n takes the place of n. A mistake
+In Kesler's construction the row of a round is (x, -x) at the positions of two classes, and 2 n stands for n. A mistake
 costs a loss of at least one, so sum l and sum l^2 bound the mistakes; for PA-I so does max(R^2, 1/C) B (Crammer et al. 2006).
 The exact passive-aggressive step meets all constraints at once and is at least as long: the same bounds hold, but for plain PA
 with rows that U fails, where the losses of U count twice.

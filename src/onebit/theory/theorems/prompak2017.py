@@ -191,13 +191,13 @@ def polynomial_values(
 ) -> Array:
     """The polynomial of every class (columns) at every row, with the thresholds that Lemma 3 takes from the rows."""
     values = np.empty((len(X), sum(map(len, groups))))
-    for place, members in enumerate(groups):
-        vectors = between[place] - np.delete(between, place, axis=0)
-        along = X @ within[place]
+    for position, members in enumerate(groups):
+        vectors = between[position] - np.delete(between, position, axis=0)
+        along = X @ within[position]
         for label in members:
             mine = along[y == label]
             if len(mine) == 0:
                 raise InputError(f"class {label} has no rows, so there are no thresholds for its polynomial")
             low, high = float(mine.min()) - margin, float(mine.max()) + margin
-            values[:, label] = separating_polynomial(X, vectors, within[place], low, high, margin)
+            values[:, label] = separating_polynomial(X, vectors, within[position], low, high, margin)
     return values
