@@ -43,7 +43,7 @@ def prepare(params: SOBA, options: Mapping[str, object]) -> tuple[SOBA, tuple[fl
 
 def learn(params: SOBA, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Part a right label from its best rival."""
-    scores = given.scores
+    memory, scores = given.memory, given.scores
     classes, label, joint = params.classes, choice.label, params.matrix == Covariance.FULL
     fill(step, 2 * classes, 0.0)
     if revealed != label:
@@ -52,8 +52,8 @@ def learn(params: SOBA, given: RuleInput, choice: Choice, revealed: int, step: V
     delta = scores[other] - scores[label]
     variance = choice.propensity + spread(scores, classes, joint, label, other)
     gain = (delta * delta + 2.0 * delta) / variance
-    if given.memory[HEADROOM] + gain >= 0.0:
-        given.memory[HEADROOM] += gain
+    if memory[HEADROOM] + gain >= 0.0:
+        memory[HEADROOM] += gain
         size = (1.0 + delta) / variance if joint or params.form == Form.RESIDUAL else 1.0 / choice.propensity
         step[label], step[other] = size, -size
         if joint:  # a direction, whose square is u u'/p
