@@ -63,10 +63,10 @@ def test_errors_are_those_of_runs() -> None:
         (X, LABELS), ["bpa", "perceptron", ("banditron", {"exploration": 0.3})], **settings
     ).results
     for one in result.summaries:
-        result = onebit.run(one.entry.rule, X, LABELS, **settings, **one.entry.options)
-        assert one.errors.tolist() == result.errors.tolist()
-        assert one.error == result.error_interval
-        assert np.array_equal(one.curve("greedy"), result.curve.greedy)
+        alone = onebit.run(one.entry.rule, X, LABELS, **settings, **one.entry.options)
+        assert one.errors.tolist() == alone.errors.tolist()
+        assert one.error == alone.error_interval
+        assert np.array_equal(one.curve("greedy"), alone.curve.greedy)
         assert [row.fields["seed"] for row in one.records] == [9, 10, 11, 12]
 
 
