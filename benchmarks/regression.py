@@ -53,7 +53,10 @@ class Tree:
     def __init__(self, source: Path) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", WORKER],
-            env={**os.environ, "PYTHONPATH": str(source.resolve())},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(source.resolve()), os.environ.get("PYTHONPATH", "")]),
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
