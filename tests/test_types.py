@@ -46,7 +46,7 @@ WRONG = {
     "a misspelt method": 'onebit.Banditron(classes=3).decde("x")',
     "a misspelt field of a decision": "onebit.Banditron(classes=3).decide([1.0]).labl",
     "an answer that is no bool": "learner.learn(decision, right=0.5)",
-    "an option of run of a wrong type": 'onebit.run("digits", rounds="many")',
+    "an option of run of a wrong type": 'onebit.run("digits", runs="many")',
     "no classes for a rule by name": 'onebit.Learner("bpa")',
 }
 HEAD = "import onebit\n\nlearner = onebit.BPA(classes=2)\ndecision = learner.decide([1.0])\n"
