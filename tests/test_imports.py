@@ -17,7 +17,7 @@ LAYERS = [
     {"version", "errors", "deprecation", "public"},
     {"files"},
     {"report"},
-    {"contract", "names"},
+    {"contract", "validation"},
     {"manifest"},
     {"storage"},
     {"rules", "spaces"},
@@ -81,6 +81,12 @@ def test_imports_point_one_way() -> None:
             continue
         assert LEVEL[there] <= LEVEL[here], f"{module} imports {imported}, which is above it"
         assert frozenset({here, there}) not in APART, f"{module} imports {imported}: rules and spaces stay apart"
+
+
+def test_the_levels_are_those_of_the_page_on_how_it_is_built() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "design.md").read_text().split("## Imports")[1].split("## ")[0]
+    shown = [set(re.split(r", | \| ", line.strip())) for line in page.splitlines() if line.startswith("    ")]
+    assert shown == LAYERS
 
 
 def test_no_rule_imports_from_the_file_of_another_paper() -> None:

@@ -178,6 +178,14 @@ def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
         learner.save(tmp_path / "missing" / "learner.onebit")
 
 
+def test_a_refusal_of_what_is_in_a_file_names_the_file(saved: Path) -> None:
+    """Its checksum is right, and its content cannot be."""
+    manifest, arrays = storage.read(saved)
+    storage.write(manifest, {**arrays, "weights": arrays["weights"][:1]}, saved)
+    with pytest.raises(onebit.InputError, match=f"^{saved} cannot be used: the array 'weights'"):
+        onebit.load(saved)
+
+
 def test_the_wrong_rule_is_refused(saved: Path) -> None:
     with pytest.raises(onebit.OnebitError, match="learnt by the rule 'bpa'"):
         onebit.load(saved, rule=registry()["banditron"])
