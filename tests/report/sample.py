@@ -9,8 +9,8 @@ import numpy as np
 
 from onebit.report.html import page_html
 from onebit.report.parts import (
-    FULL_INFORMATION,
     BANDIT,
+    FULL_INFORMATION,
     Badge,
     Band,
     Cell,

@@ -13,8 +13,8 @@ import pytest
 from onebit.errors import OnebitError
 from onebit.report.html import SHOWN_AT_FIRST, page_html
 from onebit.report.parts import (
-    FULL_INFORMATION,
     BANDIT,
+    FULL_INFORMATION,
     Badge,
     Band,
     Cell,

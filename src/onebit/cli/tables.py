@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from onebit.experiments.statistics import Estimate
 from onebit.experiments.summary import whose_speed
-from onebit.report.parts import FULL_INFORMATION, BANDIT
+from onebit.report.parts import BANDIT, FULL_INFORMATION
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from onebit.experiments.statistics import Estimate, means_and_halves
 from onebit.experiments.summary import Summary
-from onebit.report.parts import FULL_INFORMATION, BANDIT, Band, Column, Curves, Number, Series, Table
+from onebit.report.parts import BANDIT, FULL_INFORMATION, Band, Column, Curves, Number, Series, Table
 from onebit.trials.records import Record
 from onebit.trials.trial import shown
 

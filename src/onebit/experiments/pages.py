@@ -19,8 +19,8 @@ from onebit.experiments.grid import is_numeric
 from onebit.experiments.summary import Summary, whose_speed
 from onebit.experiments.sweep import FRESH, Sweep
 from onebit.report.parts import (
-    FULL_INFORMATION,
     BANDIT,
+    FULL_INFORMATION,
     Band,
     Column,
     Curves,

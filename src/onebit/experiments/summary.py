@@ -81,7 +81,7 @@ class Summary:
         return {
             "learner": self.entry.rule.name,
             "options": self.entry.options,
-            "feedback": "full information" if self.full_information else "bandit",
+            "hears": self.records[0].fields["hears"],
             "runs": self.runs,
             "error": self.error.to_dict(),
             "greedy_error": self.greedy_error.to_dict(),

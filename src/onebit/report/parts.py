@@ -8,7 +8,10 @@ from typing import Literal
 
 from onebit.errors import InputError
 
-BANDIT, FULL_INFORMATION = "bandit feedback", "full information"  # groups of learners; the latter are references, drawn dashed
+BANDIT, FULL_INFORMATION = (
+    "bandit feedback",
+    "full information",
+)  # groups of learners; the latter are references, drawn dashed
 
 
 @dataclass(frozen=True)

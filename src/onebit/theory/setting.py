@@ -118,6 +118,6 @@ class Setting:
             x = rows[[number]] if hasattr(rows, "indptr") else rows[number]
             scores[number] = learner.scores(x)
             decision = learner.decide(x)
-            learner.learn(decision, label=labels[number])  # a learner with bandit feedback uses no more than whether it was played
+            learner.learn(decision, label=labels[number])  # bandit feedback is made of it
             played[number], greedy[number] = position[decision.label], position[decision.greedy]
         return Trace(scores, played, greedy)
