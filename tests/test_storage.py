@@ -18,6 +18,7 @@ from onebit import files, storage
 from onebit.checks import played, rows, state
 from onebit.learner import Learner
 from onebit.rules import registry
+from tests.golden import UNRELEASED
 from tests.golden.write import HERE, expected
 
 GOLDEN = [
@@ -45,7 +46,9 @@ def refusal(path: Path) -> str:
 
 
 def test_this_release_has_golden_files_of_every_rule() -> None:
-    assert {name for folder, name in GOLDEN if folder.name == onebit.__version__} >= set(registry())
+    written = {name for folder, name in GOLDEN if folder.name == onebit.__version__}
+    assert written >= set(registry()) - UNRELEASED
+    assert not written & UNRELEASED
 
 
 @pytest.mark.parametrize(("folder", "name"), GOLDEN, ids=[f"{folder.name}-{name}" for folder, name in GOLDEN])

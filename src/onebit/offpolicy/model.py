@@ -109,17 +109,17 @@ class Trust:
     """
 
     def __init__(self) -> None:
-        self._heard = self._predicted = 1.0
+        self._observed = self._predicted = 1.0
 
     def follow(
         self, weights: NDArray[np.float64], right: NDArray[np.float64], predicted: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """The trust in each of these further rounds."""
         squares = weights * weights * predicted
-        heard = self._heard + np.cumsum(squares * right)
+        observed = self._observed + np.cumsum(squares * right)
         expected = self._predicted + np.cumsum(squares * predicted)
         trust: NDArray[np.float64] = np.clip(
-            np.r_[self._heard, heard[:-1]] / np.r_[self._predicted, expected[:-1]], 0.0, 1.0
+            np.r_[self._observed, observed[:-1]] / np.r_[self._predicted, expected[:-1]], 0.0, 1.0
         )
-        self._heard, self._predicted = float(heard[-1]), float(expected[-1])
+        self._observed, self._predicted = float(observed[-1]), float(expected[-1])
         return trust

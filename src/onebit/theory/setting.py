@@ -22,7 +22,7 @@ TRACED = 60_000  # in all runs together
 
 @dataclass(frozen=True)
 class Trace:
-    """What a learner thought in each round before it heard the answer, and what it played."""
+    """What a learner thought in each round before the feedback, and what it played."""
 
     scores: NDArray[np.float64]
     played: NDArray[np.int64]
