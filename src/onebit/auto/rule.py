@@ -33,7 +33,7 @@ from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, RuleInput, V
 MOST_MEMBERS = 5
 
 # The places in the memory.
-LOSSES = OWN  # of the members: how much less likely than to the best the feedback was to them, as logarithms
+LOSSES = OWN  # of the members: how much less likely than to the best what was heard was to them, as logarithms
 EXPLORED = LOSSES + MOST_MEMBERS  # rounds in which another class was played than the one thought best
 RECENTLY = EXPLORED + 1  # their share lately
 EXPLORED_RIGHT = EXPLORED + 2  # how many of them were right

@@ -42,7 +42,7 @@ def on_rounds(rounds: int) -> Iterator[Doubt]:
 
 
 def on_answers(right: int, rounds: int, unanswered: int) -> Iterator[Doubt]:
-    """Answers that are not there, or are all the same: who answers only when satisfied says nothing of the others."""
+    """Answers that are not there, or are all the same: who is heard only when satisfied says nothing of the others."""
     decisions = rounds + unanswered
     if unanswered > UNHEARD * decisions:
         yield Doubt(

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.rules.gaptron import Gaptron, Loss, bandit_constants, full_constants
-from onebit.rules.gaptron import Setting as Feedback
+from onebit.rules.gaptron import Setting as Hears
 from onebit.theory.bound import LOOKED_AT, Bound
 from onebit.theory.comparators import Comparator, best, fit_in_ball, nothing
 from onebit.theory.gap import LOSSES, surrogate_gap
@@ -29,12 +29,12 @@ from onebit.theory.setting import Setting
 
 PAPER = "van der Hoeven 2020"
 NUMBERS = {
-    (int(Feedback.FULL), int(Loss.LOGISTIC)): "Theorem 1",
-    (int(Feedback.FULL), int(Loss.HINGE)): "Theorem 2",
-    (int(Feedback.FULL), int(Loss.SMOOTH)): "Theorem 3",
-    (int(Feedback.BANDIT), int(Loss.LOGISTIC)): "Theorem 4",
-    (int(Feedback.BANDIT), int(Loss.HINGE)): "Theorem 5",
-    (int(Feedback.BANDIT), int(Loss.SMOOTH)): "Theorem 6",
+    (int(Hears.FULL), int(Loss.LOGISTIC)): "Theorem 1",
+    (int(Hears.FULL), int(Loss.HINGE)): "Theorem 2",
+    (int(Hears.FULL), int(Loss.SMOOTH)): "Theorem 3",
+    (int(Hears.BANDIT), int(Loss.LOGISTIC)): "Theorem 4",
+    (int(Hears.BANDIT), int(Loss.HINGE)): "Theorem 5",
+    (int(Hears.BANDIT), int(Loss.SMOOTH)): "Theorem 6",
 }
 NOTES = {
     "Theorem 4": "the paper only says that there is an exploration for which it holds; this is for one that works, with the smallest gap inside "
@@ -56,7 +56,7 @@ def gaptron(setting: Setting) -> list[Bound]:
     found = [_lemma1(setting, params, chosen)]
     if planned(params):
         found.append(
-            _full(setting, params, chosen) if params.setting == Feedback.FULL else _bandit(setting, params, radius)
+            _full(setting, params, chosen) if params.setting == Hears.FULL else _bandit(setting, params, radius)
         )
     return found
 
@@ -64,10 +64,10 @@ def gaptron(setting: Setting) -> list[Bound]:
 def planned(params: Gaptron) -> bool:
     """Whether rate and exploration are those of the theorems."""
     if math.isnan(params.max_norm) or (
-        params.setting == Feedback.BANDIT and (math.isnan(params.radius) or math.isnan(params.horizon))
+        params.setting == Hears.BANDIT and (math.isnan(params.radius) or math.isnan(params.horizon))
     ):
         return False
-    wanted = full_constants(params) if params.setting == Feedback.FULL else bandit_constants(params)
+    wanted = full_constants(params) if params.setting == Hears.FULL else bandit_constants(params)
     return bool(np.allclose(wanted, (params.rate, params.exploration), rtol=1e-9, atol=0.0))
 
 
