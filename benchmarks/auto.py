@@ -5,8 +5,8 @@
     python benchmarks/auto.py --unseen                 # against LinUCB, logistic regression and BPA
 
 Errors are those of the label played, in % of all rounds from the first, with 95 % intervals of the mean over seeds. `auto` gets the
-rows as they are. What it is compared with gets rows of length one: AROW (diagonal, ridge 0.01) and the perceptron are told every
-label, the rivals of --unseen hear what `auto` hears. Tuned peers are quoted: the best of a grid, chosen by the error that is told.
+rows as they are. What it is compared with gets rows of length one: AROW (diagonal, ridge 0.01) and the perceptron have full
+information, the rivals of --unseen bandit feedback, as `auto` has. Tuned peers are quoted: the best of a grid, chosen by the error that is told.
 
 A target without a number of its own is the best row of the specification's table of stress streams plus one point; one fixed LinUCB,
 which stands beside that table, counts as a row.
@@ -179,7 +179,7 @@ def measured(problem: Problem, contenders: Sequence[Contender], seeds: range, ro
 
 def table_of_targets(found: Sequence[Found]) -> list[str]:
     lines = [
-        "| stream | `auto` | target | | tuned peers | AROW, every label told | perceptron, every label told | `auto` - AROW | thousand rounds/s |",
+        "| stream | `auto` | target | | tuned peers | AROW, full information | perceptron, full information | `auto` - AROW | thousand rounds/s |",
         "|---|---:|---:|---|---|---:|---:|---:|---:|",
     ]
     for one in found:

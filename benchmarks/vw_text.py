@@ -4,7 +4,7 @@
     python benchmarks/vw_text.py --form binary --rounds 2000 --json vw.json
 
 The rows have every token and length one, in the order in which `onebit.run(..., order="shuffle")` brings them for seed 0. `--cbify`
-draws the label from the distribution of its explorer and hears right or wrong of that label alone; the error is the mean loss of
+draws the label from the distribution of its explorer and gets feedback on that label alone; the error is the mean loss of
 those labels.
 
 The best of a grid is chosen by the very error that is reported. Neighbours in this grid differ by ten points and more, in no order:

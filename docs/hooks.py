@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from onebit.cli.learners import hears, shown
+from onebit.cli.learners import feedback_of, shown
 from onebit.contract.parameters import OneOf, Parameter
 from onebit.contract.rule import Rule
 from onebit.errors import OnebitError
@@ -47,12 +47,12 @@ def learners_page() -> str:
         "",
         "This page is made from the source while the site is built. `onebit learners` prints the same lists.",
         "",
-        "A learner that hears *one bit* is told right or wrong. One that hears *the label* is told the class every time: use it as a "
-        "reference, to see what one bit costs.",
+        "With *bandit* feedback a learner is told right or wrong, with *full information* the class every time: use the latter as a "
+        "reference, to see what bandit feedback costs.",
         "",
         *_table(
-            ("name", "class", "hears", "paper"),
-            [(f"[`{rule.name}`](#{rule.name})", f"`{rule.title}`", hears(rule), rule.paper) for rule in rules],
+            ("name", "class", "feedback", "paper"),
+            [(f"[`{rule.name}`](#{rule.name})", f"`{rule.title}`", feedback_of(rule), rule.paper) for rule in rules],
         ),
         "",
         "## Options that all share",
@@ -73,7 +73,7 @@ def _section(rule: Rule) -> list[str]:
         "",
         f"`onebit.{rule.title}`: {rule.summary}.",
         "",
-        f"- Hears: {hears(rule)}.",
+        f"- Feedback: {feedback_of(rule)}.",
         f"- Paper: {rule.paper}.",
         "",
         _prose(rule.documentation),

@@ -135,11 +135,11 @@ def test_learners_as_json_is_the_same_list(call: Call) -> None:
     listed = {one["name"]: one for one in json.loads(out)}
     assert list(listed) == list(registry())
     for name, rule in registry().items():
-        assert set(listed[name]) == {"name", "class", "hears", "paper", "summary", "parameters"}
+        assert set(listed[name]) == {"name", "class", "feedback", "paper", "summary", "parameters"}
         assert {one["name"]: one["default"] for one in listed[name]["parameters"]} == rule.defaults
         for one in listed[name]["parameters"]:
             assert set(one) == {"name", "default", "range", "meaning"}
-    assert {one["hears"] for one in listed.values()} == {"one bit", "the label", "one bit or the label"}
+    assert {one["feedback"] for one in listed.values()} == {"bandit", "full information", "bandit or full information"}
 
 
 # --- run ---------------------------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ def test_compare_of_all_learners_names_every_one(call: Call, file: str, tmp_path
     assert code == 0
     summaries = json.loads(out)["data"][0]["standings"]
     assert {one["learner"] for one in summaries} == set(registry())
-    assert [one["learner"] for one in summaries].count("bpa") == 3, "as it comes, and with small and large steps"
+    assert [one["learner"] for one in summaries].count("bpa") == 3, "with defaults, and with small and large steps"
 
 
 def test_warmup_says_what_was_done(call: Call) -> None:

@@ -33,6 +33,11 @@ def former_frame() -> Any:
             COMPARED[0].summaries[0].records,
             "Summary.rows is now Summary.records",
         ),
+        (
+            lambda: COMPARED[0].summaries[0].hears_labels,
+            COMPARED[0].summaries[0].full_information,
+            "Summary.hears_labels is now Summary.full_information",
+        ),
         (lambda: SWEPT.standings, SWEPT.summaries, "Sweep.standings is now Sweep.summaries"),
         (lambda: SWEPT.effort, SWEPT.cost, "Sweep.effort is now Sweep.cost"),
         (lambda: STREAM.course, STREAM.schedule, "Stream.course is now Stream.schedule"),

@@ -202,7 +202,7 @@ def test_every_route_of_the_service_is_documented(site: Site) -> None:
 def test_every_error_of_the_service_is_documented() -> None:
     named = [one for one in vars(refusals).values() if isinstance(one, type) and issubclass(one, refusals.Refusal)]
     kinds: list[type[refusals.Refusal]] = [Internal, *named]
-    assert len(kinds) == 15
+    assert len(kinds) == 16
     for kind in kinds:
         assert f"| {kind.status} | `{kind.code}` |" in PAGES["service.md"]
 
@@ -234,9 +234,9 @@ def test_every_scope_is_documented(scope: str) -> None:
     assert f"| `{scope}` |" in PAGES["service.md"]
 
 
-@pytest.mark.parametrize("page", ["README.md", *PAGES])
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", *PAGES])
 def test_links_lead_somewhere(page: str) -> None:
-    path = ROOT / page if page == "README.md" else ROOT / "docs" / page
+    path = ROOT / page if page in ("README.md", "CHANGELOG.md") else ROOT / "docs" / page
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", path.read_text()):
         goal = path if not target else (path.parent / target).resolve()
         if goal.name in GENERATED:
@@ -245,6 +245,11 @@ def test_links_lead_somewhere(page: str) -> None:
         if anchor:
             heads = re.findall(r"^#+ (.+)$", goal.read_text(), re.MULTILINE)
             assert anchor in {re.sub(r"[^\w\- ]", "", head).strip().lower().replace(" ", "-") for head in heads}, anchor
+
+
+def test_the_glossary_has_thirty_terms_at_most() -> None:
+    terms = re.findall(r"^\| \*\*(.+?)\*\* \| .+ \|$", PAGES["glossary.md"], re.MULTILINE)
+    assert 20 <= len(set(terms)) == len(terms) <= 30
 
 
 def test_no_figure_is_pending() -> None:

@@ -83,6 +83,12 @@ def test_imports_point_one_way() -> None:
         assert frozenset({here, there}) not in APART, f"{module} imports {imported}: rules and spaces stay apart"
 
 
+def test_the_levels_are_those_of_the_page_on_how_it_is_built() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "design.md").read_text().split("## Imports")[1].split("## ")[0]
+    shown = [set(re.split(r", | \| ", line.strip())) for line in page.splitlines() if line.startswith("    ")]
+    assert shown == LAYERS
+
+
 def test_no_rule_imports_from_the_file_of_another_paper() -> None:
     """What several rules share is in `contract`."""
     inside = [(module, imported) for module, imported, _ in imports() if module.startswith("onebit.rules.")]

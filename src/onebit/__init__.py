@@ -1,4 +1,4 @@
-"""onebit learns to classify when all it ever hears is "right" or "wrong".
+"""onebit: online multiclass classification with bandit feedback: a learner is told "right" or "wrong", and no more.
 
     learner = onebit.BPA(classes=["sport", "politics", "tech"])
     decision = learner.decide(x)

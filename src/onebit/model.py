@@ -239,7 +239,7 @@ class Model:
         first_id: int,
         steps: tuple[int, int],
     ) -> None:
-        """Decide, hear and learn over some steps of a stream, counting mistakes."""
+        """Decide and learn over some steps of a stream, counting mistakes."""
         self.make_room()
         self.refuse_unfitting(rows)
         start, stop = steps

@@ -1,4 +1,4 @@
-"""What a learner runs on: how it reads x, what it has learnt, which ids it has heard of, and what its classes are called.
+"""What a learner runs on: how it reads x, what it has learnt, which ids it has learnt, and what its classes are called.
 
 `Learner` is what a user holds. The service, experiments and whoever else keeps rows, choices and ids in tables of their own use
 its runtime, in numbers: rows in, one row of choices for each out, and back again with what was right.

@@ -78,7 +78,7 @@ def test_compare_prints_a_table_and_writes_a_page_where_it_says(call: Call) -> N
     assert command_of(folder / "page.html") == "onebit " + " ".join(arguments)
     found = onebit.compare("synsep9", ["bpa", ("bpa", {"aggressiveness": 1}), "perceptron"], rounds=300, runs=2)
     lines = [line for line in out.splitlines() if "bpa" in line or "perceptron" in line]
-    assert ["bpa" in line for line in lines] == [True, True, False], "those that hear one bit first"
+    assert ["bpa" in line for line in lines] == [True, True, False], "those with bandit feedback first"
     for one, line in zip([*found[0].summaries[1:], found[0].summaries[0]], lines, strict=True):
         assert f"{100 * one.error.mean:.2f}" in line
         assert "best" in line or "+" in line or "-" in line

@@ -31,16 +31,16 @@ def titles(result: Any) -> list[str]:
 # --- the table ---------------------------------------------------------------------------------------------------------
 
 
-def test_learners_are_sorted_by_error_and_the_best_hears_one_bit() -> None:
+def test_learners_are_sorted_by_error_and_the_best_has_bandit_feedback() -> None:
     found = onebit.compare("synsep9", ["banditron", "perceptron", ("bpa", {"aggressiveness": 1}), "bpa"], **SHORT)
     (result,) = found.results
     errors = [one.error.mean for one in result.summaries]
     assert errors == sorted(errors)
     assert len(set(errors)) == 4
-    assert result.summaries[0].entry.title == "perceptron", "told every label, it errs least"
+    assert result.summaries[0].entry.title == "perceptron", "with full information it errs least"
     assert result.best is result.summaries[1]
-    assert not result.best.hears_labels
-    assert result.summaries[0].hears_labels
+    assert not result.best.full_information
+    assert result.summaries[0].full_information
     assert found.failures == []
 
 
@@ -202,7 +202,7 @@ def test_the_page_has_a_table_curves_and_how_it_came_about() -> None:
     )
     html = page_html(found.page())
     assert "onebit compare &lt;b&gt; &amp; c" in html
-    for words in ("3 runs of 100 rounds", "seeds 4 to 6", "run by run", "Student", "perceptron", "hear one bit"):
+    for words in ("3 runs of 100 rounds", "seeds 4 to 6", "run by run", "Student", "perceptron", "bandit feedback"):
         assert words in html
     assert html.count('data-test="curves"') == 2
     assert not re.search(r"(src|href)=.(https?:)?//", html), "nothing is fetched from elsewhere"

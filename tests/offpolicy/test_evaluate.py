@@ -301,7 +301,7 @@ def test_newtron_learns_from_its_own_labels_only() -> None:
 @pytest.mark.parametrize(
     ("learner", "rounds", "message"),
     [
-        (onebit.Perceptron(classes=2), [], "Perceptron must be told every label"),
+        (onebit.Perceptron(classes=2), [], "Perceptron learns from full information"),
         ("bpa", [], "the learner is a str, but must be a Learner"),
         (onebit.BPA(classes=2), [], "the log has no rounds, so it says nothing"),
         (

@@ -15,7 +15,7 @@ from tests.offpolicy.logs import Array, gaussians
 
 
 class Twin:
-    """The likelihood of one bit by AdaGrad, written from its formula: every gradient is kept, by differences of the likelihood."""
+    """The likelihood of bandit feedback by AdaGrad, written from its formula: every gradient is kept, by differences of the likelihood."""
 
     def __init__(self, classes: int, features: int) -> None:
         self.W = np.zeros((classes, features))

@@ -102,7 +102,7 @@ def test_what_is_no_log_is_refused(rounds: Any, message: str) -> None:
 
 
 def test_a_learner_that_needs_labels_is_refused() -> None:
-    with pytest.raises(OnebitError, match="Perceptron must be told every label"):
+    with pytest.raises(OnebitError, match="Perceptron learns from full information"):
         train(onebit.Perceptron(classes=["no", "yes"]), [GOOD])
 
 

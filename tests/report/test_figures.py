@@ -42,8 +42,8 @@ def test_many_curves_leave_the_best_and_a_note() -> None:
     drawing = figure(many)
     names = drawing.axes[0].get_legend_handles_labels()[1]
     assert len(drawing.axes[0].collections) == MOST_CURVES
-    assert names[0] == "hear one bit:"
-    assert "told every label:" in names
+    assert names[0] == "bandit feedback:"
+    assert "full information:" in names
     assert drawing.get_supxlabel().startswith("The best 12 of 25 curves")
     assert figure(curves("a", "b")).get_supxlabel() == ""
 

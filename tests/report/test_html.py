@@ -13,8 +13,8 @@ import pytest
 from onebit.errors import OnebitError
 from onebit.report.html import SHOWN_AT_FIRST, page_html
 from onebit.report.parts import (
-    EVERY_LABEL,
-    ONE_BIT,
+    BANDIT,
+    FULL_INFORMATION,
     Badge,
     Band,
     Cell,
@@ -190,8 +190,8 @@ def test_a_few_curves_are_shown_at_first_and_references_do_not_take_all_places()
     [curves] = [part for part in sample.comparison("synsep10", 0).parts if isinstance(part, Curves)]
     shown = [one for one in data_of(read(curves))["series"] if one["shown"]]
     assert len(shown) == SHOWN_AT_FIRST
-    assert sum(one["group"] == EVERY_LABEL for one in shown) == 2
-    assert all(bool(one["dash"]) == (one["group"] == EVERY_LABEL) for one in shown)
+    assert sum(one["group"] == FULL_INFORMATION for one in shown) == 2
+    assert all(bool(one["dash"]) == (one["group"] == FULL_INFORMATION) for one in shown)
     assert len({one["colour"] for one in shown}) == SHOWN_AT_FIRST
 
 
@@ -230,11 +230,11 @@ def test_intervals_with_ends_are_drawn_on_one_scale_from_zero() -> None:
 
 
 def test_rows_of_a_group_stand_together_below_its_name() -> None:
-    rows = [Row(["a"], ONE_BIT), Row(["b"], EVERY_LABEL), Row(["c"], ONE_BIT)]
+    rows = [Row(["a"], BANDIT), Row(["b"], FULL_INFORMATION), Row(["c"], BANDIT)]
     parsed = read(Table("Errors", [Column("learner")], rows))
     assert len(parsed.all("tbody")) == 2
     shown = [text for tag, _, texts in parsed.elements if tag in ("th", "td") and (text := "".join(texts))]
-    assert shown == [ONE_BIT, "a", "c", EVERY_LABEL, "b"]
+    assert shown == [BANDIT, "a", "c", FULL_INFORMATION, "b"]
 
 
 def test_a_heat_map_marks_the_best_and_what_is_missing() -> None:

@@ -287,7 +287,7 @@ def test_budgets_about_a_block(budget: int, when_full: str) -> None:
 def test_norm_is_that_of_the_stored_rows(budget: int, when_full: str) -> None:
     """Through steps of the budget, and through scales so small that they are multiplied into the coefficients."""
     X, y = stream(1500, seed=9)
-    # Told every label, Gaptron with the logistic loss stores in every round.
+    # With full information, Gaptron with the logistic loss stores in every round.
     options = {"setting": "full", "loss": "logistic", "rate": 0.5, "radius": 1.5}
     learner = learner_with("gaptron", "rbf:0.7", max_support=budget, when_full=when_full, **options)
     for row, label in enumerate(y.tolist()):

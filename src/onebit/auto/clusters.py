@@ -1,6 +1,6 @@
 """The member of `auto` that takes each class for a cluster: a normal distribution around the rows in which it was right.
 
-It hears right answers alone, and learns a class from one row. All classes have the same variance within, column by column, and their
+It learns from right answers alone, and learns a class from one row. All classes have the same variance within, column by column, and their
 means are normal around the mean of all rows, with what is left of the variance. A class that was never right is expected to look like
 any row: it is played where a row looks like none of the known classes. With w = within, k = within/between, n_i rows of mean m_i:
 

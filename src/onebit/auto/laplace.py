@@ -1,10 +1,10 @@
-"""A member of `auto` that believes in a softmax of linear scores, and learns from one bit by the Laplace approximation.
+"""A member of `auto` that believes in a softmax of linear scores, and learns from bandit feedback by the Laplace approximation.
 
-What was heard has the likelihood p_a if right and 1 - p_a if wrong; what was known is normal, with the variances q of the scores. The
+The feedback on a has the likelihood p_a if right and 1 - p_a if wrong; what was known is normal, with the variances q of the scores. The
 most likely scores are sought along one direction, s_i + tau q_i h_i, by halving: a single Newton step overshoots where little is known.
 If right, h is the gradient; if wrong, what is taken from the label goes to the others by their probabilities, but a tenth of it to all
 alike: a class that has never been right would otherwise stay so. The covariance then shrinks by the curvature at the point found.
-With two classes one bit says everything.
+With two classes bandit feedback says everything.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ page about auto. No promise of regret. Dense rows are seen by several members, e
 
     linear:  p = softmax(s) of scores in a view,  u_i = the probability of i where its score is one deviation sqrt(q_i) up
     play     argmax_i sum_m v_m u_mi
-    learn    every member finds the most likely scores, given what was heard and what was known (`auto.laplace`)
-    weigh    v_m is proportional to the probability that m gave to all that was heard
+    learn    every member finds the most likely scores, given the feedback and what was known (`auto.laplace`)
+    weigh    v_m is proportional to the probability that m gave to all feedback
 
 Sparse rows have one member, a regression on 1 and 0 with the benefit of the doubt, s + 2 deviation sqrt(q) (`contract.ridge`). In both, where
 the mistakes say that the stream has changed, everything is learnt anew (`auto.change_detector`). Deterministic but for ties: its logs

@@ -44,7 +44,7 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands, found by looking into this folder."""
-    top = _Parser(prog="onebit", description="Learn to classify from right and wrong.")
+    top = _Parser(prog="onebit", description="Online multiclass classification with bandit feedback.")
     top.add_argument("-V", "--version", action="version", version=f"onebit {VERSION}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for found in pkgutil.iter_modules(__path__):

@@ -1,6 +1,6 @@
 """Compare learners on the same streams: a table sorted by error, curves, and a page.
 
-Without --learners every learner takes part as it comes; those with an aggressiveness also with a small one (0.001), which data
+Without --learners every learner takes part with defaults; those with an aggressiveness also with a small one (0.001), which data
 without a margin need, and with a large one (1), which rows of length one need. Parameters follow a name after colons. Examples:
 
     onebit compare digits iris --prepare scale

@@ -1,4 +1,4 @@
-"""List the learners, their parameters and what they hear; with names, what those do and where they come from.
+"""List the learners, their parameters and feedback; with names, what those do and where they come from.
 
 onebit learners
 onebit learners linucb auto
@@ -29,7 +29,7 @@ def execute(chosen: argparse.Namespace) -> None:
         print(json.dumps([described(rule) for rule in rules], indent=2, ensure_ascii=False))
         return
     for rule in rules:
-        print(f"{rule.name}  (onebit.{rule.title}, hears {hears(rule)}; {rule.paper})")
+        print(f"{rule.name}  (onebit.{rule.title}, feedback: {feedback_of(rule)}; {rule.paper})")
         print(textwrap.indent(rule.documentation if chosen.names else rule.summary, "    "))
         for name, parameter in rule.parameters.items():
             print(f"      {name} = {shown(rule.defaults[name])}    {parameter.range}    {parameter.meaning}")
@@ -45,7 +45,7 @@ def described(rule: Rule) -> dict[str, Any]:
     return {
         "name": rule.name,
         "class": rule.title,
-        "hears": hears(rule),
+        "feedback": feedback_of(rule),
         "paper": rule.paper,
         "summary": rule.summary,
         "parameters": [
@@ -55,11 +55,11 @@ def described(rule: Rule) -> dict[str, Any]:
     }
 
 
-def hears(rule: Rule) -> str:
-    """What a rule is told after it has played."""
+def feedback_of(rule: Rule) -> str:
+    """What is revealed to a rule after it has played."""
     if callable(rule.full_information):
-        return "one bit or the label"
-    return "the label" if rule.full_information else "one bit"
+        return "bandit or full information"
+    return "full information" if rule.full_information else "bandit"
 
 
 def shown(value: object) -> str:

@@ -116,7 +116,7 @@ def count_of(log: LogReader, task: TaskInfo) -> int:
     """How many rounds the log of a task has; none is refused."""
     found = log.count_heard(task)
     if found == 0:
-        raise InputError(f"task {task.name!r} has heard of no decision yet whether it was right: its log says nothing")
+        raise InputError(f"task {task.name!r} has no feedback yet: its log says nothing")
     return found
 
 

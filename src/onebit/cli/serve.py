@@ -1,4 +1,4 @@
-"""Serve learners over HTTP: decide, hear right or wrong, learn, and lose nothing.
+"""Serve learners over HTTP: decide, take feedback, learn, and lose nothing.
 
 Every option can be given in the environment too, as ONEBIT_SERVE_ and its name; the option wins. Examples:
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from onebit.experiments.statistics import Estimate
 from onebit.experiments.summary import whose_speed
-from onebit.report.parts import EVERY_LABEL, ONE_BIT
+from onebit.report.parts import BANDIT, FULL_INFORMATION
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +26,7 @@ def percent(found: Estimate, signed: bool = False) -> str:
 
 
 def learner_table(result: DataResult) -> Table:
-    """The learners of a comparison, those that hear one bit first; a narrow terminal gets fewer columns."""
+    """The learners of a comparison, those with bandit feedback first; a narrow terminal gets fewer columns."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -43,8 +43,8 @@ def learner_table(result: DataResult) -> Table:
     for title in ("error", "more", *(("greedy", "M/s") if roomy else ())):
         table.add_column(title, justify="right", no_wrap=True)
     for title, entries in (
-        (ONE_BIT, [one for one in result.summaries if not one.hears_labels]),
-        (EVERY_LABEL, [one for one in result.summaries if one.hears_labels]),
+        (BANDIT, [one for one in result.summaries if not one.full_information]),
+        (FULL_INFORMATION, [one for one in result.summaries if one.full_information]),
     ):
         if entries:
             table.add_section()

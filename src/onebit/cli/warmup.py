@@ -7,17 +7,15 @@ import json
 import time
 from typing import Any
 
-from onebit.auto.dense import AutoDense
-from onebit.auto.sparse import AutoSparse
+import numpy as np
+
+from onebit.contract.covariance import Covariance
 from onebit.contract.rule import Rule
 from onebit.engine.compile import form_of, is_compiled, loop_for
 from onebit.rules import registry, rule_named
-from onebit.spaces.dense import Dense
-from onebit.spaces.diagonal_dense import DiagonalDense
-from onebit.spaces.diagonal_sparse import DiagonalSparse
-from onebit.spaces.full_dense import FullDense
-from onebit.spaces.joint_dense import JointDense
-from onebit.spaces.sparse import Sparse
+from onebit.spaces.choose import USUAL, Form, choose
+
+FORMS = ((True, 1), (True, 1000), (False, 1))  # dense rows, narrow and wide, and sparse ones
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -43,15 +41,19 @@ def execute(chosen: argparse.Namespace) -> None:
 
 
 def spaces(rule: Rule, dtype: str) -> list[Any]:
-    """A small space of every kind that the rule may have."""
-    if rule.second_order is None:
-        return [kind.empty(1, 1, False, dtype) for kind in (Dense, Sparse)]
-    order = rule.second_order(rule.settle(2, {})[0])
+    """A small space of every kind that the rule may have without a kernel."""
+    params, _ = rule.settle(2, rule.examples[0])
+    narrow, wide, sparse = (Form(dense, columns, False, np.dtype(dtype)) for dense, columns in FORMS)
     if rule.composite:
-        dense = [AutoDense.planned(2, features, dtype, order, 0, 2) for features in (1, 1000)]
-        return [*dense, AutoSparse.planned(2, 1, dtype)]
-    kinds = (DiagonalDense, JointDense if order.joint else FullDense, DiagonalSparse)
-    return [kind.ordered(2, 1, False, dtype, order) for kind in kinds]
+        ways = [(params, narrow), (params, wide), (params, sparse)]
+    elif rule.second_order is not None:
+        diagonal, full = (params._replace(matrix=int(kind)) for kind in (Covariance.DIAGONAL, Covariance.FULL))
+        ways = [(diagonal, narrow), (full, narrow), (diagonal, sparse)]
+    else:
+        ways = [(params, narrow), (params, sparse)]
+    choice = choose(rule, bias=False, seed=0, kernel=None, max_support=USUAL, when_full="merge")
+    heads = rule.heads(params)
+    return [choice.blueprint(settled, form, heads, heads).make() for settled, form in ways]
 
 
 def compiled(rule: Rule, space: Any, dtype: str) -> dict[str, object]:

@@ -52,7 +52,7 @@ class RuleInput(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What `decide` says, and `learn` hears again, perhaps much later.
+    """What `decide` says, and `learn` is given again, perhaps much later.
 
     `propensity` is the probability of the label once ties are broken, which most papers divide by; rules that divide by nothing say
     1.0. The two notes are whatever else a rule must keep from the time of the decision.

@@ -1,4 +1,4 @@
-"""The loops: score, decide, hear, learn, absorb. Everything that decides or learns goes through them.
+"""The loops: score, decide, learn, absorb. Everything that decides or learns goes through them.
 
 One decision from Python is `stream` over one row, a batch is `stream` over a few, a run is `stream` over everything. So stepping
 by hand and running give the same numbers bit for bit: it is the same machine code. `lessons` is its sister for labelled rows.

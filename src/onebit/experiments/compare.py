@@ -46,8 +46,8 @@ class DataResult:
 
     @property
     def best(self) -> Summary | None:
-        """The learner with the lowest error among those that hear one bit, or among all where none does."""
-        honest = [one for one in self.summaries if not one.hears_labels]
+        """The learner with the lowest error among those with bandit feedback, or among all where there is none."""
+        honest = [one for one in self.summaries if not one.full_information]
         return next(iter(honest or self.summaries), None)
 
     def difference(self, one: Summary) -> Estimate:
@@ -145,7 +145,7 @@ class Comparison:
 
 
 def usual_entries() -> list[ComparisonEntry]:
-    """Every learner as it comes, and those whose aggressiveness caps a step also with a small and with a large one."""
+    """Every learner with defaults, and those whose aggressiveness caps a step also with a small and with a large one."""
     entries = []
     for name, rule in registry().items():
         entries.append(entry_of(name))

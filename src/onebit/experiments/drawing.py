@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from onebit.experiments.statistics import Estimate, means_and_halves
 from onebit.experiments.summary import Summary
-from onebit.report.parts import EVERY_LABEL, ONE_BIT, Band, Column, Curves, Number, Series, Table
+from onebit.report.parts import BANDIT, FULL_INFORMATION, Band, Column, Curves, Number, Series, Table
 from onebit.trials.records import Record
 from onebit.trials.trial import shown
 
@@ -37,7 +37,7 @@ def curves_of(
         Series(
             name,
             {measure: band(one.curve(measure)) for measure in MEASURES},
-            EVERY_LABEL if one.hears_labels else ONE_BIT,
+            FULL_INFORMATION if one.full_information else BANDIT,
         )
         for name, one in zip(names or [one.entry.title for one in summaries], summaries, strict=True)
     ]

@@ -19,8 +19,8 @@ from onebit.experiments.grid import is_numeric
 from onebit.experiments.summary import Summary, whose_speed
 from onebit.experiments.sweep import FRESH, Sweep
 from onebit.report.parts import (
-    EVERY_LABEL,
-    ONE_BIT,
+    BANDIT,
+    FULL_INFORMATION,
     Band,
     Column,
     Curves,
@@ -98,7 +98,7 @@ def error_table(result: DataResult) -> Table:
         Column("learner"),
         Column("set"),
         Column("error, %", True, "labels played, exploration included"),
-        Column("more than the best", True, "difference to the best learner that hears one bit, run by run"),
+        Column("more than the best", True, "difference to the best learner with bandit feedback, run by run"),
         Column("greedy, %", True, "labels that the learner thought best"),
         Column("million rounds/s", True, f"on {whose_speed(result.summaries)}"),
     ]
@@ -112,9 +112,9 @@ def error_table(result: DataResult) -> Table:
                 number(one.greedy_error),
                 Number(one.rounds_per_second / 1e6, f"{one.rounds_per_second / 1e6:.1f}"),
             ],
-            EVERY_LABEL if one.hears_labels else ONE_BIT,
+            FULL_INFORMATION if one.full_information else BANDIT,
         )
-        for one in sorted(result.summaries, key=lambda one: one.hears_labels)
+        for one in sorted(result.summaries, key=lambda one: one.full_information)
     ]
     return Table(f"Errors on {result.stream.name}", columns, rows, "lowest error first; click a head to sort")
 
@@ -124,12 +124,12 @@ def _overview(found: Comparison) -> list[Part]:
     entries = {one.entry.title: one for result in found.results for one in result.summaries}
     columns = [Column("learner"), *(Column(result.stream.name, True) for result in found.results)]
     rows = []
-    for title, sample in sorted(entries.items(), key=lambda item: item[1].hears_labels):
+    for title, sample in sorted(entries.items(), key=lambda item: item[1].full_information):
         cells: list[Any] = [title]
         for result in found.results:
             there = next((one for one in result.summaries if one.entry.title == title), None)
             cells.append(Number(None, "") if there is None else number(there.error, bar=True))
-        rows.append(Row(cells, EVERY_LABEL if sample.hears_labels else ONE_BIT))
+        rows.append(Row(cells, FULL_INFORMATION if sample.full_information else BANDIT))
     return [Table("All data at a glance: error, %", columns, rows)]
 
 

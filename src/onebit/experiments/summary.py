@@ -23,6 +23,7 @@ class Summary:
     records: list[Record]
 
     rows = Renamed("records")
+    hears_labels = Renamed("full_information")
 
     @property
     def runs(self) -> int:
@@ -45,9 +46,9 @@ class Summary:
         return estimate(np.array([record.greedy_error for record in self.records]))
 
     @property
-    def hears_labels(self) -> bool:
-        """Whether it was told the class in every round."""
-        return self.records[0].hears == "the label"
+    def full_information(self) -> bool:
+        """Whether the class was revealed to it in every round."""
+        return self.records[0].full_information
 
     @property
     def rounds_per_second(self) -> float:
@@ -80,7 +81,7 @@ class Summary:
         return {
             "learner": self.entry.rule.name,
             "options": self.entry.options,
-            "hears": self.records[0].hears,
+            "hears": self.records[0].fields["hears"],
             "runs": self.runs,
             "error": self.error.to_dict(),
             "greedy_error": self.greedy_error.to_dict(),

@@ -1,6 +1,6 @@
 """The model of the doubly robust estimate: how likely each label is right for x, whoever shows it.
 
-One softmax over linear scores, p = softmax(W x), and the likelihood of the one bit that was heard about the label a:
+One softmax over linear scores, p = softmax(W x), and the likelihood of the feedback on the label a:
 
     right:  log p_a          gradient  e_a - p
     wrong:  log(1 - p_a)     gradient  -p_a/(1 - p_a) (e_a - p)
@@ -11,7 +11,7 @@ surely right the others are wrong, which regressions of each label by itself do 
 labels that the log rarely showed.
 
 Even so a model that sees mostly one learner's choices can be worse than none. Its predictions are therefore multiplied by a `Trust`,
-the regression of what was heard on what was predicted in the rounds before, each weighed as it weighs in the estimate.
+the regression of feedback on what was predicted in the rounds before, each weighed as it weighs in the estimate.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def order(params: Rightness) -> Order:
 RULE = Rule(
     name="rightness",
     paper="this project; Duchi, Hazan, Singer 2011 (AdaGrad)",
-    summary="how likely each label is right, by the likelihood of one bit",
+    summary="how likely each label is right, by the likelihood of bandit feedback",
     record=Rightness,
     decide=decide,
     learn=learn,
@@ -109,17 +109,17 @@ class Trust:
     """
 
     def __init__(self) -> None:
-        self._heard = self._predicted = 1.0
+        self._observed = self._predicted = 1.0
 
     def follow(
         self, weights: NDArray[np.float64], right: NDArray[np.float64], predicted: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """The trust in each of these further rounds."""
         squares = weights * weights * predicted
-        heard = self._heard + np.cumsum(squares * right)
+        observed = self._observed + np.cumsum(squares * right)
         expected = self._predicted + np.cumsum(squares * predicted)
         trust: NDArray[np.float64] = np.clip(
-            np.r_[self._heard, heard[:-1]] / np.r_[self._predicted, expected[:-1]], 0.0, 1.0
+            np.r_[self._observed, observed[:-1]] / np.r_[self._predicted, expected[:-1]], 0.0, 1.0
         )
-        self._heard, self._predicted = float(heard[-1]), float(expected[-1])
+        self._observed, self._predicted = float(observed[-1]), float(expected[-1])
         return trust

@@ -46,8 +46,8 @@ def refuse_learner(learner: object) -> None:
         raise InputError(f"the learner is a {type(learner).__name__}, but must be a Learner")
     if learner.runtime.needs_labels:
         raise InputError(
-            f"{learner.runtime.rule.title} must be told every label, and a log says only whether the label shown was right: take a "
-            "learner that hears one bit"
+            f"{learner.runtime.rule.title} learns from full information, and a log says only whether the label shown was right: take a "
+            "learner with bandit feedback"
         )
 
 

@@ -8,7 +8,10 @@ from typing import Literal
 
 from onebit.errors import InputError
 
-ONE_BIT, EVERY_LABEL = "hear one bit", "told every label"  # groups of learners; the latter are references, drawn dashed
+BANDIT, FULL_INFORMATION = (
+    "bandit feedback",
+    "full information",
+)  # groups of learners; the latter are references, drawn dashed
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Series:
-    """One learner's curve, in each measure ("played", "greedy"). The group says what it hears."""
+    """One learner's curve, in each measure ("played", "greedy"). The group says which feedback it gets."""
 
     name: str
     measures: Mapping[str, Band]
@@ -119,8 +122,8 @@ class Table:
     def groups(self) -> dict[str, list[Sequence[Cell]]]:
         """The rows of each group, groups in the order in which they come.
 
-        >>> Table("", [Column("learner")], [["bpa"], Row(["perceptron"], "told every label")]).groups
-        {'': [['bpa']], 'told every label': [['perceptron']]}
+        >>> Table("", [Column("learner")], [["bpa"], Row(["perceptron"], "full information")]).groups
+        {'': [['bpa']], 'full information': [['perceptron']]}
         """
         found: dict[str, list[Sequence[Cell]]] = {}
         for row in self.rows:

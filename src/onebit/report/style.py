@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from onebit.report.parts import EVERY_LABEL, Band, Curves, Figure, Part, Section, Series
+from onebit.report.parts import FULL_INFORMATION, Band, Curves, Figure, Part, Section, Series
 
 # Okabe and Ito's colours, which the colour-blind can tell apart. Their yellow is lost on white and their black on a dark
 # ground, so each ground has its own eight, in the same order of hues.
@@ -50,13 +50,13 @@ def ranked(curves: Curves, measure: str) -> list[int]:
 def foremost(curves: Curves, measure: str, limit: int) -> list[int]:
     """The positions of at most `limit` curves to show first, best first: two references, which would else fill them all.
 
-    >>> names = [("a", ""), ("b", EVERY_LABEL), ("c", EVERY_LABEL), ("d", EVERY_LABEL)]
+    >>> names = [("a", ""), ("b", FULL_INFORMATION), ("c", FULL_INFORMATION), ("d", FULL_INFORMATION)]
     >>> series = [Series(name, {"played": Band([9 - position])}, group) for position, (name, group) in enumerate(names)]
     >>> foremost(Curves("", [1], "rounds", "error", series), "played", 3)
     [3, 2, 0]
     """
     order = ranked(curves, measure)
-    references = [position for position in order if curves.series[position].group == EVERY_LABEL]
+    references = [position for position in order if curves.series[position].group == FULL_INFORMATION]
     learners = [position for position in order if position not in references]
     kept = learners[: limit - len(references[:2])]
     kept += references[: limit - len(kept)]
@@ -78,7 +78,7 @@ def looks(charts: Iterable[Curves], limit: int) -> dict[tuple[str, str], Look]:
         for position in front + [position for position in ranked(chart, measure) if position not in front]:
             one = chart.series[position]
             if identity(one) not in found:
-                reference = one.group == EVERY_LABEL
+                reference = one.group == FULL_INFORMATION
                 turn, colour = divmod(counts[reference], len(LIGHT))
                 dashes = REFERENCES if reference else LEARNERS
                 # References take the colours from the other end, so that the first few differ from the first learners.

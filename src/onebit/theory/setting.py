@@ -22,7 +22,7 @@ TRACED = 60_000  # in all runs together
 
 @dataclass(frozen=True)
 class Trace:
-    """What a learner thought in each round before it heard the answer, and what it played."""
+    """What a learner thought in each round before the feedback, and what it played."""
 
     scores: NDArray[np.float64]
     played: NDArray[np.int64]
@@ -118,6 +118,6 @@ class Setting:
             x = rows[[number]] if hasattr(rows, "indptr") else rows[number]
             scores[number] = learner.scores(x)
             decision = learner.decide(x)
-            learner.learn(decision, label=labels[number])  # a bandit learner hears one bit of it
+            learner.learn(decision, label=labels[number])  # bandit feedback is made of it
             played[number], greedy[number] = position[decision.label], position[decision.greedy]
         return Trace(scores, played, greedy)

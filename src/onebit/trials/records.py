@@ -51,9 +51,9 @@ class Record:
         return float(self.fields["greedy_error"])
 
     @property
-    def hears(self) -> str:
-        """What the learner was told: `one bit`, or `the label`."""
-        return str(self.fields["hears"])
+    def full_information(self) -> bool:
+        """Whether the class was revealed to the learner in every round; on disk `hears` says so, as it did before 0.4."""
+        return bool(self.fields["hears"] == "the label")
 
     @property
     def on(self) -> str:

@@ -48,7 +48,7 @@ class ComparisonEntry:
 
     @property
     def said(self) -> str:
-        """The options as text; empty for a learner as it comes."""
+        """The options as text; empty for a learner with defaults."""
         return shown(self.options)
 
     @property

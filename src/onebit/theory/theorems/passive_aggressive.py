@@ -1,4 +1,4 @@
-"""The passive-aggressive bounds, which Chen et al. 2009 quote as Lemmas 1-4, for learners that are told every label.
+"""The passive-aggressive bounds, which Chen et al. 2009 quote as Lemmas 1-4, for full information.
 
 Binary, for the sequence of rows that a learner steps on, with l its loss, l* that of any u, alpha its step, n = ||x||^2:
 
