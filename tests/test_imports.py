@@ -17,7 +17,7 @@ LAYERS = [
     {"version", "errors", "deprecation", "public"},
     {"files"},
     {"report"},
-    {"contract", "names"},
+    {"contract", "validation"},
     {"manifest"},
     {"storage"},
     {"rules", "spaces"},

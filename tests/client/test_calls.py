@@ -17,8 +17,6 @@ import numpy as np
 import pytest
 
 from onebit.client import (
-    AsyncClient,
-    AsyncTaskHandle,
     Client,
     Decided,
     LoggedDecision,
@@ -92,15 +90,6 @@ def public(kind: type) -> set[str]:
 
 def test_the_list_of_calls_is_whole() -> None:
     assert set(CALLS) == (public(Client) | public(TaskHandle)) - UNSENT
-
-
-@pytest.mark.parametrize(("one", "other"), [(Client, AsyncClient), (TaskHandle, AsyncTaskHandle)])
-def test_both_clients_have_the_same_calls(one: type, other: type) -> None:
-    assert public(one) - {"close"} == public(other) - {"aclose"}
-    for name in public(one) - {"close"}:
-        mine, theirs = inspect.signature(getattr(one, name)), inspect.signature(getattr(other, name))
-        assert str(mine).replace("-> 'T", "-> 'AsyncT") == str(theirs).replace("-> 'T", "-> 'AsyncT")
-        assert inspect.getdoc(getattr(one, name)) == inspect.getdoc(getattr(other, name))
 
 
 @both

@@ -1,3 +1,4 @@
+# Written by tools/clients.py from asynchronous.py. Do not edit: change that file, and run it again.
 """The client that waits for each answer."""
 
 from __future__ import annotations
