@@ -82,7 +82,7 @@ Cell = str | Number | Badge  # a string is plain text, with `code` in backticks
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """The cells of one row. Rows of one group stand together, below its name, and are sorted among themselves."""
 
     cells: Sequence[Cell]
@@ -100,11 +100,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows that a reader can sort by any column. A row is its cells, or a `Row` where it has a group."""
+    """Rows that a reader can sort by any column. A row is its cells, or a `TableRow` where it has a group."""
 
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Row | Sequence[Cell]]
+    rows: Sequence[TableRow | Sequence[Cell]]
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -119,12 +119,12 @@ class Table:
     def groups(self) -> dict[str, list[Sequence[Cell]]]:
         """The rows of each group, groups in the order in which they come.
 
-        >>> Table("", [Column("learner")], [["bpa"], Row(["perceptron"], "told every label")]).groups
+        >>> Table("", [Column("learner")], [["bpa"], TableRow(["perceptron"], "told every label")]).groups
         {'': [['bpa']], 'told every label': [['perceptron']]}
         """
         found: dict[str, list[Sequence[Cell]]] = {}
         for row in self.rows:
-            cells, group = (row.cells, row.group) if isinstance(row, Row) else (row, "")
+            cells, group = (row.cells, row.group) if isinstance(row, TableRow) else (row, "")
             found.setdefault(group, []).append(cells)
         return found
 
