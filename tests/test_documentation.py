@@ -21,7 +21,7 @@ from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
 from onebit.options import MEANINGS
-from onebit.papers.paper import KINDS, Item, paper_names
+from onebit.papers.paper import KINDS, PaperItem, paper_names
 from onebit.rules import registry
 from onebit.serve import refusals, shapes
 from onebit.serve.log.schema import TABLES
@@ -144,7 +144,9 @@ def test_every_kind_of_item_is_documented(kind: str) -> None:
     assert f"`{kind}`" in PAGES["experiments.md"]
 
 
-@pytest.mark.parametrize("key", [field for field in Item.__dataclass_fields__ if field not in ("learners", "claims")])
+@pytest.mark.parametrize(
+    "key", [field for field in PaperItem.__dataclass_fields__ if field not in ("learners", "claims")]
+)
 def test_every_key_of_an_item_is_documented(key: str) -> None:
     assert re.search(rf"`item\.{key}`|^    {key} =", PAGES["experiments.md"], re.MULTILINE)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onebit.cli import main
-from onebit.contract.description import VERDICTS, Exploration, share
+from onebit.contract.description import VERDICTS, ExplorationReport, share
 from onebit.learner import Learner
 from tests.auto.streams import drawn_digits, gaussians, permuted, run_auto, topics
 
@@ -72,10 +72,10 @@ def test_the_error_with_its_interval_is_that_of_the_run() -> None:
 
 
 def test_exploration_paid_where_it_was_better_than_the_best_would_have_been() -> None:
-    assert Exploration(rounds=100, recent=0.1, right=80, hoped=0.6).paid is True
-    assert Exploration(rounds=100, recent=0.1, right=10, hoped=0.6).paid is False
-    assert Exploration(rounds=100, recent=0.1, right=60, hoped=0.6).paid is None
-    assert Exploration(rounds=0, recent=0.0, right=0, hoped=0.0).paid is None
+    assert ExplorationReport(rounds=100, recent=0.1, right=80, hoped=0.6).paid is True
+    assert ExplorationReport(rounds=100, recent=0.1, right=10, hoped=0.6).paid is False
+    assert ExplorationReport(rounds=100, recent=0.1, right=60, hoped=0.6).paid is None
+    assert ExplorationReport(rounds=0, recent=0.0, right=0, hoped=0.0).paid is None
 
 
 def test_words_say_what_the_numbers_say() -> None:

@@ -55,7 +55,7 @@ class Shell:
         """What an example prints, and the status of its last command."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{text}\necho; echo '{END}' $?\n")
+        self._process.stdin.write(f"{text}\nstatus=$?; echo; echo '{END}' $status\n")
         self._process.stdin.flush()
         lines: list[str] = []
         for line in self._process.stdout:

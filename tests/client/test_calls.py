@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import email.utils
 import inspect
+import pickle
 import random
 import subprocess
 import sys
@@ -17,14 +19,15 @@ import numpy as np
 import pytest
 
 from onebit.client import (
-    AsyncClient,
-    AsyncTaskHandle,
     Client,
     Decided,
     LoggedDecision,
+    Readiness,
     ServiceError,
     Task,
+    TaskAside,
     TaskHandle,
+    UnreachableError,
     plan,
     rows,
     values,
@@ -92,15 +95,6 @@ def public(kind: type) -> set[str]:
 
 def test_the_list_of_calls_is_whole() -> None:
     assert set(CALLS) == (public(Client) | public(TaskHandle)) - UNSENT
-
-
-@pytest.mark.parametrize(("one", "other"), [(Client, AsyncClient), (TaskHandle, AsyncTaskHandle)])
-def test_both_clients_have_the_same_calls(one: type, other: type) -> None:
-    assert public(one) - {"close"} == public(other) - {"aclose"}
-    for name in public(one) - {"close"}:
-        mine, theirs = inspect.signature(getattr(one, name)), inspect.signature(getattr(other, name))
-        assert str(mine).replace("-> 'T", "-> 'AsyncT") == str(theirs).replace("-> 'T", "-> 'AsyncT")
-        assert inspect.getdoc(getattr(one, name)) == inspect.getdoc(getattr(other, name))
 
 
 @both
@@ -473,6 +467,38 @@ def test_that_a_service_is_not_ready_is_an_answer(kind: str, monkeypatch: pytest
     for lost in (httpx.Response(503, text="a proxy's page"), NO_CONNECTION):
         found, _ = follow(kind, monkeypatch, [lost], lambda c: c.ready())
         assert isinstance(found, ServiceError)
+
+
+@both
+def test_readiness_says_what_to_look_after(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    aside = {"name": "news", "reason": "a row of its log is damaged"}
+    body = {"ready": True, "reason": None, "set_aside": [aside], "warnings": ["the disk is nearly full"]}
+    found, _ = follow(kind, monkeypatch, [answer(200, body)], lambda c: c.ready())
+    assert found == Readiness(True, None, (TaskAside(**aside),), ("the disk is nearly full",))
+    before, _ = follow(kind, monkeypatch, [answer(200, {"ready": True, "reason": None})], lambda c: c.ready())
+    assert before == Readiness(True, None)  # a service of 0.3 says no more
+
+
+@both
+def test_only_where_no_reply_came_is_it_a_connection_error(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = CALLS["decide"][0]
+    for lost in (NO_CONNECTION, DROPPED, httpx.ReadTimeout("slow"), httpx.Response(200, text='{"id": "a')):
+        found, _ = follow(kind, monkeypatch, [lost], decide, attempts=1)
+        assert isinstance(found, UnreachableError)
+        assert isinstance(found, ConnectionError)
+        assert (found.status, found.code, found.field) == (None, "unreachable", None)
+    for reply in (refused(503, "unavailable", "not now"), httpx.Response(502, text="<html>"), answer(200, [1])):
+        found, _ = follow(kind, monkeypatch, [reply], decide, attempts=1)
+        assert type(found) is ServiceError
+
+
+@pytest.mark.parametrize("kind", [ServiceError, UnreachableError])
+def test_errors_go_from_process_to_process(kind: type[ServiceError]) -> None:
+    error = kind("It is so.", status=409, code="conflict", field="x")
+    error.add_note("in round 3")
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is kind
+        assert (str(again), again.args, vars(again)) == ("It is so.", ("It is so.",), vars(error))
 
 
 def test_the_token_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,3 +130,5 @@ def test_it_says_so_in_the_end(kind: str, serve: Callable[[list[bytes | None]], 
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
     with pytest.raises(ServiceError, match=rf"{url} cannot be reached: .+ \(tried 2 times\)"):
         decide(kind, url, attempts=2)
+    with pytest.raises(ConnectionError, match=f"{url} cannot be reached"):  # Python's own kind catches it too
+        decide(kind, url, attempts=1)

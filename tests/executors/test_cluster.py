@@ -27,11 +27,11 @@ from onebit.errors import OnebitError
 from onebit.executors.cluster import executor as cluster
 from onebit.executors.cluster import worker
 from onebit.executors.cluster.dask_backend import _greets as dask_greets
-from onebit.executors.cluster.executor import Backend, ClusterExecutor, Lost
+from onebit.executors.cluster.executor import Backend, ClusterExecutor, WorkerLostError
 from onebit.executors.cluster.ray_backend import _greets as ray_greets
 from onebit.executors.cluster.worker import (
-    Batch,
     Shipment,
+    TrialBatch,
     WorkerVersion,
     _received,
     _sent,
@@ -55,12 +55,14 @@ class Paper(Backend):
     def __init__(self, **threads: int) -> None:
         self.here = dict(threads)
         self.said: dict[str, WorkerVersion | Exception] = {}
-        self.sent: dict[int, tuple[str, Batch, bytes]] = {}
+        self.sent: dict[int, tuple[str, TrialBatch, bytes]] = {}
         self.batches: list[tuple[str, int]] = []
         self.forgotten: list[Hashable] = []
         self.released: list[Source] = []
         self.closed = 0
-        self.before: Callable[[str, Batch], None] = lambda worker, batch: None  # called before a batch is worked off
+        self.before: Callable[[str, TrialBatch], None] = lambda worker, batch: (
+            None
+        )  # called before a batch is worked off
         self._numbers = itertools.count()
 
     def present(self) -> dict[str, int]:
@@ -69,7 +71,7 @@ class Paper(Backend):
     def versions(self, workers: Iterable[str]) -> dict[str, WorkerVersion | Exception]:
         return {worker: self.said.get(worker, worker_version()) for worker in workers}
 
-    def send(self, worker: str, threads: int, batch: Batch, source: Source) -> Hashable:
+    def send(self, worker: str, threads: int, batch: TrialBatch, source: Source) -> Hashable:
         number = next(self._numbers)
         self.sent[number] = worker, pickle.loads(pickle.dumps(batch)), pickle.dumps(Shipment(source))
         self.batches.append((worker, len(batch.specs)))
@@ -81,7 +83,7 @@ class Paper(Backend):
         try:
             self.before(worker, batch)
             return [(number, run_batch(batch, pickle.loads(shipment), 1))]
-        except (Lost, OnebitError, ZeroDivisionError) as error:
+        except (WorkerLostError, OnebitError, ZeroDivisionError) as error:
             return [(number, error)]
 
     def forget(self, tickets: Iterable[Hashable]) -> None:
@@ -188,11 +190,11 @@ def test_what_a_lost_worker_had_is_done_by_others() -> None:
     backend, trials = Paper(a=1, b=2), trials_on(stream(X, Y), 10)
     lost: list[str] = []
 
-    def before(worker: str, batch: Batch) -> None:
+    def before(worker: str, batch: TrialBatch) -> None:
         if worker == "a" and len(backend.batches) > 4 and not lost:
             lost.append(worker)
             del backend.here["a"]
-            raise Lost
+            raise WorkerLostError
 
     backend.before = before
     assert come(ClusterExecutor(backend), trials) == on_threads(trials)
@@ -219,7 +221,7 @@ class Mortal(Paper):
     def of(self, worker: str) -> list[int]:
         return [number for number, (one, _, _) in self.sent.items() if one == worker]
 
-    def send(self, worker: str, threads: int, batch: Batch, source: Source) -> Hashable:
+    def send(self, worker: str, threads: int, batch: TrialBatch, source: Source) -> Hashable:
         number = super().send(worker, threads, batch, source)
         alone = [
             one for one in self.of(worker) if any(self.losses[each.identity] > 1 for each in self.sent[one][1].specs)
@@ -238,7 +240,7 @@ class Mortal(Paper):
         self.losses.update(spec.identity for specs in held for spec in specs)
         self.lost.append([len(specs) for specs in held])
         self.here[f"after {worker}"] = self.here.pop(worker)
-        return [(number, Lost()) for number in self.of(worker) if self.sent.pop(number)]
+        return [(number, WorkerLostError()) for number in self.of(worker) if self.sent.pop(number)]
 
 
 @pytest.mark.parametrize("workers", [{"a": 1}, {"a": 2}, {"a": 8}, {"a": 2, "b": 1}, {"a": 4, "b": 4}])
@@ -262,10 +264,10 @@ def test_what_is_lost_with_it_once_is_not_held_up() -> None:
     backend, trials = Paper(a=1, b=1), trials_on(stream(X, Y), 1, 40)
     sizes: list[int] = []
 
-    def before(worker: str, batch: Batch) -> None:
+    def before(worker: str, batch: TrialBatch) -> None:
         sizes.append(len(batch.specs))
         if len(sizes) == 1:
-            raise Lost
+            raise WorkerLostError
 
     backend.before = before
     assert len(come(ClusterExecutor(backend), trials)) == 40
@@ -278,9 +280,9 @@ def test_what_cannot_be_sent_is_tried_again_and_then_it_says_why(times: int, mon
     tries = itertools.count()
 
     class Paused(Paper):
-        def send(self, worker: str, threads: int, batch: Batch, source: Source) -> Hashable:
+        def send(self, worker: str, threads: int, batch: TrialBatch, source: Source) -> Hashable:
             if next(tries) < times:
-                raise Lost("all are paused")
+                raise WorkerLostError("all are paused")
             return super().send(worker, threads, batch, source)
 
     trials = trials_on(stream(X, Y), 4)
@@ -422,7 +424,7 @@ def test_a_batch_stops_when_it_is_told_to() -> None:
 def test_any_other_error_says_where_it_was() -> None:
     backend = Paper(a=1)
 
-    def before(worker: str, batch: Batch) -> None:
+    def before(worker: str, batch: TrialBatch) -> None:
         raise ZeroDivisionError("a mistake of ours")
 
     backend.before = before

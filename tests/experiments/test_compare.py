@@ -14,7 +14,7 @@ import pytest
 import onebit
 from onebit.checks import refused, rows
 from onebit.experiments.compare import AGGRESSIVENESS, usual_entries
-from onebit.experiments.statistics import Estimate, estimate
+from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.report.html import page_html
 from onebit.rules import registry
 
@@ -75,7 +75,7 @@ def test_differences_are_taken_run_by_run() -> None:
     assert result.best is not None
     for one in result.summaries:
         assert result.difference(one) == estimate(one.errors - result.best.errors)
-    assert result.difference(result.best) == Estimate(0.0, 0.0, 0.0)
+    assert result.difference(result.best) == MeanEstimate(0.0, 0.0, 0.0)
     assert result.difference(result.summaries[0]).mean < 0.0, "who is told the labels errs less than the best"
 
 
@@ -85,10 +85,10 @@ def test_the_same_learner_twice_differs_by_exactly_nothing() -> None:
     one, other = result.summaries
     assert one.records[0].fields["id"] != other.records[0].fields["id"]
     for summary in (one, other):
-        assert result.difference(summary) == Estimate(0.0, 0.0, 0.0)
+        assert result.difference(summary) == MeanEstimate(0.0, 0.0, 0.0)
     default = registry()["banditron"].defaults["exploration"]
     (result,) = onebit.compare("synsep9", ["banditron", ("banditron", {"exploration": default})], **SHORT).results
-    assert result.difference(result.summaries[1]) == Estimate(0.0, 0.0, 0.0)
+    assert result.difference(result.summaries[1]) == MeanEstimate(0.0, 0.0, 0.0)
 
 
 def test_rows_of_files_and_arrays_are_shuffled_and_those_of_generators_drawn() -> None:

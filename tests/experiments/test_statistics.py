@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
-from onebit.experiments.statistics import Estimate, estimate, means_and_halves, student_quantile
+from onebit.experiments.statistics import MeanEstimate, estimate, means_and_halves, student_quantile
 from onebit.experiments.summary import Summary
 from onebit.trials.records import Record
 from onebit.trials.trial import entry_of
@@ -91,7 +91,7 @@ def summary(errors: dict[int, float]) -> Summary:
 
 def test_the_same_learner_twice_differs_by_exactly_nothing() -> None:
     errors = dict(enumerate(np.random.default_rng(5).random(6).tolist()))
-    assert summary(errors).difference(summary(errors)) == Estimate(0.0, 0.0, 0.0)
+    assert summary(errors).difference(summary(errors)) == MeanEstimate(0.0, 0.0, 0.0)
     one = {0: 0.3}
     assert summary(one).difference(summary(one)).mean == 0.0
 

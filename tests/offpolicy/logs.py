@@ -12,7 +12,7 @@ from onebit.learner import Learner, copy_of
 from onebit.offpolicy import Round
 from onebit.offpolicy.estimates import Scores
 from onebit.offpolicy.model import Trust
-from onebit.offpolicy.scoring import Block, scored
+from onebit.offpolicy.scoring import RoundBlock, scored
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -78,7 +78,7 @@ def scores_of(
     """What `evaluate` would make of these tables."""
     propensity = logged[np.arange(len(labels)), labels]
     known = logged if whole else np.full_like(logged, np.nan)
-    return scored(Block(target, model, known, labels, right, propensity), Trust())
+    return scored(RoundBlock(target, model, known, labels, right, propensity), Trust())
 
 
 def simulated(

@@ -10,7 +10,7 @@ from onebit.data.preparation import steps_of
 from onebit.data.sources import names
 from onebit.data.streams import stream
 from onebit.experiments.grid import Grid, axis_of
-from onebit.papers.paper import Item, Paper, PaperLearner, paper_named, paper_names
+from onebit.papers.paper import Paper, PaperItem, PaperLearner, paper_named, paper_names
 from onebit.rules import registry
 from onebit.trials.trial import entry_of
 
@@ -23,18 +23,18 @@ def paper(request: pytest.FixtureRequest) -> Paper:
     return paper_named(request.param)
 
 
-def item_of(paper: str, name: str) -> Item:
+def item_of(paper: str, name: str) -> PaperItem:
     """One item of a paper."""
     (found,) = paper_named(paper).chosen([name])
     return found
 
 
-def learner_of(item: Item, name: str) -> PaperLearner:
+def learner_of(item: PaperItem, name: str) -> PaperLearner:
     """One learner of an item."""
     return next(learner for learner in item.learners if learner.name == name)
 
 
-def uses(paper: Paper) -> Iterator[tuple[Item, PaperLearner, str]]:
+def uses(paper: Paper) -> Iterator[tuple[PaperItem, PaperLearner, str]]:
     """Every learner of every item on each of its data sets."""
     for item in paper.items:
         for learner in item.learners:

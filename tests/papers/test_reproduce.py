@@ -15,7 +15,7 @@ import onebit
 from onebit.checks import refused, rows
 from onebit.cli import main
 from onebit.experiments.run import run
-from onebit.experiments.statistics import Estimate
+from onebit.experiments.statistics import MeanEstimate
 from onebit.papers.paper import Paper, read_paper
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import Reproduction, Verdict
@@ -46,7 +46,7 @@ def give(monkeypatch: pytest.MonkeyPatch) -> Give:
     return paper
 
 
-def measured(rule: str, **options: Any) -> Estimate:
+def measured(rule: str, **options: Any) -> MeanEstimate:
     return run(rule, "synsep9", rounds=ROUNDS, runs=RUNS, **options).error_interval
 
 
@@ -201,7 +201,7 @@ def test_claims_are_judged_run_by_run(give: Give) -> None:
     assert (right.verdict, right.why) == ("reproduced", "")
     assert (wrong.verdict, wrong.why) == ("differs", "It is told the labels.")
     assert same.verdict == "undecided", "a difference of nothing is not below nothing"
-    assert same.measured == Estimate(0.0, 0.0, 0.0)
+    assert same.measured == MeanEstimate(0.0, 0.0, 0.0)
     runs = {name: onebit.run(name, "synsep9", rounds=ROUNDS, runs=RUNS) for name in ("perceptron", "banditron")}
     assert right.measured is not None
     assert right.measured.mean == pytest.approx(float(np.mean(runs["banditron"].errors - runs["perceptron"].errors)))

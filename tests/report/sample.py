@@ -19,11 +19,11 @@ from onebit.report.parts import (
     HeatMap,
     Number,
     Page,
-    Row,
     Scatter,
     Section,
     Series,
     Table,
+    TableRow,
     Text,
 )
 
@@ -85,7 +85,7 @@ def comparison(name: str, seed: int, points: int = 200) -> Section:
             Column("greedy, %", True, "labels thought best and wrong"),
             Column("to the best", True, "paired difference to the lowest error"),
         ],
-        [Row(_cells(*row[:3], best), row[3]) for row in rows],
+        [TableRow(_cells(*row[:3], best), row[3]) for row in rows],
         "Means of 10 runs with 95 % intervals. All learners met the same streams: same order, same noise.",
     )
     curves = Curves("Error by round", rounds.tolist(), "rounds", "error, %", series, True)

@@ -24,11 +24,11 @@ from onebit.report.parts import (
     Number,
     Page,
     Part,
-    Row,
     Scatter,
     Section,
     Series,
     Table,
+    TableRow,
     Text,
 )
 from tests.report import sample
@@ -104,7 +104,10 @@ def unpacked(packed: dict[str, list[int | None]], decimals: int) -> dict[str, li
 def everything_nasty() -> Page:
     curves = Curves(NASTY, [1, 2], NASTY, NASTY, [Series(NASTY, {NASTY: Band([1, 2])}, NASTY)])
     table = Table(
-        NASTY, [Column(NASTY, True, NASTY)], [Row([NASTY], NASTY), [Number(1, NASTY, NASTY)], [Badge(NASTY)]], NASTY
+        NASTY,
+        [Column(NASTY, True, NASTY)],
+        [TableRow([NASTY], NASTY), [Number(1, NASTY, NASTY)], [Badge(NASTY)]],
+        NASTY,
     )
     heat = HeatMap(NASTY, NASTY, [NASTY], NASTY, [NASTY], [[1.0]], [[NASTY]], (0, 0), NASTY)
     scatter = Scatter(NASTY, [0.0], [1.0], [0], [NASTY], NASTY)
@@ -230,7 +233,7 @@ def test_intervals_with_ends_are_drawn_on_one_scale_from_zero() -> None:
 
 
 def test_rows_of_a_group_stand_together_below_its_name() -> None:
-    rows = [Row(["a"], BANDIT), Row(["b"], FULL_INFORMATION), Row(["c"], BANDIT)]
+    rows = [TableRow(["a"], BANDIT), TableRow(["b"], FULL_INFORMATION), TableRow(["c"], BANDIT)]
     parsed = read(Table("Errors", [Column("learner")], rows))
     assert len(parsed.all("tbody")) == 2
     shown = [text for tag, _, texts in parsed.elements if tag in ("th", "td") and (text := "".join(texts))]

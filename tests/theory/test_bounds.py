@@ -19,7 +19,7 @@ from onebit.errors import OnebitError
 from onebit.report.html import page_html
 from onebit.report.parts import Curves, Table
 from onebit.theory.bound import Bound
-from onebit.theory.mistakes import Bounds, Kept, bounds
+from onebit.theory.mistakes import Bounds, CheckedBound, bounds
 from onebit.theory.promises import THEOREMS
 
 Array = NDArray[np.float64]
@@ -250,12 +250,12 @@ def test_a_bound_that_is_not_below_the_rounds_is_called_vacuous() -> None:
 
 def test_a_bound_in_expectation_is_held_against_the_interval_of_the_mean() -> None:
     runs = (8.0, 10.0, 12.0, 10.0)
-    assert Kept(Bound("b", "p", "s", 11.0), runs).held is False
-    assert Kept(Bound("b", "p", "s", 12.0), runs).held is True
-    assert Kept(Bound("b", "p", "s", 9.5, setting="in expectation"), runs).held is True
-    assert Kept(Bound("b", "p", "s", 5.0, setting="in expectation"), runs).held is False
-    assert Kept(Bound("b", "p", "s", 9.0, setting="in expectation"), (10.0,)).held is False
-    assert Kept(Bound("b", "p", "s", math.nan), runs).held is None
+    assert CheckedBound(Bound("b", "p", "s", 11.0), runs).held is False
+    assert CheckedBound(Bound("b", "p", "s", 12.0), runs).held is True
+    assert CheckedBound(Bound("b", "p", "s", 9.5, setting="in expectation"), runs).held is True
+    assert CheckedBound(Bound("b", "p", "s", 5.0, setting="in expectation"), runs).held is False
+    assert CheckedBound(Bound("b", "p", "s", 9.0, setting="in expectation"), (10.0,)).held is False
+    assert CheckedBound(Bound("b", "p", "s", math.nan), runs).held is None
 
 
 def test_every_run_meets_the_same_rows_and_the_measured_are_those_of_onebit_run() -> None:

@@ -14,7 +14,7 @@ from onebit.errors import OnebitError
 from onebit.theory.comparators import (
     TEMPERATURES,
     Comparator,
-    Loss,
+    ComparatorLoss,
     best,
     compared,
     fit,
@@ -25,7 +25,7 @@ from onebit.theory.comparators import (
 )
 from onebit.theory.rounds import Rounds, rounds_of
 
-LOSSES: tuple[Loss, ...] = ("hinge", "squared", "smooth", "logistic")
+LOSSES: tuple[ComparatorLoss, ...] = ("hinge", "squared", "smooth", "logistic")
 
 
 def problem(seed: int, count: int = 60, classes: int = 3, features: int = 4) -> Rounds:
@@ -38,7 +38,7 @@ def problem(seed: int, count: int = 60, classes: int = 3, features: int = 4) -> 
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_gradients_agree_with_finite_differences(loss: Loss, weighted: bool) -> None:
+def test_gradients_agree_with_finite_differences(loss: ComparatorLoss, weighted: bool) -> None:
     rounds = problem(0)
     generator = np.random.default_rng(1)
     U, weights = generator.normal(size=(3, 4)), generator.random(60) if weighted else None
@@ -52,7 +52,7 @@ def test_gradients_agree_with_finite_differences(loss: Loss, weighted: bool) -> 
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_soft_losses_lie_above_the_exact_ones_and_near_them(loss: Loss) -> None:
+def test_soft_losses_lie_above_the_exact_ones_and_near_them(loss: ComparatorLoss) -> None:
     rounds = problem(2)
     one = compared(np.random.default_rng(3).normal(size=(3, 4)), rounds)
     exact = one.losses(loss).sum()
@@ -64,7 +64,7 @@ def test_soft_losses_lie_above_the_exact_ones_and_near_them(loss: Loss) -> None:
     assert soft <= exact * 1.05
 
 
-def exact_losses() -> dict[Loss, Callable[[Any, Any], Any]]:
+def exact_losses() -> dict[ComparatorLoss, Callable[[Any, Any], Any]]:
     """The losses for cvxpy, from scores (T x K) and labels, written from their definitions."""
     cp = pytest.importorskip("cvxpy")
 
@@ -90,7 +90,7 @@ def exact_losses() -> dict[Loss, Callable[[Any, Any], Any]]:
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("penalty", [0.1, 3.0])
-def test_the_fit_is_as_good_as_another_solver_s(loss: Loss, penalty: float) -> None:
+def test_the_fit_is_as_good_as_another_solver_s(loss: ComparatorLoss, penalty: float) -> None:
     cp = pytest.importorskip("cvxpy")
 
     rounds = problem(4, count=40)
@@ -112,7 +112,7 @@ def test_one_row_has_the_minimiser_that_can_be_written_down() -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_ball_is_kept_and_filled(loss: Loss) -> None:
+def test_the_ball_is_kept_and_filled(loss: ComparatorLoss) -> None:
     rounds = problem(5)
     free = fit(loss, rounds, 1e-3)
     small = fit_in_ball(loss, rounds, 1e-3, 0.5)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onebit.report.figures import figure
-from onebit.rules.gaptron import Gaptron, Loss, Setting, bandit_constants, full_constants, gradient
+from onebit.rules.gaptron import FeedbackSetting, Gaptron, Loss, bandit_constants, full_constants, gradient
 from onebit.rules.gaptron import gap as gap_of_rule
 from onebit.theory.gap import LOSSES, binary_curves, figure1, gap_map, surrogate_gap, surrogate_loss
 
@@ -30,7 +30,7 @@ def test_the_gap_is_never_positive_with_the_constants_of_the_rule(loss: Loss) ->
         scores, y = draw(generator, classes, 3000), generator.integers(0, classes, 3000)
         longest = float(generator.uniform(0.2, 5.0))
         squared = (longest * generator.random(3000) ** 0.2) ** 2
-        full = Gaptron(classes, setting=Setting.FULL, loss=loss, max_norm=longest, exploration=0.0)
+        full = Gaptron(classes, setting=FeedbackSetting.FULL, loss=loss, max_norm=longest, exploration=0.0)
         full = full._replace(rate=full_constants(full)[0])
         largest = max(largest, float(surrogate_gap(full, scores, y, squared).max()))
         for radius, horizon in ((1.0, 1e2), (3.0, 1e5)):
@@ -50,7 +50,7 @@ def test_the_gap_is_never_positive_with_the_constants_of_the_rule(loss: Loss) ->
 def test_with_a_rate_that_is_too_large_the_gap_is_positive(loss: Loss) -> None:
     generator = np.random.default_rng(1)
     scores, y = draw(generator, 3, 2000), generator.integers(0, 3, 2000)
-    params = Gaptron(3, setting=Setting.FULL, loss=loss, max_norm=1.0, exploration=0.0)
+    params = Gaptron(3, setting=FeedbackSetting.FULL, loss=loss, max_norm=1.0, exploration=0.0)
     params = params._replace(rate=10.0 * full_constants(params)[0])
     assert surrogate_gap(params, scores, y, np.ones(2000)).max() > 0.01
 

@@ -26,7 +26,7 @@ from onebit.cli import main
 from onebit.data import plane, source_of
 from onebit.spaces.kernels import Kernel
 from onebit.theory import Margin, margin
-from onebit.theory.constraints import Rows
+from onebit.theory.constraints import MarginRows
 from onebit.theory.groups import Programs
 from onebit.theory.programs import nearest
 
@@ -365,7 +365,7 @@ def test_the_groups_of_a_set_are_found() -> None:
     X, y = plane.group2d(300, 3, margin=0.06, groups=(2, 2, 1))
     found = margin(X, y, kind="group")
     assert found.certified
-    programs = Programs(Rows.read(X, bias=False), y, 5)
+    programs = Programs(MarginRows.read(X, bias=False), y, 5)
     margins: dict[int, float] = {}  # the largest for each number of groups
     for places in itertools.product(range(5), repeat=5):
         if all(

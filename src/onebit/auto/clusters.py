@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.views import INVERSE, MEAN, SEEN, Statistics
+from onebit.auto.views import INVERSE, MEAN, SEEN, FeatureStatistics
 from onebit.contract.rule import Vector
 from onebit.spaces.wanted import NUMBERS, Wanted
 
@@ -69,7 +69,7 @@ class Clusters(NamedTuple):
         return made
 
 
-def score_clusters(clusters: Clusters, statistics: Statistics, x: NDArray[Any], scores: Vector) -> None:
+def score_clusters(clusters: Clusters, statistics: FeatureStatistics, x: NDArray[Any], scores: Vector) -> None:
     """Write how likely the row is in each class, and the variances."""
     heads, width = clusters.means.shape
     kind = clusters.means.dtype.type
@@ -119,7 +119,7 @@ def sum_logarithms(clusters: Clusters, label: int) -> None:
     clusters.logarithms[label] = total
 
 
-def part(clusters: Clusters, statistics: Statistics) -> None:
+def part(clusters: Clusters, statistics: FeatureStatistics) -> None:
     """Part the variance of every column into what is within classes and what is between them; constant columns say nothing."""
     columns, inverse = clusters.columns, statistics.scales[INVERSE]
     share = 1.0 / (clusters.freedom[0] + PRIOR_ROWS)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.clusters import Clusters, forget_clusters, hear_of, part, score_clusters
-from onebit.auto.views import Statistics, centred, directed, see, standardised, take, watch, waved
+from onebit.auto.views import FeatureStatistics, centred, directed, see, standardised, take, watch, waved
 from onebit.contract.covariance import FITTING_MATRICES, Order
 from onebit.contract.rule import Vector
 from onebit.engine import generic
@@ -60,7 +60,7 @@ class AutoDense(NamedTuple):
     standardised: Any
     waved: FullDense
     clusters: Clusters
-    statistics: Statistics
+    statistics: FeatureStatistics
     directed_row: DenseRows
     centred_row: DenseRows
     standardised_row: DenseRows
@@ -91,7 +91,7 @@ class AutoDense(NamedTuple):
             standardised=space(True),
             waved=FullDense.ordered(heads if members.waved else 0, number + 1, False, dtype, order),
             clusters=Clusters.empty(heads, features, dtype),
-            statistics=Statistics.empty(features, dtype),
+            statistics=FeatureStatistics.empty(features, dtype),
             directed_row=row(features),
             centred_row=row(features),
             standardised_row=row(features),
@@ -139,7 +139,7 @@ class AutoDense(NamedTuple):
             "standardised": member(heads, features + 1, False, dtype, order),
             "waved": FullDense.wanted(heads if there.waved else 0, there.waves + 1, False, dtype, order),
             "clusters": Clusters.wanted(heads, features, dtype),
-            "statistics": Statistics.wanted(features, dtype),
+            "statistics": FeatureStatistics.wanted(features, dtype),
         }
         found = {"waves": Wanted((there.waves, features), dtype), "phases": Wanted((there.waves,), dtype)}
         return found | {f"{name}.{part}": one for name, all_of in parts.items() for part, one in all_of.items()}

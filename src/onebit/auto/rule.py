@@ -26,7 +26,7 @@ from onebit.auto.laplace import START, believe, laplace_step, raised
 from onebit.auto.sparse import AutoSparse
 from onebit.contract.choices import fill, greedy_label, highest, share_greedy
 from onebit.contract.covariance import Order
-from onebit.contract.description import Exploration
+from onebit.contract.description import ExplorationReport
 from onebit.contract.ridge import optimistic, regress_one_sided
 from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, RuleInput, Vector
 
@@ -192,7 +192,7 @@ def describe(params: Auto, memory: Vector, names: Sequence[str]) -> Mapping[str,
     explored = int(memory[EXPLORED])
     return {
         "members": {name: weight_of(params, memory, member) for member, name in enumerate(names)},
-        "exploration": Exploration(
+        "exploration": ExplorationReport(
             rounds=explored,
             recent=float(memory[RECENTLY]),
             right=int(memory[EXPLORED_RIGHT]),

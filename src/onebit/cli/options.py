@@ -150,7 +150,7 @@ def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
     from rich.progress import Progress as Bar
     from rich.text import Text
 
-    class Counts(ProgressColumn):
+    class CountColumn(ProgressColumn):
         def render(self, task: Task) -> Text:
             total = "?" if task.total is None else quantity(task.total)
             return Text(f"{quantity(task.completed)} of {total}")
@@ -163,7 +163,7 @@ def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
         words = _Words(title)
         yield words.began, words.progress
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), Counts(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), CountColumn(), TimeRemainingColumn())
     with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None)
         yield (lambda total: bar.update(task, total=total)), (lambda count: bar.advance(task, count))

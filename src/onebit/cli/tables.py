@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from onebit.experiments.statistics import Estimate
+from onebit.experiments.statistics import MeanEstimate
 from onebit.experiments.summary import whose_speed
 from onebit.report.parts import BANDIT, FULL_INFORMATION
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WIDTH = 100  # where the output is no terminal
 
 
-def percent(found: Estimate, signed: bool = False) -> str:
+def percent(found: MeanEstimate, signed: bool = False) -> str:
     """An estimate in percent, with its interval where there is one."""
     text = f"{100 * found.mean:{'+' if signed else ''}.2f}"
     return text if math.isnan(found.low) else f"{text} ±{100 * (found.high - found.mean):5.2f}"

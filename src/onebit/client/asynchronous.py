@@ -13,7 +13,6 @@ from onebit.client.calls import KEEP, Calls, changes_of, learner_of, path_of, ta
 from onebit.client.connection import Address, from_environment, reply_of
 from onebit.client.plan import Lost, Reply, Send, Steps
 from onebit.client.values import (
-    ClassName,
     Decided,
     Heard,
     LoggedDecision,
@@ -25,6 +24,7 @@ from onebit.client.values import (
     TaskAside,
     Version,
 )
+from onebit.validation import ClassName
 
 T = TypeVar("T")
 

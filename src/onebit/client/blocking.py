@@ -1,3 +1,4 @@
+# Written by tools/clients.py from asynchronous.py. Do not edit: change that file, and run it again.
 """The client that waits for each answer."""
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from onebit.client.calls import KEEP, Calls, changes_of, learner_of, path_of, ta
 from onebit.client.connection import Address, from_environment, reply_of
 from onebit.client.plan import Lost, Reply, Send, Steps
 from onebit.client.values import (
-    ClassName,
     Decided,
     Heard,
     LoggedDecision,
@@ -25,6 +25,7 @@ from onebit.client.values import (
     TaskAside,
     Version,
 )
+from onebit.validation import ClassName
 
 T = TypeVar("T")
 

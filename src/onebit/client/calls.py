@@ -21,8 +21,9 @@ from urllib.parse import quote
 from onebit.client.failures import ServiceError
 from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
 from onebit.client.rows import batches, each, encoded, new_id, number, plain, truth
-from onebit.client.values import ClassName, Decided, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
+from onebit.client.values import Decided, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
 from onebit.errors import InputError
+from onebit.validation import ClassName
 
 TASK = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 

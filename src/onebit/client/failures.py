@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from onebit.errors import MissingExtraError, OnebitError
 
 NotInstalledError = MissingExtraError  # its name in 0.3
@@ -21,6 +24,11 @@ class ServiceError(OnebitError):
         self.code = code
         self.field = field
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """With its keywords, so that it comes back whole from another process."""
+        again = partial(type(self), status=self.status, code=self.code, field=self.field)
+        return again, (str(self),), vars(self)
+
 
 class UnreachableError(ServiceError, ConnectionError):
-    """No reply came, or none that can be one of the service."""
+    """No reply came, or none to its end. `status` is None and `code` is "unreachable"; it is a `ConnectionError` too."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-ClassName = str | int
+from onebit.validation import ClassName
+
 Mode = Literal["learn", "shadow", "log-only"]
 Silence = Literal["nothing", "wrong", "right"]
 

@@ -39,14 +39,14 @@ MATRIX = OneOf(Covariance, "the covariance that is kept; fit is full for dense r
 Matrices = Annotated[int, MATRIX]
 
 
-class Form(IntEnum):
+class DiagonalForm(IntEnum):
     """What a diagonal is the diagonal of."""
 
     RESIDUAL = 0  # the recursion of the weights
     PUBLISHED = 1  # the normal equations
 
 
-FORM = OneOf(Form, "what a diagonal is the diagonal of: the recursion of the weights, or the normal equations")
+FORM = OneOf(DiagonalForm, "what a diagonal is the diagonal of: the recursion of the weights, or the normal equations")
 Forms = Annotated[int, FORM]
 
 

@@ -15,7 +15,7 @@ NORMAL = 1.959963984540054  # so many deviations to each side hold 95 %
 
 
 @dataclass(frozen=True)
-class Exploration:
+class ExplorationReport:
     """How often another class was played than the one thought best, and what came of it."""
 
     rounds: int  # in so many rounds
@@ -41,7 +41,7 @@ class Description:
     right: int | None  # None where that was not counted
     settings: dict[str, Any]
     members: dict[str, float] = field(default_factory=dict)
-    exploration: Exploration | None = None
+    exploration: ExplorationReport | None = None
     restarts: int = 0
     repairs: int = 0
 
@@ -77,7 +77,7 @@ class Description:
             lines.append("settings: " + ", ".join(f"{name} {value}" for name, value in self.settings.items()))
         return "\n".join(lines)
 
-    def _explored(self, explored: Exploration) -> list[str]:
+    def _explored(self, explored: ExplorationReport) -> list[str]:
         lines = [
             f"exploration: another class than the one thought best in {explored.rounds:,} of {self.learnt:,} rounds, "
             f"lately in {100 * explored.recent:.1f} %"

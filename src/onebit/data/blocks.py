@@ -20,8 +20,8 @@ from onebit.data.tables import Csr, Dataset, in_order, whole
 from onebit.errors import InputError
 from onebit.validation import ClassName, checked_classes, listed
 
-Block = dict[str, NDArray[Any]]  # X and y, or data, indices, indptr and y
-Progress = Callable[[str, int, int], None]  # what is done, bytes done, bytes in all
+ArrayBlock = dict[str, NDArray[Any]]  # X and y, or data, indices, indptr and y
+FileProgress = Callable[[str, int, int], None]  # what is done, bytes done, bytes in all
 
 MOST_CLASSES = 100_000
 CHUNK = 1 << 16  # rows that are changed at a time, where they may lie on disk
@@ -30,7 +30,7 @@ CHUNK = 1 << 16  # rows that are changed at a time, where they may lie on disk
 class Store(Protocol):
     """Keeps the arrays of a file while it is read."""
 
-    def append(self, block: Block) -> None:
+    def append(self, block: ArrayBlock) -> None:
         """Add to the end of each array."""
 
     def array(self, name: str) -> NDArray[Any]:
@@ -40,12 +40,12 @@ class Store(Protocol):
         """A new array of the same dtype that takes the place of another when all is done."""
 
 
-class Reader(Protocol):
+class FileReader(Protocol):
     """A file in one format."""
 
     path: Path
 
-    def blocks(self) -> Iterator[tuple[Block, int]]:
+    def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
         """The file block by block, each with the bytes read so far."""
 
     def finish(self, store: Store) -> tuple[tuple[ClassName, ...], int]:
@@ -58,7 +58,7 @@ class Memory:
     def __init__(self) -> None:
         self._parts: dict[str, list[NDArray[Any]]] = {}
 
-    def append(self, block: Block) -> None:
+    def append(self, block: ArrayBlock) -> None:
         """Add to the end of each array."""
         for name, part in block.items():
             self._parts.setdefault(name, []).append(part)
@@ -75,7 +75,9 @@ class Memory:
         return self._parts[name][0]
 
 
-def fill(store: Store, reader: Reader, what: str, progress: Progress | None) -> tuple[tuple[ClassName, ...], int]:
+def fill(
+    store: Store, reader: FileReader, what: str, progress: FileProgress | None
+) -> tuple[tuple[ClassName, ...], int]:
     """Read a whole file into a store; the classes, and the number of features."""
     total = reader.path.stat().st_size
     rows = 0

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.blocks import CHUNK, MOST_CLASSES, Block, Codes, Store, named_classes, renumber
+from onebit.data.blocks import CHUNK, MOST_CLASSES, ArrayBlock, Codes, Store, named_classes, renumber
 from onebit.errors import InputError, OnebitError, nearest
 from onebit.validation import ClassName, listed
 
@@ -73,7 +73,7 @@ class Columns(ABC):
     def label_names(self) -> list[Any]:
         """The labels as a user knows them, in the order of their codes."""
 
-    def blocks(self) -> Iterator[tuple[Block, int]]:
+    def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
         """The file block by block, each with the bytes read so far."""
         row = 0
         place = {name: index for index, name in enumerate(self.names)}  # Arrow looks through all names for one

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.blocks import Memory, Progress, Reader, assembled, fill
+from onebit.data.blocks import FileProgress, FileReader, Memory, assembled, fill
 from onebit.data.large import converted, is_large
 from onebit.data.tables import Csr, Dataset, labelled, matched
 from onebit.errors import InputError, MissingExtraError, OnebitError
@@ -38,7 +38,7 @@ def read(
     categorical: Sequence[str] = (),
     drop: Sequence[str] = (),
     classes: Iterable[ClassName] | None = None,
-    progress: Progress | None = None,
+    progress: FileProgress | None = None,
 ) -> Dataset:
     """A file of labelled rows; what cannot be used in it is refused with its place.
 
@@ -75,7 +75,7 @@ def _reader(
     categorical: Sequence[str],
     drop: Sequence[str],
     classes: tuple[ClassName, ...] | None,
-) -> Reader:
+) -> FileReader:
     if path.name.lower().endswith(SVMLIGHT):
         require("sklearn", str(path))
         from onebit.data.svmlight import Svmlight

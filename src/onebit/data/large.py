@@ -21,7 +21,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from onebit.data.blocks import Block, Progress, Reader, assembled, fill
+from onebit.data.blocks import ArrayBlock, FileProgress, FileReader, assembled, fill
 from onebit.data.paths import cached_data
 from onebit.data.tables import Dataset
 from onebit.errors import InputError, OnebitError
@@ -43,7 +43,7 @@ def is_large(path: Path) -> bool:
     return path.stat().st_size > (int(named) if named else usual)
 
 
-def converted(path: Path, how: object, reader: Callable[[], Reader], progress: Progress | None) -> Dataset:
+def converted(path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None) -> Dataset:
     """The data of a large file, mapped from the cache; `how` is what besides the file decides what comes out."""
     folder = _folder(path, how)
     if not folder.is_dir():
@@ -73,7 +73,7 @@ class Disk:
         self._dtypes: dict[str, np.dtype[Any]] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
 
-    def append(self, block: Block) -> None:
+    def append(self, block: ArrayBlock) -> None:
         """Add to the end of each array."""
         self._refuse_full(sum(part.nbytes for part in block.values()))
         for name, part in block.items():
@@ -117,7 +117,7 @@ class Disk:
             raise _no_space(self._path)
 
 
-def _convert(reader: Reader, folder: Path, progress: Progress | None) -> None:
+def _convert(reader: FileReader, folder: Path, progress: FileProgress | None) -> None:
     same_file = folder.name.split("-")[0]
     for leftover in folder.parent.glob(f"{same_file}-*.part"):
         shutil.rmtree(leftover, ignore_errors=True)

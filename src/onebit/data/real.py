@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from onebit.data import fetchers
-from onebit.data.blocks import Progress
+from onebit.data.blocks import FileProgress
 from onebit.data.fetchers import SEXES, Parts
 from onebit.data.files import arrays_of, dataset_of, require
 from onebit.data.paths import cached_data, own_data
@@ -30,7 +30,7 @@ _EVERY_S = 0.2  # how often the growth of a download is looked at
 
 
 @dataclass(frozen=True)
-class Real:
+class RealDataset:
     """A data set that others have published: its size, and how it is got. `hint` is the papers' usual preparation."""
 
     rows: int
@@ -45,10 +45,12 @@ class Real:
 
 
 REAL = {
-    "iris": Real(150, 4, 3, "Fisher's iris flowers, measured in cm", fetchers.iris, shipped=True),
-    "digits": Real(1797, 64, 10, "handwritten digits, 8 x 8 pixels, 0 to 16", fetchers.digits, "scale", shipped=True),
-    "ecoli": Real(336, 7, 8, "where a protein of E. coli sits in the cell", fetchers.ecoli, size=20_000),
-    "abalone": Real(
+    "iris": RealDataset(150, 4, 3, "Fisher's iris flowers, measured in cm", fetchers.iris, shipped=True),
+    "digits": RealDataset(
+        1797, 64, 10, "handwritten digits, 8 x 8 pixels, 0 to 16", fetchers.digits, "scale", shipped=True
+    ),
+    "ecoli": RealDataset(336, 7, 8, "where a protein of E. coli sits in the cell", fetchers.ecoli, size=20_000),
+    "abalone": RealDataset(
         4177,
         10,
         4,
@@ -56,19 +58,19 @@ REAL = {
         fetchers.abalone,
         size=200_000,
     ),
-    "satimage": Real(
+    "satimage": RealDataset(
         6435, 36, 6, "soil by Landsat: 3 x 3 pixels in four bands, 0 to 255", fetchers.satimage, size=800_000
     ),
-    "usps": Real(
+    "usps": RealDataset(
         9298, 256, 10, "handwritten digits of US post codes, 16 x 16 pixels, -1 to 1", fetchers.usps, size=5_000_000
     ),
-    "mnist": Real(
+    "mnist": RealDataset(
         70_000, 784, 10, "handwritten digits, 28 x 28 pixels, 0 to 255", fetchers.mnist, "scale", size=16_000_000
     ),
-    "20newsgroups": Real(
+    "20newsgroups": RealDataset(
         18_846, 75_916, 20, "Usenet messages as counts of words", fetchers.newsgroups, "binary", True, size=36_000_000
     ),
-    "rcv1": Real(
+    "rcv1": RealDataset(
         665_265,
         47_236,
         4,
@@ -84,7 +86,7 @@ REAL = {
 # --- where each is ------------------------------------------------------------------------------------------------------
 
 
-def load(name: str, progress: Progress | None = None) -> Dataset:
+def load(name: str, progress: FileProgress | None = None) -> Dataset:
     """The rows of a data set, from the first place that has it; downloaded and kept where none has.
 
     >>> load("digits").classes[:3] if whereabouts("digits") == "scikit-learn" else ("0", "1", "2")
@@ -100,7 +102,7 @@ def load(name: str, progress: Progress | None = None) -> Dataset:
     return _checked(name, arrays_of(path), path)
 
 
-def fetch(name: str, progress: Progress | None = None) -> Path | None:
+def fetch(name: str, progress: FileProgress | None = None) -> Path | None:
     """Download a data set into the cache unless it is found already; its file, or None where scikit-learn ships it."""
     real = named(name)
     path = _found(name)
@@ -116,7 +118,7 @@ def whereabouts(name: str) -> str:
     return "scikit-learn" if real.shipped else "to be downloaded"
 
 
-def named(name: str) -> Real:
+def named(name: str) -> RealDataset:
     """The entry of the catalogue; an unknown name is refused with the nearest."""
     if name not in REAL:
         raise InputError(f"there is no data {name!r}; {nearest(name, REAL)}")
@@ -167,7 +169,7 @@ def _in_four_classes(parts: Parts, path: Path) -> Parts:
 # --- downloads -----------------------------------------------------------------------------------------------------------
 
 
-def _download(name: str, progress: Progress | None) -> Path:
+def _download(name: str, progress: FileProgress | None) -> Path:
     """Download a data set, and keep it in the cache under its name once it is whole."""
     real = REAL[name]
     require("sklearn", name)
@@ -185,7 +187,7 @@ def _download(name: str, progress: Progress | None) -> Path:
         raise InputError(f"{name} cannot be kept in {folder}: {error.strerror or error}") from None
 
 
-def _got(name: str, real: Real, home: Path) -> Parts:
+def _got(name: str, real: RealDataset, home: Path) -> Parts:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # scikit-learn warns of each attempt; the last one is told below
@@ -205,7 +207,7 @@ def _got(name: str, real: Real, home: Path) -> Parts:
 
 
 @contextmanager
-def _growth(home: Path, name: str, total: int, progress: Progress | None) -> Iterator[None]:
+def _growth(home: Path, name: str, total: int, progress: FileProgress | None) -> Iterator[None]:
     """Report how much has arrived: scikit-learn says nothing, but the files that it writes grow."""
     if progress is None:
         yield

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from onebit.data import files, plane, real, synthetic
-from onebit.data.blocks import Progress
+from onebit.data.blocks import FileProgress
 from onebit.data.mapped import prepared_rows
 from onebit.data.preparation import prepared, steps_of
 from onebit.data.tables import Dataset, labelled
@@ -91,7 +91,7 @@ def source_of(
     drop: Sequence[str] = (),
     prepare: str | Iterable[str] | None = None,
     same_rows: bool = False,
-    progress: Progress | None = None,
+    progress: FileProgress | None = None,
 ) -> Source:
     """The source behind a name, the path of a file, or rows with labels; a source is its own.
 

@@ -132,7 +132,7 @@ class Delay:
         return np.floor(drawn + generator.random(rounds)).astype(np.int64)  # rounded by chance, which keeps the mean
 
 
-class Round(NamedTuple):
+class StreamRound(NamedTuple):
     """What a round brings: x, and somebody who says whether a label is right."""
 
     x: Any
@@ -241,7 +241,7 @@ class Stream:
     def __len__(self) -> int:
         return self.rounds
 
-    def __iter__(self) -> Iterator[Round]:
+    def __iter__(self) -> Iterator[StreamRound]:
         """Round after round, where feedback comes at once."""
         if self.delay is not None or self.missing:
             raise InputError("in this stream feedback comes late or never: go through stream.events() instead")
@@ -249,7 +249,7 @@ class Stream:
             if what == "decide":
                 x = value
             else:
-                yield Round(x, value)
+                yield StreamRound(x, value)
 
     def events(self) -> Iterator[tuple[str, int, Any]]:
         """What happens: ("decide", number of the round, x), and later, or never, ("answer", number of the round, right).

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.data.blocks import MOST_CLASSES, Block, Codes, Store, named_classes, opened, renumber
+from onebit.data.blocks import MOST_CLASSES, ArrayBlock, Codes, Store, named_classes, opened, renumber
 from onebit.errors import InputError
 from onebit.validation import ClassName
 
@@ -30,7 +30,7 @@ class Svmlight:
         self.classes = None if classes is None else list(classes)
         self._lowest, self._highest = np.iinfo(np.int64).max, -1
 
-    def blocks(self) -> Iterator[tuple[Block, int]]:
+    def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
         """The file block by block, each with the bytes read so far."""
         rows, stored = 0, 0
         for lines, text, done in self._texts():

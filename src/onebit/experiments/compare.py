@@ -16,7 +16,7 @@ from onebit.experiments.drawing import curves_of
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Collected, Interrupted, collect
 from onebit.experiments.saving import save_page
-from onebit.experiments.statistics import Estimate
+from onebit.experiments.statistics import MeanEstimate
 from onebit.experiments.summary import Summary
 from onebit.learner import Learner
 from onebit.report.parts import Page
@@ -50,7 +50,7 @@ class DataResult:
         honest = [one for one in self.summaries if not one.full_information]
         return next(iter(honest or self.summaries), None)
 
-    def difference(self, one: Summary) -> Estimate:
+    def difference(self, one: Summary) -> MeanEstimate:
         """How much more a learner errs than the best, run by run."""
         assert self.best is not None
         return one.difference(self.best)

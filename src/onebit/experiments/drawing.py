@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.experiments.statistics import Estimate, means_and_halves
+from onebit.experiments.statistics import MeanEstimate, means_and_halves
 from onebit.experiments.summary import Summary
 from onebit.report.parts import BANDIT, FULL_INFORMATION, Band, Column, Curves, Number, Series, Table
 from onebit.trials.records import Record
@@ -55,7 +55,7 @@ def curves_of_result(result: Result, logarithmic: bool) -> Curves:
     return Curves(title, result.curve.rounds.tolist(), "rounds", "error so far, %", series, logarithmic)
 
 
-def number(found: Estimate, signed: bool = False, bar: bool = False) -> Number:
+def number(found: MeanEstimate, signed: bool = False, bar: bool = False) -> Number:
     """An estimate as a cell: in percent, its interval beside it, and by choice as a bar."""
     text = f"{100 * found.mean:{'+' if signed else ''}.2f}"
     if math.isnan(found.low):
@@ -64,7 +64,7 @@ def number(found: Estimate, signed: bool = False, bar: bool = False) -> Number:
     return Number(100 * found.mean, text, f"± {100 * (found.high - found.mean):.2f}", ends)
 
 
-def percent(found: Estimate) -> str:
+def percent(found: MeanEstimate) -> str:
     """An estimate as text: in percent, with its interval."""
     cell = number(found)
     return f"{cell.text} {cell.interval}".strip()

@@ -28,10 +28,10 @@ from onebit.report.parts import (
     Number,
     Page,
     Part,
-    Row,
     Section,
     Series,
     Table,
+    TableRow,
     Text,
 )
 from onebit.report.tables import table_html
@@ -103,7 +103,7 @@ def error_table(result: DataResult) -> Table:
         Column("million rounds/s", True, f"on {whose_speed(result.summaries)}"),
     ]
     rows = [
-        Row(
+        TableRow(
             [
                 f"`{one.entry.rule.name}`",
                 one.entry.said,
@@ -129,7 +129,7 @@ def _overview(found: Comparison) -> list[Part]:
         for result in found.results:
             there = next((one for one in result.summaries if one.entry.title == title), None)
             cells.append(Number(None, "") if there is None else number(there.error, bar=True))
-        rows.append(Row(cells, FULL_INFORMATION if sample.full_information else BANDIT))
+        rows.append(TableRow(cells, FULL_INFORMATION if sample.full_information else BANDIT))
     return [Table("All data at a glance: error, %", columns, rows)]
 
 

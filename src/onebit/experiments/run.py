@@ -19,7 +19,7 @@ from onebit.contract.parameters import refuse_unknown
 from onebit.data.streams import Stream, stream
 from onebit.errors import InputError
 from onebit.executors.threads import execute
-from onebit.experiments.statistics import Estimate, estimate
+from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.learner import Learner
 from onebit.options import MEANINGS
 from onebit.rules import DEFAULT, registry
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ErrorCurve:
     """Errors so far at some rounds, as fractions: one row for each run."""
 
     rounds: NDArray[np.int64]
@@ -49,7 +49,7 @@ class Result:
     rounds: int
     errors: NDArray[np.float64]
     greedy_errors: NDArray[np.float64]
-    curve: Curve = field(repr=False)
+    curve: ErrorCurve = field(repr=False)
     rounds_per_second: float
     learner: Learner = field(repr=False)
 
@@ -69,7 +69,7 @@ class Result:
         return float(self.errors.std(ddof=1)) if self.runs > 1 else 0.0
 
     @property
-    def error_interval(self) -> Estimate:
+    def error_interval(self) -> MeanEstimate:
         """The mean error with the ends of its 95 % interval, which are NaN for one run."""
         return estimate(self.errors)
 
@@ -214,7 +214,7 @@ def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) 
         rounds=rounds,
         errors=mistakes[:, 0] / rounds,
         greedy_errors=mistakes[:, 1] / rounds,
-        curve=Curve(first.marks, curves[:, 0], curves[:, 1]),
+        curve=ErrorCurve(first.marks, curves[:, 0], curves[:, 1]),
         rounds_per_second=rounds * len(finished) / max(1e-9, sum(one.seconds for one in finished)),
         learner=first.learner,
     )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 LEVEL = 0.95
 
 
-class Estimate(NamedTuple):
+class MeanEstimate(NamedTuple):
     """A mean with the ends of its interval; they are NaN for a single run, of which nothing can be said."""
 
     mean: float
@@ -27,16 +27,16 @@ class Estimate(NamedTuple):
         return {name: None if math.isnan(value) else value for name, value in self._asdict().items()}
 
 
-def estimate(values: NDArray[np.float64], level: float = LEVEL) -> Estimate:
+def estimate(values: NDArray[np.float64], level: float = LEVEL) -> MeanEstimate:
     """The mean of some runs and its interval.
 
     >>> [round(number, 3) for number in estimate(np.array([0.1, 0.2, 0.3]))]
     [0.2, -0.048, 0.448]
     """
     if not len(values):
-        return Estimate(math.nan, math.nan, math.nan)
+        return MeanEstimate(math.nan, math.nan, math.nan)
     mean, half = means_and_halves(np.asarray(values, dtype=np.float64)[:, None], level)
-    return Estimate(float(mean[0]), float(mean[0] - half[0]), float(mean[0] + half[0]))
+    return MeanEstimate(float(mean[0]), float(mean[0] - half[0]), float(mean[0] + half[0]))
 
 
 def means_and_halves(

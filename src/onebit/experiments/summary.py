@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.deprecation import Renamed
-from onebit.experiments.statistics import Estimate, estimate
+from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.trials.records import Record
 from onebit.trials.trial import CPU, ComparisonEntry
 
@@ -36,12 +36,12 @@ class Summary:
         return np.array([record.error for record in self.records])
 
     @property
-    def error(self) -> Estimate:
+    def error(self) -> MeanEstimate:
         """The mean error of the labels played, with its interval."""
         return estimate(self.errors)
 
     @property
-    def greedy_error(self) -> Estimate:
+    def greedy_error(self) -> MeanEstimate:
         """The mean error of the labels that the learner thought best, with its interval."""
         return estimate(np.array([record.greedy_error for record in self.records]))
 
@@ -61,7 +61,7 @@ class Summary:
         """What it ran on: `CPU`, the names of GPUs."""
         return list(dict.fromkeys(record.on for record in self.records))
 
-    def difference(self, other: Summary, measure: str = "played") -> Estimate:
+    def difference(self, other: Summary, measure: str = "played") -> MeanEstimate:
         """How much more it errs than another on the same streams, run by run, with the interval of that."""
         name = "error" if measure == "played" else "greedy_error"
         others = {record.fields["seed"]: record.fields[name] for record in other.records}

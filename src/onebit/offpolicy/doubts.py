@@ -25,63 +25,63 @@ MATCHED = ("replay",)
 ALL = ("log", *WEIGHED, *MATCHED)
 
 
-class Doubt(NamedTuple):
+class Caveat(NamedTuple):
     """A sentence, and the estimates that it is about."""
 
     about: tuple[str, ...]
     sentence: str
 
 
-def on_rounds(rounds: int) -> Iterator[Doubt]:
+def on_rounds(rounds: int) -> Iterator[Caveat]:
     """Too few to say much."""
     if rounds < FEW:
-        yield Doubt(
+        yield Caveat(
             ALL,
             f"There {'is' if rounds == 1 else 'are'} only {counted_rounds(rounds)}: nothing can be said with any precision.",
         )
 
 
-def on_answers(right: int, rounds: int, unanswered: int) -> Iterator[Doubt]:
+def on_answers(right: int, rounds: int, unanswered: int) -> Iterator[Caveat]:
     """Answers that are not there, or are all the same: who is heard only when satisfied says nothing of the others."""
     decisions = rounds + unanswered
     if unanswered > UNHEARD * decisions:
-        yield Doubt(
+        yield Caveat(
             ALL,
             f"{unanswered:,} of {decisions:,} decisions were never answered, or too late: all of this speaks only of the answered "
             "ones; give the task a deadline and say what silence means.",
         )
     if rounds > 1 and right in (0, rounds):
         told, other = ("right", "wrong") if right else ("wrong", "right")
-        yield Doubt(
+        yield Caveat(
             ALL,
             f"All {rounds:,} answers say {told}: see that {other} is reported too, or else nothing of this is to be trusted.",
         )
 
 
-def on_weights(scores: Scores, certain_log: bool) -> Iterator[Doubt]:
+def on_weights(scores: Scores, certain_log: bool) -> Iterator[Caveat]:
     """What the weights say of the estimates that use them."""
     rounds, missing = len(scores.weight), float(scores.missing.mean())
     if certain_log:
-        yield Doubt(
+        yield Caveat(
             (*WEIGHED, *MATCHED),
             "The log showed every label with probability 1 and never tried another: it says nothing of "
             f"{percent(missing)} of what this learner would have shown.",
         )
     elif missing > NOTABLE:
-        yield Doubt(
+        yield Caveat(
             WEIGHED,
             f"{percent(missing)} of this learner's probability is on labels that the log could never have shown: they may be all "
             "right or all wrong, and the intervals allow for both.",
         )
     if scores.effective < min(FEW, NEARLY * rounds):
-        yield Doubt(
+        yield Caveat(
             WEIGHED,
             f"This learner and the log differ so much that {counted_rounds(rounds)} say as much as {scores.effective:.0f} of the "
             f"learner's own; below {FEW}, intervals are rough.",
         )
     total, largest = float(scores.weight.sum()), float(scores.weight.max())
     if total > 0.0 and largest > max(DOMINANT, 2.0 / rounds) * total and scores.effective > 0.0:
-        yield Doubt(
+        yield Caveat(
             WEIGHED,
             f"One round alone carries {percent(largest / total)} of all weight: this learner would have shown its label "
             f"{largest:,.{0 if largest >= FEW else 1}f} times as often as the log.",
@@ -89,7 +89,7 @@ def on_weights(scores: Scores, certain_log: bool) -> Iterator[Doubt]:
     yield from _on_mean_weight(scores, 1.0 - missing)
 
 
-def _on_mean_weight(scores: Scores, wanted: float) -> Iterator[Doubt]:
+def _on_mean_weight(scores: Scores, wanted: float) -> Iterator[Caveat]:
     """Where propensities are what they say, weights average what the log could show, give or take."""
     mean = float(scores.weight.mean())
     variance = (
@@ -97,25 +97,25 @@ def _on_mean_weight(scores: Scores, wanted: float) -> Iterator[Doubt]:
     )
     deviation = math.sqrt(max(0.0, variance)) / len(scores.weight)
     if abs(mean - wanted) > UNLIKELY * deviation + 1e-6:
-        yield Doubt(
+        yield Caveat(
             WEIGHED,
             f"The weights average {mean:.3g}, where {wanted:.3g} is expected: the propensities are not those with which the labels "
             "were drawn, or there are labels that the log could not show.",
         )
 
 
-def on_values(estimates: Sequence[Estimate]) -> Iterator[Doubt]:
+def on_values(estimates: Sequence[Estimate]) -> Iterator[Caveat]:
     """Right rates that there cannot be."""
     for estimate in estimates:
         if estimate.value < 0.0 or estimate.value > 1.0:
-            yield Doubt(
+            yield Caveat(
                 (estimate.name,),
                 f"A right rate of {percent(estimate.value)} cannot be: this estimate, and the end of its interval on that side, are "
                 "not bound to be from 0 to 100 %, and too few rounds carry them.",
             )
 
 
-def on_replay(matches: int, rounds: int, missing: float, certain_log: bool, learning: bool) -> Iterator[Doubt]:
+def on_replay(matches: int, rounds: int, missing: float, certain_log: bool, learning: bool) -> Iterator[Caveat]:
     """What matching says of replay."""
     reasons = []
     if missing > NOTABLE and not certain_log:
@@ -128,10 +128,10 @@ def on_replay(matches: int, rounds: int, missing: float, certain_log: bool, lear
         more = ", and over all of them it would have learnt more" if learning and matches else ""
         reasons.append(f"{kept} could be kept as this learner's own{more}")
     if reasons:
-        yield Doubt(MATCHED, f"Replay is of no use here: {'; '.join(reasons)}.")
+        yield Caveat(MATCHED, f"Replay is of no use here: {'; '.join(reasons)}.")
 
 
-def on_unknown(shown: Sequence[int], classes: Sequence[ClassName]) -> Iterator[Doubt]:
+def on_unknown(shown: Sequence[int], classes: Sequence[ClassName]) -> Iterator[Caveat]:
     """Where nobody knows the propensities."""
     counts = np.asarray(shown)
     rounds, equal = int(counts.sum()), 1.0 / len(counts)
@@ -142,13 +142,13 @@ def on_unknown(shown: Sequence[int], classes: Sequence[ClassName]) -> Iterator[D
     )
     if counts[most] - rounds * equal > UNLIKELY * math.sqrt(rounds * equal * (1.0 - equal)):
         sentence += f" That was not so: {classes[most]!r} was shown in {percent(counts[most] / rounds)} of the rounds."
-    yield Doubt(MATCHED, sentence)
+    yield Caveat(MATCHED, sentence)
 
 
-def on_learning(title: str, learnt: int, rounds: int) -> Iterator[Doubt]:
+def on_learning(title: str, learnt: int, rounds: int) -> Iterator[Caveat]:
     """Rules that cannot learn from every label."""
     if learnt < rounds:
-        yield Doubt(
+        yield Caveat(
             WEIGHED,
             f"{title} could learn from {learnt:,} of {counted_rounds(rounds)} only, those whose label it drew itself: by itself "
             "it would learn from all.",

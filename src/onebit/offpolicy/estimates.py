@@ -26,21 +26,21 @@ from numpy.typing import NDArray
 
 from onebit.contract.description import NORMAL, share
 
-Column = NDArray[np.float64]
+PerRound = NDArray[np.float64]  # a number for each round
 ROUNDING = 1e-9  # what a right rate may be beyond 0 or 1 without meaning it
 
 
 class Scores(NamedTuple):
     """What is known of each round, a column for each number."""
 
-    weight: Column
-    right: Column
-    expected: Column  # sum over the labels of p(a) q(a)
-    predicted: Column  # q of the label shown
-    missing: Column  # the learner's probability of labels that could not be shown
-    missing_expected: Column  # the part of `expected` that is theirs
-    squares: Column  # the expectation of w^2 over the labels that the log could show
-    cubes: Column  # the same of w^3
+    weight: PerRound
+    right: PerRound
+    expected: PerRound  # sum over the labels of p(a) q(a)
+    predicted: PerRound  # q of the label shown
+    missing: PerRound  # the learner's probability of labels that could not be shown
+    missing_expected: PerRound  # the part of `expected` that is theirs
+    squares: PerRound  # the expectation of w^2 over the labels that the log could show
+    cubes: PerRound  # the same of w^3
 
     @property
     def effective(self) -> float:
@@ -87,7 +87,7 @@ class Estimate(NamedTuple):
         }
 
 
-def effective_rounds(weight: Column) -> float:
+def effective_rounds(weight: PerRound) -> float:
     """(sum w)^2 / sum w^2.
 
     >>> effective_rounds(np.array([1.0, 1.0, 0.0])), effective_rounds(np.array([3.0, 1.0]))
@@ -130,15 +130,15 @@ def counted(name: str, right: int, total: int, missing: float = 0.0) -> Estimate
     return Estimate(name, value, min(low, value), max(high, value), float(total), total)
 
 
-def _ips(scores: Scores, counts: Column) -> tuple[float, float]:
+def _ips(scores: Scores, counts: PerRound) -> tuple[float, float]:
     return _mean(scores.weight * scores.right, counts)
 
 
-def _doubly_robust(scores: Scores, counts: Column) -> tuple[float, float]:
+def _doubly_robust(scores: Scores, counts: PerRound) -> tuple[float, float]:
     return _mean(scores.expected + scores.weight * (scores.right - scores.predicted), counts)
 
 
-def _snips(scores: Scores, counts: Column) -> tuple[float, float]:
+def _snips(scores: Scores, counts: PerRound) -> tuple[float, float]:
     total = float(counts @ scores.weight)
     if total == 0.0:
         return math.nan, math.nan
@@ -146,14 +146,16 @@ def _snips(scores: Scores, counts: Column) -> tuple[float, float]:
     return value, math.sqrt(float(counts @ np.square(scores.weight * (scores.right - value)))) / total
 
 
-def _mean(values: Column, counts: Column) -> tuple[float, float]:
+def _mean(values: PerRound, counts: PerRound) -> tuple[float, float]:
     """A mean and its deviation."""
     total = float(counts.sum())
     mean = float(counts @ values) / total
     return mean, math.sqrt(float(counts @ np.square(values - mean))) / total
 
 
-def _interval(estimator: Callable[[Scores, Column], tuple[float, float]], scores: Scores) -> tuple[float, float, float]:
+def _interval(
+    estimator: Callable[[Scores, PerRound], tuple[float, float]], scores: Scores
+) -> tuple[float, float, float]:
     """The estimate, and the ends of the interval that allows for rounds not seen."""
     count, typical = len(scores.weight), scores.typical
     value, _ = estimator(scores, np.ones(count))

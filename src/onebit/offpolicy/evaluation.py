@@ -12,12 +12,12 @@ from onebit.contract.draws import word_of
 from onebit.errors import InputError, OnebitError
 from onebit.learner import Learner, copy_of
 from onebit.offpolicy import doubts
-from onebit.offpolicy.doubts import Doubt
+from onebit.offpolicy.doubts import Caveat
 from onebit.offpolicy.estimates import Estimate, Scores, counted, doubly_robust, effective_rounds, ips, snips
 from onebit.offpolicy.model import Trust, model_for
 from onebit.offpolicy.replaying import Replay
 from onebit.offpolicy.rounds import Checked, Round, checked_rounds, located, refuse_learner
-from onebit.offpolicy.scoring import Block, joined, scored
+from onebit.offpolicy.scoring import RoundBlock, joined, scored
 from onebit.offpolicy.training import REPORT, Progress, learn_shown
 from onebit.validation import checked_seed, listed
 
@@ -243,7 +243,7 @@ class _Walk:
         count = len(self._open)
         if count and self._known:
             target, model, logged, places, right, propensity = zip(*self._open, strict=True)
-            block = Block(
+            block = RoundBlock(
                 np.array(target),
                 np.array(model),
                 np.array(logged),
@@ -295,7 +295,7 @@ class _Walk:
         )
 
 
-def _doubted(one: Estimate, found: Sequence[Doubt]) -> Estimate:
+def _doubted(one: Estimate, found: Sequence[Caveat]) -> Estimate:
     return one._replace(warnings=tuple(doubt.sentence for doubt in found if one.name in doubt.about))
 
 

@@ -7,26 +7,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.offpolicy.estimates import Column, Scores
+from onebit.offpolicy.estimates import PerRound, Scores
 from onebit.offpolicy.model import Trust
 
 LEAST = 1e-9  # a label less likely than this could not be shown; if it was shown nevertheless, it counts as so likely
 
-Table = NDArray[np.float64]  # a row for each round, a column for each class
+PerLabel = NDArray[np.float64]  # a row for each round, a column for each class
 
 
-class Block(NamedTuple):
+class RoundBlock(NamedTuple):
     """Some rounds, one after the other."""
 
-    target: Table  # the probabilities with which the learner would play each label
-    model: Table  # how likely the model thinks each label right
-    logged: Table  # the probabilities with which the log's learner played each label; NaN where only the propensity is known
+    target: PerLabel  # the probabilities with which the learner would play each label
+    model: PerLabel  # how likely the model thinks each label right
+    logged: PerLabel  # the probabilities with which the log's learner played each label; NaN where only the propensity is known
     labels: NDArray[np.int64]
-    right: Column
-    propensity: Column
+    right: PerRound
+    propensity: PerRound
 
 
-def scored(block: Block, trust: Trust) -> Scores:
+def scored(block: RoundBlock, trust: Trust) -> Scores:
     """The numbers of each round."""
     rows = np.arange(len(block.labels))
     weight = block.target[rows, block.labels] / np.maximum(block.propensity, LEAST)
@@ -50,7 +50,7 @@ def scored(block: Block, trust: Trust) -> Scores:
     )
 
 
-def likely_logged(block: Block) -> tuple[Table, NDArray[np.bool_]]:
+def likely_logged(block: RoundBlock) -> tuple[PerLabel, NDArray[np.bool_]]:
     """The logged distributions, and which of them are certain.
 
     Where only the propensity of the label is known, the others are taken to share the rest evenly, as where somebody explores. This

@@ -68,7 +68,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Item:
+class PaperItem:
     """A table or a figure."""
 
     name: str
@@ -93,9 +93,9 @@ class Paper:
     name: str
     title: str
     note: str
-    items: Sequence[Item]
+    items: Sequence[PaperItem]
 
-    def chosen(self, names: Sequence[str]) -> list[Item]:
+    def chosen(self, names: Sequence[str]) -> list[PaperItem]:
         """The items of these names; where there are none, all but those that are run on request alone."""
         known = {item.name: item for item in self.items}
         for name in names:
@@ -130,7 +130,7 @@ def read_paper(name: str, text: str) -> Paper:
     return Paper(name, table["title"], table.get("note", ""), items)
 
 
-def _item(where: str, table: dict[str, Any]) -> Item:
+def _item(where: str, table: dict[str, Any]) -> PaperItem:
     where = f"{where} ({table.get('name')})"
     table = dict(table)
     data = [_data(where, one) for one in table.pop("data", ())]
@@ -154,8 +154,8 @@ def _item(where: str, table: dict[str, Any]) -> Item:
     for learner in learners:
         for by_data in (learner.options_for, learner.published, learner.why, learner.chosen):
             _refuse_more(f"{where}, {learner.name}", by_data, names)
-    _refuse_more(where, table, set(Item.__dataclass_fields__) - {"data", "learners", "claims"})
-    item = Item(data=data, learners=learners, claims=claims, **table)
+    _refuse_more(where, table, set(PaperItem.__dataclass_fields__) - {"data", "learners", "claims"})
+    item = PaperItem(data=data, learners=learners, claims=claims, **table)
     if item.kind not in KINDS:
         raise InputError(f"{where} is of the kind {item.kind!r}; {nearest(item.kind, KINDS)}")
     return item

@@ -16,11 +16,11 @@ from onebit.experiments.drawing import curves_of, percent
 from onebit.experiments.grid import Grid, axis_of
 from onebit.experiments.pages import sweep_pictures
 from onebit.experiments.runner import Collected
-from onebit.experiments.statistics import Estimate
+from onebit.experiments.statistics import MeanEstimate
 from onebit.experiments.summary import Summary
 from onebit.experiments.sweep import Sweep
 from onebit.papers.measurements import POINTS, BoundaryMeasurement, BoundsMeasurement, drawn_regions
-from onebit.papers.paper import Claim, Item, PaperData, PaperLearner
+from onebit.papers.paper import Claim, PaperData, PaperItem, PaperLearner
 from onebit.papers.verdicts import (
     DIFFERS,
     FAILED,
@@ -33,7 +33,7 @@ from onebit.papers.verdicts import (
     Verdict,
 )
 from onebit.report.parts import Curves, HeatMap, Part, Scatter, Section
-from onebit.theory.mistakes import Kept, kept_by, mistake_curves, regret_table
+from onebit.theory.mistakes import CheckedBound, kept_by, mistake_curves, regret_table
 from onebit.theory.promises import Promises, check_theorems
 from onebit.theory.rounds import fixed_rounds
 from onebit.trials.trial import ComparisonEntry, Trial, entry_of, shown
@@ -48,7 +48,7 @@ class PaperStreams:
         self._progress = progress
         self._sources: dict[tuple[str, str], Source | OnebitError] = {}
 
-    def of(self, item: Item, data: PaperData) -> Stream | OnebitError:
+    def of(self, item: PaperItem, data: PaperData) -> Stream | OnebitError:
         """The stream of a data set of an item, or why it is not to be had."""
         settings = dict(data.settings)
         prepare = settings.pop("prepare", ())
@@ -69,7 +69,7 @@ class PaperStreams:
 class ItemPlan(ABC):
     """An item as it is run: the trials it needs, and what their records show."""
 
-    def __init__(self, item: Item, streams: PaperStreams, quick: bool) -> None:
+    def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         self.item, self.runs = item, min(item.runs, QUICK_RUNS) if quick else item.runs
         self.streams = {data.name: streams.of(item, data) for data in item.data}
 
@@ -85,7 +85,7 @@ class ItemPlan(ABC):
 class ErrorsPlan(ItemPlan):
     """An item that compares learners: curves, published errors, claims."""
 
-    def __init__(self, item: Item, streams: PaperStreams, quick: bool) -> None:
+    def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         super().__init__(item, streams, quick)
         self.entries: dict[tuple[str, str], ComparisonEntry] = {}
         for learner in item.learners:
@@ -126,7 +126,7 @@ class ErrorsPlan(ItemPlan):
         verdicts += [self._claimed(claim, name, collected) for claim in self.item.claims for name in claim.data]
         return ItemResult(self.item, self.runs, verdicts, parts)
 
-    def _measure(self, found: Summary) -> Estimate:
+    def _measure(self, found: Summary) -> MeanEstimate:
         return found.error if self.item.measure == "played" else found.greedy_error
 
     def _verdict(self, learner: PaperLearner, data: PaperData, found: Summary | str) -> Verdict:
@@ -166,7 +166,7 @@ class ErrorsPlan(ItemPlan):
 class GridPlan(ItemPlan):
     """An item that searches settings of each learner on each data set, to see whether the published ones are among the good ones."""
 
-    def __init__(self, item: Item, streams: PaperStreams, quick: bool) -> None:
+    def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         super().__init__(item, streams, quick)
         self.runs = 1 if quick else item.runs
         self.grids: dict[tuple[str, str], Grid] = {}
@@ -282,7 +282,7 @@ class BoundaryPlan(ItemPlan):
 class BoundsPlan(ItemPlan):
     """An item that holds measured mistakes against what theorems promise, or (kind regrets) their orders side by side."""
 
-    def __init__(self, item: Item, streams: PaperStreams, quick: bool) -> None:
+    def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         super().__init__(item, streams, quick)
         self.fixed = {
             name: one if isinstance(one, OnebitError) else fixed_rounds(one, 0) for name, one in self.streams.items()
@@ -335,7 +335,7 @@ class BoundsPlan(ItemPlan):
                     parts.append(mistake_curves(rule, records[0].marks, runs.curve("played"), found.bounds, title))
         return ItemResult(self.item, self.runs, verdicts, parts)
 
-    def _verdict(self, data: str, learner: PaperLearner, one: Kept, rounds: int) -> Verdict:
+    def _verdict(self, data: str, learner: PaperLearner, one: CheckedBound, rounds: int) -> Verdict:
         what = f"{learner.name}: {one.bound.name}, {one.bound.of}"
         said = f"{one.mean.mean:,.0f}" if one.bound.applies else ""
         if one.held is None:

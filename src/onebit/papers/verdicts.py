@@ -9,8 +9,8 @@ from typing import Any
 
 from onebit.deprecation import Renamed
 from onebit.experiments.pages import facts
-from onebit.experiments.statistics import Estimate
-from onebit.papers.paper import Item, Paper
+from onebit.experiments.statistics import MeanEstimate
+from onebit.papers.paper import Paper, PaperItem
 from onebit.report.parts import Badge, Column, Number, Page, Part, Section, Table, Text
 from onebit.trials.cost import Cost, number_of
 from onebit.trials.records import Record
@@ -34,7 +34,7 @@ class Verdict:
     data: str
     what: str
     published: str
-    measured: Estimate | None
+    measured: MeanEstimate | None
     said: str
     verdict: str
     why: str = ""
@@ -58,7 +58,7 @@ class Verdict:
 class ItemResult:
     """An item, its verdicts, and what is drawn of it."""
 
-    item: Item
+    item: PaperItem
     runs: int
     verdicts: list[Verdict]
     parts: list[Part] = field(repr=False)

@@ -85,7 +85,7 @@ Cell = str | Number | Badge  # a string is plain text, with `code` in backticks
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """The cells of one row. Rows of one group stand together, below its name, and are sorted among themselves."""
 
     cells: Sequence[Cell]
@@ -103,11 +103,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows that a reader can sort by any column. A row is its cells, or a `Row` where it has a group."""
+    """Rows that a reader can sort by any column. A row is its cells, or a `TableRow` where it has a group."""
 
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Row | Sequence[Cell]]
+    rows: Sequence[TableRow | Sequence[Cell]]
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -122,12 +122,12 @@ class Table:
     def groups(self) -> dict[str, list[Sequence[Cell]]]:
         """The rows of each group, groups in the order in which they come.
 
-        >>> Table("", [Column("learner")], [["bpa"], Row(["perceptron"], "full information")]).groups
+        >>> Table("", [Column("learner")], [["bpa"], TableRow(["perceptron"], "full information")]).groups
         {'': [['bpa']], 'full information': [['perceptron']]}
         """
         found: dict[str, list[Sequence[Cell]]] = {}
         for row in self.rows:
-            cells, group = (row.cells, row.group) if isinstance(row, Row) else (row, "")
+            cells, group = (row.cells, row.group) if isinstance(row, TableRow) else (row, "")
             found.setdefault(group, []).append(cells)
         return found
 

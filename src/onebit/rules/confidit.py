@@ -19,7 +19,7 @@ import math
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, greedy_label, share_greedy
-from onebit.contract.covariance import Covariance, Form, Forms, Matrices, Order
+from onebit.contract.covariance import Covariance, DiagonalForm, Forms, Matrices, Order
 from onebit.contract.draws import OWN, uniform
 from onebit.contract.parameters import Flag, Real
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
@@ -32,7 +32,7 @@ class Confidit(NamedTuple):
     alpha: Annotated[float, Real("(-1, 1]", "how scores and probabilities go together")] = 1.0
     eta: Annotated[float, Real("[0, inf)", "the width of the confidence bounds, squared")] = 1.0
     project: Annotated[int, Flag("whether scores are kept in [-alpha, 1]")] = 1
-    form: Forms = Form.RESIDUAL
+    form: Forms = DiagonalForm.RESIDUAL
     coin: Annotated[int, Flag("whether a wrong answer is tossed for, as published, or its mean taken")] = 0
     matrix: Matrices = Covariance.DIAGONAL
 
@@ -62,7 +62,7 @@ def move(params: Confidit, scores: Vector, label: int, target: float, step: Vect
     score, variance = scores[label], scores[params.classes + label]
     kept = kept_in(params, score)
     back = (score - kept) / variance if variance > 0.0 else 0.0
-    if params.form == Form.RESIDUAL:
+    if params.form == DiagonalForm.RESIDUAL:
         step[label] = (target - kept) / (1.0 + variance) - back
     else:
         step[label] = target - back
@@ -97,7 +97,7 @@ def teach(params: Confidit, given: RuleInput, label: int, step: Vector) -> float
 
 def order(params: Confidit) -> Order:
     """A matrix for each class, which starts at (1 + alpha)^2."""
-    return Order(start=1.0 / (1.0 + params.alpha) ** 2, sums=params.form == Form.PUBLISHED)
+    return Order(start=1.0 / (1.0 + params.alpha) ** 2, sums=params.form == DiagonalForm.PUBLISHED)
 
 
 RULE = Rule(

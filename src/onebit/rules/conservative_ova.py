@@ -50,7 +50,7 @@ class Decoding(IntEnum):
     HAMMING = 1
 
 
-class Wrong(IntEnum):
+class WrongColumns(IntEnum):
     """Which columns a wrong answer moves."""
 
     STRICT = 0
@@ -67,9 +67,9 @@ class ConservativeOVA(NamedTuple):
         int, OneOf(Coding, "the binary learners; in place of a name, a K x l matrix in {-1, 0, 1}", Coding.MATRIX)
     ] = Coding.ONE_VS_ALL
     decoding: Annotated[int, OneOf(Decoding, "how their answers name a class")] = Decoding.LOSS
-    wrong: Annotated[int, OneOf(Wrong, "wrong moves the columns it determines, or all it does not contradict")] = (
-        Wrong.LENIENT
-    )
+    wrong: Annotated[
+        int, OneOf(WrongColumns, "wrong moves the columns it determines, or all it does not contradict")
+    ] = WrongColumns.LENIENT
     guess_if_all_negative: Annotated[int, Flag("guess where every score is negative; one-vs-all only")] = 0
     columns: int = 0
 
@@ -196,7 +196,7 @@ def sign_when_wrong(params: ConservativeOVA, memory: Vector, label: int, column:
             up = up or entry > 0.0
             down = down or entry < 0.0
             indifferent = indifferent or entry == 0.0
-    if up == down or (indifferent and params.wrong == Wrong.STRICT):
+    if up == down or (indifferent and params.wrong == WrongColumns.STRICT):
         return 0.0
     return 1.0 if up else -1.0
 
@@ -219,7 +219,7 @@ def move_columns(params: ConservativeOVA, given: RuleInput, label: int, right: b
 def move_pairs(params: ConservativeOVA, given: RuleInput, label: int, right: bool, step: Vector) -> None:
     """The same for all pairs, of which only those of this class are moved; strict, where wrong determines none, not even these."""
     fill(step, params.columns, 0.0)
-    if not right and params.wrong == Wrong.STRICT and params.classes > 2:
+    if not right and params.wrong == WrongColumns.STRICT and params.classes > 2:
         return
     for other in range(params.classes):
         if other != label:

@@ -43,7 +43,7 @@ class Update(IntEnum):
     OTHERS = 2
 
 
-class Wrong(IntEnum):
+class WrongRows(IntEnum):
     """Which rows a wrong answer moves when the update is "others"."""
 
     ALL = 0
@@ -58,7 +58,7 @@ class EPABF(NamedTuple):
     variant: Annotated[int, OneOf(Variant, "how slack is paid for: EPABF, EPABF-I or EPABF-II")] = Variant.PA_I
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the price of slack")] = 0.1
     update: Annotated[int, OneOf(Update, "which reading of the paper")] = Update.PRINTED
-    wrong: Annotated[int, OneOf(Wrong, "with update others: the rows that a wrong answer moves")] = Wrong.ALL
+    wrong: Annotated[int, OneOf(WrongRows, "with update others: the rows that a wrong answer moves")] = WrongRows.ALL
 
 
 def learn(params: EPABF, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
@@ -74,7 +74,7 @@ def learn(params: EPABF, given: RuleInput, choice: Choice, revealed: int, step: 
 
 def push_down(params: EPABF, given: RuleInput, label: int, step: Vector) -> None:
     """A wrong answer (a = 0): the constraints fall apart into w_r.x <= -1."""
-    played_only = params.update == Update.OTHERS and params.wrong == Wrong.PLAYED
+    played_only = params.update == Update.OTHERS and params.wrong == WrongRows.PLAYED
     for row in range(params.classes):
         step[row] = 0.0
         if row == label or not played_only:

@@ -28,7 +28,7 @@ from onebit.errors import InputError
 NO_HISTORY = 1e30  # the variance 1/G of a weight that has never moved
 
 
-class Model(IntEnum):
+class Regression(IntEnum):
     """What predicts whether a label is right."""
 
     RIDGE = 0
@@ -40,7 +40,7 @@ class EpsilonGreedy(NamedTuple):
 
     classes: int
     exploration: Annotated[float, Real("[0, 1]", "epsilon, the probability of exploring")] = 0.01
-    model: Annotated[int, OneOf(Model, "what predicts whether a label is right")] = Model.RIDGE
+    model: Annotated[int, OneOf(Regression, "what predicts whether a label is right")] = Regression.RIDGE
     ridge: Annotated[float, Real("(0, inf)", "lambda, the penalty of the ridge regression")] = 1.0
     rate: Annotated[float, Real("(0, 1e9]", "the first step of a weight of the logistic model")] = 1.0
     matrix: Matrices = Covariance.DIAGONAL
@@ -48,7 +48,7 @@ class EpsilonGreedy(NamedTuple):
 
 def prepare(params: EpsilonGreedy, options: Mapping[str, object]) -> tuple[EpsilonGreedy, tuple[float, ...]]:
     """AdaGrad has a diagonal and nothing else."""
-    if params.model == Model.LOGISTIC and params.matrix != Covariance.DIAGONAL:
+    if params.model == Regression.LOGISTIC and params.matrix != Covariance.DIAGONAL:
         raise InputError("the logistic model of epsilon-greedy has matrix='diagonal' and no other")
     return params, ()
 
@@ -63,7 +63,7 @@ def logistic_step(params: EpsilonGreedy, score: float, target: float, label: int
 def learn(params: EpsilonGreedy, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Regress the label played."""
     target = 1.0 if revealed == choice.label else 0.0
-    if params.model == Model.RIDGE:
+    if params.model == Regression.RIDGE:
         regress(given.scores, params.classes, choice.label, target, step)
     else:
         fill(step, 2 * params.classes, 0.0)
@@ -73,7 +73,7 @@ def learn(params: EpsilonGreedy, given: RuleInput, choice: Choice, revealed: int
 
 def teach(params: EpsilonGreedy, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known: regress every class."""
-    if params.model == Model.RIDGE:
+    if params.model == Regression.RIDGE:
         regress_all(given.scores, params.classes, label, step)
     else:
         for other in range(params.classes):
@@ -83,7 +83,7 @@ def teach(params: EpsilonGreedy, given: RuleInput, label: int, step: Vector) -> 
 
 def order(params: EpsilonGreedy) -> Order:
     """A ridge for each class, or AdaGrad."""
-    return ridge_order(params) if params.model == Model.RIDGE else Order(start=NO_HISTORY, root=True)
+    return ridge_order(params) if params.model == Regression.RIDGE else Order(start=NO_HISTORY, root=True)
 
 
 RULE = Rule(

@@ -42,7 +42,7 @@ from onebit.contract.rule import NORM, Choice, Rule, RuleInput, Vector
 from onebit.errors import InputError
 
 
-class Setting(IntEnum):
+class FeedbackSetting(IntEnum):
     """What is revealed to the learner."""
 
     BANDIT = 0
@@ -61,7 +61,7 @@ class Gaptron(NamedTuple):
     """The parameters of Gaptron."""
 
     classes: int
-    setting: Annotated[int, OneOf(Setting, "bandit feedback, or full information")] = Setting.BANDIT
+    setting: Annotated[int, OneOf(FeedbackSetting, "bandit feedback, or full information")] = FeedbackSetting.BANDIT
     loss: Annotated[int, OneOf(Loss, "the surrogate loss")] = Loss.HINGE
     rate: Annotated[float, Real("(0, 1e9]", "eta; none is set by theory", True)] = math.nan
     exploration: Annotated[float, Real("[0, 1]", "gamma, the least exploration; none is set by theory", True)] = (
@@ -139,7 +139,7 @@ def largest_norm(params: Gaptron) -> float:
 
 def is_full(params: Gaptron) -> bool:
     """Whether the label is always revealed."""
-    return params.setting == Setting.FULL
+    return params.setting == FeedbackSetting.FULL
 
 
 def lead(scores: Vector, classes: int, label: int) -> float:
@@ -210,7 +210,7 @@ def project(params: Gaptron, given: RuleInput, step: Vector) -> float:
 def learn(params: Gaptron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """A gradient step, divided by the probability of the label in the bandit setting; none when wrong there."""
     rate = params.rate
-    if params.setting == Setting.BANDIT:
+    if params.setting == FeedbackSetting.BANDIT:
         if revealed != choice.label:
             fill(step, params.classes, 0.0)
             return 1.0

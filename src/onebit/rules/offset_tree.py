@@ -31,7 +31,7 @@ from onebit.contract.rule import LEARNT, Choice, Rule, RuleInput, Vector
 GENERAL_EXPLORATION = 0.03  # the best of those tried for the weighted general tree on four of six streams
 
 
-class Kind(IntEnum):
+class TreeKind(IntEnum):
     """Whether some tree is assumed to be always right."""
 
     REALIZABLE = 0
@@ -58,7 +58,9 @@ class OffsetTree(NamedTuple):
     """The parameters of the offset tree."""
 
     classes: int
-    kind: Annotated[int, OneOf(Kind, "unit weights, or the 1/2 offset with importance weights")] = Kind.REALIZABLE
+    kind: Annotated[int, OneOf(TreeKind, "unit weights, or the 1/2 offset with importance weights")] = (
+        TreeKind.REALIZABLE
+    )
     stop: Annotated[int, OneOf(Stop, "where the climb from the played leaf ends")] = Stop.PATH
     weighting: Annotated[int, OneOf(Weighting, "how the general tree uses its weights")] = Weighting.WEIGHTED
     variant: Annotated[int, OneOf(Variant, "how the aggressiveness holds a step back")] = Variant.PA_I
@@ -97,7 +99,7 @@ def exploration_now(params: OffsetTree, memory: Vector) -> float:
     """The probability of exploring in this round."""
     if not math.isnan(params.exploration):
         return params.exploration
-    if params.kind == Kind.REALIZABLE:
+    if params.kind == TreeKind.REALIZABLE:
         return min(1.0, 1.0 / math.sqrt(memory[LEARNT] + 1.0))
     return GENERAL_EXPLORATION
 
@@ -122,7 +124,7 @@ def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, s
     fill(step, params.classes - 1, 0.0)
     right = revealed == choice.label
     aggressiveness = params.aggressiveness
-    if params.kind == Kind.GENERAL:
+    if params.kind == TreeKind.GENERAL:
         if params.weighting == Weighting.WEIGHTED:
             aggressiveness *= 0.5 / choice.propensity
         elif uniform(given.draws, PLAY) >= exploration_now(params, given.memory) / (params.classes * choice.propensity):

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, rival
-from onebit.contract.covariance import Covariance, Form, Forms, Matrices, Order, spread
+from onebit.contract.covariance import Covariance, DiagonalForm, Forms, Matrices, Order, spread
 from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.parameters import Real
 from onebit.contract.rule import OWN, Choice, Rule, RuleInput, Vector
@@ -32,7 +32,7 @@ class SOBA(NamedTuple):
     classes: int
     ridge: Annotated[float, Real("(0, inf)", "a, what the matrix starts with")] = 1.0
     exploration: Annotated[float, Real("(0, 1]", "gamma, the probability of exploring")] = 0.1
-    form: Forms = Form.RESIDUAL
+    form: Forms = DiagonalForm.RESIDUAL
     matrix: Matrices = Covariance.DIAGONAL
 
 
@@ -54,7 +54,7 @@ def learn(params: SOBA, given: RuleInput, choice: Choice, revealed: int, step: V
     gain = (delta * delta + 2.0 * delta) / variance
     if memory[HEADROOM] + gain >= 0.0:
         memory[HEADROOM] += gain
-        size = (1.0 + delta) / variance if joint or params.form == Form.RESIDUAL else 1.0 / choice.propensity
+        size = (1.0 + delta) / variance if joint or params.form == DiagonalForm.RESIDUAL else 1.0 / choice.propensity
         step[label], step[other] = size, -size
         if joint:  # a direction, whose square is u u'/p
             direction = 1.0 / choice.propensity**0.5
@@ -67,7 +67,7 @@ def learn(params: SOBA, given: RuleInput, choice: Choice, revealed: int, step: V
 
 def order(params: SOBA) -> Order:
     """Where it is full: one matrix for everything."""
-    return Order(start=1.0 / params.ridge, sums=params.form == Form.PUBLISHED, joint=True)
+    return Order(start=1.0 / params.ridge, sums=params.form == DiagonalForm.PUBLISHED, joint=True)
 
 
 RULE = Rule(

@@ -20,11 +20,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.theory.constraints import needed
+from onebit.theory.constraints import Numbers, needed
 from onebit.theory.rounds import Rounds
 
-Loss = Literal["hinge", "squared", "smooth", "logistic"]
-Array = NDArray[np.float64]
+ComparatorLoss = Literal["hinge", "squared", "smooth", "logistic"]
 
 TEMPERATURES = (0.3, 0.03)  # of the soft maximum, one after the other; from a good start the last alone
 ITERATIONS = 100  # at each temperature; what is not the best by then is used as it is
@@ -36,8 +35,8 @@ PENALTIES = (1e4, 1e3, 1e2, 1e1, 1.0, 0.1)  # of a path, in units of the longest
 class Comparator:
     """A linear classifier with its scores on the rounds."""
 
-    U: Array
-    scores: Array
+    U: Numbers
+    scores: Numbers
     y: NDArray[np.int64]
 
     @property
@@ -45,7 +44,7 @@ class Comparator:
         """The Frobenius norm of U."""
         return float(np.linalg.norm(self.U))
 
-    def losses(self, loss: Loss) -> Array:
+    def losses(self, loss: ComparatorLoss) -> Numbers:
         """The exact loss in every round."""
         margin, _ = _margins(self.scores, self.y, 1.0 if loss == "logistic" else 0.0)
         return _value(loss, margin, 0.0)
@@ -55,7 +54,7 @@ class Comparator:
         return Comparator(factor * self.U, factor * self.scores, self.y)
 
 
-def compared(U: Array, rounds: Rounds) -> Comparator:
+def compared(U: Numbers, rounds: Rounds) -> Comparator:
     """A given classifier on these rounds."""
     return Comparator(U, np.asarray(rounds.X @ U.T), rounds.y)
 
@@ -66,7 +65,12 @@ def nothing(rounds: Rounds) -> Comparator:
 
 
 def fit(
-    loss: Loss, rounds: Rounds, penalty: float, *, start: Array | None = None, weights: Array | None = None
+    loss: ComparatorLoss,
+    rounds: Rounds,
+    penalty: float,
+    *,
+    start: Numbers | None = None,
+    weights: Numbers | None = None,
 ) -> Comparator:
     """The U that minimises the sum of (weighted) losses plus penalty/2 ||U||^2.
 
@@ -82,8 +86,8 @@ def fit(
 
 
 def objective(
-    loss: Loss, rounds: Rounds, penalty: float, temperature: float, weights: Array | None, U: Array
-) -> tuple[float, Array]:
+    loss: ComparatorLoss, rounds: Rounds, penalty: float, temperature: float, weights: Numbers | None, U: Numbers
+) -> tuple[float, Numbers]:
     """The soft sum of losses plus penalty/2 ||U||^2, and its gradient."""
     scores = np.asarray(rounds.X @ U.T)
     margin, shares = _margins(scores, rounds.y, temperature)
@@ -95,10 +99,10 @@ def objective(
     return float(values.sum() + 0.5 * penalty * np.square(U).sum()), np.asarray(rounds.X.T @ pull).T + penalty * U
 
 
-def minimised(function: Callable[[Array], tuple[float, Array]], start: Array) -> Array:
+def minimised(function: Callable[[Numbers], tuple[float, Numbers]], start: Numbers) -> Numbers:
     """The minimiser of a smooth convex function, by L-BFGS."""
 
-    def flat(vector: Array) -> tuple[float, Array]:
+    def flat(vector: Numbers) -> tuple[float, Numbers]:
         value, gradient = function(vector.reshape(start.shape))
         return value, gradient.ravel()
 
@@ -107,7 +111,7 @@ def minimised(function: Callable[[Array], tuple[float, Array]], start: Array) ->
     return np.asarray(found.x, dtype=np.float64).reshape(start.shape)
 
 
-def fit_in_ball(loss: Loss, rounds: Rounds, penalty: float, radius: float) -> Comparator:
+def fit_in_ball(loss: ComparatorLoss, rounds: Rounds, penalty: float, radius: float) -> Comparator:
     """The same with ||U|| <= radius: the penalty that U needs to fit is found by halving, and U then stretched to the ball."""
     found = nothing(rounds)
     high = max(penalty, PENALTIES[0] * rounds.longest**2)
@@ -125,7 +129,7 @@ def fit_in_ball(loss: Loss, rounds: Rounds, penalty: float, radius: float) -> Co
     return inside.scaled(radius / inside.norm)
 
 
-def path(loss: Loss, rounds: Rounds, weights: Array | None = None) -> list[Comparator]:
+def path(loss: ComparatorLoss, rounds: Rounds, weights: Numbers | None = None) -> list[Comparator]:
     """U = 0, and the fits for penalties from large to small: somewhere among them is the best for any mix of loss and length."""
     found = [nothing(rounds)]
     size = rounds.longest**2 * (1.0 if weights is None else float(np.median(weights[weights > 0.0])))
@@ -148,7 +152,7 @@ def best(
     return min((chosen, chosen.scaled(math.exp(found.x))), key=bound)
 
 
-def _margins(scores: Array, y: NDArray[np.int64], temperature: float) -> tuple[Array, Array]:
+def _margins(scores: Numbers, y: NDArray[np.int64], temperature: float) -> tuple[Numbers, Numbers]:
     """How far each label leads the (soft) maximum of the others, and the shares of those in it."""
     rows = np.arange(len(y))
     others = scores.copy()
@@ -161,7 +165,7 @@ def _margins(scores: Array, y: NDArray[np.int64], temperature: float) -> tuple[A
     return scores[rows, y] - top - temperature * np.log(total), shares / total[:, None]
 
 
-def _value(loss: Loss, margin: Array, temperature: float) -> Array:
+def _value(loss: ComparatorLoss, margin: Numbers, temperature: float) -> Numbers:
     if loss == "logistic":
         return np.logaddexp(0.0, -margin) / math.log(2.0)
     if loss == "hinge" and temperature > 0.0:
@@ -172,7 +176,7 @@ def _value(loss: Loss, margin: Array, temperature: float) -> Array:
     return np.where(margin <= 0.0, 1.0 - 2.0 * margin, short**2) if loss == "smooth" else short**2
 
 
-def _slope(loss: Loss, margin: Array, temperature: float) -> Array:
+def _slope(loss: ComparatorLoss, margin: Numbers, temperature: float) -> Numbers:
     if loss == "logistic":
         return -_sigmoid(-margin) / math.log(2.0)
     if loss == "hinge":
@@ -181,5 +185,5 @@ def _slope(loss: Loss, margin: Array, temperature: float) -> Array:
     return np.maximum(-2.0, short) if loss == "smooth" else short
 
 
-def _sigmoid(values: Array) -> Array:
+def _sigmoid(values: Numbers) -> Numbers:
     return np.exp(-np.logaddexp(0.0, -values))

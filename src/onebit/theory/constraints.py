@@ -31,7 +31,7 @@ def needed(module: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Rows:
+class MarginRows:
     """A table in float64, dense or a SciPy CSR matrix; with a bias every row is read as (x, 1)."""
 
     values: Any
@@ -39,7 +39,7 @@ class Rows:
     longest: float  # the length of the longest row
 
     @classmethod
-    def read(cls, X: Any, bias: bool) -> Rows:
+    def read(cls, X: Any, bias: bool) -> MarginRows:
         """From what a user gives; what is no table of finite numbers is refused."""
         features = Features(None, None, "float64", text=False, hash_bits=None)
         features.settle(X)
@@ -62,9 +62,9 @@ class Rows:
         """How many columns a vector has."""
         return int(self.values.shape[1]) + self.bias
 
-    def only(self, numbers: NDArray[Any]) -> Rows:
+    def only(self, numbers: NDArray[Any]) -> MarginRows:
         """Some of the rows. `longest` stays: it is what a margin is measured by."""
-        return Rows(self.values[numbers], self.bias, self.longest)
+        return MarginRows(self.values[numbers], self.bias, self.longest)
 
     def scores(self, vectors: Numbers) -> Numbers:
         """<x, v> of every row with every vector."""

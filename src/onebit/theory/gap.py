@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.report.parts import Band, Curves, Series
-from onebit.rules.gaptron import Gaptron, Loss, Setting, full_constants
+from onebit.rules.gaptron import FeedbackSetting, Gaptron, Loss, full_constants
+from onebit.theory.constraints import Numbers
 
-Array = NDArray[np.float64]
 LossName = Literal["logistic", "hinge", "smooth"]
 
 LOSSES: dict[int, LossName] = {int(Loss.LOGISTIC): "logistic", int(Loss.HINGE): "hinge", int(Loss.SMOOTH): "smooth"}
 
 
-def gap_map(loss: int, scores: Array) -> Array:
+def gap_map(loss: int, scores: Numbers) -> Numbers:
     """The exploration a that each loss pays for, for rows of scores."""
     ordered = np.sort(scores, axis=1)
     lead = ordered[:, -1] - ordered[:, -2]
@@ -38,7 +38,9 @@ def gap_map(loss: int, scores: Array) -> Array:
     return np.where(top >= 0.5, shares.sum(axis=1), 1.0)  # 1 - top, by summing small numbers
 
 
-def surrogate_loss(loss: int, scores: Array, y: NDArray[np.int64], greedy: NDArray[np.int64]) -> tuple[Array, Array]:
+def surrogate_loss(
+    loss: int, scores: Numbers, y: NDArray[np.int64], greedy: NDArray[np.int64]
+) -> tuple[Numbers, Numbers]:
     """The surrogate loss at W in every round, and the squared length of its gradient for a row of length one."""
     rows = np.arange(len(y))
     if loss == Loss.LOGISTIC:
@@ -60,11 +62,11 @@ def surrogate_loss(loss: int, scores: Array, y: NDArray[np.int64], greedy: NDArr
 
 
 def surrogate_gap(
-    params: Gaptron, scores: Array, y: NDArray[np.int64], squared: Array, greedy: NDArray[np.int64] | None = None
-) -> Array:
+    params: Gaptron, scores: Numbers, y: NDArray[np.int64], squared: Numbers, greedy: NDArray[np.int64] | None = None
+) -> Numbers:
     """The surrogate gap in every round, its gradient in expectation over what is played; without `greedy`, for the worst tie.
 
-    >>> params = Gaptron(3, setting=Setting.FULL, loss=Loss.SMOOTH, rate=1 / 12, exploration=0.0)
+    >>> params = Gaptron(3, setting=FeedbackSetting.FULL, loss=Loss.SMOOTH, rate=1 / 12, exploration=0.0)
     >>> bool(abs(surrogate_gap(params, np.zeros((1, 3)), np.array([0]), np.ones(1))) < 1e-12)
     True
     """
@@ -76,7 +78,7 @@ def surrogate_gap(
     explored = gap_map(int(params.loss), scores)
     value, slope = surrogate_loss(int(params.loss), scores, y, greedy)
     wrong = greedy != y
-    if params.setting == Setting.BANDIT:
+    if params.setting == FeedbackSetting.BANDIT:
         mixed = np.maximum(explored, params.exploration)
         chance = mixed / kinds + np.where(wrong, 0.0, 1.0 - mixed)
         slope = np.divide(slope, chance, out=np.zeros_like(slope), where=slope > 0.0)
@@ -101,7 +103,7 @@ def figure1(loss: LossName, points: int = 401) -> Curves:
     return Curves(f"Surrogate gap, {loss} loss, rate {rate:.4g}", z.tolist(), "margin z", "loss", series)
 
 
-def binary_curves(loss: int, z: Array, rate: float) -> tuple[Array, Array, Array]:
+def binary_curves(loss: int, z: Numbers, rate: float) -> tuple[Numbers, Numbers, Numbers]:
     """With the gap map, without it, and the loss itself: expected mistakes plus rate/2 ||g||^2 against the loss."""
     scores = np.stack([z, np.zeros_like(z)], axis=1)
     label = np.zeros(len(z), dtype=np.int64)
@@ -113,6 +115,6 @@ def binary_curves(loss: int, z: Array, rate: float) -> tuple[Array, Array, Array
     return (1.0 - explored) * wrong + 0.5 * explored + gradient, wrong + gradient, value
 
 
-def _softmax(scores: Array) -> Array:
+def _softmax(scores: Numbers) -> Numbers:
     shares = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from onebit.theory.constraints import Labels, Leading, Numbers, Ordered, Rows
+from onebit.theory.constraints import Labels, Leading, MarginRows, Numbers, Ordered
 from onebit.theory.programs import Solution, Told, largest_margin, leading_margin, softly
 
 LARGEST_GROUP = 5  # classes in one group, whose orders are all tried: 60 of them
@@ -66,7 +66,7 @@ def shared(margins: list[float]) -> float:
 class Programs:
     """The programs of one table. Those within groups are solved once; `left` is how many more may be solved, if that is bounded."""
 
-    rows: Rows
+    rows: MarginRows
     labels: Labels
     classes: int
     told: Told | None = None

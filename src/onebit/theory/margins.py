@@ -27,7 +27,7 @@ from onebit.theory.constraints import Numbers
 from onebit.theory.groups import LARGEST_GROUP, MOST_CLASSES, Partition
 from onebit.theory.notions import Found, by_groups, strong, weak
 from onebit.theory.programs import NOTHING, Told
-from onebit.theory.tables import Table
+from onebit.theory.tables import LabelledRows
 from onebit.validation import ClassName, checked_seed, listed
 
 KINDS = ("strong", "weak", "group")
@@ -157,7 +157,7 @@ def margin(
             f"there are {len(given.classes)} classes, and groups are searched for at most {MOST_CLASSES}: give groups"
         )
     rows, numbers = _sampled(given.X, given.rows, rounds, seed)
-    table = Table.read(rows, given.y[numbers], len(given.classes), bias, kernel)
+    table = LabelledRows.read(rows, given.y[numbers], len(given.classes), bias, kernel)
     if kind == "group":
         found = by_groups(table, told, partition)
     else:
@@ -215,7 +215,9 @@ def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, 
     return tuple(found)
 
 
-def _named(found: Found, kind: str, table: Table, numbers: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Margin:
+def _named(
+    found: Found, kind: str, table: LabelledRows, numbers: NDArray[np.int64], classes: tuple[ClassName, ...]
+) -> Margin:
     """What was found, in terms of what was given."""
     separable = found.lower > 0.0
     if separable:

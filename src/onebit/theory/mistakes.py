@@ -19,7 +19,7 @@ from onebit.contract.rule import Rule
 from onebit.errors import InputError, nearest
 from onebit.experiments.pages import facts
 from onebit.experiments.run import STREAM_SETTINGS, Result, run
-from onebit.experiments.statistics import Estimate, estimate, means_and_halves
+from onebit.experiments.statistics import MeanEstimate, estimate, means_and_halves
 from onebit.report.parts import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
 from onebit.theory.bound import Bound
 from onebit.theory.gap import LossName, figure1
@@ -33,14 +33,14 @@ RUNS = 5
 
 
 @dataclass(frozen=True)
-class Kept:
+class CheckedBound:
     """A bound and what was measured: one number for each run that was looked at."""
 
     bound: Bound
     measured: tuple[float, ...]
 
     @property
-    def mean(self) -> Estimate:
+    def mean(self) -> MeanEstimate:
         """The mean of what was measured, with its interval."""
         return estimate(np.array(self.measured))
 
@@ -64,10 +64,10 @@ class Kept:
         return {**self.bound.to_dict(), "measured": measured, "held": self.held}
 
 
-def kept_by(errors: NDArray[np.float64], rounds: int, bounds: Sequence[Bound]) -> list[Kept]:
+def kept_by(errors: NDArray[np.float64], rounds: int, bounds: Sequence[Bound]) -> list[CheckedBound]:
     """Bounds beside the mistakes of runs with these errors, or beside what a theorem says to look at."""
     mistakes = tuple(float(round(error * rounds)) for error in errors)
-    return [Kept(bound, mistakes if bound.left is None else bound.left) for bound in bounds]
+    return [CheckedBound(bound, mistakes if bound.left is None else bound.left) for bound in bounds]
 
 
 def mistake_curves(
@@ -117,14 +117,14 @@ class Bounds:
     """What the theorems promise of a learner on some data, beside its runs."""
 
     result: Result = field(repr=False)
-    rows: list[Kept]
+    rows: list[CheckedBound]
     notes: list[str]
     loss: LossName | None
     compared: list[dict[str, Any]]
     seed: int
     command: str
 
-    def __getitem__(self, name: str) -> Kept:
+    def __getitem__(self, name: str) -> CheckedBound:
         """The bound of this name."""
         for one in self.rows:
             if one.bound.name == name:
@@ -132,7 +132,7 @@ class Bounds:
         raise InputError(f"there is no bound {name!r} here; {nearest(name, [one.bound.name for one in self.rows])}")
 
     @property
-    def broken(self) -> list[Kept]:
+    def broken(self) -> list[CheckedBound]:
         """Bounds that are proved, and were not kept: there should be none."""
         return [one for one in self.rows if one.held is False and one.bound.holds in ("proved", "vacuous")]
 
@@ -187,7 +187,7 @@ class Bounds:
         ]
         return Table("Bounds", columns, [self._cells(one) for one in self.rows])
 
-    def _cells(self, one: Kept) -> list[Cell]:
+    def _cells(self, one: CheckedBound) -> list[Cell]:
         bound, tones = one.bound, {"proved": "good", "false": "bad"}
         numbers = ", ".join(f"{name} {value:,.4g}" for name, value in bound.assumptions.items())
         about = "" if bound.of == "mistakes" else f"{bound.of}; "

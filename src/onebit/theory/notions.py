@@ -11,7 +11,7 @@ from onebit.errors import InputError
 from onebit.theory.constraints import Against, Leading, Numbers
 from onebit.theory.groups import LARGEST_GROUP, PROGRAMS, Partition, Programs, search, shared
 from onebit.theory.programs import Told, largest_margin, leading_margin, softly
-from onebit.theory.tables import Table
+from onebit.theory.tables import LabelledRows
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Found:
     note: str = ""
 
 
-def strong(table: Table, told: Told | None) -> Found:
+def strong(table: LabelledRows, told: Told | None) -> Found:
     """One program a class, that class against all others; each vector gets its share of the length."""
     against = [Against((table.labels == one).astype(np.int64)) for one in range(table.classes)]
     solutions = [largest_margin(table.rows, one, _about(told, number)) for number, one in enumerate(against)]
@@ -49,7 +49,7 @@ def strong(table: Table, told: Told | None) -> Found:
     return Found(lower, upper, slack, length, vectors)
 
 
-def weak(table: Table, told: Told | None) -> Found:
+def weak(table: LabelledRows, told: Told | None) -> Found:
     """One program for all classes."""
     leading = Leading(table.labels, table.classes)
     solution = leading_margin(table.rows, leading, told)
@@ -61,7 +61,7 @@ def weak(table: Table, told: Told | None) -> Found:
     return Found(solution.lower, solution.upper, slack, length, vectors)
 
 
-def by_groups(table: Table, told: Told | None, partition: Partition | None) -> Found:
+def by_groups(table: LabelledRows, told: Told | None, partition: Partition | None) -> Found:
     """One program between the groups and one within each, in its best order; without a partition the best is searched for."""
     programs = Programs(table.rows, table.labels, table.classes, told)
     note = ""

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import InputError
-from onebit.theory.constraints import Against, Constraints, Leading, Numbers, Rows, needed
+from onebit.theory.constraints import Against, Constraints, Leading, MarginRows, Numbers, needed
 
 Told = Callable[[str], None]  # hears how it goes
 
@@ -56,7 +56,7 @@ class Solution:
         return self.lower > 0.0
 
 
-def largest_margin(rows: Rows, constraints: Constraints, told: Told | None = None) -> Solution:
+def largest_margin(rows: MarginRows, constraints: Constraints, told: Told | None = None) -> Solution:
     """The vectors with the largest margin, or a proof that there is none."""
     best: Solution | None = None
     for number, answer in enumerate(_answers(rows, constraints, 0.0, MOST)):
@@ -78,7 +78,7 @@ def largest_margin(rows: Rows, constraints: Constraints, told: Told | None = Non
     return best
 
 
-def leading_margin(rows: Rows, constraints: Leading, told: Told | None = None) -> Solution:
+def leading_margin(rows: MarginRows, constraints: Leading, told: Told | None = None) -> Solution:
     """`largest_margin`; in a large table first for two labels at a time.
 
     Where two have none, all have none, and a program for two settles that much sooner than one for all: of vectors with squared
@@ -95,7 +95,7 @@ def leading_margin(rows: Rows, constraints: Leading, told: Told | None = None) -
     return largest_margin(rows, constraints, told)
 
 
-def softly(rows: Rows, constraints: Constraints) -> tuple[Numbers, float]:
+def softly(rows: MarginRows, constraints: Constraints) -> tuple[Numbers, float]:
     """How far each row is from its margin where not all can have one, in margins (0: none is broken; below -1: the wrong side).
 
     The vectors minimise |v|^2 + sum of squared violations / (SOFTNESS R^2), over the constraints that are broken most where more
@@ -123,7 +123,7 @@ class _Answer:
     target: float
     values: Numbers
 
-    def solution(self, rows: Rows, constraints: Constraints) -> Solution:
+    def solution(self, rows: MarginRows, constraints: Constraints) -> Solution:
         """The vectors with length 1."""
         length = float(np.linalg.norm(self.vectors))
         if length == 0.0:
@@ -137,7 +137,7 @@ class _Answer:
         return Solution(vectors, thresholds, float(values.min()), length, self.rows, weights)
 
 
-def _answers(rows: Rows, constraints: Constraints, softness: float, most: int) -> Iterator[_Answer]:
+def _answers(rows: MarginRows, constraints: Constraints, softness: float, most: int) -> Iterator[_Answer]:
     """One answer after another, each for constraints that the one before it broke, until there are none or too many.
 
     What carries nothing and is far from being broken is dropped, and comes back when it is broken. That is done only after progress,

@@ -14,26 +14,26 @@ import numpy as np
 
 from onebit.errors import InputError, OnebitError
 from onebit.spaces.kernels import LINEAR, Kernel
-from onebit.theory.constraints import Labels, Numbers, Rows
+from onebit.theory.constraints import Labels, MarginRows, Numbers
 from onebit.theory.programs import Solution
 
 MOST_KERNEL_ROWS = 3_000  # the matrix of their kernel values is taken apart
 
 
 @dataclass(frozen=True)
-class Table:
+class LabelledRows:
     """Rows, their labels, and in a kernel's space the matrix that the coordinates of the rows come from."""
 
-    rows: Rows
+    rows: MarginRows
     labels: Labels
     classes: int
     kernel: str | None = None
     matrix: Numbers | None = None
 
     @classmethod
-    def read(cls, X: Any, labels: Labels, classes: int, bias: bool, kernel: str | None) -> Table:
+    def read(cls, X: Any, labels: Labels, classes: int, bias: bool, kernel: str | None) -> LabelledRows:
         """From what a user gives; what is no table, or not for this kernel, is refused."""
-        rows = Rows.read(X, bias)
+        rows = MarginRows.read(X, bias)
         chosen = None if kernel is None else Kernel.read(kernel, int(rows.values.shape[1]))
         if chosen is None or chosen.code == LINEAR:
             return cls(rows, labels, classes)
@@ -51,7 +51,7 @@ class Table:
         kept = values > len(matrix) * np.finfo(np.float64).eps * values[-1]
         coordinates = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
         longest = float(np.sqrt(matrix.diagonal().max()))
-        return cls(Rows(coordinates, False, longest), labels, classes, str(chosen), matrix)
+        return cls(MarginRows(coordinates, False, longest), labels, classes, str(chosen), matrix)
 
     def vectors(self, solutions: Sequence[Solution | None], scales: Sequence[float]) -> Numbers:
         """The vectors of solutions, so many times and one below the other: by columns, or in a kernel's space by rows."""

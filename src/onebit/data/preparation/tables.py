@@ -20,7 +20,7 @@ BLOCK_ROWS = 20_000
 BLOCK_VALUES = 4_000_000
 
 
-class Writer:
+class ArrayWriter:
     """Arrays that grow piece by piece, in memory or in .npy files that get their names when all are complete."""
 
     def __init__(self, folder: Path | None) -> None:
@@ -29,7 +29,7 @@ class Writer:
         self.filled: dict[str, int] = {}
         self.files: dict[str, BinaryIO] = {}
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> ArrayWriter:
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
         return self
@@ -75,7 +75,7 @@ class DenseTable:
 
     def result(self, chain: Sequence[Step], folder: Path | None) -> Any:
         """The matrix after the steps."""
-        with Writer(folder) as writer:
+        with ArrayWriter(folder) as writer:
             for block in through(self.blocks(), chain):
                 writer.add("X", (self.rows, block.width), block.values.astype(np.float32))
         return writer.results["X"]
@@ -114,7 +114,7 @@ class SparseTable:
             sizes[1 + block.first : 1 + block.first + block.rows] = np.bincount(block.row, minlength=block.rows)
             width = block.width
         starts = np.cumsum(sizes)
-        with Writer(folder) as writer:
+        with ArrayWriter(folder) as writer:
             writer.add("indptr", starts.shape, starts)
             for block in through(self.blocks(), chain):
                 writer.add("data", (int(starts[-1]),), block.values.astype(np.float32))

@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from onebit.data.sources import Source
 from onebit.errors import InputError
-from onebit.executors.cluster.executor import CONNECT_S, Backend, ClusterExecutor, Lost, call, missing, safe_path
-from onebit.executors.cluster.worker import Batch, Shipment, WorkerVersion, run_batch, worker_version
+from onebit.executors.cluster.executor import (
+    CONNECT_S,
+    Backend,
+    ClusterExecutor,
+    WorkerLostError,
+    call,
+    missing,
+    safe_path,
+)
+from onebit.executors.cluster.worker import Shipment, TrialBatch, WorkerVersion, run_batch, worker_version
 from onebit.trials.records import Record
 from onebit.trials.trial import cores
 
@@ -143,12 +151,14 @@ class DaskBackend(Backend):
         """What these workers run; one that has gone meanwhile says nothing."""
         return self._client.run(worker_version, workers=list(workers), on_error="return")  # type: ignore[no-any-return]
 
-    def send(self, worker: str, threads: int, batch: Batch, source: Source) -> Hashable:
+    def send(self, worker: str, threads: int, batch: TrialBatch, source: Source) -> Hashable:
         """Submit a batch to one worker."""
         try:
             shipment = self._shipment(worker, source)
         except (OSError, TimeoutError, KeyError) as error:  # those who were to have it go while it comes, or are paused
-            raise Lost(f"the data do not reach the workers ({error}); perhaps they are short of memory") from error
+            raise WorkerLostError(
+                f"the data do not reach the workers ({error}); perhaps they are short of memory"
+            ) from error
         key = f"onebit-{self._client.id}-{next(self._numbers)}"
         future = self._client.submit(_work, batch, shipment, threads, key=key, workers=[worker], pure=False)
         self._futures[key] = future
@@ -177,9 +187,11 @@ class DaskBackend(Backend):
         try:
             answer = await self._client.gather(future, asynchronous=True)
         except (asyncio.CancelledError, CancelledError, KilledWorker):
-            answer = Lost()
+            answer = WorkerLostError()
         except Exception as error:
-            answer = error if future.status == "error" else Lost()  # an error of the task, or on the way to it
+            answer = (
+                error if future.status == "error" else WorkerLostError()
+            )  # an error of the task, or on the way to it
         self._done.put((key, answer))
 
     def answers(self, timeout: float) -> list[tuple[Hashable, list[Record] | BaseException]]:
@@ -219,7 +231,7 @@ def _keep(shipment: Shipment) -> Shipment:
     return shipment
 
 
-def _work(batch: Batch, shipment: Shipment, threads: int) -> list[Record]:
+def _work(batch: TrialBatch, shipment: Shipment, threads: int) -> list[Record]:
     """A task that works off a batch."""
     from distributed import get_worker
 

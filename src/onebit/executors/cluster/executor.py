@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from onebit.data.sources import Source
 from onebit.errors import InputError, MissingExtraError, OnebitError
 from onebit.executors.cluster.work_queue import Slot, WorkQueue
-from onebit.executors.cluster.worker import TASK_S, Batch, WorkerVersion, batch_of, named, worker_version
+from onebit.executors.cluster.worker import TASK_S, TrialBatch, WorkerVersion, batch_of, named, worker_version
 from onebit.executors.threads import Fallback, threads_executor
 from onebit.trials.cost import Resource, number_of
 from onebit.trials.records import Record
@@ -73,7 +73,7 @@ def call(address: str, greets: Callable[[bytes], bool] = lambda greeting: True) 
         raise ConnectionError(f"something else answers there: {greeting!r}")
 
 
-class Lost(Exception):  # noqa: N818
+class WorkerLostError(Exception):
     """A worker has gone, and what it was at with it."""
 
 
@@ -93,12 +93,12 @@ class Backend(ABC):
         """What these workers run, or why they cannot say so."""
 
     @abstractmethod
-    def send(self, worker: str, threads: int, batch: Batch, source: Source) -> Hashable:
-        """Have a worker do a batch; what is answered is its ticket. `Lost` where the worker cannot be reached."""
+    def send(self, worker: str, threads: int, batch: TrialBatch, source: Source) -> Hashable:
+        """Have a worker do a batch; what is answered is its ticket. `WorkerLostError` where the worker cannot be reached."""
 
     @abstractmethod
     def answers(self, timeout: float) -> list[tuple[Hashable, list[Record] | BaseException]]:
-        """What has been done, by ticket; `Lost` instead of records where the worker has gone. Waits so long for something."""
+        """What has been done, by ticket; `WorkerLostError` instead of records where the worker has gone. Waits so long for something."""
 
     @abstractmethod
     def forget(self, tickets: Iterable[Hashable]) -> None:
@@ -181,7 +181,7 @@ class ClusterExecutor:
                     if ticket not in sent:  # it went with its worker
                         continue
                     slot, trials = sent[ticket]
-                    if isinstance(answer, Lost):
+                    if isinstance(answer, WorkerLostError):
                         self._looked = -math.inf  # somebody has gone
                         self._lose(slot[0], queue, sent)
                     elif isinstance(answer, OnebitError):
@@ -233,7 +233,7 @@ class ClusterExecutor:
         worker, source = slot[0], trials[0].stream.source
         try:
             ticket = self._backend.send(worker, self._workers[worker], batch_of(trials), source)
-        except Lost as lost:
+        except WorkerLostError as lost:
             queue.put_back(trials, slot)
             self._looked, self._trouble = -math.inf, lost
             return False

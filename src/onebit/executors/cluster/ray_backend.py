@@ -21,12 +21,12 @@ from onebit.executors.cluster.executor import (
     CONNECT_S,
     Backend,
     ClusterExecutor,
-    Lost,
+    WorkerLostError,
     call,
     missing,
     safe_path,
 )
-from onebit.executors.cluster.worker import Batch, Shipment, WorkerVersion, run_batch, worker_version
+from onebit.executors.cluster.worker import Shipment, TrialBatch, WorkerVersion, run_batch, worker_version
 from onebit.trials.records import Record
 from onebit.trials.trial import cores
 
@@ -184,16 +184,16 @@ class RayBackend(Backend):
                     LOG.warning("the worker %s is left out: %s", worker, why)
         return said
 
-    def send(self, worker: str, threads: int, batch: Batch, source: Source) -> Hashable:
+    def send(self, worker: str, threads: int, batch: TrialBatch, source: Source) -> Hashable:
         """Call an actor, which asks for the shipment if it has not got it yet."""
         if worker not in self._actors:
-            raise Lost(f"{worker} has gone")
+            raise WorkerLostError(f"{worker} has gone")
         with self._while_there():
             if source not in self._shipments:
                 try:
                     self._shipments[source] = next(self._numbers), self._ray.put(Shipment(source))
                 except self._ray.exceptions.RayError as error:
-                    raise Lost(f"the data cannot be stored: {error}") from error
+                    raise WorkerLostError(f"the data cannot be stored: {error}") from error
             number, shipment = self._shipments[source]
             ticket = self._actors[worker].work.remote(batch, number, [shipment])
         self._under_way[ticket] = worker
@@ -215,7 +215,7 @@ class RayBackend(Backend):
             return error.cause or error  # type: ignore[no-any-return]
         except self._ray.exceptions.RayError:
             self._dismiss(worker)
-            return Lost()
+            return WorkerLostError()
 
     def forget(self, tickets: Iterable[Hashable]) -> None:
         """Dismiss the actors that are at these: there is no other way to stop one. Others are made when needed."""
@@ -253,7 +253,7 @@ class Actor:
         """What it runs."""
         return worker_version()
 
-    def work(self, batch: Batch, number: int, box: list[Any]) -> list[Record]:
+    def work(self, batch: TrialBatch, number: int, box: list[Any]) -> list[Record]:
         """Work off a batch; `box` holds a reference to its shipment, which is asked for once."""
         if number not in self._shipments:
             import ray

@@ -169,18 +169,18 @@ class TrialSpec(NamedTuple):
     code: str
 
 
-class Batch(NamedTuple):
+class TrialBatch(NamedTuple):
     """Trials of one stream that are sent together, with its settings; the source is a shipment of its own."""
 
     settings: dict[str, Any]
     specs: list[TrialSpec]
 
 
-def batch_of(trials: Sequence[Trial]) -> Batch:
+def batch_of(trials: Sequence[Trial]) -> TrialBatch:
     """Trials of one stream as they are sent."""
     stream = trials[0].stream
     settings = {field.name: getattr(stream, field.name) for field in fields(stream) if field.name != "source"}
-    return Batch(
+    return TrialBatch(
         settings,
         [
             TrialSpec(
@@ -254,7 +254,7 @@ class _Stop(threading.Event):
 
 
 def run_batch(
-    batch: Batch, shipment: Shipment, threads: int, stopped: Callable[[], bool] = lambda: False
+    batch: TrialBatch, shipment: Shipment, threads: int, stopped: Callable[[], bool] = lambda: False
 ) -> list[Record]:
     """The records of as many trials as are done in about a second, the first of a batch; `threads` batches are worked on at once."""
     begun, records = time.monotonic(), []

@@ -23,10 +23,9 @@ from onebit.contract.rule import RuleInput
 from onebit.rules.conservative_ova import Coding, ConservativeOVA, Decoding, move_columns
 from onebit.theory.bound import LOOKED_AT, Bound, Holds
 from onebit.theory.comparators import minimised
+from onebit.theory.constraints import Numbers
 from onebit.theory.setting import Setting, Trace
 from onebit.theory.theorems import passive_aggressive as lemmas
-
-Array = NDArray[np.float64]
 
 PAPER = "Chen et al. 2009"
 FALSE = (
@@ -36,7 +35,7 @@ FALSE = (
 PENALTIES = (100.0, 1.0, 0.01)  # of the comparators of columns, in units of the longest row's squared length
 
 
-def coding_distance(matrix: Array) -> float:
+def coding_distance(matrix: Numbers) -> float:
     """The paper's rho: the least distance (l - M_r.M_q)/2 between the rows of two classes.
 
     >>> coding_distance(2.0 * np.eye(5) - 1.0)
@@ -47,7 +46,7 @@ def coding_distance(matrix: Array) -> float:
     return float(min((matrix.shape[1] - products[first, second]) / 2.0 for first, second in pairs))
 
 
-def coding_matrix(params: ConservativeOVA, memory: Array) -> tuple[Array, Array]:
+def coding_matrix(params: ConservativeOVA, memory: Numbers) -> tuple[Numbers, Numbers]:
     """Where each class wants each column when it is right, and where "not this class" wants it."""
     right, wrong = np.zeros((2, params.classes, params.columns))
     unmoved = RuleInput(memory, np.zeros(params.columns), 1.0, Draws(np.uint64(0), 0, LEARNING), np.zeros((2, 0)))
@@ -59,7 +58,7 @@ def coding_matrix(params: ConservativeOVA, memory: Array) -> tuple[Array, Array]
     return right, wrong
 
 
-def own_loss(matrix: Array, scores: Array, y: NDArray[np.int64]) -> float:
+def own_loss(matrix: Numbers, scores: Numbers, y: NDArray[np.int64]) -> float:
     """The sum over rounds and columns of [1 - M(y, s) f_s]_+."""
     return float(np.maximum(0.0, 1.0 - matrix[y] * scores).sum())
 
@@ -81,7 +80,7 @@ def conservative(setting: Setting) -> list[Bound]:
     return found
 
 
-def _theorem1(params: ConservativeOVA, matrix: Array, trace: Trace, y: NDArray[np.int64], mistakes: float) -> Bound:
+def _theorem1(params: ConservativeOVA, matrix: Numbers, trace: Trace, y: NDArray[np.int64], mistakes: float) -> Bound:
     rho = coding_distance(matrix)
     loss = own_loss(matrix, trace.scores, y)
     single = params.coding == Coding.ONE_VS_ALL
@@ -106,7 +105,7 @@ def _theorem1(params: ConservativeOVA, matrix: Array, trace: Trace, y: NDArray[n
 # --- the lemmas, column by column, on the rounds in which it stepped -------------------------------------------------------
 
 
-def on_columns(setting: Setting, trace: Trace, steps: Array) -> list[Bound]:
+def on_columns(setting: Setting, trace: Trace, steps: Numbers) -> list[Bound]:
     """Lemma 1, and those of the variant, summed over the columns: the measured loss beside the bound."""
     count = len(steps)
     X, squared = setting.rounds.X[:count], setting.rounds.squared[:count]
@@ -187,7 +186,7 @@ STATEMENTS = {
 SQUARES = ("Lemma 2", "Lemma 2, for any rows", "Lemma 3")
 
 
-def column_comparators(X: NDArray[np.float64], signs: Array, longest: float) -> list[Array]:
+def column_comparators(X: NDArray[np.float64], signs: Numbers, longest: float) -> list[Numbers]:
     """For some penalties, the u of each column that minimise its squared hinge loss plus penalty/2 ||u||^2; and u = 0."""
     found = [np.zeros((signs.shape[1], X.shape[1]))]
     for penalty in PENALTIES:
@@ -195,8 +194,10 @@ def column_comparators(X: NDArray[np.float64], signs: Array, longest: float) -> 
     return found
 
 
-def _column_objective(X: NDArray[np.float64], signs: Array, penalty: float) -> Callable[[Array], tuple[float, Array]]:
-    def objective(U: Array) -> tuple[float, Array]:
+def _column_objective(
+    X: NDArray[np.float64], signs: Numbers, penalty: float
+) -> Callable[[Numbers], tuple[float, Numbers]]:
+    def objective(U: Numbers) -> tuple[float, Numbers]:
         short = np.where(signs != 0.0, np.maximum(0.0, 1.0 - signs * np.asarray(X @ U.T)), 0.0)
         value = float(np.square(short).sum() + 0.5 * penalty * np.square(U).sum())
         return value, np.asarray(X.T @ (-2.0 * signs * short)).T + penalty * U
@@ -207,7 +208,7 @@ def _column_objective(X: NDArray[np.float64], signs: Array, penalty: float) -> C
 # --- Theorem 2 -------------------------------------------------------------------------------------------------------------
 
 
-def theorem2(variant: int, norms: Array, losses: Array, longest: float, aggressiveness: float) -> float:
+def theorem2(variant: int, norms: Numbers, losses: Numbers, longest: float, aggressiveness: float) -> float:
     """(27) with its lost R, (28) or (29): half the sum over columns of what Corollary 2, Lemma 4 or Corollary 3 says.
 
     `losses` has the hinge loss of u_s in every round: one row a round, one column for each s.
@@ -223,7 +224,7 @@ def theorem2(variant: int, norms: Array, losses: Array, longest: float, aggressi
     return total / 2.0
 
 
-def _theorem2(setting: Setting, matrix: Array) -> list[Bound]:
+def _theorem2(setting: Setting, matrix: Numbers) -> list[Bound]:
     rounds, params = setting.rounds, setting.record
     signs = matrix[rounds.y]
     values = []

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.rules.gaptron import Gaptron, Loss, bandit_constants, full_constants
-from onebit.rules.gaptron import Setting as Hears
+from onebit.rules.gaptron import FeedbackSetting, Gaptron, Loss, bandit_constants, full_constants
 from onebit.theory.bound import LOOKED_AT, Bound
 from onebit.theory.comparators import Comparator, best, fit_in_ball, nothing
 from onebit.theory.gap import LOSSES, surrogate_gap
@@ -29,12 +28,12 @@ from onebit.theory.setting import Setting
 
 PAPER = "van der Hoeven 2020"
 NUMBERS = {
-    (int(Hears.FULL), int(Loss.LOGISTIC)): "Theorem 1",
-    (int(Hears.FULL), int(Loss.HINGE)): "Theorem 2",
-    (int(Hears.FULL), int(Loss.SMOOTH)): "Theorem 3",
-    (int(Hears.BANDIT), int(Loss.LOGISTIC)): "Theorem 4",
-    (int(Hears.BANDIT), int(Loss.HINGE)): "Theorem 5",
-    (int(Hears.BANDIT), int(Loss.SMOOTH)): "Theorem 6",
+    (int(FeedbackSetting.FULL), int(Loss.LOGISTIC)): "Theorem 1",
+    (int(FeedbackSetting.FULL), int(Loss.HINGE)): "Theorem 2",
+    (int(FeedbackSetting.FULL), int(Loss.SMOOTH)): "Theorem 3",
+    (int(FeedbackSetting.BANDIT), int(Loss.LOGISTIC)): "Theorem 4",
+    (int(FeedbackSetting.BANDIT), int(Loss.HINGE)): "Theorem 5",
+    (int(FeedbackSetting.BANDIT), int(Loss.SMOOTH)): "Theorem 6",
 }
 NOTES = {
     "Theorem 4": "the paper only says that there is an exploration for which it holds; this is for one that works, with the smallest gap inside "
@@ -56,7 +55,9 @@ def gaptron(setting: Setting) -> list[Bound]:
     found = [_lemma1(setting, params, chosen)]
     if planned(params):
         found.append(
-            _full(setting, params, chosen) if params.setting == Hears.FULL else _bandit(setting, params, radius)
+            _full(setting, params, chosen)
+            if params.setting == FeedbackSetting.FULL
+            else _bandit(setting, params, radius)
         )
     return found
 
@@ -64,10 +65,10 @@ def gaptron(setting: Setting) -> list[Bound]:
 def planned(params: Gaptron) -> bool:
     """Whether rate and exploration are those of the theorems."""
     if math.isnan(params.max_norm) or (
-        params.setting == Hears.BANDIT and (math.isnan(params.radius) or math.isnan(params.horizon))
+        params.setting == FeedbackSetting.BANDIT and (math.isnan(params.radius) or math.isnan(params.horizon))
     ):
         return False
-    wanted = full_constants(params) if params.setting == Hears.FULL else bandit_constants(params)
+    wanted = full_constants(params) if params.setting == FeedbackSetting.FULL else bandit_constants(params)
     return bool(np.allclose(wanted, (params.rate, params.exploration), rtol=1e-9, atol=0.0))
 
 

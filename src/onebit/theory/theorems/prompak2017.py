@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from onebit.errors import InputError
 from onebit.theory.bound import Bound
+from onebit.theory.constraints import Numbers
 from onebit.theory.setting import Setting
 from onebit.theory.theorems.perceptron import whole
-
-Array = NDArray[np.float64]
 
 PAPER = "Prompak 2017"
 RATIONAL = ("rational", "rational:shorten")
@@ -158,7 +157,9 @@ def polynomial_degree(halfspaces: int, margin: float) -> tuple[int, int]:
     return _ceiling_log2(2 * halfspaces + 4), math.ceil(math.sqrt(2.0 / margin))
 
 
-def separating_polynomial(X: Array, vectors: Array, direction: Array, low: float, high: float, margin: float) -> Array:
+def separating_polynomial(
+    X: Numbers, vectors: Numbers, direction: Numbers, low: float, high: float, margin: float
+) -> Numbers:
     """Theorem 5's p at every row: at least 1/2 where <v_i, x> >= margin for all i and low + margin <= <v', x> <= high - margin.
 
     It is at most -1/2 where a <v_i, x> <= -margin, or <v', x> is beyond low or high by the margin. (The thesis writes low and high as
@@ -178,7 +179,7 @@ def log_polynomial_norm(halfspaces: int, margin: float) -> float:
     return math.log(4.5) + 0.5 * power * degree * math.log(420.0 * power * degree)
 
 
-def chebyshev(degree: int, z: Array) -> Array:
+def chebyshev(degree: int, z: Numbers) -> Numbers:
     """T_degree(z), by cosines inside [-1, 1] and hyperbolic ones outside, which do not cancel."""
     inside = np.cos(degree * np.arccos(np.clip(z, -1.0, 1.0)))
     with np.errstate(over="ignore"):
@@ -187,8 +188,8 @@ def chebyshev(degree: int, z: Array) -> Array:
 
 
 def polynomial_values(
-    X: Array, y: NDArray[np.int64], groups: list[list[int]], between: Array, within: Array, margin: float
-) -> Array:
+    X: Numbers, y: NDArray[np.int64], groups: list[list[int]], between: Numbers, within: Numbers, margin: float
+) -> Numbers:
     """The polynomial of every class (columns) at every row, with the thresholds that Lemma 3 takes from the rows."""
     values = np.empty((len(X), sum(map(len, groups))))
     for position, members in enumerate(groups):
