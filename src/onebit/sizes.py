@@ -14,7 +14,7 @@ import numpy as np
 
 from onebit.auto.dense import AutoDense, Members
 from onebit.auto.sparse import FIRST, AutoSparse, stride_for
-from onebit.contract.order import Order
+from onebit.contract.covariance import Order
 from onebit.spaces.dense import Dense
 from onebit.spaces.diagonal_dense import DiagonalDense
 from onebit.spaces.diagonal_sparse import DiagonalSparse
