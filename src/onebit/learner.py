@@ -265,7 +265,7 @@ class Learner:
 
     @property
     def weights(self) -> NDArray[Any]:
-        """A copy of the weights: one row for each head, one column for each feature, the bias last.
+        """A copy of the weights: one line for each head, one column for each feature, the bias last.
 
         Those of `auto` are in the views of its members, side by side.
         """

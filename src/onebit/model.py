@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
-from onebit.engine.generic import full
+from onebit.engine.generic import needs_room
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.errors import InputError, OnebitError, OnebitWarning, OutOfMemoryError, brief
 from onebit.features import Features
@@ -168,11 +168,11 @@ class Model:
         form = Form(dense, max(1, columns), bool(self.features.named), self.features.dtype)
         make = self.space_choice.blueprint(params, form, heads, self.planned or heads).make
         size = size_of(make.func.__self__, *make.args)  # type: ignore[attr-defined]
-        return size.bytes + memory.nbytes + engine.BUFFER_ROWS * max(size.width, classes) * memory.itemsize
+        return size.bytes + memory.nbytes + engine.BUFFERS * max(size.width, classes) * memory.itemsize
 
     def _prepare(self) -> None:
         """Scratch memory, and what every call of the loop needs."""
-        self.buffers = np.zeros((engine.BUFFER_ROWS, max(self.space.width, self.classes)))
+        self.buffers = np.zeros((engine.BUFFERS, max(self.space.width, self.classes)))
         self.choice = np.zeros((1, engine.CHOICE_COLUMNS))
         self.one_label = np.zeros(1, dtype=np.int64)
         self.one_word = np.zeros(1, dtype=np.uint64)
@@ -327,7 +327,7 @@ class Model:
 
     def _made_room(self, rows: Rows, row: int) -> bool:
         """Whether the loop stopped for want of room, which there is now."""
-        if not full(self.space, rows, row):
+        if not needs_room(self.space, rows, row):
             return False
         try:
             self.space = self.space.roomier(rows)

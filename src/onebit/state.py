@@ -132,27 +132,27 @@ def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
     return rule
 
 
-def _remembered(memory: NDArray[np.float64], rule: Rule, places: int, written: int) -> NDArray[np.float64]:
+def _remembered(memory: NDArray[np.float64], rule: Rule, size: int, written: int) -> NDArray[np.float64]:
     """The memory as it was saved; in files from before right answers were counted, their number is not known."""
-    if written < COUNTING_RIGHT and len(memory) == places - 1:
+    if written < COUNTING_RIGHT and len(memory) == size - 1:
         memory = np.insert(memory, RIGHT, np.nan)
-    refuse_unlike({"memory": memory}, {"memory": Wanted((places,), NUMBERS)})
+    refuse_unlike({"memory": memory}, {"memory": Wanted((size,), NUMBERS)})
     _refuse_count(memory, LEARNT, float(MOST_COUNTED))
     if memory[NORM] < 0.0:
         raise InputError(f"the array 'memory' has {memory[NORM]} at {NORM}, but a squared length is not below 0")
     if not np.isnan(memory[RIGHT]):
         _refuse_count(memory, RIGHT, memory[LEARNT])
-    for place, bound in rule.counts:
-        _refuse_count(memory, place, memory[bound])
+    for index, bound in rule.counts:
+        _refuse_count(memory, index, memory[bound])
     return memory.copy()
 
 
-def _refuse_count(memory: NDArray[np.float64], place: int, most: float) -> None:
+def _refuse_count(memory: NDArray[np.float64], index: int, most: float) -> None:
     """A sentence for what must be a whole number: rules take roots of it, and shares by it."""
-    number = float(memory[place])
+    number = float(memory[index])
     if not (0.0 <= number <= most and number.is_integer()):
         raise InputError(
-            f"the array 'memory' has {number} at {place}, but must have a whole number from 0 to {most:g} there"
+            f"the array 'memory' has {number} at {index}, but must have a whole number from 0 to {most:g} there"
         )
 
 

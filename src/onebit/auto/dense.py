@@ -22,10 +22,10 @@ from onebit.engine import generic
 from onebit.spaces.dense import Dense, DenseRows
 from onebit.spaces.diagonal_dense import DiagonalDense
 from onebit.spaces.full_dense import FullDense
-from onebit.spaces.scaled import filled, full, moved, refreshed_norm
+from onebit.spaces.scaled import filled, moved, needs_room, refreshed_norm
 from onebit.spaces.wanted import Wanted
 
-__all__ = ["PARTS", "AutoDense", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["PARTS", "AutoDense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 PARTS = (DiagonalDense, FullDense)  # what it is made of
 MOST_WAVES, WAVE_NUMBERS = 400, 5 * 10**5  # at most so many waves, and numbers in the matrices on them
@@ -213,8 +213,8 @@ def score(space: AutoDense, rows: DenseRows, row: int, scores: Vector) -> float:
         flaw += generic.score(space.waved, space.waved_row, 0, scores[begin : begin + 2 * heads])
         begin += 2 * heads
     score_clusters(space.clusters, space.statistics, x, scores[begin : begin + 2 * heads])
-    for place in range(begin, begin + 2 * heads):
-        flaw += scores[place]
+    for index in range(begin, begin + 2 * heads):
+        flaw += scores[index]
     return 1.0 + squares + 0.0 * flaw  # 0 times a number is 0, 0 times infinity or NaN is NaN
 
 

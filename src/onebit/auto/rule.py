@@ -32,7 +32,7 @@ from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, RuleInput, V
 
 MOST_MEMBERS = 5
 
-# The places in the memory.
+# The positions in the memory.
 LOSSES = OWN  # of the members: how much less likely than to the best what was heard was to them, as logarithms
 EXPLORED = LOSSES + MOST_MEMBERS  # rounds in which another class was played than the one thought best
 RECENTLY = EXPLORED + 1  # their share lately
@@ -164,8 +164,8 @@ def move(params: Auto, given: RuleInput, label: int, right: bool, step: Vector) 
 def fill_clusters(params: Auto, label: int, right: bool, step: Vector) -> None:
     """The last member hears which class was right, where that is known."""
     begin = 2 * params.classes * (params.members - 1)
-    for place in range(begin, begin + 2 * params.classes):
-        step[place] = 0.0
+    for index in range(begin, begin + 2 * params.classes):
+        step[index] = 0.0
     if right or params.classes == 2:
         step[begin + (label if right else 1 - label)] = 1.0
 

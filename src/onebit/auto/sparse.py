@@ -31,7 +31,7 @@ from onebit.spaces.scaled import filled, moved, refreshed_norm
 from onebit.spaces.sparse import Sparse, SparseRows
 from onebit.spaces.wanted import NUMBERS, Wanted
 
-__all__ = ["AutoSparse", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["AutoSparse", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 SEEN, SIZE = 0, 1  # what is known of a feature: in how many rows it was, and its usual size there
 # What is known of everything: the sum of squared residuals and their number; the weight of the opinion of naive Bayes, and its evidence;
@@ -59,7 +59,7 @@ class AutoSparse(NamedTuple):
     facts: Vector
     row: Vector
     opinion: Vector  # of naive Bayes on the row just seen
-    sizes: NDArray[Any]  # b, of that row; one place more than it has values, so that they come in pairs
+    sizes: NDArray[Any]  # b, of that row; one more than it has values, so that they come in pairs
     sums: NDArray[Any]
     heads: int
     stride: int  # the number of heads, rounded up to lanes
@@ -164,7 +164,7 @@ class AutoSparse(NamedTuple):
 generic.SPACES[AutoSparse] = sys.modules[__name__]
 
 
-def full(space: AutoSparse, rows: SparseRows, row: int) -> bool:
+def needs_room(space: AutoSparse, rows: SparseRows, row: int) -> bool:
     """Whether the row has more values than the view has room for."""
     return bool(rows.starts[row + 1] - rows.starts[row] >= space.sizes.shape[0])
 
@@ -172,34 +172,34 @@ def full(space: AutoSparse, rows: SparseRows, row: int) -> bool:
 def look(space: AutoSparse, rows: SparseRows, row: int) -> float:
     """Write b, and what is known of the row; its squared norm."""
     start, count = rows.starts[row], rows.starts[row + 1] - rows.starts[row]
-    norm, plain, scale, trust, places = 0.0, 0.0, 0.0, 0.0, 0
-    for place in range(count):
-        size = abs(float(rows.values[start + place]))
+    norm, plain, scale, trust, nonzeros = 0.0, 0.0, 0.0, 0.0, 0
+    for entry in range(count):
+        size = abs(float(rows.values[start + entry]))
         if size > 0.0:
-            places += 1
+            nonzeros += 1
             norm += size * size
             plain += size
-            known = space.features[rows.columns[start + place]]
+            known = space.features[rows.columns[start + entry]]
             if known[SEEN] > 0.0:
                 trusted = float(known[SEEN]) / (float(known[SEEN]) + 1.0)
                 scale += trusted * size / float(known[SIZE])
                 trust += trusted
-    if places == 0:
+    if nonzeros == 0:
         return 0.0
-    scale = scale / trust if trust > 0.0 else plain / places
+    scale = scale / trust if trust > 0.0 else plain / nonzeros
     squares, length, total = 0.0, 0.0, 0.0
-    for place in range(count):
-        size = abs(float(rows.values[start + place])) / scale
+    for entry in range(count):
+        size = abs(float(rows.values[start + entry])) / scale
         if size > 0.0:
-            known = space.features[rows.columns[start + place]]
+            known = space.features[rows.columns[start + entry]]
             seen = float(known[SEEN])
             size *= (seen + 1.0) / (seen * float(known[SIZE]) + size)
             total += size
             size = 1.25 * size / (1.0 + 0.25 * size)
             squares += size * size
             length += size
-        space.sizes[place] = size
-    space.row[SCALE] = scale * total / places
+        space.sizes[entry] = size
+    space.row[SCALE] = scale * total / nonzeros
     space.row[LENGTH] = length
     space.row[FACTOR] = 1.0 / math.sqrt(squares)
     return norm
@@ -216,11 +216,11 @@ def score(space: AutoSparse, rows: SparseRows, row: int, scores: Vector) -> floa
     if norm == 0.0:
         return norm
     sums, count = space.sums, rows.starts[row + 1] - start
-    for place in range(3 * stride):
-        sums[place] = 0.0
+    for index in range(3 * stride):
+        sums[index] = 0.0
     factor = space.weights.dtype.type(space.row[FACTOR])
-    for place in range(0, count - 1, 2):
-        add_two(space, rows, start, place, place + 1, noise, factor)
+    for entry in range(0, count - 1, 2):
+        add_two(space, rows, start, entry, entry + 1, noise, factor)
     if count % 2 == 1:
         space.sizes[count] = 0.0
         add_two(space, rows, start, count - 1, count, noise, factor)
@@ -235,18 +235,18 @@ def score(space: AutoSparse, rows: SparseRows, row: int, scores: Vector) -> floa
 
 
 def add_two(
-    space: AutoSparse, rows: SparseRows, start: int, place: int, next_place: int, noise: float, factor: Any
+    space: AutoSparse, rows: SparseRows, start: int, entry: int, next_entry: int, noise: float, factor: Any
 ) -> None:
     """Add what two features say to the sums. Two at a time halves the divisions: a/b + c/d = (a d + c b)/(b d)."""
     kind, stride, sums = space.weights.dtype.type, space.stride, space.sums
     prior = kind(noise)
-    size, other_size = space.sizes[place], space.sizes[next_place]
-    cell = space.weights[rows.columns[start + place]]
+    size, other_size = space.sizes[entry], space.sizes[next_entry]
+    cell = space.weights[rows.columns[start + entry]]
     other_cell, other = cell, kind(0)
     if other_size > 0.0:
-        other_cell = space.weights[rows.columns[start + next_place]]
-        other = other_size * factor if rows.values[start + next_place] >= 0.0 else -other_size * factor
-    value = size * factor if rows.values[start + place] >= 0.0 else -size * factor
+        other_cell = space.weights[rows.columns[start + next_entry]]
+        other = other_size * factor if rows.values[start + next_entry] >= 0.0 else -other_size * factor
+    value = size * factor if rows.values[start + entry] >= 0.0 else -size * factor
     square, other_square = value * value, other * other
     # Slices, since an index that is a sum is tested for being negative, which keeps a loop from being done in vectors.
     likely, evidence, other_evidence = (
@@ -292,10 +292,10 @@ def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, 
     for head in range(heads):
         step, amount = kind(coefficients[head]), kind(coefficients[heads + head])
         if step != 0.0 or amount != 0.0:
-            for place in range(count):
-                size = space.sizes[place] * factor
-                value = size if rows.values[start + place] >= 0.0 else -size
-                cell = cells[rows.columns[start + place]]
+            for entry in range(count):
+                size = space.sizes[entry] * factor
+                value = size if rows.values[start + entry] >= 0.0 else -size
+                cell = cells[rows.columns[start + entry]]
                 cell[head] += step * value / (prior + cell[stride + head])
                 cell[stride + head] += amount * size * size
     played, right = int(coefficients[2 * heads + 1]), int(coefficients[2 * heads + 2])
@@ -309,14 +309,14 @@ def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, 
     if right >= 0:
         space.counts[right] += space.row[LENGTH]
     usual, scaling, one = kind(facts[ROWS] / BACKGROUND), kind(1.0 / space.row[SCALE]), kind(1)
-    for place in range(count):
-        size = space.sizes[place]
+    for entry in range(count):
+        size = space.sizes[entry]
         if size > 0.0:
-            column = rows.columns[start + place]
+            column = rows.columns[start + entry]
             known = space.features[column]
             known[SEEN] += one
             share = one / known[SEEN]
-            known[SIZE] += (abs(rows.values[start + place]) * scaling - known[SIZE]) * share
+            known[SIZE] += (abs(rows.values[start + entry]) * scaling - known[SIZE]) * share
             if right >= 0:
                 cell = cells[column]
                 more = cell[3 * stride + right] + size * usual * share
@@ -327,8 +327,8 @@ def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, 
 def forget(space: AutoSparse) -> None:
     """Begin anew; what is known of features and of the background is kept."""
     for feature in range(space.weights.shape[0]):
-        for place in range(space.weights.shape[1]):
-            space.weights[feature, place] = 0.0
+        for index in range(space.weights.shape[1]):
+            space.weights[feature, index] = 0.0
     for head in range(space.heads):
         space.counts[head] = 0.0
     space.facts[RESIDUALS] = 1.0

@@ -89,12 +89,12 @@ def check_bad_rows(factory: Factory) -> None:
     learner = trained(factory)
     before = state(learner)
     good = np.ones(WIDTH) / 3.0
-    for place, bad in ((2, math.nan), (0, math.inf), (WIDTH - 1, -math.inf)):
+    for column, bad in ((2, math.nan), (0, math.inf), (WIDTH - 1, -math.inf)):
         x = good.copy()
-        x[place] = bad
+        x[column] = bad
         matrix = np.stack([good, x])
         sentence = refused(partial(learner.decide, x))
-        assert str(place) in sentence, sentence
+        assert str(column) in sentence, sentence
         assert "row 1" in refused(partial(learner.decide_many, matrix))
         assert "row 1" in refused(partial(learner.teach, matrix, NAMES[:2]))
     wrong: list[Any] = [good[:-1], np.ones((2, WIDTH)), ["a"] * WIDTH, {"f": 1.0}, "text", None, good + 1j]

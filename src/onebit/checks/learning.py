@@ -19,8 +19,8 @@ def check_feedback_out_of_order(factory: Factory) -> None:
     for _ in range(2):
         learner = factory(classes=NAMES)
         decisions = [learner.decide(x) for x in X]
-        for place in order:
-            learner.learn(decisions[place], label=NAMES[y[place]])
+        for index in order:
+            learner.learn(decisions[index], label=NAMES[y[index]])
         assert learner.learnt == 25
         weights.append(learner.weights)
     assert np.array_equal(weights[0], weights[1])
@@ -103,7 +103,7 @@ def check_new_class(factory: Factory) -> None:
     try:
         learner.add_class("fox")
     except OnebitError:
-        return  # a rule may refuse, with a sentence: a coding matrix has no row for it
+        return  # a rule may refuse, with a sentence: a coding matrix has no code for it
     assert learner.classes == (*NAMES, "fox")
     assert np.array_equal(learner.scores(X[0])[: len(scores)], scores)
     assert abs(sum(learner.probabilities(X[0]).values()) - 1.0) < 1e-9

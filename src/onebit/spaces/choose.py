@@ -113,7 +113,7 @@ class SpaceChoice:
         return {}
 
     def weights(self, space: Any, known: int) -> NDArray[Any]:
-        """One row for each head, one column for each known feature, the bias last."""
+        """One line for each head, one column for each known feature, the bias last."""
         matrix: NDArray[Any] = space.matrix()
         return np.concatenate([matrix[:, :known], matrix[:, matrix.shape[1] - self.bias :]], axis=1)
 

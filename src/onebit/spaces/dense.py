@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
-from onebit.spaces.scaled import full, moved, refreshed_norm, shrink
+from onebit.spaces.scaled import moved, needs_room, refreshed_norm, shrink
 from onebit.spaces.wanted import SCALE, Wanted
 
-__all__ = ["Dense", "DenseRows", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["Dense", "DenseRows", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 
 class DenseRows(NamedTuple):

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import Dense, DenseRows
-from onebit.spaces.scaled import filled, full, moved, refreshed_norm
+from onebit.spaces.scaled import filled, moved, needs_room, refreshed_norm
 from onebit.spaces.variances import ball_factor, shrunk, stepped
 from onebit.spaces.wanted import NUMBERS, Wanted
 
-__all__ = ["DiagonalDense", "absorb", "forget", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["DiagonalDense", "absorb", "forget", "moved", "needs_room", "refreshed_norm", "score"]
 
 
 class DiagonalDense(NamedTuple):
-    """Weights of shape (heads, features + bias), and variances: one row for each head, or one for all."""
+    """Weights of shape (heads, features + bias), and variances: those of each head, or one line for all."""
 
     weights: NDArray[Any]
     variances: NDArray[Any]

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
-from onebit.spaces.scaled import full, moved, refreshed_norm
+from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 from onebit.spaces.sparse import Sparse, SparseRows
 from onebit.spaces.variances import ball_factor, shrunk, stepped
 from onebit.spaces.wanted import NUMBERS, Wanted
 
-__all__ = ["DiagonalSparse", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["DiagonalSparse", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 
 class DiagonalSparse(NamedTuple):
@@ -97,18 +97,18 @@ def score(space: DiagonalSparse, rows: SparseRows, row: int, scores: Vector) -> 
     cells, heads = space.weights, space.heads
     spreads, counts = cells.shape[1] - heads, 1.0 - space.root  # the root of a variance is no variance
     norm = float(space.bias)
-    for place in range(heads):
-        scores[place] = cells[0, place] if space.bias == 1 else 0.0
-    for place in range(heads, heads + spreads):
-        scores[place] = counts * cells[0, place] if space.bias == 1 else 0.0
+    for index in range(heads):
+        scores[index] = cells[0, index] if space.bias == 1 else 0.0
+    for index in range(heads, heads + spreads):
+        scores[index] = counts * cells[0, index] if space.bias == 1 else 0.0
     # A slice, since an index that is a sum is tested for being negative, which keeps a loop from being done in vectors.
     sums = scores[heads : heads + spreads]
-    for place in range(rows.starts[row], rows.starts[row + 1]):
-        value = float(rows.values[place])
+    for entry in range(rows.starts[row], rows.starts[row + 1]):
+        value = float(rows.values[entry])
         square = value * value
         norm += square
         square *= counts
-        cell = cells[rows.columns[place] + space.bias]
+        cell = cells[rows.columns[entry] + space.bias]
         spread = cell[heads:]
         for head in range(heads):
             scores[head] += value * cell[head]
@@ -131,9 +131,9 @@ def absorb(space: DiagonalSparse, rows: SparseRows, row: int, coefficients: Vect
         if step != 0.0 or amount != 0.0:
             if space.bias == 1:
                 _follow(space, 0, 1.0, head, step, amount)
-            for place in range(rows.starts[row], rows.starts[row + 1]):
-                column = rows.columns[place] + space.bias
-                _follow(space, column, float(rows.values[place]), head, step, amount)
+            for entry in range(rows.starts[row], rows.starts[row + 1]):
+                column = rows.columns[entry] + space.bias
+                _follow(space, column, float(rows.values[entry]), head, step, amount)
     if space.radius < np.inf:
         space.scale[0] = ball_factor(space.scale[1], space.radius)
 

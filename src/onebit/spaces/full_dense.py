@@ -1,7 +1,7 @@
 """The full second-order space: a covariance matrix for each head, or one that all heads share.
 
 The matrices are P_h, the inverse of start^-1 I + sum rho x x', kept in float64 whatever the weights are: in float32 a direction
-that has been seen a million times is lost beside one that has never been seen. Only the lower triangle is stored, row after row,
+that has been seen a million times is lost beside one that has never been seen. Only the lower triangle is stored, line after line,
 so a round reads half of K d^2 numbers, and what is stored is symmetric.
 
 Rows out of all proportion can cost a matrix its positive definiteness. It is then replaced by its diagonal, and that is counted.
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import Dense, DenseRows
-from onebit.spaces.scaled import filled, full, moved, refreshed_norm
+from onebit.spaces.scaled import filled, moved, needs_room, refreshed_norm
 from onebit.spaces.wanted import NUMBERS, REPAIRS, Wanted
 
-__all__ = ["FullDense", "absorb", "forget", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["FullDense", "absorb", "forget", "moved", "needs_room", "refreshed_norm", "score"]
 
 
 class FullDense(NamedTuple):
@@ -135,7 +135,7 @@ def score(space: FullDense, rows: DenseRows, row: int, scores: Vector) -> float:
 
 
 def _image(space: FullDense, matrix: int) -> float:
-    """Write P x; x'Px. Every number below the diagonal counts twice, for its row and for its column; four rows share a pass."""
+    """Write P x; x'Px. Every number below the diagonal counts twice, for its line and for its column; four lines share a pass."""
     triangle, x, image = space.triangles[matrix], space.row, space.images[matrix]
     size = x.shape[0]
     feature, start = 0, 0

@@ -20,17 +20,17 @@ from onebit.spaces.kernel import (
     absorb,
     copies,
     empty_parts,
-    full,
     more_blocks,
     more_heads,
     moved,
+    needs_room,
     refreshed_norm,
     score,
 )
 from onebit.spaces.support import refuse_length, wanted_parts
 from onebit.spaces.wanted import ANY, Wanted
 
-__all__ = ["KernelDense", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["KernelDense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 
 class KernelDense(NamedTuple):
@@ -142,10 +142,10 @@ def dots(space: KernelDense, rows: DenseRows, row: int, factor: float) -> None:
                     part[lane] += value * line[lane]
 
 
-def dots_among(space: KernelDense, place: int) -> None:
+def dots_among(space: KernelDense, slot: int) -> None:
     """Write the dot products of all stored rows with one of them to `others`."""
     supports, others, bias = space.supports, space.others, np.float64(space.bias)
-    own_block, own_lane = place // LANES, place % LANES
+    own_block, own_lane = slot // LANES, slot % LANES
     for block in range((space.counts[STORED] + LANES - 1) // LANES):
         part, support = others[block * LANES : block * LANES + LANES], supports[block]
         for lane in range(LANES):
@@ -158,18 +158,18 @@ def dots_among(space: KernelDense, place: int) -> None:
                     part[lane] += value * line[lane]
 
 
-def same(space: KernelDense, rows: DenseRows, row: int, factor: float, place: int) -> bool:
+def same(space: KernelDense, rows: DenseRows, row: int, factor: float, slot: int) -> bool:
     """Whether a stored row is `factor` times a row."""
-    x, block, lane = rows.values[row], place // LANES, place % LANES
+    x, block, lane = rows.values[row], slot // LANES, slot % LANES
     for feature in range(x.shape[0]):
         if space.supports[block, feature, lane] != x.dtype.type(factor * np.float64(x[feature])):
             return False
     return True
 
 
-def store(space: KernelDense, rows: DenseRows, row: int, factor: float, place: int) -> None:
-    """Write `factor` times a row to a place."""
-    x, block, lane = rows.values[row], place // LANES, place % LANES
+def store(space: KernelDense, rows: DenseRows, row: int, factor: float, slot: int) -> None:
+    """Write `factor` times a row to a slot."""
+    x, block, lane = rows.values[row], slot // LANES, slot % LANES
     for feature in range(x.shape[0]):
         space.supports[block, feature, lane] = x.dtype.type(factor * np.float64(x[feature]))
 

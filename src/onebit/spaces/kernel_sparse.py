@@ -30,7 +30,7 @@ from onebit.spaces.sparse import SparseRows
 from onebit.spaces.support import refuse_length, wanted_parts
 from onebit.spaces.wanted import ANY, Wanted
 
-__all__ = ["KernelSparse", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["KernelSparse", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 ENTRIES = 4096  # values there is room for at first
 
@@ -77,18 +77,18 @@ class KernelSparse(NamedTuple):
 
     def roomier(self, rows: SparseRows) -> KernelSparse:
         """A copy without holes, with room for more rows, the longest of these among them."""
-        parts = more_blocks(self) if kernel.full(self) else {}
-        places = len(parts.get("norms", self.norms))
-        starts, ends = np.zeros(places, dtype=np.int64), np.zeros(places, dtype=np.int64)
+        parts = more_blocks(self) if kernel.needs_room(self) else {}
+        slots = len(parts.get("norms", self.norms))
+        starts, ends = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
         lengths = (self.ends - self.starts)[: self.counts[STORED]]
         ends[: len(lengths)] = np.cumsum(lengths)
         starts[1 : len(lengths)] = ends[: max(0, len(lengths) - 1)]
         longest = int(np.diff(rows.starts).max(initial=0))
         size = max(ENTRIES, 2 * int(lengths.sum()) + longest)
         columns, entries = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=self.entries.dtype)
-        for place in range(len(lengths)):
-            columns[starts[place] : ends[place]] = self.columns[self.starts[place] : self.ends[place]]
-            entries[starts[place] : ends[place]] = self.entries[self.starts[place] : self.ends[place]]
+        for slot in range(len(lengths)):
+            columns[starts[slot] : ends[slot]] = self.columns[self.starts[slot] : self.ends[slot]]
+            entries[starts[slot] : ends[slot]] = self.entries[self.starts[slot] : self.ends[slot]]
         used = np.array([int(lengths.sum())])
         return self._replace(columns=columns, entries=entries, starts=starts, ends=ends, used=used, **parts)
 
@@ -109,7 +109,7 @@ class KernelSparse(NamedTuple):
     def stored(self) -> dict[str, NDArray[Any]]:
         """The rows as they were stored, as the parts of a CSR matrix."""
         some = range(self.counts[STORED])
-        pieces = [slice(self.starts[place], self.ends[place]) for place in some]
+        pieces = [slice(self.starts[slot], self.ends[slot]) for slot in some]
         lengths = (self.ends - self.starts)[: len(some)]
         return {
             "columns": np.concatenate([self.columns[piece] for piece in pieces] or [self.columns[:0]]),
@@ -128,7 +128,7 @@ class KernelSparse(NamedTuple):
         }
 
     def filled(self, rows: dict[str, NDArray[Any]]) -> KernelSparse:
-        """A copy with these rows in its places, for which there is room."""
+        """A copy with these rows in its slots, for which there is room."""
         refuse_length("support_starts", len(rows["starts"]) - 1, int(self.counts[STORED]))
         cuts, length = rows["starts"], len(rows["columns"])
         if cuts[0] != 0 or cuts[-1] != length or (cuts[1:] < cuts[:-1]).any() or len(rows["entries"]) != length:
@@ -163,10 +163,10 @@ class KernelSparse(NamedTuple):
         raise InputError(NO_WEIGHTS)
 
 
-def full(space: KernelSparse, rows: SparseRows, row: int) -> bool:
-    """Whether this row has no place until the arrays have grown."""
+def needs_room(space: KernelSparse, rows: SparseRows, row: int) -> bool:
+    """Whether this row has no room until the arrays have grown."""
     size = rows.starts[row + 1] - rows.starts[row]
-    return kernel.full(space, rows, row) or space.used[0] + size > space.columns.shape[0]
+    return kernel.needs_room(space, rows, row) or space.used[0] + size > space.columns.shape[0]
 
 
 def squared_length(space: KernelSparse, rows: SparseRows, row: int) -> float:
@@ -187,33 +187,33 @@ def dots(space: KernelSparse, rows: SparseRows, row: int, factor: float) -> None
         spread[rows.columns[entry]] = 0.0
 
 
-def dots_among(space: KernelSparse, place: int) -> None:
+def dots_among(space: KernelSparse, slot: int) -> None:
     """Write the dot products of all stored rows with one of them to `others`."""
     columns, spread = space.columns, space.spread
-    for entry in range(space.starts[place], space.ends[place]):
+    for entry in range(space.starts[slot], space.ends[slot]):
         spread[columns[entry]] = np.float64(space.entries[entry])
     gather(space, space.others)
-    for entry in range(space.starts[place], space.ends[place]):
+    for entry in range(space.starts[slot], space.ends[slot]):
         spread[columns[entry]] = 0.0
 
 
 def gather(space: KernelSparse, found: Vector) -> None:
     """The dot products of all stored rows with the vector that is spread out."""
     columns, entries, spread, bias = space.columns, space.entries, space.spread, np.float64(space.bias)
-    for place in range(space.counts[STORED]):
+    for slot in range(space.counts[STORED]):
         total = bias
-        for entry in range(space.starts[place], space.ends[place]):
+        for entry in range(space.starts[slot], space.ends[slot]):
             total += spread[columns[entry]] * entries[entry]
-        found[place] = total
+        found[slot] = total
     stored = space.counts[STORED]
-    for place in range(stored, (stored + LANES - 1) // LANES * LANES):
-        found[place] = 0.0  # lanes without a row are reckoned with too, and their coefficients are 0
+    for slot in range(stored, (stored + LANES - 1) // LANES * LANES):
+        found[slot] = 0.0  # lanes without a row are reckoned with too, and their coefficients are 0
 
 
-def same(space: KernelSparse, rows: SparseRows, row: int, factor: float, place: int) -> bool:
+def same(space: KernelSparse, rows: SparseRows, row: int, factor: float, slot: int) -> bool:
     """Whether a stored row is `factor` times a row."""
-    begin, size, first = rows.starts[row], rows.starts[row + 1] - rows.starts[row], space.starts[place]
-    if space.ends[place] - first != size:
+    begin, size, first = rows.starts[row], rows.starts[row + 1] - rows.starts[row], space.starts[slot]
+    if space.ends[slot] - first != size:
         return False
     for entry in range(size):
         value = rows.values.dtype.type(factor * np.float64(rows.values[begin + entry]))
@@ -222,13 +222,13 @@ def same(space: KernelSparse, rows: SparseRows, row: int, factor: float, place: 
     return True
 
 
-def store(space: KernelSparse, rows: SparseRows, row: int, factor: float, place: int) -> None:
-    """Write `factor` times a row to the end of the flat arrays, where there is room for it, and note the place."""
+def store(space: KernelSparse, rows: SparseRows, row: int, factor: float, slot: int) -> None:
+    """Write `factor` times a row to the end of the flat arrays, where there is room for it, and note where in its slot."""
     begin, end, first = rows.starts[row], rows.starts[row + 1], space.used[0]
     for entry in range(begin, end):
         space.columns[first + entry - begin] = rows.columns[entry]
         space.entries[first + entry - begin] = rows.values.dtype.type(factor * np.float64(rows.values[entry]))
-    space.starts[place], space.ends[place] = first, first + end - begin
+    space.starts[slot], space.ends[slot] = first, first + end - begin
     space.used[0] += end - begin
 
 

@@ -44,7 +44,7 @@ def shrink(space: Scaled, factor: float) -> None:
     space.scale[0] = 1.0
 
 
-def full(space: Scaled, rows: Any, row: int) -> bool:
+def needs_room(space: Scaled, rows: Any, row: int) -> bool:
     """Linear spaces have room for every step."""
     return False
 

@@ -1,7 +1,7 @@
 """The sparse space: weights of one feature lie side by side for all heads, so a row costs its non-zeros alone.
 
 Rows are in CSR form. As in the dense space the weights are `scale * weights`, and a bias is one more feature, here the first
-row of the weights, so that features can be added at the end. Sums are in float64, over the non-zeros in the order in which
+line of the weights, so that features can be added at the end. Sums are in float64, over the non-zeros in the order in which
 they are stored: a row given as a dict, sorted by name, is summed as the CSR row with those columns in that order.
 """
 
@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
-from onebit.spaces.scaled import full, moved, refreshed_norm, shrink
+from onebit.spaces.scaled import moved, needs_room, refreshed_norm, shrink
 from onebit.spaces.wanted import SCALE, Wanted
 
-__all__ = ["Sparse", "SparseRows", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["Sparse", "SparseRows", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 
 class SparseRows(NamedTuple):
@@ -102,10 +102,10 @@ def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
     norm = float(space.bias)
     for head in range(heads):
         scores[head] = weights[0, head] if space.bias == 1 else 0.0
-    for place in range(rows.starts[row], rows.starts[row + 1]):
-        value = float(rows.values[place])
+    for entry in range(rows.starts[row], rows.starts[row + 1]):
+        value = float(rows.values[entry])
         norm += value * value
-        vector = weights[rows.columns[place] + space.bias]
+        vector = weights[rows.columns[entry] + space.bias]
         for head in range(heads):
             scores[head] += value * vector[head]
     flaw = 0.0
@@ -126,9 +126,9 @@ def absorb(space: Sparse, rows: SparseRows, row: int, coefficients: Vector, scal
         coefficients[head] /= space.scale[0]
     if not moves:
         return
-    for place in range(rows.starts[row], rows.starts[row + 1]):
-        value = float(rows.values[place])
-        vector = weights[rows.columns[place] + space.bias]
+    for entry in range(rows.starts[row], rows.starts[row + 1]):
+        value = float(rows.values[entry])
+        vector = weights[rows.columns[entry] + space.bias]
         for head in range(heads):
             vector[head] += weights.dtype.type(value * coefficients[head])
     if space.bias == 1:
