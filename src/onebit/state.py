@@ -15,17 +15,17 @@ from onebit.manifest import is_whole, refuse_manifest
 from onebit.options import Options
 from onebit.rules import registry, rule_named
 from onebit.runtime import Runtime
-from onebit.spaces.wanted import ANY, MOST_COUNTED, NUMBERS, Wanted, refuse_unlike
+from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, ArraySpec, refuse_unlike
 from onebit.storage import FORMAT, Arrays, platform_info
 from onebit.validation import is_text
 from onebit.version import VERSION
 
 COUNTING_RIGHT = 3  # the format with the counts of right answers
-_JSON = Wanted((ANY,), np.uint8)
+_JSON = ArraySpec((ANY,), np.uint8)
 # What is no part of the weights.
 BESIDE = {
-    "memory": Wanted((ANY,), NUMBERS),
-    "learnt_numbers": Wanted((ANY,), np.int64, 0),
+    "memory": ArraySpec((ANY,), NUMBERS),
+    "learnt_numbers": ArraySpec((ANY,), np.int64, 0),
     "learnt_strings": _JSON,
     "vocabulary": _JSON,
 }
@@ -136,7 +136,7 @@ def _remembered(memory: NDArray[np.float64], rule: Rule, size: int, written: int
     """The memory as it was saved; in files from before right answers were counted, their number is not known."""
     if written < COUNTING_RIGHT and len(memory) == size - 1:
         memory = np.insert(memory, RIGHT, np.nan)
-    refuse_unlike({"memory": memory}, {"memory": Wanted((size,), NUMBERS)})
+    refuse_unlike({"memory": memory}, {"memory": ArraySpec((size,), NUMBERS)})
     _refuse_count(memory, LEARNT, float(MOST_COUNTED))
     if memory[NORM] < 0.0:
         raise InputError(f"the array 'memory' has {memory[NORM]} at {NORM}, but a squared length is not below 0")

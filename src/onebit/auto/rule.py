@@ -29,6 +29,7 @@ from onebit.contract.covariance import Order
 from onebit.contract.description import Exploration
 from onebit.contract.ridge import optimistic, regress_one_sided
 from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, RuleInput, Vector
+from onebit.spaces.layout import Layout
 
 MOST_MEMBERS = 5
 
@@ -202,14 +203,13 @@ def describe(params: Auto, memory: Vector, names: Sequence[str]) -> Mapping[str,
     }
 
 
-def planned_space(params: Auto, form: Any, heads: int, planned: int, seed: int) -> tuple[partial[Any], Any]:
-    """What makes the members for rows of this form, and what their arrays must be."""
+def planned_space(params: Auto, form: Any, heads: int, planned: int, seed: int) -> tuple[partial[Any], Layout]:
+    """What makes the members for rows of this form, and what their arrays will be."""
     if form.dense:
         given = (heads, form.columns, form.dtype, order(params))
-        return partial(AutoDense.planned, *given, seed, planned), AutoDense.wanted(*given, planned)
-    return partial(AutoSparse.planned, heads, form.columns, form.dtype), AutoSparse.wanted(
-        heads, form.columns, form.dtype
-    )
+        return partial(AutoDense.planned, *given, seed, planned), AutoDense.layout(*given, planned)
+    rows = (heads, form.columns, form.dtype)
+    return partial(AutoSparse.planned, *rows), AutoSparse.layout(*rows)
 
 
 RULE = Rule(

@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 from onebit.contract.choices import softmax
 from onebit.contract.rule import Vector
 from onebit.engine import generic
-from onebit.spaces.scaled import filled, moved, refreshed_norm
-from onebit.spaces.sparse import Sparse, SparseRows
-from onebit.spaces.wanted import NUMBERS, Wanted
+from onebit.spaces.layout import NUMBERS, ArraySpec, Layout
+from onebit.spaces.scaled import moved, refreshed_norm
+from onebit.spaces.space import Space, filled
+from onebit.spaces.sparse import SparseRows, SparseSpace
 
 __all__ = ["AutoSparse", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
@@ -50,7 +51,7 @@ def stride_for(heads: int) -> int:
     return -(-heads // LANES) * LANES
 
 
-class AutoSparse(NamedTuple):
+class AutoSparseArrays(NamedTuple):
     """Cells of shape (features, 4 strides): the weights of a feature, their evidence, and G and H of naive Bayes."""
 
     weights: NDArray[Any]
@@ -63,6 +64,14 @@ class AutoSparse(NamedTuple):
     sums: NDArray[Any]
     heads: int
     stride: int  # the number of heads, rounded up to lanes
+
+
+class AutoSparse(AutoSparseArrays, Space):
+    """The space of `auto` for sparse rows."""
+
+    __slots__ = ()
+    SAVED = ("weights", "features", "counts", "facts")
+    example_rows = staticmethod(SparseSpace.example_rows)
 
     @classmethod
     def planned(cls, heads: int, features: int, dtype: Any) -> AutoSparse:
@@ -97,15 +106,6 @@ class AutoSparse(NamedTuple):
         """A copy with room for the view of the longest of these rows."""
         return self._replace(sizes=np.zeros(int(np.diff(rows.starts).max()) + 1, dtype=self.sizes.dtype))
 
-    def kept_of(self, rows: SparseRows) -> dict[str, NDArray[Any]]:
-        """What learning from these rows may change, for `restored`: all, since it may be forgotten."""
-        return self.arrays(None)
-
-    def restored(self, kept: dict[str, NDArray[Any]]) -> AutoSparse:
-        """Undo what was learnt since."""
-        filled(self, kept)
-        return self
-
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
         """What is written into a file: the cells of the first so many features, or of all."""
         return {
@@ -116,20 +116,20 @@ class AutoSparse(NamedTuple):
         }
 
     @staticmethod
-    def wanted(heads: int, features: int, dtype: Any) -> dict[str, Wanted]:
-        """What these arrays must be."""
-        stride = -(-heads // LANES) * LANES
-        return {
-            "weights": Wanted((features, 4 * stride), dtype),
-            "features": Wanted((features, 2), dtype),
-            "counts": Wanted((heads,), NUMBERS),
-            "facts": Wanted((6,), NUMBERS),
+    def layout(heads: int, features: int, dtype: Any) -> Layout:
+        """What the arrays are; scores, variances and the noise are given, and `absorb` takes two numbers more."""
+        stride = stride_for(heads)
+        arrays = {
+            "weights": ArraySpec((features, 4 * stride), dtype),
+            "features": ArraySpec((features, 2), dtype),
+            "counts": ArraySpec((heads,), NUMBERS),
+            "facts": ArraySpec((6,), NUMBERS),
+            "row": ArraySpec((3,), NUMBERS),
+            "opinion": ArraySpec((heads,), NUMBERS),
+            "sizes": ArraySpec((FIRST,), dtype),
+            "sums": ArraySpec((3 * stride,), dtype),
         }
-
-    @staticmethod
-    def example_rows(dtype: Any) -> SparseRows:
-        """Rows as they are scored, for their types."""
-        return Sparse.example_rows(dtype)
+        return Layout.of(arrays, AutoSparse.SAVED, width=2 * heads + 3)
 
     @property
     def room(self) -> tuple[int, int]:
@@ -150,11 +150,6 @@ class AutoSparse(NamedTuple):
     def kind(self) -> dict[str, int]:
         """What the rule must know of it."""
         return {"members": 1, "waved": -1, "full": 0, "regresses": 1}
-
-    @property
-    def width(self) -> int:
-        """How many numbers `score` gives: scores, variances and the noise; `absorb` takes two more."""
-        return 2 * self.heads + 3
 
     def matrix(self) -> Any:
         """The weights, heads by features."""

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
-from onebit.spaces.dense import Dense, DenseRows
-from onebit.spaces.scaled import filled, moved, needs_room, refreshed_norm
-from onebit.spaces.wanted import NUMBERS, REPAIRS, Wanted
+from onebit.spaces.dense import DenseRows, DenseSpace
+from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, Layout
+from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 
 __all__ = ["JointDense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 STEPS = 60  # of the search for l; it is quadratic, and monotone from the left
 
 
-class JointDense(NamedTuple):
+class JointDenseArrays(NamedTuple):
     """Weights of shape (heads, features + bias), the inverse over all of them, and what the ball needs."""
 
     weights: NDArray[Any]
@@ -37,6 +37,13 @@ class JointDense(NamedTuple):
     bias: int
     start: float
     radius: float
+
+
+class JointDense(JointDenseArrays, DenseSpace):
+    """The joint space of dense rows."""
+
+    __slots__ = ()
+    SAVED = ("weights", "inverse", "precision", "sums", "repairs")
 
     @classmethod
     def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> JointDense:
@@ -56,62 +63,26 @@ class JointDense(NamedTuple):
             float(order.radius),
         )
 
-    def grown(self, heads: int, features: int) -> JointDense:
-        """A copy with room for more heads; the new ones know nothing."""
+    def fresh(self, heads: int, features: int) -> JointDense:
+        """All weights 0, the matrix as it starts."""
         order = Order(self.start, radius=self.radius)
-        made = JointDense.ordered(heads, self.room[1], bool(self.bias), self.weights.dtype, order)
-        known, size = len(self.weights), len(self.inverse)
-        made.weights[:known], made.sums[:known] = self.weights, self.sums
-        made.inverse[:size, :size] = self.inverse
-        made.precision[: len(self.precision), : len(self.precision)] = self.precision
-        made.repairs[:] = self.repairs
-        return made
-
-    def kept_of(self, rows: DenseRows) -> dict[str, NDArray[Any]]:
-        """What learning from these rows may change, for `restored`."""
-        return self.arrays(None)
-
-    def restored(self, kept: dict[str, NDArray[Any]]) -> JointDense:
-        """Undo what was learnt since."""
-        filled(self, kept)
-        return self
-
-    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
-        """What is written into a file."""
-        names = ("weights", "inverse", "precision", "sums", "repairs")
-        return {name: getattr(self, name).copy() for name in names}
+        return JointDense.ordered(heads, features, bool(self.bias), self.weights.dtype, order)
 
     @staticmethod
-    def wanted(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> dict[str, Wanted]:
-        """What these arrays must be."""
+    def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> Layout:
+        """What the arrays are."""
         size = heads * (features + bias)
         ball = size if order.radius < math.inf else 0
-        return {
-            "weights": Wanted((heads, features + bias), dtype),
-            "inverse": Wanted((size, size), NUMBERS),
-            "precision": Wanted((ball, ball), NUMBERS),
-            "sums": Wanted((heads, features + bias), NUMBERS),
+        arrays = {
+            "weights": ArraySpec((heads, features + bias), dtype),
+            "inverse": ArraySpec((size, size), NUMBERS),
+            "precision": ArraySpec((ball, ball), NUMBERS),
+            "sums": ArraySpec((heads, features + bias), NUMBERS),
+            "scale": SCALE,
             "repairs": REPAIRS,
+            "scratch": ArraySpec((4 + ball, size), NUMBERS),
         }
-
-    @staticmethod
-    def example_rows(dtype: Any) -> DenseRows:
-        """Rows as they are scored, for their types."""
-        return Dense.example_rows(dtype)
-
-    @property
-    def room(self) -> tuple[int, int]:
-        """How many heads and features there is room for."""
-        return self.weights.shape[0], self.weights.shape[1] - self.bias
-
-    @property
-    def width(self) -> int:
-        """How many numbers `score` gives."""
-        return len(self.weights) * (2 + len(self.weights))
-
-    def matrix(self) -> Any:
-        """The weights themselves, heads by features, the bias last."""
-        return self.weights.copy()
+        return Layout.of(arrays, JointDense.SAVED, width=heads * (2 + heads))
 
 
 def score(space: JointDense, rows: DenseRows, row: int, scores: Vector) -> float:

@@ -23,8 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.contract.rule import Vector
+from onebit.errors import InputError
 from onebit.spaces.kernels import RATIONAL, SHORTEN, Kernel, of_dots, self_value
+from onebit.spaces.layout import NUMBERS, SCALE, ArraySpec
 from onebit.spaces.scaled import LARGEST, SMALLEST
+from onebit.spaces.space import Space
 
 LANES = 128
 MERGE, PROJECT, OLDEST, STOP = range(4)
@@ -50,6 +53,24 @@ class Plan(NamedTuple):
 # --- in Python: arrays are made, grow, and are kept -----------------------------------------------------------------------
 
 
+class KernelSpace(Space):
+    """What Python does with either kernel space: stored rows and their coefficients (blocks, heads, lanes)."""
+
+    __slots__ = ()
+
+    def kept_of(self: Any, rows: Any) -> Any:
+        """What learning may change, for `restored`: everything."""
+        return self._replace(**copies(self))
+
+    def restored(self, kept: Any) -> Any:
+        """The space as it was."""
+        return kept
+
+    def matrix(self) -> Any:
+        """Refuse to give weights of features."""
+        raise InputError(NO_WEIGHTS)
+
+
 def empty_parts(heads: int, plan: Plan, dtype: Any) -> dict[str, Any]:
     """The parts that both kernel spaces have, with room for one block."""
     return {
@@ -69,6 +90,21 @@ def empty_parts(heads: int, plan: Plan, dtype: Any) -> dict[str, Any]:
         "when_full": int(plan.when_full),
         "follows_norm": int(plan.follows_norm),
     }
+
+
+def parts_layout(heads: int, dtype: Any, plan: Plan) -> tuple[dict[str, ArraySpec], int]:
+    """The arrays that both kernel spaces have, when they have all rows that the budget allows; and for how many rows they have room."""
+    blocks = max(1, -(-plan.budget // LANES))
+    slots, lines = ArraySpec((blocks * LANES,), NUMBERS), ArraySpec((heads,), NUMBERS)
+    arrays = {
+        "weights": ArraySpec((blocks, heads, LANES), dtype),
+        **dict.fromkeys(("norms", "selves", "values", "others"), slots),
+        **dict.fromkeys(("last", "gone"), lines),
+        "moved": ArraySpec((1,), NUMBERS),
+        "counts": ArraySpec((3,), np.int64),
+        "scale": SCALE,
+    }
+    return arrays, blocks * LANES
 
 
 def more_blocks(space: Any) -> dict[str, Any]:

@@ -14,28 +14,29 @@ from onebit.spaces import kernel
 from onebit.spaces.kernel import (
     FORMS,
     LANES,
-    NO_WEIGHTS,
     STORED,
+    KernelSpace,
     Plan,
     absorb,
-    copies,
     empty_parts,
     more_blocks,
     more_heads,
     moved,
+    parts_layout,
     refreshed_norm,
     score,
 )
-from onebit.spaces.sparse import SparseRows
-from onebit.spaces.support import refuse_length, wanted_parts
-from onebit.spaces.wanted import ANY, Wanted
+from onebit.spaces.layout import ANY, NUMBERS, ArraySpec, Layout
+from onebit.spaces.sparse import SparseRows, SparseSpace
+from onebit.spaces.support import refuse_length, saved_parts
 
 __all__ = ["KernelSparse", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 ENTRIES = 4096  # values there is room for at first
+USUAL_VALUES = 256  # of a row that is stored: how long rows will be nobody knows beforehand
 
 
-class KernelSparse(NamedTuple):
+class KernelSparseArrays(NamedTuple):
     """Stored rows as stretches [starts[i], ends[i]) of `columns` and `entries`, and their coefficients (blocks, heads, lanes)."""
 
     weights: NDArray[Any]
@@ -60,6 +61,13 @@ class KernelSparse(NamedTuple):
     budget: int
     when_full: int
     follows_norm: int
+
+
+class KernelSparse(KernelSparseArrays, KernelSpace):
+    """The kernel space of CSR rows."""
+
+    __slots__ = ()
+    example_rows = staticmethod(SparseSpace.example_rows)
 
     @classmethod
     def planned(cls, heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> KernelSparse:
@@ -97,11 +105,6 @@ class KernelSparse(NamedTuple):
         return self._replace(spread=np.zeros(features), **more_heads(self, heads))
 
     @property
-    def width(self) -> int:
-        """How many numbers `score` gives."""
-        return self.room[0]
-
-    @property
     def room(self) -> tuple[int, int]:
         """How many heads and features there is room for."""
         return self.weights.shape[1], len(self.spread)
@@ -118,14 +121,25 @@ class KernelSparse(NamedTuple):
         }
 
     @staticmethod
-    def wanted(heads: int, features: int, dtype: Any) -> dict[str, Wanted]:
-        """What the arrays of a file must be."""
-        return {
-            **wanted_parts(heads, dtype),
-            "support_columns": Wanted((ANY,), np.int32, 0, features - 1),
-            "support_entries": Wanted((ANY,), dtype),
-            "support_starts": Wanted((ANY,), np.int64, 0),
+    def layout(heads: int, features: int, dtype: Any, plan: Plan) -> Layout:
+        """What the arrays are, and those of a file."""
+        arrays, slots = parts_layout(heads, dtype, plan)
+        size = max(ENTRIES, 2 * plan.budget * min(features, USUAL_VALUES))
+        own = {
+            "columns": ArraySpec((size,), np.int32),
+            "entries": ArraySpec((size,), dtype),
+            "starts": ArraySpec((slots,), np.int64),
+            "ends": ArraySpec((slots,), np.int64),
+            "used": ArraySpec((1,), np.int64),
+            "spread": ArraySpec((features,), NUMBERS),
         }
+        saved = {
+            **saved_parts(heads, dtype),
+            "support_columns": ArraySpec((ANY,), np.int32, 0, features - 1),
+            "support_entries": ArraySpec((ANY,), dtype),
+            "support_starts": ArraySpec((ANY,), np.int64, 0),
+        }
+        return Layout({**arrays, **own}, saved, width=heads)
 
     def filled(self, rows: dict[str, NDArray[Any]]) -> KernelSparse:
         """A copy with these rows in its slots, for which there is room."""
@@ -143,24 +157,6 @@ class KernelSparse(NamedTuple):
         entries = np.zeros(len(columns), dtype=self.entries.dtype)
         columns[:size], entries[:size] = rows["columns"], rows["entries"]
         return self._replace(columns=columns, entries=entries, starts=starts, ends=ends, used=np.array([size]))
-
-    @staticmethod
-    def example_rows(dtype: Any) -> SparseRows:
-        """Rows as they are scored, for their types."""
-        integers = np.zeros(1, dtype=np.int64)
-        return SparseRows(np.zeros(1, dtype=dtype), np.zeros(1, dtype=np.int32), integers, 1)
-
-    def kept_of(self, rows: Any) -> KernelSparse:
-        """What learning may change, for `restored`: everything."""
-        return self._replace(**copies(self))
-
-    def restored(self, kept: KernelSparse) -> KernelSparse:
-        """The space as it was."""
-        return kept
-
-    def matrix(self) -> Any:
-        """Refuse to give weights of features."""
-        raise InputError(NO_WEIGHTS)
 
 
 def needs_room(space: KernelSparse, rows: SparseRows, row: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -22,13 +21,6 @@ class Scaled(Protocol):
     @property
     def scale(self) -> Vector:
         """The factor, in a vector of one."""
-
-
-def filled(space: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-    """A space of the right size with the content that `arrays` gave."""
-    for name, array in arrays.items():
-        attrgetter(name)(space)[: len(array)] = array  # the name may have a dot: an array of a part
-    return space
 
 
 def shrink(space: Scaled, factor: float) -> None:
