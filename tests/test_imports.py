@@ -24,7 +24,7 @@ LAYERS = [
     {"engine"},
     {"auto"},
     {"classes", "options", "rows"},
-    {"features", "ledger", "sizes"},
+    {"features", "ledger", "signature"},
     {"data", "decision", "model"},
     {"runtime"},
     {"feedback", "state"},

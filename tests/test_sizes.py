@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from onebit.engine.generic import SPACES
 from onebit.errors import OnebitError
 from onebit.learner import Learner
 from onebit.rules import registry
-from onebit.sizes import _SIZES
 from tests.learner.learners import fresh as make
 
 KINDS: set[type] = set()  # the spaces that were compared
@@ -112,7 +112,7 @@ def test_a_kernel_is_counted_as_full_as_it_may_become(form: dict[str, Any]) -> N
 
 
 def test_every_space_was_compared() -> None:
-    assert set(_SIZES) == KINDS
+    assert set(SPACES) == KINDS
 
 
 def test_nothing_is_allocated() -> None:

@@ -117,7 +117,7 @@ class Banditron(Learner):
     ) -> None: ...
 
 class BPA(Learner):
-    """a passive-aggressive step on the played row"""
+    """a passive-aggressive step on the played class"""
 
     def __init__(
         self,
@@ -410,7 +410,7 @@ class PassiveAggressive(Learner):
     ) -> None: ...
 
 class Perceptron(Learner):
-    """moves two rows on each mistake; full information"""
+    """moves two classes on each mistake; full information"""
 
     def __init__(
         self,

@@ -19,8 +19,8 @@ class Decision(NamedTuple):
     """What a learner decided for one x, with all that learning from it will need.
 
     `label` is the class to play and `propensity` the probability with which it was played. `greedy` is the class that the
-    learner thinks best. `weight` and `notes` belong to the learner's rule. `version` is the number of feedbacks that it had
-    learnt by then, and `learner` says which learner it was.
+    learner thinks best. `weight` is the probability that the learner's rule divides by, as its paper has it, and `notes` are what else
+    it must keep. `version` is the number of feedbacks that it had learnt by then, and `learner` says which learner it was.
     """
 
     id: int | str

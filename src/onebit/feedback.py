@@ -91,14 +91,14 @@ def batch_of(
     choices = np.empty((len(decisions), engine.CHOICE_COLUMNS))
     kept = []
     seen: set[int | str] = set()
-    for row, (decision, answer) in enumerate(zip(decisions, answers, strict=True)):
+    for index, (decision, answer) in enumerate(zip(decisions, answers, strict=True)):
         one = answer.item() if isinstance(answer, np.generic) else answer
         one_right, one_label = (one, None) if right is not None else (None, one)
-        revealed[row] = revealed_by(runtime, decision, one_right, one_label)
+        revealed[index] = revealed_by(runtime, decision, one_right, one_label)
         if decision.id in seen:
             raise InputError(f"decision {brief(decision.id)} is there twice")
         seen.add(decision.id)
         kept.append(kept_of(runtime, decision))
-        fill_choice(runtime, choices[row], decision)
+        fill_choice(runtime, choices[index], decision)
     ids = [decision.id for decision in decisions]
     return LearningBatch(runtime.rows(kept, grow=True), ids, choices, revealed, words_of(ids))

@@ -30,31 +30,31 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             with path.open("wb") as file:
                 yield file
             return
-        place = Path(os.path.realpath(path))  # a link stays, and what it leads to is replaced
-        if place.is_dir():
+        target = Path(os.path.realpath(path))  # a link stays, and what it leads to is replaced
+        if target.is_dir():
             raise IsADirectoryError(None, "it is a folder")
-        temporary = place.with_name(f".{place.name[:50]}.{uuid.uuid4().hex}.part")
+        temporary = target.with_name(f".{target.name[:50]}.{uuid.uuid4().hex}.part")
         try:
             with temporary.open("xb") as file:
-                _owned_as_before(file.fileno(), place)
+                _owned_as_before(file.fileno(), target)
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(place)
+            temporary.replace(target)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _sync_folder(place.parent)
+        _sync_folder(target.parent)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def _owned_as_before(file: int, place: Path) -> None:
+def _owned_as_before(file: int, target: Path) -> None:
     """Give a file that will take the place of another its owner and mode, as far as this process may."""
     try:
-        old = place.stat()
+        old = target.stat()
     except OSError:
-        owned_as_its_folder(file, place.parent)
+        owned_as_its_folder(file, target.parent)
         return
     if os.name == "posix":
         _give(file, old)

@@ -10,7 +10,6 @@ same x and the same weights give the same decision, in any process. Learners may
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -31,6 +30,7 @@ from onebit.feedback import batch_of, fill_choice, kept_of, revealed_by
 from onebit.options import MEANINGS, Options
 from onebit.rules import DEFAULT, registry, rule_named
 from onebit.runtime import Runtime
+from onebit.signature import documentation_of, signature_of
 from onebit.spaces.choose import USUAL
 from onebit.state import from_state, state_of
 from onebit.storage import decode, encode, naming, read, write
@@ -265,7 +265,7 @@ class Learner:
 
     @property
     def weights(self) -> NDArray[Any]:
-        """A copy of the weights: one row for each head, one column for each feature, the bias last.
+        """A copy of the weights: one line for each head, one column for each feature, the bias last.
 
         Those of `auto` are in the views of its members, side by side.
         """
@@ -393,24 +393,9 @@ def learner_class(rule: Rule) -> Callable[..., Learner]:
         Learner.__init__(self, rule, classes=classes, **options)
 
     initialise.__name__, initialise.__qualname__ = "__init__", f"{rule.title}.__init__"
-    own = {
-        name: f"{parameter.meaning}; {parameter.range}, {rule.defaults[name]} where not given"
-        for name, parameter in rule.parameters.items()
-    }
-    listed = "\n".join(f"    {name}: {meaning}" for name, meaning in {**MEANINGS, **own}.items())
-    documentation = f"{rule.documentation}\n\nParameters\n\n{listed}\n"
-    made = type(
-        rule.title,
-        (Learner,),
-        {"__init__": initialise, "__doc__": documentation, "__module__": "onebit", "__slots__": (), "_rule": rule},
-    )
-    common = list(inspect.signature(Learner.__init__).parameters.values())[2:-1]
-    common[0] = common[0].replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    extra = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=rule.defaults[name]) for name in rule.parameters
-    ]
-    made.__signature__ = inspect.Signature([*common, *extra])  # type: ignore[attr-defined]
-    return made
+    shown = {"__doc__": documentation_of(rule), "__signature__": signature_of(rule, Learner.__init__)}
+    own = {"__init__": initialise, "__module__": "onebit", "__slots__": (), "_rule": rule}
+    return type(rule.title, (Learner,), {**own, **shown})
 
 
 def learner_classes() -> dict[str, Callable[..., Learner]]:

@@ -17,15 +17,14 @@ from numpy.typing import NDArray
 from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
-from onebit.engine.generic import full
+from onebit.engine.generic import needs_room
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.errors import InputError, OnebitError, OnebitWarning, OutOfMemoryError, brief
 from onebit.features import Features
 from onebit.rows import Rows, squared_lengths
-from onebit.sizes import size_of
 from onebit.spaces.choose import SLACK, Arrays, Blueprint, Form, SpaceChoice
 from onebit.spaces.dense import DenseRows
-from onebit.spaces.wanted import refuse_unlike
+from onebit.spaces.layout import refuse_unlike
 
 _NO_LABELS = np.zeros(1, dtype=np.int64)
 _NO_IDS = np.zeros(0, dtype=np.uint64)
@@ -116,7 +115,7 @@ class Model:
             columns = max(1, self.features.columns)
             raise OutOfMemoryError(f"there is not enough memory for {self.heads} x {columns} weights") from None
         self.params = self.space_choice.settled(self.params, self.space)
-        self._prepare()
+        self._prepare(blueprint.layout.width)
 
     def make_room(self, extra: int = 0) -> None:
         """Have weights for every column that a row may name, and for some more."""
@@ -135,7 +134,7 @@ class Model:
         self.classes += 1
         if self.space is not None:
             self.space = self.space.grown(self.heads, self.space.room[1])
-            self._prepare()
+            self._prepare(self._blueprint().layout.width)
 
     def reset(self) -> None:
         """Forget the space: the row for which it was made has been refused."""
@@ -158,21 +157,20 @@ class Model:
             raise InputError(f"the field 'planned' of the manifest is {planned}, but must be at most {self.heads}")
         self.planned = planned
         blueprint = self._blueprint()
-        refuse_unlike(arrays, blueprint.wanted)
+        refuse_unlike(arrays, blueprint.layout.saved)
         self._take_up(blueprint, arrays)
 
     def size(self, classes: int, columns: int, dense: bool) -> int:
-        """How many bytes the arrays would take with so many classes and features, as full as they may become. Nothing is allocated."""
+        """How many bytes the arrays would take with so many classes and features, as large as they may become. Nothing is allocated."""
         params, memory = self.rule.settle(classes, self.options)
         heads = self.rule.heads(params)
         form = Form(dense, max(1, columns), bool(self.features.named), self.features.dtype)
-        make = self.space_choice.blueprint(params, form, heads, self.planned or heads).make
-        size = size_of(make.func.__self__, *make.args)  # type: ignore[attr-defined]
-        return size.bytes + memory.nbytes + engine.BUFFER_ROWS * max(size.width, classes) * memory.itemsize
+        layout = self.space_choice.blueprint(params, form, heads, self.planned or heads).layout
+        return layout.nbytes + memory.nbytes + engine.BUFFERS * max(layout.width, classes) * memory.itemsize
 
-    def _prepare(self) -> None:
-        """Scratch memory, and what every call of the loop needs."""
-        self.buffers = np.zeros((engine.BUFFER_ROWS, max(self.space.width, self.classes)))
+    def _prepare(self, width: int) -> None:
+        """Scratch memory, for a space that gives so many numbers for a row, and what every call of the loop needs."""
+        self.buffers = np.zeros((engine.BUFFERS, max(width, self.classes)))
         self.choice = np.zeros((1, engine.CHOICE_COLUMNS))
         self.one_label = np.zeros(1, dtype=np.int64)
         self.one_word = np.zeros(1, dtype=np.uint64)
@@ -327,7 +325,7 @@ class Model:
 
     def _made_room(self, rows: Rows, row: int) -> bool:
         """Whether the loop stopped for want of room, which there is now."""
-        if not full(self.space, rows, row):
+        if not needs_room(self.space, rows, row):
             return False
         try:
             self.space = self.space.roomier(rows)

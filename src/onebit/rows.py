@@ -1,4 +1,4 @@
-"""Arrays and CSR matrices as the rows that a space takes: cast once, and refused with their place where a number does not fit."""
+"""Arrays and CSR matrices as the rows that a space takes: cast once, and refused with their position where a number does not fit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
 def checked_csr(
     values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any], shape: Sequence[int], dtype: np.dtype[Any]
 ) -> SparseRows:
-    """The parts of a CSR matrix in the dtypes that the loop takes; a part that does not fit is refused with its place."""
+    """The parts of a CSR matrix in the dtypes that the loop takes; a part that does not fit is refused with its position."""
     rows, width = (1, shape[0]) if len(shape) == 1 else shape
     fits = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
     if not fits or np.any(starts[1:] < starts[:-1]):
@@ -76,34 +76,34 @@ def _refuse_bad_entries(
     cast: NDArray[Any],
     first: int,
 ) -> None:
-    """Look through one block of the stored values, and the place before it."""
+    """Look through one block of the stored values, and the entry before it."""
     part = columns[first : first + _BLOCK]
     outside = np.flatnonzero((part < 0) | (part >= width))
     if len(outside):
-        place = first + int(outside[0])
+        entry = first + int(outside[0])
         raise InputError(
-            f"row {_row_of(place, starts)} has column index {columns[place]}, but indices must be from 0 to {width - 1}"
+            f"row {_row_of(entry, starts)} has column index {columns[entry]}, but indices must be from 0 to {width - 1}"
         )
     before = max(first - 1, 0)
     falling = np.diff(columns[before : first + _BLOCK].astype(np.int64)) <= 0
     cuts = starts[np.searchsorted(starts, before + 1) : np.searchsorted(starts, before + 1 + len(falling))]
     falling[cuts - before - 1] = False
     if falling.any():
-        place = before + int(np.flatnonzero(falling)[0])
+        entry = before + int(np.flatnonzero(falling)[0])
         raise InputError(
-            f"row {_row_of(place, starts)} has column index {columns[place + 1]} after {columns[place]}, but indices must "
+            f"row {_row_of(entry, starts)} has column index {columns[entry + 1]} after {columns[entry]}, but indices must "
             "rise within a row; scipy's sort_indices() and sum_duplicates() do that"
         )
     wrong = np.flatnonzero(~np.isfinite(cast[first : first + _BLOCK]))
     if len(wrong):
-        place = first + int(wrong[0])
-        where = f"row {_row_of(place, starts)}, column {columns[place]}"
-        raise InputError(f"{where} {not_finite(values[place], cast.dtype)}")
+        entry = first + int(wrong[0])
+        where = f"row {_row_of(entry, starts)}, column {columns[entry]}"
+        raise InputError(f"{where} {not_finite(values[entry], cast.dtype)}")
 
 
-def _row_of(place: int, starts: NDArray[np.int64]) -> int:
+def _row_of(entry: int, starts: NDArray[np.int64]) -> int:
     """The row that a stored value belongs to."""
-    return int(np.searchsorted(starts, place, side="right")) - 1
+    return int(np.searchsorted(starts, entry, side="right")) - 1
 
 
 def not_finite(number: Any, dtype: np.dtype[Any]) -> str:
@@ -132,7 +132,7 @@ def squared_lengths(rows: Rows) -> NDArray[np.float64]:
 
 
 def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
-    """The place of the first value that is not a finite number, looked for in blocks of bounded size."""
+    """The position of the first value that is not a finite number, looked for in blocks of bounded size."""
     block = max(1, 1_000_000 // max(1, values.shape[1]))
     for start in range(0, values.shape[0], block):
         finite = np.isfinite(values[start : start + block])

@@ -1,7 +1,7 @@
 """What a learner runs on: how it reads x, what it has learnt, which ids it has learnt, and what its classes are called.
 
 `Learner` is what a user holds. The service, experiments and whoever else keeps rows, choices and ids in tables of their own use
-its runtime, in numbers: rows in, one row of choices for each out, and back again with what was right.
+its runtime, in numbers: rows in, one choice for each out, and back again with what was right.
 """
 
 from __future__ import annotations
@@ -283,9 +283,9 @@ class Runtime:
             return self.model.buffers[engine.SCORES, heads : 2 * heads].copy()
 
     def decide_rows(self, X: Any, ids: Sequence[int | str]) -> NDArray[np.float64]:
-        """Decide on a class for each row of X, in numbers: one row of choices for each, which `learn_rows` takes back.
+        """Decide on a class for each row of X, in numbers: one line of choices for each, which `learn_rows` takes back.
 
-        Its columns are the numbers of the label and of the greedy class in `classes`, the weight, two notes, the propensity, and the
+        Its columns are the numbers of the label and of the greedy class in `classes`, the propensity of the rule, two notes, the propensity, and the
         probability of every class. For those who keep decisions in tables of their own, as the service does.
 
         >>> import onebit
@@ -336,7 +336,7 @@ class Runtime:
             if not ((labels >= 0) & (labels < len(self.classes))).all():
                 raise InputError(f"a choice names a class beyond the {len(self.classes)} that there are")
             if not (choices[:, engine.RULE_PROPENSITY] > 0.0).all():
-                raise InputError("a choice has a weight that is not above 0, as a probability is")
+                raise InputError("a choice has a propensity of its rule that is not above 0")
             if not np.isfinite(choices[:, engine.NOTE : engine.SECOND_NOTE + 1]).all():
                 raise InputError("a choice has a note that is not a finite number")
             revealed = np.where(np.asarray(right), choices[:, engine.LABEL], -1).astype(np.int64)

@@ -15,17 +15,17 @@ from onebit.manifest import is_whole, refuse_manifest
 from onebit.options import Options
 from onebit.rules import registry, rule_named
 from onebit.runtime import Runtime
-from onebit.spaces.wanted import ANY, MOST_COUNTED, NUMBERS, Wanted, refuse_unlike
+from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, ArraySpec, refuse_unlike
 from onebit.storage import FORMAT, Arrays, platform_info
 from onebit.validation import is_text
 from onebit.version import VERSION
 
 COUNTING_RIGHT = 3  # the format with the counts of right answers
-_JSON = Wanted((ANY,), np.uint8)
+_JSON = ArraySpec((ANY,), np.uint8)
 # What is no part of the weights.
 BESIDE = {
-    "memory": Wanted((ANY,), NUMBERS),
-    "learnt_numbers": Wanted((ANY,), np.int64, 0),
+    "memory": ArraySpec((ANY,), NUMBERS),
+    "learnt_numbers": ArraySpec((ANY,), np.int64, 0),
     "learnt_strings": _JSON,
     "vocabulary": _JSON,
 }
@@ -132,27 +132,27 @@ def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
     return rule
 
 
-def _remembered(memory: NDArray[np.float64], rule: Rule, places: int, written: int) -> NDArray[np.float64]:
+def _remembered(memory: NDArray[np.float64], rule: Rule, size: int, written: int) -> NDArray[np.float64]:
     """The memory as it was saved; in files from before right answers were counted, their number is not known."""
-    if written < COUNTING_RIGHT and len(memory) == places - 1:
+    if written < COUNTING_RIGHT and len(memory) == size - 1:
         memory = np.insert(memory, RIGHT, np.nan)
-    refuse_unlike({"memory": memory}, {"memory": Wanted((places,), NUMBERS)})
+    refuse_unlike({"memory": memory}, {"memory": ArraySpec((size,), NUMBERS)})
     _refuse_count(memory, LEARNT, float(MOST_COUNTED))
     if memory[NORM] < 0.0:
         raise InputError(f"the array 'memory' has {memory[NORM]} at {NORM}, but a squared length is not below 0")
     if not np.isnan(memory[RIGHT]):
         _refuse_count(memory, RIGHT, memory[LEARNT])
-    for place, bound in rule.counts:
-        _refuse_count(memory, place, memory[bound])
+    for index, bound in rule.counts:
+        _refuse_count(memory, index, memory[bound])
     return memory.copy()
 
 
-def _refuse_count(memory: NDArray[np.float64], place: int, most: float) -> None:
+def _refuse_count(memory: NDArray[np.float64], index: int, most: float) -> None:
     """A sentence for what must be a whole number: rules take roots of it, and shares by it."""
-    number = float(memory[place])
+    number = float(memory[index])
     if not (0.0 <= number <= most and number.is_integer()):
         raise InputError(
-            f"the array 'memory' has {number} at {place}, but must have a whole number from 0 to {most:g} there"
+            f"the array 'memory' has {number} at {index}, but must have a whole number from 0 to {most:g} there"
         )
 
 

@@ -17,9 +17,9 @@ import math
 
 from onebit.contract.rule import Vector
 
-# The places in the memory, from where the detector's part of it begins.
+# The positions in the memory, from where the detector's part of it begins.
 ROUNDS, MISTAKES, BUCKET, BUCKET_MISTAKES, BUCKET_LENGTH, USUAL, SUM = 0, 1, 2, 3, 4, 5, 6
-PLACES = 7
+NUMBERS = 7
 
 FIRST_BUCKET = 100.0
 SENSITIVITY = 0.125  # how far between the usual error and chance the level of Page's sum lies
@@ -34,8 +34,8 @@ def initial(classes: int) -> tuple[float, ...]:
 
 def reset(memory: Vector, begin: int, classes: int) -> None:
     """Forget everything but how to go on."""
-    for place in range(PLACES):
-        memory[begin + place] = 0.0
+    for index in range(NUMBERS):
+        memory[begin + index] = 0.0
     memory[begin + BUCKET_LENGTH] = FIRST_BUCKET
     memory[begin + USUAL] = 1.0 - 1.0 / classes
 

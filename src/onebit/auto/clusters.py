@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from onebit.auto.views import INVERSE, MEAN, SEEN, FeatureStatistics
 from onebit.contract.rule import Vector
-from onebit.spaces.wanted import NUMBERS, Wanted
+from onebit.spaces.layout import NUMBERS, ArraySpec
 
 PRIOR_ROWS = 3.0  # the variance within is at first taken to be the variance of all rows, as if seen so often
 LEAST_BETWEEN = 0.01  # the share of the variance that is between classes, at least
@@ -44,15 +44,15 @@ class Clusters(NamedTuple):
         return cls(means, np.zeros(heads), np.zeros(heads), np.zeros(features), columns, np.zeros(1))
 
     @staticmethod
-    def wanted(heads: int, features: int, dtype: Any) -> dict[str, Wanted]:
-        """What the arrays of a file must be."""
+    def layout(heads: int, features: int, dtype: Any) -> dict[str, ArraySpec]:
+        """What the arrays are, all of which are written into a file."""
         return {
-            "means": Wanted((heads, features), dtype),
-            "counts": Wanted((heads,), NUMBERS),
-            "logarithms": Wanted((heads,), NUMBERS),
-            "within": Wanted((features,), NUMBERS),
-            "columns": Wanted((2, features), dtype),
-            "freedom": Wanted((1,), NUMBERS),
+            "means": ArraySpec((heads, features), dtype),
+            "counts": ArraySpec((heads,), NUMBERS),
+            "logarithms": ArraySpec((heads,), NUMBERS),
+            "within": ArraySpec((features,), NUMBERS),
+            "columns": ArraySpec((2, features), dtype),
+            "freedom": ArraySpec((1,), NUMBERS),
         }
 
     def grown(self, heads: int) -> Clusters:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +20,14 @@ from onebit.auto.views import FeatureStatistics, centred, directed, see, standar
 from onebit.contract.covariance import FITTING_MATRICES, Order
 from onebit.contract.rule import Vector
 from onebit.engine import generic
-from onebit.spaces.dense import Dense, DenseRows
+from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.diagonal_dense import DiagonalDense
 from onebit.spaces.full_dense import FullDense
-from onebit.spaces.scaled import filled, full, moved, refreshed_norm
-from onebit.spaces.wanted import Wanted
+from onebit.spaces.layout import ArraySpec, Layout
+from onebit.spaces.scaled import moved, needs_room, refreshed_norm
+from onebit.spaces.space import Space
 
-__all__ = ["PARTS", "AutoDense", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["PARTS", "AutoDense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 PARTS = (DiagonalDense, FullDense)  # what it is made of
 MOST_WAVES, WAVE_NUMBERS = 400, 5 * 10**5  # at most so many waves, and numbers in the matrices on them
@@ -51,7 +53,7 @@ class Members(NamedTuple):
         return cls(FullDense if whole else DiagonalDense, whole, waving, number)
 
 
-class AutoDense(NamedTuple):
+class AutoDenseArrays(NamedTuple):
     """The members, and the row just scored as each of them sees it."""
 
     weights: NDArray[Any]  # those of the first member, for what asks for a dtype
@@ -69,6 +71,13 @@ class AutoDense(NamedTuple):
     plain: NDArray[Any]
     waves: NDArray[Any]
     phases: NDArray[Any]
+
+
+class AutoDense(AutoDenseArrays, Space):
+    """The space of `auto` for dense rows."""
+
+    __slots__ = ()
+    example_rows = staticmethod(DenseSpace.example_rows)
 
     @classmethod
     def planned(cls, heads: int, features: int, dtype: Any, order: Order, seed: int, classes: int) -> AutoDense:
@@ -110,15 +119,6 @@ class AutoDense(NamedTuple):
         }
         return self._replace(**grown, weights=grown["directed"].weights, clusters=self.clusters.grown(heads))
 
-    def kept_of(self, rows: DenseRows) -> dict[str, NDArray[Any]]:
-        """What learning from these rows may change, for `restored`."""
-        return self.arrays(None)
-
-    def restored(self, kept: dict[str, NDArray[Any]]) -> AutoDense:
-        """Undo what was learnt since."""
-        filled(self, kept)
-        return self
-
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
         """What is written into a file."""
         found = {"waves": self.waves.copy(), "phases": self.phases.copy()}
@@ -129,25 +129,30 @@ class AutoDense(NamedTuple):
         return found
 
     @staticmethod
-    def wanted(heads: int, features: int, dtype: Any, order: Order, classes: int) -> dict[str, Wanted]:
-        """What these arrays must be."""
+    def layout(heads: int, features: int, dtype: Any, order: Order, classes: int) -> Layout:
+        """What the arrays are, those of the members among them."""
         there = Members.of(features, classes)
-        member = there.kind.wanted
-        parts = {
-            "directed": member(heads, features + 1, False, dtype, order),
-            "centred": member(heads if there.centred else 0, features + 1, False, dtype, order),
-            "standardised": member(heads, features + 1, False, dtype, order),
-            "waved": FullDense.wanted(heads if there.waved else 0, there.waves + 1, False, dtype, order),
-            "clusters": Clusters.wanted(heads, features, dtype),
-            "statistics": FeatureStatistics.wanted(features, dtype),
+        members = {
+            "directed": there.kind.layout(heads, features + 1, False, dtype, order),
+            "centred": there.kind.layout(heads if there.centred else 0, features + 1, False, dtype, order),
+            "standardised": there.kind.layout(heads, features + 1, False, dtype, order),
+            "waved": FullDense.layout(heads if there.waved else 0, there.waves + 1, False, dtype, order),
         }
-        found = {"waves": Wanted((there.waves, features), dtype), "phases": Wanted((there.waves,), dtype)}
-        return found | {f"{name}.{part}": one for name, all_of in parts.items() for part, one in all_of.items()}
-
-    @staticmethod
-    def example_rows(dtype: Any) -> DenseRows:
-        """Rows as they are scored, for their types."""
-        return Dense.example_rows(dtype)
+        known = {
+            "clusters": Clusters.layout(heads, features, dtype),
+            "statistics": FeatureStatistics.layout(features, dtype),
+        }
+        waves = {"waves": ArraySpec((there.waves, features), dtype), "phases": ArraySpec((there.waves,), dtype)}
+        view = ArraySpec((1, features + 1), dtype)
+        rows = {
+            **dict.fromkeys(("directed_row", "centred_row", "standardised_row"), view),
+            "waved_row": ArraySpec((1, there.waves + 1), dtype),
+            **dict.fromkeys(("taken", "plain"), ArraySpec((features,), dtype)),
+        }
+        arrays = {**waves, **rows, **_parts(known), **_parts({name: one.arrays for name, one in members.items()})}
+        saved = {**waves, **_parts({name: one.saved for name, one in members.items()}), **_parts(known)}
+        count = 1 + there.centred + 1 + there.waved + 1  # with the clusters
+        return Layout(arrays, saved, width=2 * heads * count)
 
     @property
     def room(self) -> tuple[int, int]:
@@ -180,15 +185,15 @@ class AutoDense(NamedTuple):
             "regresses": 0,
         }
 
-    @property
-    def width(self) -> int:
-        """How many numbers `score` gives."""
-        return 2 * len(self.weights) * len(self.member_names)
-
     def matrix(self) -> Any:
         """The weights of the members and the means of the clusters, side by side."""
         linear = [getattr(self, name) for name in LINEAR]
         return np.concatenate([*(one.weights for one in linear if one.room[0]), self.clusters.means], axis=1)
+
+
+def _parts(parts: Mapping[str, Mapping[str, ArraySpec]]) -> dict[str, ArraySpec]:
+    """The arrays of parts, by the names of both."""
+    return {f"{part}.{name}": one for part, arrays in parts.items() for name, one in arrays.items()}
 
 
 generic.SPACES[AutoDense] = sys.modules[__name__]
@@ -213,8 +218,8 @@ def score(space: AutoDense, rows: DenseRows, row: int, scores: Vector) -> float:
         flaw += generic.score(space.waved, space.waved_row, 0, scores[begin : begin + 2 * heads])
         begin += 2 * heads
     score_clusters(space.clusters, space.statistics, x, scores[begin : begin + 2 * heads])
-    for place in range(begin, begin + 2 * heads):
-        flaw += scores[place]
+    for index in range(begin, begin + 2 * heads):
+        flaw += scores[index]
     return 1.0 + squares + 0.0 * flaw  # 0 times a number is 0, 0 times infinity or NaN is NaN
 
 

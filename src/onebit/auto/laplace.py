@@ -50,8 +50,8 @@ def laplace_step(
         step[begin + other] = direction
         spread += direction * direction * scores[variances + other]
     if right and rest * rest * scores[variances + label] < SETTLED:  # as most rounds are in the end
-        for place in range(begin, begin + 2 * classes):
-            step[place] = 0.0
+        for index in range(begin, begin + 2 * classes):
+            step[index] = 0.0
         return
     low, high = (0.0, 1.0) if right else (-beliefs[label], 0.0)
     for _ in range(HALVINGS):

@@ -29,10 +29,11 @@ from onebit.contract.covariance import Order
 from onebit.contract.description import ExplorationReport
 from onebit.contract.ridge import optimistic, regress_one_sided
 from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, RuleInput, Vector
+from onebit.spaces.layout import Layout
 
 MOST_MEMBERS = 5
 
-# The places in the memory.
+# The positions in the memory.
 LOSSES = OWN  # of the members: how much less likely than to the best what was heard was to them, as logarithms
 EXPLORED = LOSSES + MOST_MEMBERS  # rounds in which another class was played than the one thought best
 RECENTLY = EXPLORED + 1  # their share lately
@@ -164,8 +165,8 @@ def move(params: Auto, given: RuleInput, label: int, right: bool, step: Vector) 
 def fill_clusters(params: Auto, label: int, right: bool, step: Vector) -> None:
     """The last member hears which class was right, where that is known."""
     begin = 2 * params.classes * (params.members - 1)
-    for place in range(begin, begin + 2 * params.classes):
-        step[place] = 0.0
+    for index in range(begin, begin + 2 * params.classes):
+        step[index] = 0.0
     if right or params.classes == 2:
         step[begin + (label if right else 1 - label)] = 1.0
 
@@ -202,14 +203,13 @@ def describe(params: Auto, memory: Vector, names: Sequence[str]) -> Mapping[str,
     }
 
 
-def planned_space(params: Auto, form: Any, heads: int, planned: int, seed: int) -> tuple[partial[Any], Any]:
-    """What makes the members for rows of this form, and what their arrays must be."""
+def planned_space(params: Auto, form: Any, heads: int, planned: int, seed: int) -> tuple[partial[Any], Layout]:
+    """What makes the members for rows of this form, and what their arrays will be."""
     if form.dense:
         given = (heads, form.columns, form.dtype, order(params))
-        return partial(AutoDense.planned, *given, seed, planned), AutoDense.wanted(*given, planned)
-    return partial(AutoSparse.planned, heads, form.columns, form.dtype), AutoSparse.wanted(
-        heads, form.columns, form.dtype
-    )
+        return partial(AutoDense.planned, *given, seed, planned), AutoDense.layout(*given, planned)
+    rows = (heads, form.columns, form.dtype)
+    return partial(AutoSparse.planned, *rows), AutoSparse.layout(*rows)
 
 
 RULE = Rule(

@@ -27,11 +27,12 @@ from numpy.typing import NDArray
 from onebit.contract.choices import softmax
 from onebit.contract.rule import Vector
 from onebit.engine import generic
-from onebit.spaces.scaled import filled, moved, refreshed_norm
-from onebit.spaces.sparse import Sparse, SparseRows
-from onebit.spaces.wanted import NUMBERS, Wanted
+from onebit.spaces.layout import NUMBERS, ArraySpec, Layout
+from onebit.spaces.scaled import moved, refreshed_norm
+from onebit.spaces.space import Space, filled
+from onebit.spaces.sparse import SparseRows, SparseSpace
 
-__all__ = ["AutoSparse", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["AutoSparse", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 SEEN, SIZE = 0, 1  # what is known of a feature: in how many rows it was, and its usual size there
 # What is known of everything: the sum of squared residuals and their number; the weight of the opinion of naive Bayes, and its evidence;
@@ -50,7 +51,7 @@ def stride_for(heads: int) -> int:
     return -(-heads // LANES) * LANES
 
 
-class AutoSparse(NamedTuple):
+class AutoSparseArrays(NamedTuple):
     """Cells of shape (features, 4 strides): the weights of a feature, their evidence, and G and H of naive Bayes."""
 
     weights: NDArray[Any]
@@ -59,10 +60,18 @@ class AutoSparse(NamedTuple):
     facts: Vector
     row: Vector
     opinion: Vector  # of naive Bayes on the row just seen
-    sizes: NDArray[Any]  # b, of that row; one place more than it has values, so that they come in pairs
+    sizes: NDArray[Any]  # b, of that row; one more than it has values, so that they come in pairs
     sums: NDArray[Any]
     heads: int
     stride: int  # the number of heads, rounded up to lanes
+
+
+class AutoSparse(AutoSparseArrays, Space):
+    """The space of `auto` for sparse rows."""
+
+    __slots__ = ()
+    SAVED = ("weights", "features", "counts", "facts")
+    example_rows = staticmethod(SparseSpace.example_rows)
 
     @classmethod
     def planned(cls, heads: int, features: int, dtype: Any) -> AutoSparse:
@@ -97,15 +106,6 @@ class AutoSparse(NamedTuple):
         """A copy with room for the view of the longest of these rows."""
         return self._replace(sizes=np.zeros(int(np.diff(rows.starts).max()) + 1, dtype=self.sizes.dtype))
 
-    def kept_of(self, rows: SparseRows) -> dict[str, NDArray[Any]]:
-        """What learning from these rows may change, for `restored`: all, since it may be forgotten."""
-        return self.arrays(None)
-
-    def restored(self, kept: dict[str, NDArray[Any]]) -> AutoSparse:
-        """Undo what was learnt since."""
-        filled(self, kept)
-        return self
-
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
         """What is written into a file: the cells of the first so many features, or of all."""
         return {
@@ -116,20 +116,20 @@ class AutoSparse(NamedTuple):
         }
 
     @staticmethod
-    def wanted(heads: int, features: int, dtype: Any) -> dict[str, Wanted]:
-        """What these arrays must be."""
-        stride = -(-heads // LANES) * LANES
-        return {
-            "weights": Wanted((features, 4 * stride), dtype),
-            "features": Wanted((features, 2), dtype),
-            "counts": Wanted((heads,), NUMBERS),
-            "facts": Wanted((6,), NUMBERS),
+    def layout(heads: int, features: int, dtype: Any) -> Layout:
+        """What the arrays are; scores, variances and the noise are given, and `absorb` takes two numbers more."""
+        stride = stride_for(heads)
+        arrays = {
+            "weights": ArraySpec((features, 4 * stride), dtype),
+            "features": ArraySpec((features, 2), dtype),
+            "counts": ArraySpec((heads,), NUMBERS),
+            "facts": ArraySpec((6,), NUMBERS),
+            "row": ArraySpec((3,), NUMBERS),
+            "opinion": ArraySpec((heads,), NUMBERS),
+            "sizes": ArraySpec((FIRST,), dtype),
+            "sums": ArraySpec((3 * stride,), dtype),
         }
-
-    @staticmethod
-    def example_rows(dtype: Any) -> SparseRows:
-        """Rows as they are scored, for their types."""
-        return Sparse.example_rows(dtype)
+        return Layout.of(arrays, AutoSparse.SAVED, width=2 * heads + 3)
 
     @property
     def room(self) -> tuple[int, int]:
@@ -151,11 +151,6 @@ class AutoSparse(NamedTuple):
         """What the rule must know of it."""
         return {"members": 1, "waved": -1, "full": 0, "regresses": 1}
 
-    @property
-    def width(self) -> int:
-        """How many numbers `score` gives: scores, variances and the noise; `absorb` takes two more."""
-        return 2 * self.heads + 3
-
     def matrix(self) -> Any:
         """The weights, heads by features."""
         return self.weights[:, : self.heads].T.copy()
@@ -164,7 +159,7 @@ class AutoSparse(NamedTuple):
 generic.SPACES[AutoSparse] = sys.modules[__name__]
 
 
-def full(space: AutoSparse, rows: SparseRows, row: int) -> bool:
+def needs_room(space: AutoSparse, rows: SparseRows, row: int) -> bool:
     """Whether the row has more values than the view has room for."""
     return bool(rows.starts[row + 1] - rows.starts[row] >= space.sizes.shape[0])
 
@@ -172,34 +167,34 @@ def full(space: AutoSparse, rows: SparseRows, row: int) -> bool:
 def look(space: AutoSparse, rows: SparseRows, row: int) -> float:
     """Write b, and what is known of the row; its squared norm."""
     start, count = rows.starts[row], rows.starts[row + 1] - rows.starts[row]
-    norm, plain, scale, trust, places = 0.0, 0.0, 0.0, 0.0, 0
-    for place in range(count):
-        size = abs(float(rows.values[start + place]))
+    norm, plain, scale, trust, nonzeros = 0.0, 0.0, 0.0, 0.0, 0
+    for entry in range(count):
+        size = abs(float(rows.values[start + entry]))
         if size > 0.0:
-            places += 1
+            nonzeros += 1
             norm += size * size
             plain += size
-            known = space.features[rows.columns[start + place]]
+            known = space.features[rows.columns[start + entry]]
             if known[SEEN] > 0.0:
                 trusted = float(known[SEEN]) / (float(known[SEEN]) + 1.0)
                 scale += trusted * size / float(known[SIZE])
                 trust += trusted
-    if places == 0:
+    if nonzeros == 0:
         return 0.0
-    scale = scale / trust if trust > 0.0 else plain / places
+    scale = scale / trust if trust > 0.0 else plain / nonzeros
     squares, length, total = 0.0, 0.0, 0.0
-    for place in range(count):
-        size = abs(float(rows.values[start + place])) / scale
+    for entry in range(count):
+        size = abs(float(rows.values[start + entry])) / scale
         if size > 0.0:
-            known = space.features[rows.columns[start + place]]
+            known = space.features[rows.columns[start + entry]]
             seen = float(known[SEEN])
             size *= (seen + 1.0) / (seen * float(known[SIZE]) + size)
             total += size
             size = 1.25 * size / (1.0 + 0.25 * size)
             squares += size * size
             length += size
-        space.sizes[place] = size
-    space.row[SCALE] = scale * total / places
+        space.sizes[entry] = size
+    space.row[SCALE] = scale * total / nonzeros
     space.row[LENGTH] = length
     space.row[FACTOR] = 1.0 / math.sqrt(squares)
     return norm
@@ -216,11 +211,11 @@ def score(space: AutoSparse, rows: SparseRows, row: int, scores: Vector) -> floa
     if norm == 0.0:
         return norm
     sums, count = space.sums, rows.starts[row + 1] - start
-    for place in range(3 * stride):
-        sums[place] = 0.0
+    for index in range(3 * stride):
+        sums[index] = 0.0
     factor = space.weights.dtype.type(space.row[FACTOR])
-    for place in range(0, count - 1, 2):
-        add_two(space, rows, start, place, place + 1, noise, factor)
+    for entry in range(0, count - 1, 2):
+        add_two(space, rows, start, entry, entry + 1, noise, factor)
     if count % 2 == 1:
         space.sizes[count] = 0.0
         add_two(space, rows, start, count - 1, count, noise, factor)
@@ -235,18 +230,18 @@ def score(space: AutoSparse, rows: SparseRows, row: int, scores: Vector) -> floa
 
 
 def add_two(
-    space: AutoSparse, rows: SparseRows, start: int, place: int, next_place: int, noise: float, factor: Any
+    space: AutoSparse, rows: SparseRows, start: int, entry: int, next_entry: int, noise: float, factor: Any
 ) -> None:
     """Add what two features say to the sums. Two at a time halves the divisions: a/b + c/d = (a d + c b)/(b d)."""
     kind, stride, sums = space.weights.dtype.type, space.stride, space.sums
     prior = kind(noise)
-    size, other_size = space.sizes[place], space.sizes[next_place]
-    cell = space.weights[rows.columns[start + place]]
+    size, other_size = space.sizes[entry], space.sizes[next_entry]
+    cell = space.weights[rows.columns[start + entry]]
     other_cell, other = cell, kind(0)
     if other_size > 0.0:
-        other_cell = space.weights[rows.columns[start + next_place]]
-        other = other_size * factor if rows.values[start + next_place] >= 0.0 else -other_size * factor
-    value = size * factor if rows.values[start + place] >= 0.0 else -size * factor
+        other_cell = space.weights[rows.columns[start + next_entry]]
+        other = other_size * factor if rows.values[start + next_entry] >= 0.0 else -other_size * factor
+    value = size * factor if rows.values[start + entry] >= 0.0 else -size * factor
     square, other_square = value * value, other * other
     # Slices, since an index that is a sum is tested for being negative, which keeps a loop from being done in vectors.
     likely, evidence, other_evidence = (
@@ -292,10 +287,10 @@ def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, 
     for head in range(heads):
         step, amount = kind(coefficients[head]), kind(coefficients[heads + head])
         if step != 0.0 or amount != 0.0:
-            for place in range(count):
-                size = space.sizes[place] * factor
-                value = size if rows.values[start + place] >= 0.0 else -size
-                cell = cells[rows.columns[start + place]]
+            for entry in range(count):
+                size = space.sizes[entry] * factor
+                value = size if rows.values[start + entry] >= 0.0 else -size
+                cell = cells[rows.columns[start + entry]]
                 cell[head] += step * value / (prior + cell[stride + head])
                 cell[stride + head] += amount * size * size
     played, right = int(coefficients[2 * heads + 1]), int(coefficients[2 * heads + 2])
@@ -309,14 +304,14 @@ def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, 
     if right >= 0:
         space.counts[right] += space.row[LENGTH]
     usual, scaling, one = kind(facts[ROWS] / BACKGROUND), kind(1.0 / space.row[SCALE]), kind(1)
-    for place in range(count):
-        size = space.sizes[place]
+    for entry in range(count):
+        size = space.sizes[entry]
         if size > 0.0:
-            column = rows.columns[start + place]
+            column = rows.columns[start + entry]
             known = space.features[column]
             known[SEEN] += one
             share = one / known[SEEN]
-            known[SIZE] += (abs(rows.values[start + place]) * scaling - known[SIZE]) * share
+            known[SIZE] += (abs(rows.values[start + entry]) * scaling - known[SIZE]) * share
             if right >= 0:
                 cell = cells[column]
                 more = cell[3 * stride + right] + size * usual * share
@@ -327,8 +322,8 @@ def absorb(space: AutoSparse, rows: SparseRows, row: int, coefficients: Vector, 
 def forget(space: AutoSparse) -> None:
     """Begin anew; what is known of features and of the background is kept."""
     for feature in range(space.weights.shape[0]):
-        for place in range(space.weights.shape[1]):
-            space.weights[feature, place] = 0.0
+        for index in range(space.weights.shape[1]):
+            space.weights[feature, index] = 0.0
     for head in range(space.heads):
         space.counts[head] = 0.0
     space.facts[RESIDUALS] = 1.0

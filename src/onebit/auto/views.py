@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Matrix, Vector
-from onebit.spaces.wanted import NUMBERS, Wanted
+from onebit.spaces.layout import NUMBERS, ArraySpec
 
 CONSTANT = math.sqrt(0.5)
 FARTHEST = 3.0  # rows that are more than so many times as long as usual are shortened
@@ -48,13 +48,13 @@ class FeatureStatistics(NamedTuple):
         return cls(np.zeros((2, features)), np.zeros((2, features), dtype=dtype), np.zeros(features), np.zeros(7))
 
     @staticmethod
-    def wanted(features: int, dtype: Any) -> dict[str, Wanted]:
-        """What the arrays of a file must be."""
+    def layout(features: int, dtype: Any) -> dict[str, ArraySpec]:
+        """What the arrays are, all of which are written into a file."""
         return {
-            "columns": Wanted((2, features), NUMBERS),
-            "scales": Wanted((2, features), dtype),
-            "sizes": Wanted((features,), NUMBERS),
-            "rows": Wanted((7,), NUMBERS),
+            "columns": ArraySpec((2, features), NUMBERS),
+            "scales": ArraySpec((2, features), dtype),
+            "sizes": ArraySpec((features,), NUMBERS),
+            "rows": ArraySpec((7,), NUMBERS),
         }
 
 

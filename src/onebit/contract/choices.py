@@ -16,8 +16,8 @@ from onebit.contract.rule import Vector
 
 def fill(vector: Vector, count: int, value: float) -> None:
     """Set the first `count` entries; a slice says the same and costs Numba 50 ms each time it is compiled."""
-    for place in range(count):
-        vector[place] = value
+    for index in range(count):
+        vector[index] = value
 
 
 def highest(scores: Vector, count: int) -> int:
@@ -34,13 +34,13 @@ def tied_with(top: float) -> float:
     return top - 1e-12 * (1.0 + abs(top))
 
 
-def member(scores: Vector, count: int, least: float, place: int) -> int:
-    """The label at `place` among those whose score is at least `least`, in increasing order."""
+def member(scores: Vector, count: int, least: float, index: int) -> int:
+    """The label at `index` among those whose score is at least `least`, in increasing order."""
     for label in range(count):
         if scores[label] >= least:
-            if place == 0:
+            if index == 0:
                 return label
-            place -= 1
+            index -= 1
     return 0  # only with scores that are not numbers, which the engine refuses before a rule sees them
 
 

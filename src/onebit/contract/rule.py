@@ -120,7 +120,7 @@ class Rule:
     kernel few rounds add a row, so that no budget is needed. `second_order` says which covariance a rule needs beside its weights
     (`contract.covariance`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
     exploration can put another in its place. `composite` makes a space with several members, and `describe` says what there is to
-    say of them. `counts` are the places of the memory that hold whole numbers, each with the place of a number that it is at most, as a
+    say of them. `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
     file must have them. `examples` are the option sets that every check and oracle runs with.
     """
 

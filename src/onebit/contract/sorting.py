@@ -15,10 +15,10 @@ def sort_descending(keys: Vector, labels: Vector, count: int) -> None:
     while gap < count // 3:
         gap = 3 * gap + 1
     while gap > 0:
-        for place in range(gap, count):
-            key = keys[place]
-            label = labels[place]
-            hole = place
+        for index in range(gap, count):
+            key = keys[index]
+            label = labels[index]
+            hole = index
             while hole >= gap and keys[hole - gap] < key:
                 keys[hole] = keys[hole - gap]
                 labels[hole] = labels[hole - gap]

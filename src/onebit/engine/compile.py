@@ -44,7 +44,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 _GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow)
 _GENERIC_SPACE = (
-    *(generic.score, generic.absorb, generic.forget, generic.full, generic.moved, generic.refreshed_norm),
+    *(generic.score, generic.absorb, generic.forget, generic.needs_room, generic.moved, generic.refreshed_norm),
     *(kernel.squared_length, kernel.dots, kernel.dots_among, kernel.same, kernel.store),
 )
 _GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
@@ -81,7 +81,7 @@ def _collector_paused() -> Iterator[None]:
 
 
 def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Path | None:
-    """Where the machine code for this pair is kept, or None where it cannot be: no file to come from, no place to write."""
+    """Where the machine code for this pair is kept, or None where it cannot be: no file to come from, no folder to write to."""
     if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
         return None
     root = Path(os.environ.get("ONEBIT_CACHE") or platformdirs.user_cache_dir("onebit"))
@@ -150,8 +150,8 @@ def _gist(message: str, rule: Rule) -> str:
     if "unify" in cause and "Choice" in cause:
         cause += "; label and greedy of a Choice are whole numbers, the rest are floats: write 1.0, not 1"
     own = Path(getattr(sys.modules.get(rule.record.__module__), "__file__", "") or "?").name
-    places = [line.rstrip(":") for line in lines if line.startswith("File ") and own in line]
-    return f"{cause} ({places[-1]})" if places else cause
+    own_lines = [line.rstrip(":") for line in lines if line.startswith("File ") and own in line]
+    return f"{cause} ({own_lines[-1]})" if own_lines else cause
 
 
 def _versions() -> tuple[str, ...]:

@@ -135,9 +135,9 @@ def forget(space: Any) -> None:
     SPACES[type(space)].forget(space)
 
 
-def full(space: Any, rows: Any, row: int) -> bool:
+def needs_room(space: Any, rows: Any, row: int) -> bool:
     """Whether the space must grow before it can take a step along this row."""
-    return bool(SPACES[type(space)].full(space, rows, row))
+    return bool(SPACES[type(space)].needs_room(space, rows, row))
 
 
 def moved(space: Any) -> float:

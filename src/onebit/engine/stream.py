@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onebit.contract.choices import explored_label
 from onebit.contract.draws import DECIDING, FLOORING, LEARNING, TEACHING, Draws
 from onebit.contract.rule import LEARNT, RIGHT, Choice, Matrix, RuleInput, Vector
-from onebit.engine.generic import absorb, decide, follow, full, learn, probabilities, score, teach
+from onebit.engine.generic import absorb, decide, follow, learn, needs_room, probabilities, score, teach
 
 # What the loop does with a row; any sum of these.
 DECIDE = 1  # decide, and keep the choice
@@ -34,9 +34,9 @@ LONGEST_STEP_32, LONGEST_STEP_64 = 1e60, 1e300  # squared, for weights of that m
 LABEL, GREEDY, RULE_PROPENSITY, NOTE, SECOND_NOTE, PROPENSITY = range(6)
 CHOICE_COLUMNS = 6
 
-# The rows of the buffers.
+# The buffers, one below the other.
 SCORES, STEP, PROBABILITIES, WORK = 0, 1, 2, 3
-BUFFER_ROWS = 5
+BUFFERS = 5
 
 
 class Tally(NamedTuple):
@@ -68,11 +68,11 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
     largest_norm: float,
     floor: float,
 ) -> int:
-    """Walk from place `start` to `stop`; the place that could not be walked, or `stop`.
+    """Walk from position `start` to `stop`; the position that could not be walked, or `stop`.
 
-    At a place is a round, or where events are given one of them: the feedback of a round may then come late or never. Round t is row
+    At a position is a round, or where events are given one of them: the feedback of a round may then come late or never. Round t is row
     order[t], or row t (again from the start when rows run out) where no order is given, as it must be with events. Its id is
-    ids[t], or first_id + t; labels[t] is the class, or -1 for one that is not the class played; kept[t] holds its choice. A place is
+    ids[t], or first_id + t; labels[t] is the class, or -1 for one that is not the class played; kept[t] holds its choice. A position is
     refused, before weights have moved, when the norm, the scores or the step are not finite numbers or too large, or when the space must
     grow first; the norm of a row whose scores are not finite is NaN, and `largest_norm` is finite. With probability `floor`
     any label is played, whatever the rule says.
@@ -82,19 +82,19 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
     played_wrong, greedy_wrong, mark = tally.mistakes[0], tally.mistakes[1], tally.mistakes[2]
     ended, what = stop, mode
     longest = LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64
-    for place in range(start, stop):
-        now = place
+    for position in range(start, stop):
+        now = position
         if events.shape[0] > 0:
-            now = events[place] // EVENT
-            what = (mode & ~(DECIDE | LEARN)) | (events[place] % EVENT)
+            now = events[position] // EVENT
+            what = (mode & ~(DECIDE | LEARN)) | (events[position] % EVENT)
         if order.shape[0] > 0:
             row = order[now]
-        if full(space, rows, row):
-            ended = place
+        if needs_room(space, rows, row):
+            ended = position
             break
         sq_norm = score(space, rows, row, scores)
         if not sq_norm <= largest_norm:  # nor if it is no number
-            ended = place
+            ended = position
             break
         identity = ids[now] if ids.shape[0] > 0 else first_id + np.uint64(now)
 
@@ -139,7 +139,7 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
                 given = RuleInput(memory, scores, sq_norm, Draws(key, identity, LEARNING), work)
                 scale = learn(params, given, choice, revealed, step)
                 if not bearable(step, step.shape[0], sq_norm, choice.propensity, longest):
-                    ended = place
+                    ended = position
                     break
                 memory[LEARNT] += 1.0
                 memory[RIGHT] += revealed == choice.label
@@ -176,7 +176,7 @@ def lessons(  # noqa: PLR0917 -- as above
     scores, step, work = buffers[SCORES], buffers[STEP], buffers[WORK:]
     longest = LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64
     for row in range(start, labels.shape[0]):
-        if full(space, rows, row):
+        if needs_room(space, rows, row):
             return row
         sq_norm = score(space, rows, row, scores)
         if not sq_norm <= largest_norm:  # nor if it is no number

@@ -1,4 +1,4 @@
-"""BPA: a passive-aggressive step on the played row alone, up when right and down when wrong.
+"""BPA: a passive-aggressive step on the weights of the played class alone, up when right and down when wrong.
 
 Zhong and Daucé, "Passive-Aggressive Bounds in Bandit Feedback Classification" (the algorithm that Arora and Manwani 2020
 compare with). No importance weights: nothing blows up.
@@ -7,7 +7,7 @@ compare with). No importance weights: nothing blows up.
     z = +1 if right else -1,   l = [1 - z s_played]_+
     tau = l/n  |  min(C, l/n)  |  l/(n + 1/(2C))                  w_played += z tau x
 
-gamma = 0 is legal: wrong answers push the row down, so the rule explores by itself, and with a tuned C the smallest gamma
+gamma = 0 is legal: wrong answers push the class down, so the rule explores by itself, and with a tuned C the smallest gamma
 was best on nearly every set. Time and memory O(K d). With C near 0.001 the best first-order bandit rule here on data
 without a margin (SynSep10: 14 % with exploration 0.0001); raise C where rows have norm one and classes a margin.
 """
@@ -33,7 +33,7 @@ class BPA(NamedTuple):
 
 
 def learn(params: BPA, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """A binary step on the played row."""
+    """A binary step on the played class."""
     fill(step, params.classes, 0.0)
     sign = 1.0 if revealed == choice.label else -1.0
     score = given.scores[choice.label]
@@ -44,7 +44,7 @@ def learn(params: BPA, given: RuleInput, choice: Choice, revealed: int, step: Ve
 RULE = Rule(
     name="bpa",
     paper="Zhong and Daucé",
-    summary="a passive-aggressive step on the played row",
+    summary="a passive-aggressive step on the played class",
     record=BPA,
     decide=decide_epsilon_greedy,
     learn=learn,

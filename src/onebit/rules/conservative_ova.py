@@ -98,8 +98,8 @@ def checked_matrix(coding: object, classes: int) -> Matrix:
     for column in range(matrix.shape[1]):
         if not matrix[:, column].any():
             raise InputError(f"column {column} of the coding matrix is 0 for every class and tells nothing apart")
-    if len({tuple(row) for row in matrix.tolist()}) < classes:
-        raise InputError("two classes have the same row in the coding matrix and cannot be told apart")
+    if len({tuple(code) for code in matrix.tolist()}) < classes:
+        raise InputError("two classes have the same code in the coding matrix and cannot be told apart")
     return matrix
 
 
@@ -142,7 +142,7 @@ def decode(params: ConservativeOVA, given: RuleInput, closeness: Vector) -> None
             closeness[label] = scores[label] if params.decoding == Decoding.LOSS else sign_of(scores[label])
         return
     if params.coding == Coding.ALL_PAIRS:
-        # The zero entries of a row cost the same for every class and drop out.
+        # The zero entries of a code cost the same for every class and drop out.
         for label in range(params.classes):
             total = 0.0
             column = pair_of(0, label)  # those of a class as the second of a pair stand together

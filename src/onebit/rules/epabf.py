@@ -12,12 +12,12 @@ The paper's closed form is not the minimiser of this program when y is one of it
     printed   the paper's steps, which made its numbers (the default)
     stated    the exact minimiser of the program above
     others    the exact minimiser without the constraint r = y, which has no meaning when right; when wrong, `wrong`
-              says whether every row moves ("all", as stated) or only the played one ("played", the step of BPA)
+              says whether every class moves ("all", as stated) or only the played one ("played", the step of BPA)
 
 A wrong answer pushes every class, the true one too, to a score of at most -1: a margin that is not there costs dearly
 (SynSep10: 80 % plain with exploration 0.0001, 42 % with PA-I, C = 0.001 and exploration 0.2). Time O(K d + K log K), memory O(K d). "others" with "played" is ours.
 
-Departure: the step of row y is beta/n, never a sum of steps minus one of them, which loses ten digits at a = K/gamma = 1e5.
+Departure: the step of class y is beta/n, never a sum of steps minus one of them, which loses ten digits at a = K/gamma = 1e5.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Update(IntEnum):
     OTHERS = 2
 
 
-class WrongRows(IntEnum):
-    """Which rows a wrong answer moves when the update is "others"."""
+class MovedClasses(IntEnum):
+    """Which classes a wrong answer moves when the update is "others"."""
 
     ALL = 0
     PLAYED = 1
@@ -58,7 +58,9 @@ class EPABF(NamedTuple):
     variant: Annotated[int, OneOf(Variant, "how slack is paid for: EPABF, EPABF-I or EPABF-II")] = Variant.PA_I
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the price of slack")] = 0.1
     update: Annotated[int, OneOf(Update, "which reading of the paper")] = Update.PRINTED
-    wrong: Annotated[int, OneOf(WrongRows, "with update others: the rows that a wrong answer moves")] = WrongRows.ALL
+    wrong: Annotated[int, OneOf(MovedClasses, "with update others: the classes that a wrong answer moves")] = (
+        MovedClasses.ALL
+    )
 
 
 def learn(params: EPABF, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
@@ -74,19 +76,19 @@ def learn(params: EPABF, given: RuleInput, choice: Choice, revealed: int, step: 
 
 def push_down(params: EPABF, given: RuleInput, label: int, step: Vector) -> None:
     """A wrong answer (a = 0): the constraints fall apart into w_r.x <= -1."""
-    played_only = params.update == Update.OTHERS and params.wrong == WrongRows.PLAYED
-    for row in range(params.classes):
-        step[row] = 0.0
-        if row == label or not played_only:
-            step[row] = binary_step(params.variant, params.aggressiveness, given.scores[row], -1.0, given.sq_norm)
+    played_only = params.update == Update.OTHERS and params.wrong == MovedClasses.PLAYED
+    for head in range(params.classes):
+        step[head] = 0.0
+        if head == label or not played_only:
+            step[head] = binary_step(params.variant, params.aggressiveness, given.scores[head], -1.0, given.sq_norm)
 
 
 def printed_step(params: EPABF, given: RuleInput, label: int, a: float, step: Vector) -> None:
     """A right answer as the paper prints it: support classes by SCA, SCA-I or SCA-II, then the closed form."""
     scores, sq_norm, losses, labels = given.scores, given.sq_norm, given.work[0], given.work[1]
-    for row in range(params.classes):
-        losses[row] = max(0.0, 1.0 - a * scores[label] + scores[row])
-        labels[row] = row
+    for head in range(params.classes):
+        losses[head] = max(0.0, 1.0 - a * scores[label] + scores[head])
+        labels[head] = head
     own_loss = losses[label]
     sort_descending(losses, labels, params.classes)
     damping = 0.5 / (params.aggressiveness * sq_norm) if params.variant == Variant.PA_II else 0.0
@@ -96,21 +98,21 @@ def printed_step(params: EPABF, given: RuleInput, label: int, a: float, step: Ve
         mark_by_walking(params, losses, labels, label, own_loss, a, damping, step)
 
     support, total, own = 0, 0.0, False
-    for place in range(params.classes):
-        if step[int(labels[place])] == 1.0:
+    for rank in range(params.classes):
+        if step[int(labels[rank])] == 1.0:
             support += 1
-            total += losses[place]
-            own = own or int(labels[place]) == label
+            total += losses[rank]
+            own = own or int(labels[rank]) == label
     numerator, divisor = printed_shift(support, total, own, own_loss, a, damping)
     shift = numerator / divisor
     moved = 0.0
-    for place in range(params.classes):
-        row = int(labels[place])
-        if step[row] == 1.0:
-            size = (losses[place] + shift) / (sq_norm * (1.0 + damping))
+    for rank in range(params.classes):
+        head = int(labels[rank])
+        if step[head] == 1.0:
+            size = (losses[rank] + shift) / (sq_norm * (1.0 + damping))
             if params.variant == Variant.PA_I:
                 size = min(params.aggressiveness, size)
-            step[row] = -size
+            step[head] = -size
             moved += size
     step[label] += a * moved
 
@@ -144,12 +146,12 @@ def mark_by_walking(
     """SCA and SCA-II: take classes in descending order of loss while the next one stays above the shift."""
     fill(marks, params.classes, 0.0)
     total, own = 0.0, False
-    for place in range(params.classes):
-        if losses[place] <= 0.0 or not stays_above(losses[place], place, total, own, own_loss, a, damping):
+    for rank in range(params.classes):
+        if losses[rank] <= 0.0 or not stays_above(losses[rank], rank, total, own, own_loss, a, damping):
             return
-        marks[int(labels[place])] = 1.0
-        total += losses[place]
-        own = own or int(labels[place]) == label
+        marks[int(labels[rank])] = 1.0
+        total += losses[rank]
+        own = own or int(labels[rank]) == label
 
 
 def mark_by_sweeps(
@@ -166,28 +168,28 @@ def mark_by_sweeps(
     support, total, own = 0, 0.0, False
     for _ in range(SWEEPS):
         settled = True
-        for place in range(params.classes):
-            row = int(labels[place])
-            entering = stays_above(losses[place], support, total, own, own_loss, a, 0.0)
-            if entering != (marks[row] == 1.0):
+        for rank in range(params.classes):
+            head = int(labels[rank])
+            entering = stays_above(losses[rank], support, total, own, own_loss, a, 0.0)
+            if entering != (marks[head] == 1.0):
                 settled = False
-                marks[row] = 1.0 if entering else 0.0
+                marks[head] = 1.0 if entering else 0.0
                 support += 1 if entering else -1
-                total += losses[place] if entering else -losses[place]
-                if row == label:
+                total += losses[rank] if entering else -losses[rank]
+                if head == label:
                     own = entering
         if settled:
             return
 
 
 def exact_step(params: EPABF, given: RuleInput, label: int, a: float, step: Vector) -> None:
-    """A right answer, solved exactly: one number, the change beta of the played score, fixes every row."""
+    """A right answer, solved exactly: one number, the change beta of the played score, fixes every step."""
     scores, sq_norm, needs, labels = given.scores, given.sq_norm, given.work[0], given.work[1]
     count = 0
-    for row in range(params.classes):
-        if row != label:
-            needs[count] = 1.0 - a * scores[label] + scores[row]
-            labels[count] = row
+    for head in range(params.classes):
+        if head != label:
+            needs[count] = 1.0 - a * scores[label] + scores[head]
+            labels[count] = head
             count += 1
     sort_descending(needs, labels, count)
     beta = rise(params, needs, count, sq_norm, a, 0.0, 0.0)
@@ -204,9 +206,9 @@ def exact_step(params: EPABF, given: RuleInput, label: int, a: float, step: Vect
                 )
             else:
                 beta = own_need / excess
-    for place in range(count):
-        loss = max(0.0, needs[place] - a * beta)
-        step[int(labels[place])] = -step_size(params.variant, params.aggressiveness, loss, sq_norm)
+    for rank in range(count):
+        loss = max(0.0, needs[rank] - a * beta)
+        step[int(labels[rank])] = -step_size(params.variant, params.aggressiveness, loss, sq_norm)
     step[label] = beta / sq_norm
 
 

@@ -5,8 +5,8 @@ Support Class", SDM 2010. One slack xi is shared by the constraints:
 
     min 1/2 sum_r ||w_r - w_r^t||^2 (+ C xi  |  + C xi^2)    subject to    (w_y - w_r).x >= 1 - xi  for all r != y
 
-The minimiser lowers the rows of the support classes, those whose loss l_r = 1 - s_y + s_r exceeds a threshold, by
-(l_r - threshold)/n, and raises row y by the sum. The threshold comes from one walk through the losses in descending order.
+The minimiser lowers the weights of the support classes, those whose loss l_r = 1 - s_y + s_r exceeds a threshold, by
+(l_r - threshold)/n, and raises those of y by the sum. The threshold comes from one walk through the losses in descending order.
 
 Time O(K d + K log K), memory O(K d). The strongest first-order reference with full information here (SynSep10: 11.7 %).
 """
@@ -54,9 +54,9 @@ def learn(params: ExactPA, given: RuleInput, choice: Choice, revealed: int, step
         else:
             damping = 0.5 / params.aggressiveness
             threshold = (sq_norm + damping) * total / ((support + 1) * sq_norm + support * damping)
-    for place in range(support):
-        size = max(0.0, losses[place] - threshold) / sq_norm
-        step[int(labels[place])] = -size
+    for rank in range(support):
+        size = max(0.0, losses[rank] - threshold) / sq_norm
+        step[int(labels[rank])] = -size
         step[revealed] += size
     return 1.0
 

@@ -74,16 +74,16 @@ class Gaptron(NamedTuple):
 
 def prepare(params: Gaptron, options: Mapping[str, object]) -> tuple[Gaptron, tuple[float, ...]]:
     """Rate and exploration by theory where they are not given."""
-    full = is_full(params)
-    if full and math.isnan(params.exploration):
+    full_information = has_full_information(params)
+    if full_information and math.isnan(params.exploration):
         params = params._replace(exploration=0.0)
     if math.isnan(params.rate) or math.isnan(params.exploration):
-        needed = ("max_norm",) if full else ("horizon", "radius", "max_norm")
+        needed = ("max_norm",) if full_information else ("horizon", "radius", "max_norm")
         missing = [name for name in needed if options[name] is None]
         if missing:
-            instead = "rate" if full else "rate and exploration"
+            instead = "rate" if full_information else "rate and exploration"
             raise InputError(f"Gaptron lacks {' and '.join(missing)}: give {', '.join(needed)}, or {instead}")
-        rate, exploration = full_constants(params) if full else bandit_constants(params)
+        rate, exploration = full_constants(params) if full_information else bandit_constants(params)
         params = params._replace(
             rate=rate if math.isnan(params.rate) else params.rate,
             exploration=exploration if math.isnan(params.exploration) else params.exploration,
@@ -137,7 +137,7 @@ def largest_norm(params: Gaptron) -> float:
     return math.inf if math.isnan(params.max_norm) else params.max_norm * params.max_norm
 
 
-def is_full(params: Gaptron) -> bool:
+def has_full_information(params: Gaptron) -> bool:
     """Whether the label is always revealed."""
     return params.setting == FeedbackSetting.FULL
 
@@ -176,8 +176,8 @@ def gradient(params: Gaptron, scores: Vector, label: int, greedy: int, ahead: fl
     """Write -step times the gradient of the surrogate loss at this label; greedy and its lead are the decision's."""
     if params.loss == Loss.LOGISTIC:
         softmax(scores, params.classes, step)
-        for row in range(params.classes):
-            step[row] *= -rate / math.log(2.0)
+        for head in range(params.classes):
+            step[head] *= -rate / math.log(2.0)
         step[label] += rate / math.log(2.0)
         return
     fill(step, params.classes, 0.0)
@@ -197,13 +197,13 @@ def project(params: Gaptron, given: RuleInput, step: Vector) -> float:
     if math.isnan(params.radius):
         return 1.0
     after = given.memory[NORM]
-    for row in range(params.classes):
-        after += step[row] * (2.0 * given.scores[row] + step[row] * given.sq_norm)
+    for head in range(params.classes):
+        after += step[head] * (2.0 * given.scores[head] + step[head] * given.sq_norm)
     if after <= params.radius * params.radius:
         return 1.0
     factor = params.radius / math.sqrt(after)
-    for row in range(params.classes):
-        step[row] *= factor
+    for head in range(params.classes):
+        step[head] *= factor
     return factor
 
 
@@ -246,7 +246,7 @@ RULE = Rule(
     teach=teach,
     prepare=prepare,
     plan=plan,
-    full_information=is_full,
+    full_information=has_full_information,
     keeps_norm=True,
     largest_norm=largest_norm,
     examples=(

@@ -36,7 +36,7 @@ class Newtron(NamedTuple):
 
 
 def soft(params: Newtron, scores: Vector, work: Matrix) -> None:
-    """Write the softmax of alpha W x into the second row of `work`."""
+    """Write the softmax of alpha W x into `work[1]`."""
     for label in range(params.classes):
         work[0, label] = params.alpha * scores[label]
     softmax(work[0], params.classes, work[1])

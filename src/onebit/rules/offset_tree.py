@@ -76,23 +76,23 @@ def heads(params: OffsetTree) -> int:
 
 
 def leaf_of(label: int, classes: int) -> int:
-    """The place of a class in the heap: it comes in at 2 label and moves to the left child when its leaf is split."""
-    place = 2 * label
-    while place < classes - 1:
-        place = 2 * place + 1
-    return place
+    """The leaf of a class, a node of the heap: it comes in at 2 label and moves to the left child when its leaf is split."""
+    node = 2 * label
+    while node < classes - 1:
+        node = 2 * node + 1
+    return node
 
 
-def label_at(place: int) -> int:
-    """The class at a leaf: back up while the place is a left child."""
-    while place % 2 == 1:
-        place = (place - 1) // 2
-    return place // 2
+def label_at(node: int) -> int:
+    """The class at a leaf: back up while the node is a left child."""
+    while node % 2 == 1:
+        node = (node - 1) // 2
+    return node // 2
 
 
-def side_of(place: int) -> float:
+def side_of(node: int) -> float:
     """+1 for a right child, -1 for a left one."""
-    return 1.0 if place % 2 == 0 else -1.0
+    return 1.0 if node % 2 == 0 else -1.0
 
 
 def exploration_now(params: OffsetTree, memory: Vector) -> float:
@@ -106,13 +106,13 @@ def exploration_now(params: OffsetTree, memory: Vector) -> float:
 
 def decide(params: OffsetTree, given: RuleInput) -> Choice:
     """Play the winner of the descent, or explore."""
-    place = 0
-    while place < params.classes - 1:
-        to_the_right = given.scores[place] > 0.0
-        if given.scores[place] == 0.0:
-            to_the_right = uniform(given.draws, OWN + place) < 0.5
-        place = 2 * place + (2 if to_the_right else 1)
-    greedy = label_at(place)
+    node = 0
+    while node < params.classes - 1:
+        to_the_right = given.scores[node] > 0.0
+        if given.scores[node] == 0.0:
+            to_the_right = uniform(given.draws, OWN + node) < 0.5
+        node = 2 * node + (2 if to_the_right else 1)
+    greedy = label_at(node)
     exploration = exploration_now(params, given.memory)
     label = explored_label(greedy, params.classes, exploration, given.draws)
     return Choice(label, greedy, explored_propensity(label, greedy, params.classes, exploration), 0.0, 0.0)
@@ -129,14 +129,14 @@ def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, s
             aggressiveness *= 0.5 / choice.propensity
         elif uniform(given.draws, PLAY) >= exploration_now(params, given.memory) / (params.classes * choice.propensity):
             return 1.0
-    place = leaf_of(choice.label, params.classes)
-    while place > 0:
-        side = side_of(place)
-        place = (place - 1) // 2
+    node = leaf_of(choice.label, params.classes)
+    while node > 0:
+        side = side_of(node)
+        node = (node - 1) // 2
         target = side if right else -side
-        step[place] = binary_step(params.variant, aggressiveness, scores[place], target, given.sq_norm)
-        lost_before = side * scores[place] < 0.0
-        lost_after = side * (scores[place] + step[place] * given.sq_norm) < 0.0
+        step[node] = binary_step(params.variant, aggressiveness, scores[node], target, given.sq_norm)
+        lost_before = side * scores[node] < 0.0
+        lost_after = side * (scores[node] + step[node] * given.sq_norm) < 0.0
         if lost_before and (params.stop == Stop.BEFORE or (params.stop == Stop.PATH and not right)):
             break
         if lost_after and params.stop == Stop.AFTER:
@@ -149,13 +149,13 @@ def probabilities(params: OffsetTree, given: RuleInput, out: Vector) -> None:
     exploration = exploration_now(params, given.memory)
     for label in range(params.classes):
         wins = 1.0
-        place = leaf_of(label, params.classes)
-        while place > 0:
-            side = side_of(place)
-            place = (place - 1) // 2
-            if given.scores[place] == 0.0:
+        node = leaf_of(label, params.classes)
+        while node > 0:
+            side = side_of(node)
+            node = (node - 1) // 2
+            if given.scores[node] == 0.0:
                 wins *= 0.5
-            elif side * given.scores[place] < 0.0:
+            elif side * given.scores[node] < 0.0:
                 wins = 0.0
         out[label] = (1.0 - exploration) * wins + exploration / params.classes
 
@@ -163,11 +163,11 @@ def probabilities(params: OffsetTree, given: RuleInput, out: Vector) -> None:
 def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known, every node on its path learns which side it is on."""
     fill(step, params.classes - 1, 0.0)
-    place = leaf_of(label, params.classes)
-    while place > 0:
-        side = side_of(place)
-        place = (place - 1) // 2
-        step[place] = binary_step(params.variant, params.aggressiveness, given.scores[place], side, given.sq_norm)
+    node = leaf_of(label, params.classes)
+    while node > 0:
+        side = side_of(node)
+        node = (node - 1) // 2
+        step[node] = binary_step(params.variant, params.aggressiveness, given.scores[node], side, given.sq_norm)
     return 1.0
 
 

@@ -34,7 +34,7 @@ def learn(params: PassiveAggressive, given: RuleInput, choice: Choice, revealed:
     scores = given.scores
     fill(step, params.classes, 0.0)
     other = rival(scores, params.classes, revealed)
-    # Two rows move by the same multiple of x, so their difference moves by twice the norm.
+    # Two classes move by the same multiple of x, so their difference moves by twice the norm.
     loss = hinge(scores[revealed] - scores[other])
     size = step_size(params.variant, params.aggressiveness, loss, 2.0 * given.sq_norm)
     step[revealed] = size

@@ -35,7 +35,7 @@ def learn(params: Perceptron, given: RuleInput, choice: Choice, revealed: int, s
 RULE = Rule(
     name="perceptron",
     paper="Rosenblatt 1958, Kesler's construction",
-    summary="moves two rows on each mistake; full information",
+    summary="moves two classes on each mistake; full information",
     record=Perceptron,
     decide=decide_greedy,
     learn=learn,

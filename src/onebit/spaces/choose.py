@@ -26,10 +26,10 @@ from onebit.spaces.kernel import WHEN_FULL, Plan
 from onebit.spaces.kernel_dense import KernelDense
 from onebit.spaces.kernel_sparse import KernelSparse
 from onebit.spaces.kernels import LINEAR, RATIONAL, Kernel
-from onebit.spaces.scaled import filled
+from onebit.spaces.layout import Layout
+from onebit.spaces.space import filled
 from onebit.spaces.sparse import Sparse
 from onebit.spaces.support import arrays_of, from_arrays
-from onebit.spaces.wanted import Wanted
 
 SLACK = 1.0 + 1e-5  # the norm of a row scaled to the limit is rounded
 USUAL = "usual"
@@ -51,10 +51,10 @@ class Form(NamedTuple):
 
 
 class Blueprint(NamedTuple):
-    """A space of which nothing is allocated yet: what makes it, and what its arrays must be when they come from a file."""
+    """A space of which nothing is allocated yet: what makes it, and what its arrays will be."""
 
     make: partial[Any]
-    wanted: Mapping[str, Wanted]
+    layout: Layout
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class SpaceChoice:
         """
         kind = Dense if form.dense else Sparse
         given = (heads, form.columns, self.bias, form.dtype)
-        return Blueprint(partial(kind.empty, *given), kind.wanted(*given))
+        return Blueprint(partial(kind.empty, *given), kind.layout(*given))
 
     def settled(self, params: Any, space: Any) -> Any:
         """The record as the rule sees it once there is a space."""
@@ -113,7 +113,7 @@ class SpaceChoice:
         return {}
 
     def weights(self, space: Any, known: int) -> NDArray[Any]:
-        """One row for each head, one column for each known feature, the bias last."""
+        """One line for each head, one column for each known feature, the bias last."""
         matrix: NDArray[Any] = space.matrix()
         return np.concatenate([matrix[:, :known], matrix[:, matrix.shape[1] - self.bias :]], axis=1)
 
@@ -128,7 +128,7 @@ class CovarianceChoice(SpaceChoice):
         order = self.rule.second_order(params)
         kind = self._kind(params.matrix, order, form, planned)
         given = (heads, form.columns, self.bias, form.dtype, order)
-        return Blueprint(partial(kind.ordered, *given), kind.wanted(*given))
+        return Blueprint(partial(kind.ordered, *given), kind.layout(*given))
 
     def _kind(self, wanted: int, order: Order, form: Form, heads: int) -> Any:
         size = form.columns + self.bias
@@ -175,7 +175,7 @@ class KernelChoice(SpaceChoice):
         plan = self.plan._replace(kernel=Kernel.read(self.text, form.columns))
         kind = KernelDense if form.dense else KernelSparse
         make = partial(kind.planned, heads, form.columns, self.bias, form.dtype, plan)
-        return Blueprint(make, kind.wanted(heads, form.columns, form.dtype))
+        return Blueprint(make, kind.layout(heads, form.columns, form.dtype, plan))
 
     def arrays(self, space: Any, known: int | None) -> Arrays:
         """The stored rows and their coefficients."""
@@ -223,8 +223,8 @@ class CompositeChoice(SpaceChoice):
     def blueprint(self, params: Any, form: Form, heads: int, planned: int) -> Blueprint:
         """The members that fit the form of the rows."""
         assert self.rule.composite is not None
-        make, wanted = self.rule.composite(params, form, heads, planned, self.seed)
-        return Blueprint(make, wanted)
+        make, layout = self.rule.composite(params, form, heads, planned, self.seed)
+        return Blueprint(make, layout)
 
     def settled(self, params: Any, space: Any) -> Any:
         """Which members there are."""

@@ -9,16 +9,17 @@ every head: equal weight vectors give equal scores, bit for bit, which ties depe
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
-from onebit.spaces.scaled import full, moved, refreshed_norm, shrink
-from onebit.spaces.wanted import SCALE, Wanted
+from onebit.spaces.layout import SCALE, ArraySpec, Layout
+from onebit.spaces.scaled import moved, needs_room, refreshed_norm, shrink
+from onebit.spaces.space import Space
 
-__all__ = ["Dense", "DenseRows", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["Dense", "DenseRows", "DenseSpace", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 
 class DenseRows(NamedTuple):
@@ -32,46 +33,26 @@ class DenseRows(NamedTuple):
         return len(self.values)
 
 
-class Dense(NamedTuple):
-    """Weights of shape (heads, features + bias)."""
-
-    weights: NDArray[Any]
-    scale: Vector
-    bias: int
-
-    @classmethod
-    def empty(cls, heads: int, features: int, bias: bool, dtype: Any) -> Dense:
-        """All weights 0."""
-        return cls(np.zeros((heads, features + bias), dtype=dtype), np.ones(1), int(bias))
-
-    def grown(self, heads: int, features: int) -> Dense:
-        """A copy with room for more heads; the new ones are 0."""
-        weights = np.zeros((heads, features + self.bias), dtype=self.weights.dtype)
-        weights[: self.weights.shape[0]] = self.weights
-        return Dense(weights, self.scale.copy(), self.bias)
-
-    def kept_of(self, rows: DenseRows) -> tuple[NDArray[Any], float]:
-        """What learning from these rows may change, for `restored`."""
-        return self.weights.copy(), float(self.scale[0])
-
-    def restored(self, kept: tuple[NDArray[Any], float]) -> Dense:
-        """Undo what was learnt since."""
-        self.weights[:], self.scale[0] = kept
-        return self
-
-    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
-        """What is written into a file."""
-        return {"weights": self.weights.copy(), "scale": self.scale.copy()}
-
-    @staticmethod
-    def wanted(heads: int, features: int, bias: bool, dtype: Any) -> dict[str, Wanted]:
-        """What these arrays must be."""
-        return {"weights": Wanted((heads, features + bias), dtype), "scale": SCALE}
+class HasWeights(Protocol):
+    """What is mixed in below needs of a space."""
 
     @property
-    def width(self) -> int:
-        """How many numbers `score` gives."""
-        return len(self.weights)
+    def weights(self) -> NDArray[Any]:
+        """The weights before the factor, one line for each head."""
+
+    @property
+    def scale(self) -> Vector:
+        """The factor comes first."""
+
+    @property
+    def bias(self) -> int:
+        """Whether there is one."""
+
+
+class DenseSpace(Space):
+    """A space of dense rows whose weights are of shape (heads, features + bias)."""
+
+    __slots__ = ()
 
     @staticmethod
     def example_rows(dtype: Any) -> DenseRows:
@@ -79,13 +60,42 @@ class Dense(NamedTuple):
         return DenseRows(np.zeros((1, 1), dtype=dtype))
 
     @property
-    def room(self) -> tuple[int, int]:
-        """How many heads and features the weights have room for."""
+    def room(self: HasWeights) -> tuple[int, int]:
+        """How many heads and features there is room for."""
         return self.weights.shape[0], self.weights.shape[1] - self.bias
 
-    def matrix(self) -> Any:
+    def matrix(self: HasWeights) -> Any:
         """The weights themselves, heads by features, the bias last."""
         return self.weights * self.weights.dtype.type(self.scale[0])
+
+
+class DenseArrays(NamedTuple):
+    """Weights of shape (heads, features + bias)."""
+
+    weights: NDArray[Any]
+    scale: Vector
+    bias: int
+
+
+class Dense(DenseArrays, DenseSpace):
+    """The dense space."""
+
+    __slots__ = ()
+
+    @classmethod
+    def empty(cls, heads: int, features: int, bias: bool, dtype: Any) -> Dense:
+        """All weights 0."""
+        return cls(np.zeros((heads, features + bias), dtype=dtype), np.ones(1), int(bias))
+
+    def fresh(self, heads: int, features: int) -> Dense:
+        """All weights 0."""
+        return Dense.empty(heads, features, bool(self.bias), self.weights.dtype)
+
+    @staticmethod
+    def layout(heads: int, features: int, bias: bool, dtype: Any) -> Layout:
+        """What the arrays are."""
+        arrays = {"weights": ArraySpec((heads, features + bias), dtype), "scale": SCALE}
+        return Layout.of(arrays, Dense.SAVED, width=heads)
 
 
 def score(space: Dense, rows: DenseRows, row: int, scores: Vector) -> float:

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
-from onebit.spaces.dense import Dense, DenseRows
-from onebit.spaces.scaled import filled, full, moved, refreshed_norm
+from onebit.spaces.dense import DenseRows, DenseSpace
+from onebit.spaces.layout import NUMBERS, ArraySpec, Layout
+from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 from onebit.spaces.variances import ball_factor, shrunk, stepped
-from onebit.spaces.wanted import NUMBERS, Wanted
 
-__all__ = ["DiagonalDense", "absorb", "forget", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["DiagonalDense", "absorb", "forget", "moved", "needs_room", "refreshed_norm", "score"]
 
 
-class DiagonalDense(NamedTuple):
-    """Weights of shape (heads, features + bias), and variances: one row for each head, or one for all."""
+class DiagonalDenseArrays(NamedTuple):
+    """Weights of shape (heads, features + bias), and variances: those of each head, or one line for all."""
 
     weights: NDArray[Any]
     variances: NDArray[Any]
@@ -34,6 +34,13 @@ class DiagonalDense(NamedTuple):
     start: float
     radius: float
 
+
+class DiagonalDense(DiagonalDenseArrays, DenseSpace):
+    """The diagonal space of dense rows."""
+
+    __slots__ = ()
+    SAVED = ("weights", "variances", "scale")
+
     @classmethod
     def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> DiagonalDense:
         """All weights 0, all variances as they start."""
@@ -42,54 +49,20 @@ class DiagonalDense(NamedTuple):
         ways = (int(bias), int(not order.shared), int(order.sums), int(order.root))
         return cls(weights, variances, np.array([1.0, 0.0]), *ways, float(order.start), float(order.radius))
 
-    def grown(self, heads: int, features: int) -> DiagonalDense:
-        """A copy with room for more heads; the new ones know nothing."""
-        weights = np.zeros((heads, self.weights.shape[1]), dtype=self.weights.dtype)
-        weights[: len(self.weights)] = self.weights
-        variances = np.full((heads if self.own else 1, weights.shape[1]), self.start, dtype=weights.dtype)
-        variances[: len(self.variances)] = self.variances
-        return self._replace(weights=weights, variances=variances, scale=self.scale.copy())
-
-    def kept_of(self, rows: DenseRows) -> dict[str, NDArray[Any]]:
-        """What learning from these rows may change, for `restored`."""
-        return self.arrays(None)
-
-    def restored(self, kept: dict[str, NDArray[Any]]) -> DiagonalDense:
-        """Undo what was learnt since."""
-        filled(self, kept)
-        return self
-
-    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
-        """What is written into a file."""
-        return {"weights": self.weights.copy(), "variances": self.variances.copy(), "scale": self.scale.copy()}
+    def fresh(self, heads: int, features: int) -> DiagonalDense:
+        """All weights 0, all variances as they start."""
+        order = Order(self.start, bool(self.sums), not self.own, root=bool(self.root), radius=self.radius)
+        return DiagonalDense.ordered(heads, features, bool(self.bias), self.weights.dtype, order)
 
     @staticmethod
-    def wanted(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> dict[str, Wanted]:
-        """What these arrays must be; rules take the roots of variances."""
-        return {
-            "weights": Wanted((heads, features + bias), dtype),
-            "variances": Wanted((1 if order.shared else heads, features + bias), dtype, 0.0),
-            "scale": Wanted((2,), NUMBERS),
+    def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> Layout:
+        """What the arrays are; rules take the roots of variances."""
+        arrays = {
+            "weights": ArraySpec((heads, features + bias), dtype),
+            "variances": ArraySpec((1 if order.shared else heads, features + bias), dtype, 0.0),
+            "scale": ArraySpec((2,), NUMBERS),
         }
-
-    @staticmethod
-    def example_rows(dtype: Any) -> DenseRows:
-        """Rows as they are scored, for their types."""
-        return Dense.example_rows(dtype)
-
-    @property
-    def room(self) -> tuple[int, int]:
-        """How many heads and features there is room for."""
-        return self.weights.shape[0], self.weights.shape[1] - self.bias
-
-    @property
-    def width(self) -> int:
-        """How many numbers `score` gives."""
-        return 2 * len(self.weights)
-
-    def matrix(self) -> Any:
-        """The weights themselves, heads by features, the bias last."""
-        return self.weights * self.weights.dtype.type(self.scale[0])
+        return Layout.of(arrays, DiagonalDense.SAVED, width=2 * heads)
 
 
 def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> float:

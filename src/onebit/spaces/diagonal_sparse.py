@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
-from onebit.spaces.scaled import full, moved, refreshed_norm
-from onebit.spaces.sparse import Sparse, SparseRows
+from onebit.spaces.layout import NUMBERS, ArraySpec, Layout
+from onebit.spaces.scaled import moved, needs_room, refreshed_norm
+from onebit.spaces.sparse import SparseRows, SparseSpace
 from onebit.spaces.variances import ball_factor, shrunk, stepped
-from onebit.spaces.wanted import NUMBERS, Wanted
 
-__all__ = ["DiagonalSparse", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["DiagonalSparse", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 
-class DiagonalSparse(NamedTuple):
+class DiagonalSparseArrays(NamedTuple):
     """Cells of shape (bias + features, heads + variances): the weights of a feature, then its variances, one for each head or one."""
 
     weights: NDArray[Any]
@@ -32,6 +32,12 @@ class DiagonalSparse(NamedTuple):
     root: int
     start: float
     radius: float
+
+
+class DiagonalSparse(DiagonalSparseArrays, SparseSpace):
+    """The diagonal space of sparse rows."""
+
+    __slots__ = ()
 
     @classmethod
     def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> DiagonalSparse:
@@ -50,41 +56,17 @@ class DiagonalSparse(NamedTuple):
         cells[:known, heads : heads + self.weights.shape[1] - self.heads] = self.weights[:, self.heads :]
         return self._replace(weights=cells, scale=self.scale.copy(), heads=heads)
 
-    def kept_of(self, rows: SparseRows) -> tuple[Any, NDArray[Any], Vector]:
-        """What learning from these rows may change, for `restored`: the cells of their features."""
-        touched = np.union1d(np.arange(self.bias), rows.columns + self.bias)
-        return touched, self.weights[touched].copy(), self.scale.copy()
-
-    def restored(self, kept: tuple[Any, NDArray[Any], Vector]) -> DiagonalSparse:
-        """Undo what was learnt since."""
-        touched, self.weights[touched], self.scale[:] = kept
-        return self
-
-    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
-        """What is written into a file: the cells of the first so many features, or of all."""
-        used = None if features is None else self.bias + features
-        return {"weights": self.weights[:used].copy(), "scale": self.scale.copy()}
-
     @staticmethod
-    def wanted(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> dict[str, Wanted]:
-        """What these arrays must be."""
+    def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> Layout:
+        """What the arrays are."""
         cells = (bias + features, heads + (1 if order.shared else heads))
-        return {"weights": Wanted(cells, dtype), "scale": Wanted((2,), NUMBERS)}
-
-    @staticmethod
-    def example_rows(dtype: Any) -> SparseRows:
-        """Rows as they are scored, for their types."""
-        return Sparse.example_rows(dtype)
+        arrays = {"weights": ArraySpec(cells, dtype), "scale": ArraySpec((2,), NUMBERS)}
+        return Layout.of(arrays, DiagonalSparse.SAVED, width=2 * heads)
 
     @property
     def room(self) -> tuple[int, int]:
         """How many heads and features there is room for."""
         return self.heads, len(self.weights) - self.bias
-
-    @property
-    def width(self) -> int:
-        """How many numbers `score` gives."""
-        return 2 * self.heads
 
     def matrix(self) -> Any:
         """The weights themselves, heads by features, the bias last."""
@@ -97,18 +79,18 @@ def score(space: DiagonalSparse, rows: SparseRows, row: int, scores: Vector) -> 
     cells, heads = space.weights, space.heads
     spreads, counts = cells.shape[1] - heads, 1.0 - space.root  # the root of a variance is no variance
     norm = float(space.bias)
-    for place in range(heads):
-        scores[place] = cells[0, place] if space.bias == 1 else 0.0
-    for place in range(heads, heads + spreads):
-        scores[place] = counts * cells[0, place] if space.bias == 1 else 0.0
+    for index in range(heads):
+        scores[index] = cells[0, index] if space.bias == 1 else 0.0
+    for index in range(heads, heads + spreads):
+        scores[index] = counts * cells[0, index] if space.bias == 1 else 0.0
     # A slice, since an index that is a sum is tested for being negative, which keeps a loop from being done in vectors.
     sums = scores[heads : heads + spreads]
-    for place in range(rows.starts[row], rows.starts[row + 1]):
-        value = float(rows.values[place])
+    for entry in range(rows.starts[row], rows.starts[row + 1]):
+        value = float(rows.values[entry])
         square = value * value
         norm += square
         square *= counts
-        cell = cells[rows.columns[place] + space.bias]
+        cell = cells[rows.columns[entry] + space.bias]
         spread = cell[heads:]
         for head in range(heads):
             scores[head] += value * cell[head]
@@ -131,9 +113,9 @@ def absorb(space: DiagonalSparse, rows: SparseRows, row: int, coefficients: Vect
         if step != 0.0 or amount != 0.0:
             if space.bias == 1:
                 _follow(space, 0, 1.0, head, step, amount)
-            for place in range(rows.starts[row], rows.starts[row + 1]):
-                column = rows.columns[place] + space.bias
-                _follow(space, column, float(rows.values[place]), head, step, amount)
+            for entry in range(rows.starts[row], rows.starts[row + 1]):
+                column = rows.columns[entry] + space.bias
+                _follow(space, column, float(rows.values[entry]), head, step, amount)
     if space.radius < np.inf:
         space.scale[0] = ball_factor(space.scale[1], space.radius)
 

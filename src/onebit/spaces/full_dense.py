@@ -1,7 +1,7 @@
 """The full second-order space: a covariance matrix for each head, or one that all heads share.
 
 The matrices are P_h, the inverse of start^-1 I + sum rho x x', kept in float64 whatever the weights are: in float32 a direction
-that has been seen a million times is lost beside one that has never been seen. Only the lower triangle is stored, row after row,
+that has been seen a million times is lost beside one that has never been seen. Only the lower triangle is stored, line after line,
 so a round reads half of K d^2 numbers, and what is stored is symmetric.
 
 Rows out of all proportion can cost a matrix its positive definiteness. It is then replaced by its diagonal, and that is counted.
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
-from onebit.spaces.dense import Dense, DenseRows
-from onebit.spaces.scaled import filled, full, moved, refreshed_norm
-from onebit.spaces.wanted import NUMBERS, REPAIRS, Wanted
+from onebit.spaces.dense import DenseRows, DenseSpace
+from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, Layout
+from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 
-__all__ = ["FullDense", "absorb", "forget", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["FullDense", "absorb", "forget", "moved", "needs_room", "refreshed_norm", "score"]
 
 
-class FullDense(NamedTuple):
+class FullDenseArrays(NamedTuple):
     """Weights of shape (heads, features + bias), and for each head, or for all, a triangle of D (D + 1) / 2 numbers."""
 
     weights: NDArray[Any]
@@ -37,6 +37,13 @@ class FullDense(NamedTuple):
     sums: int
     start: float
 
+
+class FullDense(FullDenseArrays, DenseSpace):
+    """The full space of dense rows."""
+
+    __slots__ = ()
+    SAVED = ("weights", "triangles", "repairs")
+
     @classmethod
     def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> FullDense:
         """All weights 0, all matrices as they start."""
@@ -48,56 +55,24 @@ class FullDense(NamedTuple):
             weights, triangles, np.ones(1), np.zeros(1, dtype=np.int64), np.zeros(features + bias), images, *ways
         )
 
-    def grown(self, heads: int, features: int) -> FullDense:
-        """A copy with room for more heads; the new ones know nothing."""
-        weights = np.zeros((heads, self.weights.shape[1]), dtype=self.weights.dtype)
-        weights[: len(self.weights)] = self.weights
-        triangles = _started(heads if self.own else 1, weights.shape[1], self.start)
-        triangles[: len(self.triangles)] = self.triangles
-        images = np.zeros((len(triangles), weights.shape[1]))
-        return self._replace(weights=weights, triangles=triangles, images=images)
-
-    def kept_of(self, rows: DenseRows) -> dict[str, NDArray[Any]]:
-        """What learning from these rows may change, for `restored`."""
-        return self.arrays(None)
-
-    def restored(self, kept: dict[str, NDArray[Any]]) -> FullDense:
-        """Undo what was learnt since."""
-        filled(self, kept)
-        return self
-
-    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
-        """What is written into a file."""
-        return {"weights": self.weights.copy(), "triangles": self.triangles.copy(), "repairs": self.repairs.copy()}
+    def fresh(self, heads: int, features: int) -> FullDense:
+        """All weights 0, all matrices as they start."""
+        order = Order(self.start, bool(self.sums), not self.own)
+        return FullDense.ordered(heads, features, bool(self.bias), self.weights.dtype, order)
 
     @staticmethod
-    def wanted(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> dict[str, Wanted]:
-        """What these arrays must be."""
-        size = features + bias
-        return {
-            "weights": Wanted((heads, size), dtype),
-            "triangles": Wanted((1 if order.shared else heads, size * (size + 1) // 2), NUMBERS),
+    def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> Layout:
+        """What the arrays are."""
+        size, matrices = features + bias, 1 if order.shared else heads
+        arrays = {
+            "weights": ArraySpec((heads, size), dtype),
+            "triangles": ArraySpec((matrices, size * (size + 1) // 2), NUMBERS),
+            "scale": SCALE,
             "repairs": REPAIRS,
+            "row": ArraySpec((size,), NUMBERS),
+            "images": ArraySpec((matrices, size), NUMBERS),
         }
-
-    @staticmethod
-    def example_rows(dtype: Any) -> DenseRows:
-        """Rows as they are scored, for their types."""
-        return Dense.example_rows(dtype)
-
-    @property
-    def room(self) -> tuple[int, int]:
-        """How many heads and features there is room for."""
-        return self.weights.shape[0], self.weights.shape[1] - self.bias
-
-    @property
-    def width(self) -> int:
-        """How many numbers `score` gives."""
-        return 2 * len(self.weights)
-
-    def matrix(self) -> Any:
-        """The weights themselves, heads by features, the bias last."""
-        return self.weights.copy()
+        return Layout.of(arrays, FullDense.SAVED, width=2 * heads)
 
 
 def _started(matrices: int, size: int, start: float) -> Matrix:
@@ -135,7 +110,7 @@ def score(space: FullDense, rows: DenseRows, row: int, scores: Vector) -> float:
 
 
 def _image(space: FullDense, matrix: int) -> float:
-    """Write P x; x'Px. Every number below the diagonal counts twice, for its row and for its column; four rows share a pass."""
+    """Write P x; x'Px. Every number below the diagonal counts twice, for its line and for its column; four lines share a pass."""
     triangle, x, image = space.triangles[matrix], space.row, space.images[matrix]
     size = x.shape[0]
     feature, start = 0, 0

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
-from onebit.spaces.dense import Dense, DenseRows
-from onebit.spaces.scaled import filled, full, moved, refreshed_norm
-from onebit.spaces.wanted import NUMBERS, REPAIRS, Wanted
+from onebit.spaces.dense import DenseRows, DenseSpace
+from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, Layout
+from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 
-__all__ = ["JointDense", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["JointDense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 STEPS = 60  # of the search for l; it is quadratic, and monotone from the left
 
 
-class JointDense(NamedTuple):
+class JointDenseArrays(NamedTuple):
     """Weights of shape (heads, features + bias), the inverse over all of them, and what the ball needs."""
 
     weights: NDArray[Any]
@@ -33,10 +33,17 @@ class JointDense(NamedTuple):
     sums: Matrix  # b, of the shape of the weights
     scale: Vector  # always 1: kept for what all spaces share
     repairs: NDArray[np.int64]
-    scratch: Matrix  # rows: x, P u, P r, a solution; below them a factorisation where there is a ball
+    scratch: Matrix  # lines: x, P u, P r, a solution; below them a factorisation where there is a ball
     bias: int
     start: float
     radius: float
+
+
+class JointDense(JointDenseArrays, DenseSpace):
+    """The joint space of dense rows."""
+
+    __slots__ = ()
+    SAVED = ("weights", "inverse", "precision", "sums", "repairs")
 
     @classmethod
     def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> JointDense:
@@ -56,62 +63,26 @@ class JointDense(NamedTuple):
             float(order.radius),
         )
 
-    def grown(self, heads: int, features: int) -> JointDense:
-        """A copy with room for more heads; the new ones know nothing."""
+    def fresh(self, heads: int, features: int) -> JointDense:
+        """All weights 0, the matrix as it starts."""
         order = Order(self.start, radius=self.radius)
-        made = JointDense.ordered(heads, self.room[1], bool(self.bias), self.weights.dtype, order)
-        known, size = len(self.weights), len(self.inverse)
-        made.weights[:known], made.sums[:known] = self.weights, self.sums
-        made.inverse[:size, :size] = self.inverse
-        made.precision[: len(self.precision), : len(self.precision)] = self.precision
-        made.repairs[:] = self.repairs
-        return made
-
-    def kept_of(self, rows: DenseRows) -> dict[str, NDArray[Any]]:
-        """What learning from these rows may change, for `restored`."""
-        return self.arrays(None)
-
-    def restored(self, kept: dict[str, NDArray[Any]]) -> JointDense:
-        """Undo what was learnt since."""
-        filled(self, kept)
-        return self
-
-    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
-        """What is written into a file."""
-        names = ("weights", "inverse", "precision", "sums", "repairs")
-        return {name: getattr(self, name).copy() for name in names}
+        return JointDense.ordered(heads, features, bool(self.bias), self.weights.dtype, order)
 
     @staticmethod
-    def wanted(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> dict[str, Wanted]:
-        """What these arrays must be."""
+    def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> Layout:
+        """What the arrays are."""
         size = heads * (features + bias)
         ball = size if order.radius < math.inf else 0
-        return {
-            "weights": Wanted((heads, features + bias), dtype),
-            "inverse": Wanted((size, size), NUMBERS),
-            "precision": Wanted((ball, ball), NUMBERS),
-            "sums": Wanted((heads, features + bias), NUMBERS),
+        arrays = {
+            "weights": ArraySpec((heads, features + bias), dtype),
+            "inverse": ArraySpec((size, size), NUMBERS),
+            "precision": ArraySpec((ball, ball), NUMBERS),
+            "sums": ArraySpec((heads, features + bias), NUMBERS),
+            "scale": SCALE,
             "repairs": REPAIRS,
+            "scratch": ArraySpec((4 + ball, size), NUMBERS),
         }
-
-    @staticmethod
-    def example_rows(dtype: Any) -> DenseRows:
-        """Rows as they are scored, for their types."""
-        return Dense.example_rows(dtype)
-
-    @property
-    def room(self) -> tuple[int, int]:
-        """How many heads and features there is room for."""
-        return self.weights.shape[0], self.weights.shape[1] - self.bias
-
-    @property
-    def width(self) -> int:
-        """How many numbers `score` gives."""
-        return len(self.weights) * (2 + len(self.weights))
-
-    def matrix(self) -> Any:
-        """The weights themselves, heads by features, the bias last."""
-        return self.weights.copy()
+        return Layout.of(arrays, JointDense.SAVED, width=heads * (2 + heads))
 
 
 def score(space: JointDense, rows: DenseRows, row: int, scores: Vector) -> float:
@@ -169,14 +140,14 @@ def absorb(space: JointDense, rows: DenseRows, row: int, coefficients: Vector, s
             for feature in range(width):
                 weights[head, feature] += weights.dtype.type(along[head * width + feature])
     factor = 1.0 / math.sqrt(1.0 + variance)
-    for place in range(image.shape[0]):
-        image[place] *= factor
+    for index in range(image.shape[0]):
+        image[index] *= factor
     healthy = True
-    for place in range(image.shape[0]):
-        line, value = space.inverse[place], image[place]
+    for index in range(image.shape[0]):
+        line, value = space.inverse[index], image[index]
         for other in range(image.shape[0]):
             line[other] -= value * image[other]
-        healthy = healthy and line[place] > 0.0
+        healthy = healthy and line[index] > 0.0
     if not healthy:
         _repair(space)
     if space.radius < np.inf:
@@ -186,8 +157,8 @@ def absorb(space: JointDense, rows: DenseRows, row: int, coefficients: Vector, s
 def _multiply(space: JointDense, coefficients: Vector, begin: int, x: Vector, product: Vector) -> None:
     """P (e (x) x), where e are the coefficients from `begin` on; blocks with e = 0 are skipped."""
     heads, width = space.weights.shape
-    for place in range(product.shape[0]):
-        line = space.inverse[place]
+    for index in range(product.shape[0]):
+        line = space.inverse[index]
         total = 0.0
         for head in range(heads):
             if coefficients[begin + head] != 0.0:
@@ -195,7 +166,7 @@ def _multiply(space: JointDense, coefficients: Vector, begin: int, x: Vector, pr
                 for feature in range(width):
                     part += line[head * width + feature] * x[feature]
                 total += coefficients[begin + head] * part
-        product[place] = total
+        product[index] = total
 
 
 def _inner(space: JointDense, coefficients: Vector, x: Vector, image: Vector) -> float:
@@ -211,12 +182,12 @@ def _inner(space: JointDense, coefficients: Vector, x: Vector, image: Vector) ->
 def _repair(space: JointDense) -> None:
     """Keep the variances, as far as they can be true, and forget how weights go together."""
     size = space.inverse.shape[0]
-    for place in range(size):
-        variance = space.inverse[place, place]
+    for index in range(size):
+        variance = space.inverse[index, index]
         for other in range(size):
-            space.inverse[place, other] = 0.0
+            space.inverse[index, other] = 0.0
         low = space.start * 1e-16
-        space.inverse[place, place] = min(space.start, variance) if variance > low else low
+        space.inverse[index, index] = min(space.start, variance) if variance > low else low
     space.repairs[0] += 1
 
 
@@ -232,13 +203,13 @@ def _project(space: JointDense, coefficients: Vector, x: Vector) -> None:
             for other in range(heads):
                 for second in range(width):
                     line[other * width + second] += value * coefficients[heads + other] * x[second]
-    for place in range(solution.shape[0]):
-        line = space.inverse[place]
+    for index in range(solution.shape[0]):
+        line = space.inverse[index]
         total = 0.0
         for head in range(heads):
             for feature in range(width):
                 total += line[head * width + feature] * space.sums[head, feature]
-        solution[place] = total
+        solution[index] = total
     if math.sqrt(_square(solution)) > space.radius:
         _to_sphere(space, solution)
     for head in range(heads):
@@ -264,48 +235,48 @@ def _to_sphere(space: JointDense, solution: Vector) -> None:
 
 def _square(vector: Vector) -> float:
     total = 0.0
-    for place in range(vector.shape[0]):
-        total += vector[place] * vector[place]
+    for index in range(vector.shape[0]):
+        total += vector[index] * vector[index]
     return total
 
 
 def _factorise(space: JointDense, added: float) -> None:
-    """L of L L' = A + added I, into the scratch below its first four rows."""
+    """L of L L' = A + added I, into the scratch below its first four lines."""
     size = space.precision.shape[0]
-    for place in range(size):
-        line = space.scratch[4 + place]
-        for other in range(place + 1):
+    for index in range(size):
+        line = space.scratch[4 + index]
+        for other in range(index + 1):
             above = space.scratch[4 + other]
-            total = space.precision[place, other] + (added if other == place else 0.0)
+            total = space.precision[index, other] + (added if other == index else 0.0)
             for inner in range(other):
                 total -= line[inner] * above[inner]
-            if other < place:
+            if other < index:
                 line[other] = total / above[other]
             else:
                 # Where rounding has eaten a pivot it is as small as it can be told from 0.
-                line[place] = math.sqrt(max(total, 1e-15 * (space.precision[place, place] + added)))
+                line[index] = math.sqrt(max(total, 1e-15 * (space.precision[index, index] + added)))
 
 
 def _forwards(space: JointDense, right: Vector, solution: Vector) -> None:
     """L z = right."""
-    for place in range(right.shape[0]):
-        line = space.scratch[4 + place]
-        total = right[place]
-        for inner in range(place):
+    for index in range(right.shape[0]):
+        line = space.scratch[4 + index]
+        total = right[index]
+        for inner in range(index):
             total -= line[inner] * solution[inner]
-        solution[place] = total / line[place]
+        solution[index] = total / line[index]
 
 
 def _solve(space: JointDense, solution: Vector) -> None:
     """L L' w = b."""
     size, half = solution.shape[0], space.scratch[1]
     width = space.weights.shape[1]
-    for place in range(size):
-        solution[place] = space.sums[place // width, place % width]
+    for index in range(size):
+        solution[index] = space.sums[index // width, index % width]
     _forwards(space, solution, half)
     for back in range(size):
-        place = size - 1 - back
-        total = half[place]
-        for inner in range(place + 1, size):
-            total -= space.scratch[4 + inner, place] * solution[inner]
-        solution[place] = total / space.scratch[4 + place, place]
+        index = size - 1 - back
+        total = half[index]
+        for inner in range(index + 1, size):
+            total -= space.scratch[4 + inner, index] * solution[inner]
+        solution[index] = total / space.scratch[4 + index, index]

@@ -1,8 +1,8 @@
 """What the kernel spaces share: W = sum over stored rows of c_i (x) phi(x_i), so that a score is a sum of kernel values.
 
-The stored rows, the *support*, are in blocks of `LANES`: block b has its rows side by side, one lane each, so that the dot products,
+The stored rows, the *support*, are in blocks of `LANES`: block b has its rows side by side, one slot (a lane of a block) each, so that the dot products,
 kernel values and sums of a block are taken several at a time. Lanes without a row have coefficients 0. Arrays grow in Python, between
-steps (`full` says when). `values` holds k(x_i, x) of the row that was scored last, which is the one that is absorbed next.
+steps (`needs_room` says when). `values` holds k(x_i, x) of the row that was scored last, which is the one that is absorbed next.
 
 A budget keeps at most so many rows. What happens to a new row x when there are so many is decided by `when_full`:
 
@@ -23,15 +23,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.contract.rule import Vector
+from onebit.errors import InputError
 from onebit.spaces.kernels import RATIONAL, SHORTEN, Kernel, of_dots, self_value
+from onebit.spaces.layout import NUMBERS, SCALE, ArraySpec
 from onebit.spaces.scaled import LARGEST, SMALLEST
+from onebit.spaces.space import Space
 
 LANES = 128
 MERGE, PROJECT, OLDEST, STOP = range(4)
 WHEN_FULL = {"merge": MERGE, "project": PROJECT, "oldest": OLDEST, "stop": STOP}
-NOWHERE = -1  # in place of the place of a row: none, or the new one
+NOWHERE = -1  # in place of the slot of a row: none, or the new one
 
-# The places of `counts`.
+# The positions in `counts`.
 STORED, NEXT, LEFT_OUT = range(3)  # rows stored, the oldest of them, how many were not stored or have gone since
 
 NO_WEIGHTS = (
@@ -50,6 +53,24 @@ class Plan(NamedTuple):
 
 
 # --- in Python: arrays are made, grow, and are kept -----------------------------------------------------------------------
+
+
+class KernelSpace(Space):
+    """What Python does with either kernel space: stored rows and their coefficients (blocks, heads, lanes)."""
+
+    __slots__ = ()
+
+    def kept_of(self: Any, rows: Any) -> Any:
+        """What learning may change, for `restored`: everything."""
+        return self._replace(**copies(self))
+
+    def restored(self, kept: Any) -> Any:
+        """The space as it was."""
+        return kept
+
+    def matrix(self) -> Any:
+        """Refuse to give weights of features."""
+        raise InputError(NO_WEIGHTS)
 
 
 def empty_parts(heads: int, plan: Plan, dtype: Any) -> dict[str, Any]:
@@ -71,6 +92,21 @@ def empty_parts(heads: int, plan: Plan, dtype: Any) -> dict[str, Any]:
         "when_full": int(plan.when_full),
         "follows_norm": int(plan.follows_norm),
     }
+
+
+def parts_layout(heads: int, dtype: Any, plan: Plan) -> tuple[dict[str, ArraySpec], int]:
+    """The arrays that both kernel spaces have, when they have all rows that the budget allows; and for how many rows they have room."""
+    blocks = max(1, -(-plan.budget // LANES))
+    slots, lines = ArraySpec((blocks * LANES,), NUMBERS), ArraySpec((heads,), NUMBERS)
+    arrays = {
+        "weights": ArraySpec((blocks, heads, LANES), dtype),
+        **dict.fromkeys(("norms", "selves", "values", "others"), slots),
+        **dict.fromkeys(("last", "gone"), lines),
+        "moved": ArraySpec((1,), NUMBERS),
+        "counts": ArraySpec((3,), np.int64),
+        "scale": SCALE,
+    }
+    return arrays, blocks * LANES
 
 
 def more_blocks(space: Any) -> dict[str, Any]:
@@ -113,19 +149,19 @@ def dots(space: Any, rows: Any, row: int, factor: float) -> None:
     FORMS[type(space)].dots(space, rows, row, factor)
 
 
-def dots_among(space: Any, place: int) -> None:
+def dots_among(space: Any, slot: int) -> None:
     """Write the dot products of all stored rows with one of them to `others`."""
-    FORMS[type(space)].dots_among(space, place)
+    FORMS[type(space)].dots_among(space, slot)
 
 
-def same(space: Any, rows: Any, row: int, factor: float, place: int) -> bool:
+def same(space: Any, rows: Any, row: int, factor: float, slot: int) -> bool:
     """Whether a stored row is `factor` times a row."""
-    return bool(FORMS[type(space)].same(space, rows, row, factor, place))
+    return bool(FORMS[type(space)].same(space, rows, row, factor, slot))
 
 
-def store(space: Any, rows: Any, row: int, factor: float, place: int) -> None:
-    """Write `factor` times a row to a place."""
-    FORMS[type(space)].store(space, rows, row, factor, place)
+def store(space: Any, rows: Any, row: int, factor: float, slot: int) -> None:
+    """Write `factor` times a row to a slot."""
+    FORMS[type(space)].store(space, rows, row, factor, slot)
 
 
 # --- compiled: scores and steps -------------------------------------------------------------------------------------------
@@ -149,9 +185,9 @@ def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) 
     factor = shortening(space, norm)
     norm *= factor * factor
     own, stored, known = self_value(space.code, space.number, norm), space.counts[STORED], NOWHERE
-    for place in range(stored):
-        if space.norms[place] == norm and same(space, rows, row, factor, place):
-            known = place
+    for slot in range(stored):
+        if space.norms[slot] == norm and same(space, rows, row, factor, slot):
+            known = slot
             break
     nothing, room = negligible(space, coefficients, own), space.budget == 0 or stored < space.budget
     if known == NOWHERE and not nothing and not room and space.when_full == STOP:
@@ -167,108 +203,108 @@ def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) 
         return
     if room:
         space.counts[STORED] += 1
-        place = stored
+        slot = stored
     else:
         space.counts[LEFT_OUT] += 1
-        place = make_way(space, coefficients, own, scale)
-        if place == NOWHERE:
+        slot = make_way(space, coefficients, own, scale)
+        if slot == NOWHERE:
             return
-    add(space, place, 1.0, coefficients)
-    store(space, rows, row, factor, place)
-    space.norms[place], space.selves[place] = norm, own
+    add(space, slot, 1.0, coefficients)
+    store(space, rows, row, factor, slot)
+    space.norms[slot], space.selves[slot] = norm, own
 
 
 def make_way(space: Any, coefficients: Vector, own: float, factor: float) -> int:
-    """What a full budget does for a new row: its place, whose coefficients are then 0 or a part that is its own, or NOWHERE."""
+    """What is done for a new row when the budget is used up: its slot, whose coefficients are then 0 or a part that is its own, or NOWHERE."""
     if space.when_full == PROJECT:
-        place = nearest(space, space.values, NOWHERE, 0.0)
-        share = space.values[place] / space.selves[place]
+        slot = nearest(space, space.values, NOWHERE, 0.0)
+        share = space.values[slot] / space.selves[slot]
         undo(space, coefficients, own, factor)
-        grow(space, place, share, coefficients)
-        add(space, place, share, coefficients)
+        grow(space, slot, share, coefficients)
+        add(space, slot, share, coefficients)
         return NOWHERE
     if space.when_full == OLDEST:
-        place = space.counts[NEXT]
-        space.counts[NEXT] = (place + 1) % space.budget
+        slot = space.counts[NEXT]
+        space.counts[NEXT] = (slot + 1) % space.budget
     else:
-        place = smallest(space)
+        slot = smallest(space)
     heads = space.weights.shape[1]
     gone = space.gone
     for head in range(heads):
-        gone[head] = space.scale[0] * np.float64(space.weights[place // LANES, head, place % LANES])
-    target = place
+        gone[head] = space.scale[0] * np.float64(space.weights[slot // LANES, head, slot % LANES])
+    target = slot
     if space.when_full == MERGE:
-        among(space, place)
-        target = nearest(space, space.others, place, space.values[place] * space.values[place] / own)
+        among(space, slot)
+        target = nearest(space, space.others, slot, space.values[slot] * space.values[slot] / own)
     near = space.others[target]  # before another row is looked at
-    grow(space, place, -1.0, gone)
+    grow(space, slot, -1.0, gone)
     for head in range(heads):
-        space.moved[0] -= 2.0 * coefficients[head] * gone[head] * space.values[place]
-        space.weights[place // LANES, head, place % LANES] = 0
+        space.moved[0] -= 2.0 * coefficients[head] * gone[head] * space.values[slot]
+        space.weights[slot // LANES, head, slot % LANES] = 0
     if space.when_full == OLDEST:
-        return int(place)
+        return int(slot)
     if target != NOWHERE:
         share = near / space.selves[target]
         grow(space, target, share, gone)
         for head in range(heads):
             space.moved[0] += 2.0 * coefficients[head] * share * gone[head] * space.values[target]
         add(space, target, share, gone)
-        return int(place)
-    share = space.values[place] / own
+        return int(slot)
+    share = space.values[slot] / own
     for head in range(heads):  # the new row has its score still, but for what has just gone
-        here = factor * space.last[head] - gone[head] * space.values[place]
+        here = factor * space.last[head] - gone[head] * space.values[slot]
         space.moved[0] += share * gone[head] * (2.0 * here + (share * gone[head] + 2.0 * coefficients[head]) * own)
-    add(space, place, share, gone)
-    return int(place)
+    add(space, slot, share, gone)
+    return int(slot)
 
 
 def smallest(space: Any) -> int:
     """The row with the smallest part of W."""
     weights = space.weights
     least, found = -1.0, 0
-    for place in range(space.budget):
-        block, lane = place // LANES, place % LANES
+    for slot in range(space.budget):
+        block, lane = slot // LANES, slot % LANES
         energy = 0.0
         for head in range(weights.shape[1]):
             energy += np.float64(weights[block, head, lane]) * np.float64(weights[block, head, lane])
-        energy *= space.selves[place]
+        energy *= space.selves[slot]
         if least < 0.0 or energy < least:
-            least, found = energy, place
+            least, found = energy, slot
     return found
 
 
 def nearest(space: Any, near: Vector, but: int, beyond: float) -> int:
     """The stored row with the largest k(x, x_j)^2 / k(x_j, x_j), but for one, or NOWHERE if none is beyond a number."""
     found, most = NOWHERE, beyond
-    for place in range(space.budget):
-        value = near[place] * near[place] / space.selves[place]
-        if place != but and (value > most or (found == NOWHERE and but == NOWHERE)):
-            found, most = place, value
+    for slot in range(space.budget):
+        value = near[slot] * near[slot] / space.selves[slot]
+        if slot != but and (value > most or (found == NOWHERE and but == NOWHERE)):
+            found, most = slot, value
     return found
 
 
-def among(space: Any, place: int) -> None:
+def among(space: Any, slot: int) -> None:
     """Write the kernel values of a stored row with all of them to `others`."""
-    dots_among(space, place)
+    dots_among(space, slot)
     for block in range((space.counts[STORED] + LANES - 1) // LANES):
         first = block * LANES
         part, norms = space.others[first : first + LANES], space.norms[first : first + LANES]
-        of_dots(space.code, space.number, space.norms[place], part, norms, LANES)
+        of_dots(space.code, space.number, space.norms[slot], part, norms, LANES)
 
 
-def add(space: Any, place: int, share: float, coefficients: Vector) -> None:
-    """Add a share of coefficients to those of a place."""
+def add(space: Any, slot: int, share: float, coefficients: Vector) -> None:
+    """Add a share of coefficients to those of a slot."""
     weights, scale = space.weights, space.scale[0]
-    block, lane = place // LANES, place % LANES
+    block, lane = slot // LANES, slot % LANES
     for head in range(weights.shape[1]):
         weights[block, head, lane] += weights.dtype.type(share * coefficients[head] / scale)
 
 
-def grow(space: Any, place: int, share: float, coefficients: Vector) -> None:
+def grow(space: Any, slot: int, share: float, coefficients: Vector) -> None:
     """Note how ||W||^2 changes when a share of coefficients is added to those of a stored row, where that is followed."""
     if space.follows_norm == 0:
         return
-    among(space, place)
+    among(space, slot)
     weights, blocks = space.weights, (space.counts[STORED] + LANES - 1) // LANES
     for head in range(weights.shape[1]):
         total = 0.0
@@ -277,7 +313,7 @@ def grow(space: Any, place: int, share: float, coefficients: Vector) -> None:
             for lane in range(LANES):
                 total += line[lane] * space.others[block * LANES + lane]
         step = share * coefficients[head]
-        space.moved[0] += step * (2.0 * space.scale[0] * total + step * space.selves[place])
+        space.moved[0] += step * (2.0 * space.scale[0] * total + step * space.selves[slot])
 
 
 def undo(space: Any, coefficients: Vector, own: float, factor: float) -> None:
@@ -354,7 +390,7 @@ def refreshed_norm(space: Any, kept: float) -> float:
     return kept
 
 
-def full(space: Any, rows: Any = None, row: int = 0) -> bool:
-    """Whether the next row has no place until the arrays have grown."""
+def needs_room(space: Any, rows: Any = None, row: int = 0) -> bool:
+    """Whether the next row has no slot until the arrays have grown."""
     stored = space.counts[STORED]
     return bool(stored >= space.values.shape[0] and (space.budget == 0 or stored < space.budget))

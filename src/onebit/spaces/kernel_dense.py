@@ -9,31 +9,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
-from onebit.errors import InputError
-from onebit.spaces.dense import DenseRows
+from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.kernel import (
     FORMS,
     LANES,
-    NO_WEIGHTS,
     STORED,
+    KernelSpace,
     Plan,
     absorb,
-    copies,
     empty_parts,
-    full,
     more_blocks,
     more_heads,
     moved,
+    needs_room,
+    parts_layout,
     refreshed_norm,
     score,
 )
-from onebit.spaces.support import refuse_length, wanted_parts
-from onebit.spaces.wanted import ANY, Wanted
+from onebit.spaces.layout import ANY, ArraySpec, Layout
+from onebit.spaces.support import refuse_length, saved_parts
 
-__all__ = ["KernelDense", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["KernelDense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 
-class KernelDense(NamedTuple):
+class KernelDenseArrays(NamedTuple):
     """Stored rows of shape (blocks, features, lanes) and their coefficients (blocks, heads, lanes)."""
 
     weights: NDArray[Any]
@@ -54,6 +53,13 @@ class KernelDense(NamedTuple):
     when_full: int
     follows_norm: int
 
+
+class KernelDense(KernelDenseArrays, KernelSpace):
+    """The kernel space of dense rows."""
+
+    __slots__ = ()
+    example_rows = staticmethod(DenseSpace.example_rows)
+
     @classmethod
     def planned(cls, heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> KernelDense:
         """Nothing stored."""
@@ -73,11 +79,6 @@ class KernelDense(NamedTuple):
         return self._replace(**more_heads(self, heads))
 
     @property
-    def width(self) -> int:
-        """How many numbers `score` gives."""
-        return self.room[0]
-
-    @property
     def room(self) -> tuple[int, int]:
         """How many heads and features there is room for."""
         return self.weights.shape[1], self.supports.shape[1]
@@ -88,9 +89,12 @@ class KernelDense(NamedTuple):
         return {"supports": rows[: self.counts[STORED]].copy()}
 
     @staticmethod
-    def wanted(heads: int, features: int, dtype: Any) -> dict[str, Wanted]:
-        """What the arrays of a file must be."""
-        return {**wanted_parts(heads, dtype), "support_supports": Wanted((ANY, features), dtype)}
+    def layout(heads: int, features: int, dtype: Any, plan: Plan) -> Layout:
+        """What the arrays are, and those of a file."""
+        arrays, slots = parts_layout(heads, dtype, plan)
+        supports = ArraySpec((slots // LANES, features, LANES), dtype)
+        saved = {**saved_parts(heads, dtype), "support_supports": ArraySpec((ANY, features), dtype)}
+        return Layout({**arrays, "supports": supports}, saved, width=heads)
 
     def filled(self, rows: dict[str, NDArray[Any]]) -> KernelDense:
         """A copy with these rows in its lanes, for which there is room."""
@@ -99,23 +103,6 @@ class KernelDense(NamedTuple):
         supports[: len(rows["supports"])] = rows["supports"]
         blocks = supports.reshape(len(self.weights), LANES, -1).transpose(0, 2, 1)
         return self._replace(supports=np.ascontiguousarray(blocks))
-
-    @staticmethod
-    def example_rows(dtype: Any) -> DenseRows:
-        """Rows as they are scored, for their types."""
-        return DenseRows(np.zeros((1, 1), dtype=dtype))
-
-    def kept_of(self, rows: Any) -> KernelDense:
-        """What learning may change, for `restored`: everything."""
-        return self._replace(**copies(self))
-
-    def restored(self, kept: KernelDense) -> KernelDense:
-        """The space as it was."""
-        return kept
-
-    def matrix(self) -> Any:
-        """Refuse to give weights of features."""
-        raise InputError(NO_WEIGHTS)
 
 
 def squared_length(space: KernelDense, rows: DenseRows, row: int) -> float:
@@ -142,10 +129,10 @@ def dots(space: KernelDense, rows: DenseRows, row: int, factor: float) -> None:
                     part[lane] += value * line[lane]
 
 
-def dots_among(space: KernelDense, place: int) -> None:
+def dots_among(space: KernelDense, slot: int) -> None:
     """Write the dot products of all stored rows with one of them to `others`."""
     supports, others, bias = space.supports, space.others, np.float64(space.bias)
-    own_block, own_lane = place // LANES, place % LANES
+    own_block, own_lane = slot // LANES, slot % LANES
     for block in range((space.counts[STORED] + LANES - 1) // LANES):
         part, support = others[block * LANES : block * LANES + LANES], supports[block]
         for lane in range(LANES):
@@ -158,18 +145,18 @@ def dots_among(space: KernelDense, place: int) -> None:
                     part[lane] += value * line[lane]
 
 
-def same(space: KernelDense, rows: DenseRows, row: int, factor: float, place: int) -> bool:
+def same(space: KernelDense, rows: DenseRows, row: int, factor: float, slot: int) -> bool:
     """Whether a stored row is `factor` times a row."""
-    x, block, lane = rows.values[row], place // LANES, place % LANES
+    x, block, lane = rows.values[row], slot // LANES, slot % LANES
     for feature in range(x.shape[0]):
         if space.supports[block, feature, lane] != x.dtype.type(factor * np.float64(x[feature])):
             return False
     return True
 
 
-def store(space: KernelDense, rows: DenseRows, row: int, factor: float, place: int) -> None:
-    """Write `factor` times a row to a place."""
-    x, block, lane = rows.values[row], place // LANES, place % LANES
+def store(space: KernelDense, rows: DenseRows, row: int, factor: float, slot: int) -> None:
+    """Write `factor` times a row to a slot."""
+    x, block, lane = rows.values[row], slot // LANES, slot % LANES
     for feature in range(x.shape[0]):
         space.supports[block, feature, lane] = x.dtype.type(factor * np.float64(x[feature]))
 

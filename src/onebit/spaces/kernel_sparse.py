@@ -14,28 +14,29 @@ from onebit.spaces import kernel
 from onebit.spaces.kernel import (
     FORMS,
     LANES,
-    NO_WEIGHTS,
     STORED,
+    KernelSpace,
     Plan,
     absorb,
-    copies,
     empty_parts,
     more_blocks,
     more_heads,
     moved,
+    parts_layout,
     refreshed_norm,
     score,
 )
-from onebit.spaces.sparse import SparseRows
-from onebit.spaces.support import refuse_length, wanted_parts
-from onebit.spaces.wanted import ANY, Wanted
+from onebit.spaces.layout import ANY, NUMBERS, ArraySpec, Layout
+from onebit.spaces.sparse import SparseRows, SparseSpace
+from onebit.spaces.support import refuse_length, saved_parts
 
-__all__ = ["KernelSparse", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["KernelSparse", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 ENTRIES = 4096  # values there is room for at first
+USUAL_VALUES = 256  # of a row that is stored: how long rows will be nobody knows beforehand
 
 
-class KernelSparse(NamedTuple):
+class KernelSparseArrays(NamedTuple):
     """Stored rows as stretches [starts[i], ends[i]) of `columns` and `entries`, and their coefficients (blocks, heads, lanes)."""
 
     weights: NDArray[Any]
@@ -61,6 +62,13 @@ class KernelSparse(NamedTuple):
     when_full: int
     follows_norm: int
 
+
+class KernelSparse(KernelSparseArrays, KernelSpace):
+    """The kernel space of CSR rows."""
+
+    __slots__ = ()
+    example_rows = staticmethod(SparseSpace.example_rows)
+
     @classmethod
     def planned(cls, heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> KernelSparse:
         """Nothing stored."""
@@ -77,29 +85,24 @@ class KernelSparse(NamedTuple):
 
     def roomier(self, rows: SparseRows) -> KernelSparse:
         """A copy without holes, with room for more rows, the longest of these among them."""
-        parts = more_blocks(self) if kernel.full(self) else {}
-        places = len(parts.get("norms", self.norms))
-        starts, ends = np.zeros(places, dtype=np.int64), np.zeros(places, dtype=np.int64)
+        parts = more_blocks(self) if kernel.needs_room(self) else {}
+        slots = len(parts.get("norms", self.norms))
+        starts, ends = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
         lengths = (self.ends - self.starts)[: self.counts[STORED]]
         ends[: len(lengths)] = np.cumsum(lengths)
         starts[1 : len(lengths)] = ends[: max(0, len(lengths) - 1)]
         longest = int(np.diff(rows.starts).max(initial=0))
         size = max(ENTRIES, 2 * int(lengths.sum()) + longest)
         columns, entries = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=self.entries.dtype)
-        for place in range(len(lengths)):
-            columns[starts[place] : ends[place]] = self.columns[self.starts[place] : self.ends[place]]
-            entries[starts[place] : ends[place]] = self.entries[self.starts[place] : self.ends[place]]
+        for slot in range(len(lengths)):
+            columns[starts[slot] : ends[slot]] = self.columns[self.starts[slot] : self.ends[slot]]
+            entries[starts[slot] : ends[slot]] = self.entries[self.starts[slot] : self.ends[slot]]
         used = np.array([int(lengths.sum())])
         return self._replace(columns=columns, entries=entries, starts=starts, ends=ends, used=used, **parts)
 
     def grown(self, heads: int, features: int) -> KernelSparse:
         """A copy with room for more heads and features."""
         return self._replace(spread=np.zeros(features), **more_heads(self, heads))
-
-    @property
-    def width(self) -> int:
-        """How many numbers `score` gives."""
-        return self.room[0]
 
     @property
     def room(self) -> tuple[int, int]:
@@ -109,7 +112,7 @@ class KernelSparse(NamedTuple):
     def stored(self) -> dict[str, NDArray[Any]]:
         """The rows as they were stored, as the parts of a CSR matrix."""
         some = range(self.counts[STORED])
-        pieces = [slice(self.starts[place], self.ends[place]) for place in some]
+        pieces = [slice(self.starts[slot], self.ends[slot]) for slot in some]
         lengths = (self.ends - self.starts)[: len(some)]
         return {
             "columns": np.concatenate([self.columns[piece] for piece in pieces] or [self.columns[:0]]),
@@ -118,17 +121,28 @@ class KernelSparse(NamedTuple):
         }
 
     @staticmethod
-    def wanted(heads: int, features: int, dtype: Any) -> dict[str, Wanted]:
-        """What the arrays of a file must be."""
-        return {
-            **wanted_parts(heads, dtype),
-            "support_columns": Wanted((ANY,), np.int32, 0, features - 1),
-            "support_entries": Wanted((ANY,), dtype),
-            "support_starts": Wanted((ANY,), np.int64, 0),
+    def layout(heads: int, features: int, dtype: Any, plan: Plan) -> Layout:
+        """What the arrays are, and those of a file."""
+        arrays, slots = parts_layout(heads, dtype, plan)
+        size = max(ENTRIES, 2 * plan.budget * min(features, USUAL_VALUES))
+        own = {
+            "columns": ArraySpec((size,), np.int32),
+            "entries": ArraySpec((size,), dtype),
+            "starts": ArraySpec((slots,), np.int64),
+            "ends": ArraySpec((slots,), np.int64),
+            "used": ArraySpec((1,), np.int64),
+            "spread": ArraySpec((features,), NUMBERS),
         }
+        saved = {
+            **saved_parts(heads, dtype),
+            "support_columns": ArraySpec((ANY,), np.int32, 0, features - 1),
+            "support_entries": ArraySpec((ANY,), dtype),
+            "support_starts": ArraySpec((ANY,), np.int64, 0),
+        }
+        return Layout({**arrays, **own}, saved, width=heads)
 
     def filled(self, rows: dict[str, NDArray[Any]]) -> KernelSparse:
-        """A copy with these rows in its places, for which there is room."""
+        """A copy with these rows in its slots, for which there is room."""
         refuse_length("support_starts", len(rows["starts"]) - 1, int(self.counts[STORED]))
         cuts, length = rows["starts"], len(rows["columns"])
         if cuts[0] != 0 or cuts[-1] != length or (cuts[1:] < cuts[:-1]).any() or len(rows["entries"]) != length:
@@ -144,29 +158,11 @@ class KernelSparse(NamedTuple):
         columns[:size], entries[:size] = rows["columns"], rows["entries"]
         return self._replace(columns=columns, entries=entries, starts=starts, ends=ends, used=np.array([size]))
 
-    @staticmethod
-    def example_rows(dtype: Any) -> SparseRows:
-        """Rows as they are scored, for their types."""
-        integers = np.zeros(1, dtype=np.int64)
-        return SparseRows(np.zeros(1, dtype=dtype), np.zeros(1, dtype=np.int32), integers, 1)
 
-    def kept_of(self, rows: Any) -> KernelSparse:
-        """What learning may change, for `restored`: everything."""
-        return self._replace(**copies(self))
-
-    def restored(self, kept: KernelSparse) -> KernelSparse:
-        """The space as it was."""
-        return kept
-
-    def matrix(self) -> Any:
-        """Refuse to give weights of features."""
-        raise InputError(NO_WEIGHTS)
-
-
-def full(space: KernelSparse, rows: SparseRows, row: int) -> bool:
-    """Whether this row has no place until the arrays have grown."""
+def needs_room(space: KernelSparse, rows: SparseRows, row: int) -> bool:
+    """Whether this row has no room until the arrays have grown."""
     size = rows.starts[row + 1] - rows.starts[row]
-    return kernel.full(space, rows, row) or space.used[0] + size > space.columns.shape[0]
+    return kernel.needs_room(space, rows, row) or space.used[0] + size > space.columns.shape[0]
 
 
 def squared_length(space: KernelSparse, rows: SparseRows, row: int) -> float:
@@ -187,33 +183,33 @@ def dots(space: KernelSparse, rows: SparseRows, row: int, factor: float) -> None
         spread[rows.columns[entry]] = 0.0
 
 
-def dots_among(space: KernelSparse, place: int) -> None:
+def dots_among(space: KernelSparse, slot: int) -> None:
     """Write the dot products of all stored rows with one of them to `others`."""
     columns, spread = space.columns, space.spread
-    for entry in range(space.starts[place], space.ends[place]):
+    for entry in range(space.starts[slot], space.ends[slot]):
         spread[columns[entry]] = np.float64(space.entries[entry])
     gather(space, space.others)
-    for entry in range(space.starts[place], space.ends[place]):
+    for entry in range(space.starts[slot], space.ends[slot]):
         spread[columns[entry]] = 0.0
 
 
 def gather(space: KernelSparse, found: Vector) -> None:
     """The dot products of all stored rows with the vector that is spread out."""
     columns, entries, spread, bias = space.columns, space.entries, space.spread, np.float64(space.bias)
-    for place in range(space.counts[STORED]):
+    for slot in range(space.counts[STORED]):
         total = bias
-        for entry in range(space.starts[place], space.ends[place]):
+        for entry in range(space.starts[slot], space.ends[slot]):
             total += spread[columns[entry]] * entries[entry]
-        found[place] = total
+        found[slot] = total
     stored = space.counts[STORED]
-    for place in range(stored, (stored + LANES - 1) // LANES * LANES):
-        found[place] = 0.0  # lanes without a row are reckoned with too, and their coefficients are 0
+    for slot in range(stored, (stored + LANES - 1) // LANES * LANES):
+        found[slot] = 0.0  # lanes without a row are reckoned with too, and their coefficients are 0
 
 
-def same(space: KernelSparse, rows: SparseRows, row: int, factor: float, place: int) -> bool:
+def same(space: KernelSparse, rows: SparseRows, row: int, factor: float, slot: int) -> bool:
     """Whether a stored row is `factor` times a row."""
-    begin, size, first = rows.starts[row], rows.starts[row + 1] - rows.starts[row], space.starts[place]
-    if space.ends[place] - first != size:
+    begin, size, first = rows.starts[row], rows.starts[row + 1] - rows.starts[row], space.starts[slot]
+    if space.ends[slot] - first != size:
         return False
     for entry in range(size):
         value = rows.values.dtype.type(factor * np.float64(rows.values[begin + entry]))
@@ -222,13 +218,13 @@ def same(space: KernelSparse, rows: SparseRows, row: int, factor: float, place: 
     return True
 
 
-def store(space: KernelSparse, rows: SparseRows, row: int, factor: float, place: int) -> None:
-    """Write `factor` times a row to the end of the flat arrays, where there is room for it, and note the place."""
+def store(space: KernelSparse, rows: SparseRows, row: int, factor: float, slot: int) -> None:
+    """Write `factor` times a row to the end of the flat arrays, where there is room for it, and note where in its slot."""
     begin, end, first = rows.starts[row], rows.starts[row + 1], space.used[0]
     for entry in range(begin, end):
         space.columns[first + entry - begin] = rows.columns[entry]
         space.entries[first + entry - begin] = rows.values.dtype.type(factor * np.float64(rows.values[entry]))
-    space.starts[place], space.ends[place] = first, first + end - begin
+    space.starts[slot], space.ends[slot] = first, first + end - begin
     space.used[0] += end - begin
 
 

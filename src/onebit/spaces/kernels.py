@@ -109,19 +109,19 @@ def of_dots(code: int, number: float, norm: float, dots: NDArray[Any], norms: ND
     One loop a kernel, each of additions and multiplications alone, so that the compiler takes several values at a time.
     """
     if code == POLYNOMIAL:
-        for place in range(count):
-            base = dots[place] + 1.0
+        for index in range(count):
+            base = dots[index] + 1.0
             power = base
             for _ in range(1, int(number)):
                 power *= base
-            dots[place] = power
+            dots[index] = power
     elif code == RATIONAL:
-        for place in range(count):
-            dots[place] = 1.0 / (1.0 - 0.5 * dots[place])
+        for index in range(count):
+            dots[index] = 1.0 / (1.0 - 0.5 * dots[index])
     elif code == RBF:
-        for place in range(count):
-            distance = max(0.0, norm + norms[place] - 2.0 * dots[place])
-            dots[place] = exponential(min(number * distance, FARTHEST))
+        for index in range(count):
+            distance = max(0.0, norm + norms[index] - 2.0 * dots[index])
+            dots[index] = exponential(min(number * distance, FARTHEST))
 
 
 def exponential(y: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -24,13 +23,6 @@ class Scaled(Protocol):
         """The factor, in a vector of one."""
 
 
-def filled(space: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-    """A space of the right size with the content that `arrays` gave."""
-    for name, array in arrays.items():
-        attrgetter(name)(space)[: len(array)] = array  # the name may have a dot: an array of a part
-    return space
-
-
 def shrink(space: Scaled, factor: float) -> None:
     """Multiply all weights by a factor."""
     space.scale[0] *= factor
@@ -44,7 +36,7 @@ def shrink(space: Scaled, factor: float) -> None:
     space.scale[0] = 1.0
 
 
-def full(space: Scaled, rows: Any, row: int) -> bool:
+def needs_room(space: Scaled, rows: Any, row: int) -> bool:
     """Linear spaces have room for every step."""
     return False
 

@@ -1,7 +1,7 @@
 """The sparse space: weights of one feature lie side by side for all heads, so a row costs its non-zeros alone.
 
 Rows are in CSR form. As in the dense space the weights are `scale * weights`, and a bias is one more feature, here the first
-row of the weights, so that features can be added at the end. Sums are in float64, over the non-zeros in the order in which
+line of the weights, so that features can be added at the end. Sums are in float64, over the non-zeros in the order in which
 they are stored: a row given as a dict, sorted by name, is summed as the CSR row with those columns in that order.
 """
 
@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
-from onebit.spaces.scaled import full, moved, refreshed_norm, shrink
-from onebit.spaces.wanted import SCALE, Wanted
+from onebit.spaces.layout import SCALE, ArraySpec, Layout
+from onebit.spaces.scaled import moved, needs_room, refreshed_norm, shrink
+from onebit.spaces.space import Space
 
-__all__ = ["Sparse", "SparseRows", "absorb", "full", "moved", "refreshed_norm", "score"]
+__all__ = ["Sparse", "SparseRows", "SparseSpace", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 
 class SparseRows(NamedTuple):
@@ -36,55 +37,67 @@ class SparseRows(NamedTuple):
         return len(self.starts) - 1
 
 
-class Sparse(NamedTuple):
+class SparseSpace(Space):
+    """A space of sparse rows whose weights are those of one feature after the other, the bias first."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def example_rows(dtype: Any) -> SparseRows:
+        """Rows as they are scored, for their types."""
+        return SparseRows(np.zeros(1, dtype=dtype), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int64), 1)
+
+    def touched(self: Any, rows: SparseRows) -> Any:
+        """The lines of the weights that learning from these rows may change: those of their features."""
+        return np.union1d(np.arange(self.bias), rows.columns + self.bias)
+
+    def kept_of(self: Any, rows: SparseRows) -> tuple[Any, NDArray[Any], Vector]:
+        """What learning from these rows may change, for `restored`."""
+        touched = self.touched(rows)
+        return touched, self.weights[touched].copy(), self.scale.copy()
+
+    def restored(self: Any, kept: tuple[Any, NDArray[Any], Vector]) -> Any:
+        """Undo what was learnt since."""
+        touched, self.weights[touched], self.scale[:] = kept
+        return self
+
+    def arrays(self: Any, features: int | None) -> dict[str, NDArray[Any]]:
+        """What is written into a file: the weights of the first so many features, or of all."""
+        used = None if features is None else self.bias + features
+        return {"weights": self.weights[:used].copy(), "scale": self.scale.copy()}
+
+
+class SparseArrays(NamedTuple):
     """Weights of shape (bias + features, heads)."""
 
     weights: NDArray[Any]
     scale: Vector
     bias: int
 
+
+class Sparse(SparseArrays, SparseSpace):
+    """The sparse space."""
+
+    __slots__ = ()
+
     @classmethod
     def empty(cls, heads: int, features: int, bias: bool, dtype: Any) -> Sparse:
         """All weights 0."""
         return cls(np.zeros((bias + features, heads), dtype=dtype), np.ones(1), int(bias))
 
-    def grown(self, heads: int, features: int) -> Sparse:
-        """A copy with room for more heads and features; the new ones are 0."""
-        weights = np.zeros((self.bias + features, heads), dtype=self.weights.dtype)
-        weights[: self.weights.shape[0], : self.weights.shape[1]] = self.weights
-        return Sparse(weights, self.scale.copy(), self.bias)
+    def fresh(self, heads: int, features: int) -> Sparse:
+        """All weights 0."""
+        return Sparse.empty(heads, features, bool(self.bias), self.weights.dtype)
 
-    def kept_of(self, rows: SparseRows) -> tuple[Any, NDArray[Any], float]:
-        """What learning from these rows may change, for `restored`: the weights of their features, if all are not shrunk too."""
-        touched: Any = slice(None)
-        if self.scale[0] == 1.0:
-            touched = np.union1d(np.arange(self.bias), rows.columns + self.bias)
-        return touched, self.weights[touched].copy(), float(self.scale[0])
-
-    def restored(self, kept: tuple[Any, NDArray[Any], float]) -> Sparse:
-        """Undo what was learnt since."""
-        touched, self.weights[touched], self.scale[0] = kept
-        return self
-
-    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
-        """What is written into a file: the weights of the first so many features, or of all."""
-        used = None if features is None else self.bias + features
-        return {"weights": self.weights[:used].copy(), "scale": self.scale.copy()}
+    def touched(self, rows: SparseRows) -> Any:
+        """The weights of their features, if all are not shrunk too."""
+        return super().touched(rows) if self.scale[0] == 1.0 else slice(None)
 
     @staticmethod
-    def wanted(heads: int, features: int, bias: bool, dtype: Any) -> dict[str, Wanted]:
-        """What these arrays must be."""
-        return {"weights": Wanted((bias + features, heads), dtype), "scale": SCALE}
-
-    @property
-    def width(self) -> int:
-        """How many numbers `score` gives."""
-        return int(self.weights.shape[1])
-
-    @staticmethod
-    def example_rows(dtype: Any) -> SparseRows:
-        """Rows as they are scored, for their types."""
-        return SparseRows(np.zeros(1, dtype=dtype), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int64), 1)
+    def layout(heads: int, features: int, bias: bool, dtype: Any) -> Layout:
+        """What the arrays are."""
+        arrays = {"weights": ArraySpec((bias + features, heads), dtype), "scale": SCALE}
+        return Layout.of(arrays, Sparse.SAVED, width=heads)
 
     @property
     def room(self) -> tuple[int, int]:
@@ -102,10 +115,10 @@ def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
     norm = float(space.bias)
     for head in range(heads):
         scores[head] = weights[0, head] if space.bias == 1 else 0.0
-    for place in range(rows.starts[row], rows.starts[row + 1]):
-        value = float(rows.values[place])
+    for entry in range(rows.starts[row], rows.starts[row + 1]):
+        value = float(rows.values[entry])
         norm += value * value
-        vector = weights[rows.columns[place] + space.bias]
+        vector = weights[rows.columns[entry] + space.bias]
         for head in range(heads):
             scores[head] += value * vector[head]
     flaw = 0.0
@@ -126,9 +139,9 @@ def absorb(space: Sparse, rows: SparseRows, row: int, coefficients: Vector, scal
         coefficients[head] /= space.scale[0]
     if not moves:
         return
-    for place in range(rows.starts[row], rows.starts[row + 1]):
-        value = float(rows.values[place])
-        vector = weights[rows.columns[place] + space.bias]
+    for entry in range(rows.starts[row], rows.starts[row + 1]):
+        value = float(rows.values[entry])
+        vector = weights[rows.columns[entry] + space.bias]
         for head in range(heads):
             vector[head] += weights.dtype.type(value * coefficients[head])
     if space.bias == 1:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onebit.errors import InputError
 from onebit.spaces.kernel import LANES, LEFT_OUT, NEXT, STORED
-from onebit.spaces.wanted import ANY, MOST_COUNTED, NUMBERS, SCALE, Wanted
+from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, SCALE, ArraySpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +50,14 @@ def arrays_of(space: Any) -> dict[str, NDArray[Any]]:
     }
 
 
-def wanted_parts(heads: int, dtype: Any) -> dict[str, Wanted]:
+def saved_parts(heads: int, dtype: Any) -> dict[str, ArraySpec]:
     """What those arrays must be that both kernel spaces have; that they fit each other is seen to by `from_arrays`."""
     return {
-        "coefficients": Wanted((heads, ANY), dtype),
+        "coefficients": ArraySpec((heads, ANY), dtype),
         "scale": SCALE,
-        "counts": Wanted((3,), np.int64, 0, MOST_COUNTED),
-        "norms": Wanted((ANY,), NUMBERS, 0.0),
-        "selves": Wanted((ANY,), NUMBERS, 0.0),
+        "counts": ArraySpec((3,), np.int64, 0, MOST_COUNTED),
+        "norms": ArraySpec((ANY,), NUMBERS, 0.0),
+        "selves": ArraySpec((ANY,), NUMBERS, 0.0),
     }
 
 

@@ -45,12 +45,12 @@ class Shape(NamedTuple):
 
     @property
     def floats(self) -> list[int]:
-        """The places of the record that replicates may differ in."""
-        return [place for place, kind in enumerate(self.rule.kinds.values()) if kind is float]
+        """The fields of the record, by number, that replicates may differ in."""
+        return [index for index, kind in enumerate(self.rule.kinds.values()) if kind is float]
 
     def numbers(self, params: Any) -> list[float]:
-        """What a replicate's record has at these places."""
-        return [float(params[place]) for place in self.floats]
+        """What a replicate's record has in these fields."""
+        return [float(params[index]) for index in self.floats]
 
     @property
     def classes(self) -> int:

@@ -99,8 +99,8 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     ahead = cuda.local.array(WIDTH, np.float32)
     sums = cuda.local.array(HEADS, np.float32)
 
-    for place in range(lane, MEMORY, LANES):
-        memory[place] = memories[me, place]
+    for index in range(lane, MEMORY, LANES):
+        memory[index] = memories[me, index]
     if lane == 0:
         orders[SCALE] = scales[me]
         orders[INVERSE] = 1.0 / scales[me]
@@ -205,8 +205,8 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
 
     store(held, words, lane, weights[me])
     cuda.syncwarp()
-    for place in range(lane, MEMORY, LANES):
-        memories[me, place] = memory[place]
+    for index in range(lane, MEMORY, LANES):
+        memories[me, index] = memory[index]
     if lane == 0:
         scales[me] = orders[SCALE]
         counts[me, 0], counts[me, 1], counts[me, 2] = played_wrong, greedy_wrong, mark
@@ -253,18 +253,18 @@ def word_at(head: int, step: int, lane: int) -> int:
 
 def fetch(stored: NDArray[np.float32], lane: int, held: NDArray[np.float32], words: NDArray[np.float32]) -> None:
     """The stored weights, to where they are used."""
-    for place in range(HELD_HEADS * WIDTH):
-        held[place] = stored[place * LANES + lane]
-    for place in range(COPIED_HEADS * WIDTH):
-        words[place * LANES + lane] = stored[(HELD_HEADS * WIDTH + place) * LANES + lane]
+    for index in range(HELD_HEADS * WIDTH):
+        held[index] = stored[index * LANES + lane]
+    for index in range(COPIED_HEADS * WIDTH):
+        words[index * LANES + lane] = stored[(HELD_HEADS * WIDTH + index) * LANES + lane]
 
 
 def store(held: NDArray[np.float32], words: NDArray[np.float32], lane: int, stored: NDArray[np.float32]) -> None:
     """The weights, to where they are stored."""
-    for place in range(HELD_HEADS * WIDTH):
-        stored[place * LANES + lane] = held[place]
-    for place in range(COPIED_HEADS * WIDTH):
-        stored[(HELD_HEADS * WIDTH + place) * LANES + lane] = words[place * LANES + lane]
+    for index in range(HELD_HEADS * WIDTH):
+        stored[index * LANES + lane] = held[index]
+    for index in range(COPIED_HEADS * WIDTH):
+        stored[(HELD_HEADS * WIDTH + index) * LANES + lane] = words[index * LANES + lane]
 
 
 def absorb_held(held: NDArray[np.float32], x: NDArray[np.float32], steps: NDArray[np.float32], lane: int) -> None:
@@ -320,17 +320,17 @@ def gather(lane: int, sums: NDArray[np.float32]) -> None:
     while offset > 0:
         half = (count + 1) // 2
         upper = (lane & offset) != 0
-        for place in range(half):
-            low = sums[place]
-            high = sums[place + half] if place + half < count else np.float32(0.0)
+        for index in range(half):
+            low = sums[index]
+            high = sums[index + half] if index + half < count else np.float32(0.0)
             kept, given = (high, low) if upper else (low, high)
-            sums[place] = kept + cuda.shfl_xor_sync(ALL, given, offset)
+            sums[index] = kept + cuda.shfl_xor_sync(ALL, given, offset)
         count = half
         offset //= 2
 
 
 def find_heads(lane: int, heads: NDArray[np.int64]) -> None:
-    """The head that each place of `sums` is of after `gather`, or -1 for a place that is of none."""
+    """The head that each number in `sums` is of after `gather`, or -1 for one that is of none."""
     for slot in range(SLOTS):
         heads[slot] = 0
         head, exists = slot, True
@@ -357,8 +357,8 @@ def steps_before(offset: int) -> int:
 
 def fold_scale(held: NDArray[np.float32], words: NDArray[np.float32], lane: int, scale: np.float32) -> None:
     """Multiply the scale into the weights."""
-    for place in range(HELD_HEADS * WIDTH):
-        held[place] *= scale
+    for index in range(HELD_HEADS * WIDTH):
+        held[index] *= scale
     for head in range(HELD_HEADS, HEADS):
         for step in range(WIDTH):
             words[word_at(head, step, lane)] *= scale
@@ -367,8 +367,8 @@ def fold_scale(held: NDArray[np.float32], words: NDArray[np.float32], lane: int,
 def squares(held: NDArray[np.float32], words: NDArray[np.float32], lane: int) -> float:
     """The sum of the squares of this lane's weights."""
     total = 0.0
-    for place in range(HELD_HEADS * WIDTH):
-        total += float(held[place]) * float(held[place])
+    for index in range(HELD_HEADS * WIDTH):
+        total += float(held[index]) * float(held[index])
     for head in range(HELD_HEADS, HEADS):
         for step in range(WIDTH):
             weight = float(words[word_at(head, step, lane)])

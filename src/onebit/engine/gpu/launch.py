@@ -74,7 +74,7 @@ class DeviceSchedules:
 
 
 class Replicates(NamedTuple):
-    """What differs from replicate to replicate: one row of each for every one."""
+    """What differs from replicate to replicate: one line of each for every one."""
 
     schedules: NDArray[np.int32]  # the number of its schedule
     parameters: NDArray[np.float64]  # the floats of its record

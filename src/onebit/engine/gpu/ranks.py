@@ -20,16 +20,16 @@ def sort_by_rank(keys: NDArray[np.float64], labels: NDArray[np.float64], count: 
     held = cuda.local.array(MOST, np.float64)
     names = cuda.local.array(MOST, np.float64)
     ranks = cuda.local.array(MOST, np.int32)
-    for place in range(MOST):
-        if place < count:
-            held[place], names[place], ranks[place] = keys[place], labels[place], 0
+    for index in range(MOST):
+        if index < count:
+            held[index], names[index], ranks[index] = keys[index], labels[index], 0
     for second in range(1, MOST):
         if second < count:
             for first in range(second):
                 later = held[second] <= held[first]
                 ranks[second] += 1 if later else 0
                 ranks[first] += 0 if later else 1
-    for place in range(MOST):
-        if place < count:
-            keys[ranks[place]] = held[place]
-            labels[ranks[place]] = names[place]
+    for index in range(MOST):
+        if index < count:
+            keys[ranks[index]] = held[index]
+            labels[ranks[index]] = names[index]

@@ -1,14 +1,16 @@
-"""What the arrays of a file must be before anything is made of them: compiled code checks no bounds.
+"""What the arrays of a space are, before any is made: each space describes them once, in its `layout`.
 
-Each space says it beside its `arrays`. A file from a stranger has a right checksum and any content, so names, shapes, dtypes and ranges are
-compared with what its manifest says, and nothing is allocated that the file itself does not hold. NaN and infinity pass: a learner whose
-weights have grown out of their range has them, and refuses every row.
+Two uses. How much memory a learner takes is known before it is asked for: the bytes of all arrays, as large as they may become. And the
+arrays of a file are compared with what must be written down of such a space before anything is made of them, since compiled code checks
+no bounds. A file from a stranger has a right checksum and any content, so names, shapes, dtypes and ranges are compared with what its
+manifest says, and nothing is allocated that the file itself does not hold. NaN and infinity pass: a learner whose weights have grown out
+of their range has them, and refuses every row.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +21,7 @@ from onebit.errors import InputError
 ANY = -1  # in a shape: as many as there are
 
 
-class Wanted(NamedTuple):
+class ArraySpec(NamedTuple):
     """The shape and dtype of an array, and the range of its numbers."""
 
     shape: tuple[int, ...]
@@ -27,14 +29,37 @@ class Wanted(NamedTuple):
     least: float = -math.inf
     most: float = math.inf
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes."""
+        return math.prod(self.shape) * int(np.dtype(self.dtype).itemsize)
+
 
 NUMBERS = np.float64
-SCALE = Wanted((1,), NUMBERS, 0.0)
+SCALE = ArraySpec((1,), NUMBERS, 0.0)
 MOST_COUNTED = 2**62  # which nobody reaches by counting, so that one more is a number too
-REPAIRS = Wanted((1,), np.int64, 0, MOST_COUNTED)
+REPAIRS = ArraySpec((1,), np.int64, 0, MOST_COUNTED)
 
 
-def refuse_unlike(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, Wanted]) -> None:
+class Layout(NamedTuple):
+    """A space of which nothing is allocated yet: its arrays, what is written of them into a file, and how many numbers it gives for a row."""
+
+    arrays: Mapping[str, ArraySpec]
+    saved: Mapping[str, ArraySpec]
+    width: int
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, ArraySpec], saved: Iterable[str], width: int) -> Layout:
+        """That of a space whose file has some of its arrays as they are."""
+        return cls(arrays, {name: arrays[name] for name in saved}, width)
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the arrays take, as large as they may become."""
+        return sum(one.nbytes for one in self.arrays.values())
+
+
+def refuse_unlike(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, ArraySpec]) -> None:
     """A sentence for the first array that is missing, unknown, or not what is wanted."""
     for name in wanted:
         if name not in arrays:
@@ -46,7 +71,7 @@ def refuse_unlike(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, Wante
         _compare(name, arrays[name], one)
 
 
-def _compare(name: str, array: NDArray[Any], wanted: Wanted) -> None:
+def _compare(name: str, array: NDArray[Any], wanted: ArraySpec) -> None:
     fits = len(array.shape) == len(wanted.shape) and all(
         size in (there, ANY) for there, size in zip(array.shape, wanted.shape, strict=True)
     )

@@ -1,0 +1,63 @@
+"""What every learner must do, as checks that anyone can run on a learner of their own.
+
+    onebit.checks.check_learner(lambda **options: onebit.Learner(my_rule, **options))
+
+A factory takes `classes` and the common options of a learner (`seed`, `space`, `dtype`, ...) and makes a fresh one. Each check is
+a function of a factory that raises an AssertionError; `CHECKS` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from onebit.checks import deciding, inputs, keeping, learning
+from onebit.checks.examples import (
+    NAMES,
+    WIDTH,
+    Factory,
+    easy_rows,
+    names_of,
+    played,
+    refused,
+    rows,
+    spaces_of,
+    state,
+    trained,
+)
+
+__all__ = [
+    "CHECKS",
+    "NAMES",
+    "WIDTH",
+    "Factory",
+    "check_learner",
+    "easy_rows",
+    "names_of",
+    "played",
+    "refused",
+    "rows",
+    "spaces_of",
+    "state",
+    "trained",
+]
+
+CHECKS: dict[str, Callable[[Factory], None]] = {
+    name.removeprefix("check_"): check
+    for part in (deciding, learning, inputs, keeping)
+    for name, check in vars(part).items()
+    if name.startswith("check_")
+}
+
+
+def check_learner(factory: Factory, skip: Collection[str] = ()) -> None:
+    """Run every check but those named in `skip`; the first that fails is named.
+
+    >>> import onebit
+    >>> check_learner(lambda **options: onebit.Perceptron(**options), skip=["same_in_another_process"])
+    """
+    for name, check in CHECKS.items():
+        if name not in skip:
+            try:
+                check(factory)
+            except AssertionError as error:
+                raise AssertionError(f"{name}: {error}") from error

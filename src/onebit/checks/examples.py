@@ -1,0 +1,97 @@
+"""Rows and learners for the checks to work with, and what a learner is, for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.errors import OnebitError
+from onebit.learner import Learner
+from onebit.state import state_of
+
+Factory = Callable[..., Learner]
+Array = NDArray[Any]
+
+NAMES = ["ant", "bee", "cat", "dog", "eel"]
+WIDTH = 6
+
+
+def rows(count: int, seed: int = 0, classes: int = len(NAMES), width: int = WIDTH) -> tuple[Array, Array]:
+    """Rows around class centres, with noise, at most 1 long."""
+    generator = np.random.default_rng([seed, classes, width])
+    centres = generator.normal(size=(classes, width))
+    y = generator.integers(0, classes, size=count)
+    X = centres[y] + 0.7 * generator.normal(size=(count, width))
+    return X / np.linalg.norm(X, axis=1, keepdims=True), y
+
+
+def easy_rows(count: int) -> tuple[Array, Array]:
+    """Five well separated classes on the coordinate axes, with a little noise, at most 1 long."""
+    generator = np.random.default_rng(19)
+    y = generator.integers(0, len(NAMES), size=count)
+    X = np.eye(len(NAMES))[y] + 0.05 * generator.normal(size=(count, len(NAMES)))
+    return X / np.linalg.norm(X, axis=1, keepdims=True), y
+
+
+def csr_rows(X: Array) -> Iterator[Any]:
+    """Rows in CSR form, one at a time."""
+
+    class Row:
+        """A CSR row by its attributes, as SciPy has them."""
+
+        def __init__(self, x: Array) -> None:
+            self.indices = np.flatnonzero(x).astype(np.int32)
+            self.data = x[self.indices]
+            self.indptr = np.array([0, len(self.indices)])
+            self.shape = (1, len(x))
+
+    return (Row(x) for x in X)
+
+
+def names_of(width: int = WIDTH) -> list[str]:
+    """Feature names whose order is that of the columns."""
+    return [f"f{column:03d}" for column in range(width)]
+
+
+def played(learner: Learner, X: Any, y: Array) -> list[tuple[Any, ...]]:
+    """Step a learner through rows; what it decided."""
+    seen = []
+    for x, label in zip(X, y, strict=True):
+        decision = learner.decide(x)
+        learner.learn(decision, label=learner.classes[label])
+        seen.append((decision.label, decision.greedy, decision.propensity, decision.weight, decision.notes))
+    return seen
+
+
+def trained(factory: Factory, count: int = 60, **options: Any) -> Learner:
+    """A learner that has learnt something."""
+    learner = factory(classes=NAMES, **options)
+    played(learner, *rows(count))
+    return learner
+
+
+def state(learner: Learner) -> dict[str, Any]:
+    """All that a learner is, for comparison."""
+    manifest, arrays = state_of(learner.runtime)
+    return {**manifest, **{name: array.tobytes() for name, array in arrays.items()}}
+
+
+def spaces_of(factory: Factory) -> tuple[str, ...]:
+    """The spaces that a learner can have; one with full matrices takes dense rows alone."""
+    try:
+        factory(classes=NAMES, features=WIDTH, space="sparse")
+    except OnebitError:
+        return ("dense",)
+    return ("dense", "sparse")
+
+
+def refused(action: Callable[[], object]) -> str:
+    """The sentence with which an action is refused."""
+    try:
+        action()
+    except OnebitError as error:
+        return str(error)
+    raise AssertionError("was accepted, but should have been refused with an OnebitError")

@@ -1,0 +1,101 @@
+"""Checks of what is kept and shown: files, JSON, copies, other processes, memory, documentation."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from onebit.checks.examples import NAMES, WIDTH, Factory, played, refused, rows, spaces_of, state, trained
+from onebit.decision import Decision
+from onebit.learner import Learner, copy_of, load
+from onebit.rules import registry
+from onebit.state import state_of
+
+
+def check_json(factory: Factory) -> None:
+    """A decision survives a journey as JSON, and is learnt as if it had never left."""
+    here = trained(factory)
+    there = copy_of(here)
+    for x in rows(5, seed=7)[0]:
+        decision = here.decide(x)
+        there.decide(x)
+        here.learn(decision, label=NAMES[1])
+        there.learn(Decision.from_json(decision.to_json()), label=NAMES[1])
+    assert state(here) == state(there)
+
+
+def check_saves(factory: Factory) -> None:
+    """Stop, save, load, go on is never stopped, bit for bit."""
+    X, y = rows(60, seed=8)
+    for space in spaces_of(factory):
+        learner = trained(factory, space=space)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "learner.onebit"
+            learner.save(path)
+            loaded = load(path, learner.runtime.rule)
+        assert state(loaded) == state(learner)
+        assert played(loaded, X, y) == played(learner, X, y)
+        assert state(loaded) == state(learner)
+
+
+def check_same_in_another_process(factory: Factory) -> None:
+    """A learner loaded in another process decides the same; only for rules that onebit comes with."""
+    learner = trained(factory)
+    if registry().get(learner.runtime.rule.name) is not learner.runtime.rule:
+        return
+    X = rows(10, seed=9)[0]
+    program = (
+        "import sys, json, onebit; learner = onebit.load(sys.argv[1]);"
+        "print('\\n'.join(learner.decide(x).to_json() for x in json.loads(sys.argv[2])))"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "learner.onebit"
+        learner.save(path)
+        command = [sys.executable, "-P", "-c", program, str(path), str(X.tolist())]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    there = [Decision.from_json(line) for line in answer.stdout.splitlines()]
+    assert there == [learner.decide(x) for x in X]
+
+
+def check_clone(factory: Factory) -> None:
+    """A clone goes its own way."""
+    learner = trained(factory)
+    before = state(learner)
+    played(copy_of(learner), *rows(20, seed=13))
+    assert state(learner) == before
+
+
+def check_documentation(factory: Factory) -> None:
+    """The class says what it takes: every parameter is in the signature, with its default, and in the documentation."""
+    learner = factory(classes=NAMES)
+    made = type(learner)
+    if made is Learner:
+        return
+    signature = inspect.signature(made)
+    for name, default in learner.runtime.rule.defaults.items():
+        assert signature.parameters[name].default == default, name
+    for name in signature.parameters:
+        assert f"    {name}: " in (made.__doc__ or ""), name
+
+
+def check_memory_is_bounded(factory: Factory) -> None:
+    """A thousand feedbacks in order leave a learner no larger than a hundred did."""
+    learner = trained(factory, 100)
+    size = sum(array.nbytes for array in state_of(learner.runtime)[1].values())
+    played(learner, *rows(900, seed=14))
+    assert sum(array.nbytes for array in state_of(learner.runtime)[1].values()) == size
+
+
+def check_quiet(factory: Factory) -> None:
+    """Nothing warns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learner = trained(factory)
+        refused(lambda: learner.decide(np.full(WIDTH, 1e300)))

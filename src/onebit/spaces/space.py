@@ -1,0 +1,50 @@
+"""What Python does with a space between runs of the loop, where most spaces do the same.
+
+A space is a NamedTuple of arrays and numbers, which is all that compiled code sees of it. The classes here are mixed in.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any, ClassVar, Self
+
+from numpy.typing import NDArray
+
+
+class Space:
+    """Arrays that learning changes are those that are written down."""
+
+    __slots__ = ()
+    SAVED: ClassVar[tuple[str, ...]] = ("weights", "scale")
+
+    def fresh(self, heads: int, features: int) -> Self:
+        """One like this with so many heads and features, in which nothing has been learnt."""
+        raise NotImplementedError
+
+    def grown(self, heads: int, features: int) -> Self:
+        """A copy with room for more heads and features; the new ones know nothing."""
+        made = self.fresh(heads, features)
+        for name in self.SAVED:
+            array = getattr(self, name)
+            getattr(made, name)[tuple(map(slice, array.shape))] = array
+        return made
+
+    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
+        """What is written into a file: of the first so many features, where they may be more than are used."""
+        return {name: getattr(self, name).copy() for name in self.SAVED}
+
+    def kept_of(self, rows: Any) -> Any:
+        """What learning from these rows may change, for `restored`."""
+        return self.arrays(None)
+
+    def restored(self, kept: Any) -> Self:
+        """Undo what was learnt since."""
+        filled(self, kept)
+        return self
+
+
+def filled(space: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    """A space of the right size with the content that `arrays` gave."""
+    for name, array in arrays.items():
+        attrgetter(name)(space)[: len(array)] = array  # the name may have a dot: an array of a part
+    return space
