@@ -23,10 +23,10 @@ from onebit.data.streams import ORDERS
 from onebit.options import MEANINGS
 from onebit.papers.paper import KINDS, Item, paper_names
 from onebit.rules import registry
-from onebit.serve import refusals, shapes
+from onebit.serve import errors, schemas
 from onebit.serve.log.schema import TABLES
 from onebit.serve.tokens import SCOPES
-from onebit.serve.web.gate import Internal
+from onebit.serve.web.middleware import InternalError
 from onebit.serve.web.routes import GuardedRoute
 from onebit.spaces.kernel import WHEN_FULL
 from onebit.spaces.kernels import NAMES as KERNELS
@@ -200,8 +200,8 @@ def test_every_route_of_the_service_is_documented(site: Site) -> None:
 
 
 def test_every_error_of_the_service_is_documented() -> None:
-    named = [one for one in vars(refusals).values() if isinstance(one, type) and issubclass(one, refusals.Refusal)]
-    kinds: list[type[refusals.Refusal]] = [Internal, *named]
+    named = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.RequestError)]
+    kinds: list[type[errors.RequestError]] = [InternalError, *named]
     assert len(kinds) == 15
     for kind in kinds:
         assert f"| {kind.status} | `{kind.code}` |" in PAGES["service.md"]
@@ -223,7 +223,7 @@ def test_every_table_and_column_of_the_log_is_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    "field", [*shapes.NewTask.model_fields, *shapes.Change.model_fields, *shapes.Decided.model_fields]
+    "field", [*schemas.NewTask.model_fields, *schemas.Change.model_fields, *schemas.Decided.model_fields]
 )
 def test_every_field_of_a_request_is_documented(field: str) -> None:
     assert f"`{field}`" in PAGES["service.md"]

@@ -63,7 +63,7 @@ class Backstage:
             await self.service.create(new_task(name, **given))
             x: Any = {"numbers": [1.0, 2.0], "words": "a b", "names": {"a": 1.0}}[name]
             await self.service.decide(name, [ask("0", x), ask("00", x)], single=False)
-            await self.service.hear(name, [hint("0", shown="a" if name == "words" else None)])
+            await self.service.feedback(name, [hint("0", shown="a" if name == "words" else None)])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = b""

@@ -13,8 +13,8 @@ from tests.serve.site import NEW, Site, site_in
 BODIES = {
     ("post", "/v1/tasks"): ["NewTask"],
     ("patch", "/v1/tasks/{task}"): ["Change"],
-    ("post", "/v1/tasks/{task}/decide"): ["Ask"],
-    ("post", "/v1/tasks/{task}/feedback"): ["Hint"],
+    ("post", "/v1/tasks/{task}/decide"): ["DecideRequest"],
+    ("post", "/v1/tasks/{task}/feedback"): ["FeedbackRequest"],
     ("post", "/v1/tasks/{task}/learner"): ["NewLearner"],
 }
 REPLIES = {

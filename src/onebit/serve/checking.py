@@ -23,9 +23,9 @@ from onebit.errors import InputError, OnebitError
 from onebit.serve.inputs import Inputs, numbers_in
 from onebit.serve.log.files import refuse_remains
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.schema import DAMAGED, FILE, NAMES, DamagedLog, opened, reason, version_of
+from onebit.serve.log.schema import DAMAGED, FILE, NAMES, DamagedLogError, opened, reason, version_of
+from onebit.serve.schemas import Mode
 from onebit.serve.settings import Settings
-from onebit.serve.shapes import Mode
 from onebit.serve.snapshots import FOLDER as SNAPSHOTS
 from onebit.serve.snapshots import UNREADABLE, snapshot_at
 from onebit.serve.tasks import TaskInfo
@@ -110,7 +110,7 @@ def check(folder: Path, token_file: Path | None = None) -> Report:
             _check_log(connection, report)
         with closing(Reader(path)) as reader:
             _check_snapshots(folder, reader, report)
-    except DamagedLog as error:
+    except DamagedLogError as error:
         report.add(FILE, str(error))
     except sqlite3.Error as error:
         if not (error.sqlite_errorname or "").startswith(DAMAGED):
@@ -167,14 +167,14 @@ def _rows(connection: sqlite3.Connection, last: int) -> Iterator[tuple[int, str,
         ),
     }
 
-    def of(place: int, table: str) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
+    def of(index: int, table: str) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
         name = "f.seq" if table == "feedback" else "seq"
         for row in connection.execute(f"{queries[table]} WHERE {name} <= ? ORDER BY {name}", (last,)):
-            yield row[0], place, row[1:]
+            yield row[0], index, row[1:]
 
-    streams = (of(place, table) for place, table in enumerate(NAMES))
-    for seq, place, row in heapq.merge(*streams, key=lambda one: one[:2]):
-        yield seq, NAMES[place], row
+    streams = (of(index, table) for index, table in enumerate(NAMES))
+    for seq, index, row in heapq.merge(*streams, key=lambda one: one[:2]):
+        yield seq, NAMES[index], row
 
 
 def _change(tasks: dict[int, _Task], seq: int, task: int, time: float, kind: str, detail: str) -> Iterator[str]:
@@ -235,9 +235,9 @@ def _decision(tasks: dict[int, _Task], *row: Any) -> Iterator[str]:
         yield f"task {one.task} was deleted before it"
     if one.generation not in known.generations or one.learnt < 0:
         yield f"task {one.task} had no learner {one.generation}.{one.learnt} then"
-    for name, place in (("label", one.label), ("greedy", one.greedy)):
-        if not 0 <= place < known.classes:
-            yield f"its {name} is {place}, and task {one.task} had {known.classes} classes then"
+    for name, index in (("label", one.label), ("greedy", one.greedy)):
+        if not 0 <= index < known.classes:
+            yield f"its {name} is {index}, and task {one.task} had {known.classes} classes then"
     if len(one.probabilities) % 8 or not one.label < len(one.probabilities) // 8 <= known.classes:
         yield f"its probabilities are {len(one.probabilities)} bytes, for {known.classes} classes"
     elif not np.isfinite(numbers_in(one.probabilities)).all():

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from onebit.serve import shapes
-from onebit.serve.refusals import Conflict, NoMemory
+from onebit.serve import schemas
+from onebit.serve.cooperative_lock import CooperativeLock
+from onebit.serve.errors import ConflictError, NoMemoryError
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
-from onebit.serve.turns import Turns
-from onebit.serve.web.allowances import Allowances
 from onebit.serve.web.api import Api
 from onebit.serve.web.connections import Connections
-from onebit.serve.web.gate import Gate
 from onebit.serve.web.metrics import CONTENT_TYPE, Metrics, Requests
+from onebit.serve.web.middleware import Middleware
 from onebit.serve.web.pages import HTML, Pages
+from onebit.serve.web.rate_limit import RateLimiters
 from onebit.serve.web.routes import Endpoint, GuardedRoute, Needs
 from onebit.version import VERSION
 
@@ -43,41 +43,62 @@ class App(FastAPI):
         self.tokens = tokens or Tokens(settings.tokens, settings.closed)
         self._settings = settings
         self._requests = Requests()
-        self._allowances = Allowances(settings.max_rate)
+        self._rate_limiters = RateLimiters(settings.max_rate)
         self.connections = Connections(settings.max_connections)
         self._pages = Pages()
-        service.cautions.append(self.tokens.cautions)
-        metrics = Metrics(service, self.tokens, self._requests, self._allowances, self.connections)
-        self._add_routes(Api(self, service, metrics), self._pages, service.turns)
+        service.warning_sources.append(self.tokens.warnings)
+        metrics = Metrics(service, self.tokens, self._requests, self._rate_limiters, self.connections)
+        self._add_routes(Api(self, service, metrics), self._pages, service.heavy_work)
 
-    def _add_routes(self, api: Api, pages: Pages, turns: Turns) -> None:
+    def _add_routes(self, api: Api, pages: Pages, heavy_work: CooperativeLock) -> None:
         def add(method: str, path: str, endpoint: Endpoint, needs: Needs, **more: Any) -> None:
-            route = GuardedRoute(method, path, endpoint, needs=needs, settings=self._settings, turns=turns, **more)
+            route = GuardedRoute(
+                method, path, endpoint, needs=needs, settings=self._settings, heavy_work=heavy_work, **more
+            )
             self.router.routes.append(route)
 
         # The busy ones first: the router tries one after the other.
         one = "/v1/tasks/{task}"
-        decided, heard = shapes.Decided | list[shapes.Decided], shapes.Heard | list[shapes.Heard]
-        add("POST", f"{one}/decide", api.decide, "decide", reply=decided, refuses=[Conflict])
-        add("POST", f"{one}/feedback", api.feedback, "feedback", reply=heard, refuses=[Conflict])
-        add("GET", f"{one}/stats", api.stats, "read", reply=shapes.Stats)
-        add("GET", f"{one}/decisions", api.decisions, "read", reply=shapes.LoggedDecisions)
-        add("GET", f"{one}/decisions/{{id:text}}", api.decision, "read", reply=shapes.LoggedDecision)
-        add("GET", f"{one}/item", api.item, "decide", reply=shapes.Item)
-        add("POST", f"{one}/learner", api.switch, "admin", reply=shapes.Task, status=202, refuses=[Conflict, NoMemory])
-        add("GET", one, api.task, "anybody", reply=shapes.Task)
-        add("PATCH", one, api.change, "admin", reply=shapes.Task, refuses=[Conflict, NoMemory])
-        add("DELETE", one, api.delete, "admin", reply=shapes.Task | shapes.TaskAside)
-        add("POST", "/v1/tasks", api.create, "admin", reply=shapes.Task, status=201, refuses=[Conflict, NoMemory])
-        add("GET", "/v1/tasks", api.tasks, "anybody", reply=shapes.Tasks)
-        add("GET", "/v1/learners", api.learners, "anybody", reply=shapes.Learners)
-        add("GET", "/healthz", api.healthz, "nobody", reply=shapes.Health)
-        ready = shapes.Readiness
-        add("GET", "/readyz", api.readyz, "anybody", reply=ready, also={503: ready | shapes.ErrorReply})
-        add("GET", "/version", api.version, "anybody", reply=shapes.Version)
+        decided, heard = (
+            schemas.Decided | list[schemas.Decided],
+            schemas.Heard | list[schemas.Heard],
+        )
+        add("POST", f"{one}/decide", api.decide, "decide", reply=decided, refuses=[ConflictError])
+        add("POST", f"{one}/feedback", api.feedback, "feedback", reply=heard, refuses=[ConflictError])
+        add("GET", f"{one}/stats", api.stats, "read", reply=schemas.Stats)
+        add("GET", f"{one}/decisions", api.decisions, "read", reply=schemas.LoggedDecisions)
+        add("GET", f"{one}/decisions/{{id:text}}", api.decision, "read", reply=schemas.LoggedDecision)
+        add("GET", f"{one}/item", api.item, "decide", reply=schemas.Item)
+        add(
+            "POST",
+            f"{one}/learner",
+            api.switch,
+            "admin",
+            reply=schemas.Task,
+            status=202,
+            refuses=[ConflictError, NoMemoryError],
+        )
+        add("GET", one, api.task, "anybody", reply=schemas.Task)
+        add("PATCH", one, api.change, "admin", reply=schemas.Task, refuses=[ConflictError, NoMemoryError])
+        add("DELETE", one, api.delete, "admin", reply=schemas.Task | schemas.TaskAside)
+        add(
+            "POST",
+            "/v1/tasks",
+            api.create,
+            "admin",
+            reply=schemas.Task,
+            status=201,
+            refuses=[ConflictError, NoMemoryError],
+        )
+        add("GET", "/v1/tasks", api.tasks, "anybody", reply=schemas.Tasks)
+        add("GET", "/v1/learners", api.learners, "anybody", reply=schemas.Learners)
+        add("GET", "/healthz", api.healthz, "nobody", reply=schemas.Health)
+        ready = schemas.Readiness
+        add("GET", "/readyz", api.readyz, "anybody", reply=ready, also={503: ready | schemas.ErrorReply})
+        add("GET", "/version", api.version, "anybody", reply=schemas.Version)
         add("GET", "/metrics", api.metrics, "everything", content=CONTENT_TYPE)
         add("POST", "/session", api.log_in, "anybody", status=204)
-        add("GET", "/session", api.session, "anybody", reply=shapes.Session)
+        add("GET", "/session", api.session, "anybody", reply=schemas.Session)
         add("DELETE", "/session", api.log_out, "anybody", status=204)
         add("GET", "/openapi.json", api.openapi, "anybody", content="application/json")
         add("GET", "/", pages.dashboard, "anybody", page=True, content=HTML)
@@ -99,7 +120,7 @@ class App(FastAPI):
             raise TypeError("a route does not say who may use it: add it to the table in onebit.serve.web.app")
         public = [route.path for route in guarded if route.needs == "nobody"]
         hosts = {*LOOPBACK, self._settings.host.lower()}
-        return Gate(self.router, self.tokens, hosts, public, self._requests, self._allowances, self._login)
+        return Middleware(self.router, self.tokens, hosts, public, self._requests, self._rate_limiters, self._login)
 
     def _login(self, scope: Scope) -> Response | None:
         """The login page, where somebody wanted to see a page."""

@@ -17,24 +17,24 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.types import Receive, Scope, Send
 
-from onebit.serve.refusals import (
-    Forbidden,
-    Invalid,
-    MethodNotAllowed,
-    NotFound,
-    Refusal,
-    TimedOut,
-    TooLarge,
-    TooMany,
-    Unauthorized,
-    Unavailable,
+from onebit.serve.cooperative_lock import CooperativeLock
+from onebit.serve.errors import (
+    ForbiddenError,
+    InvalidError,
+    MethodNotAllowedError,
+    NotFoundError,
+    RequestError,
+    RequestTimeoutError,
+    TooLargeError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
 )
+from onebit.serve.schemas import ErrorReply
 from onebit.serve.settings import Settings
-from onebit.serve.shapes import ErrorReply
-from onebit.serve.turns import Turns
 from onebit.serve.web.bodies import BodyReader, QueryReader, read_body
 from onebit.serve.web.replies import empty_reply, error_reply, json_reply
-from onebit.serve.web.visits import COOKIE, Visit
+from onebit.serve.web.request import COOKIE, RequestContext
 
 # "nobody" needs no token at all; "anybody" needs a token, of any scope; "everything" is read for a token of all tasks.
 Needs = Literal["nobody", "anybody", "decide", "feedback", "read", "admin", "everything"]
@@ -67,9 +67,9 @@ class GuardedRoute(APIRoute):
         needs: Needs,
         reply: Any = None,
         status: int = 200,
-        refuses: Iterable[type[Refusal]] = (),
+        refuses: Iterable[type[RequestError]] = (),
         settings: Settings,
-        turns: Turns,
+        heavy_work: CooperativeLock,
         page: bool = False,
         content: str | None = None,
         also: dict[int, Any] | None = None,
@@ -84,18 +84,18 @@ class GuardedRoute(APIRoute):
             name: hints[name] for name in given if name not in ("request", "body") and f"{{{name}}}" not in in_path
         }
         self._wants_request = "request" in given
-        self._body = BodyReader(get_type_hints(endpoint)["body"], settings, turns) if "body" in given else None
+        self._body = BodyReader(get_type_hints(endpoint)["body"], settings, heavy_work) if "body" in given else None
         required = [name for name in query if given[name].default is inspect.Parameter.empty]
         self._query = QueryReader(query, required) if query else None
-        kinds: set[type[Refusal]] = set(refuses)
+        kinds: set[type[RequestError]] = set(refuses)
         if needs != "nobody":
-            kinds |= {Unauthorized, Forbidden, TooMany, Unavailable}
+            kinds |= {UnauthorizedError, ForbiddenError, TooManyRequestsError, UnavailableError}
         if "{" in path:
-            kinds |= {NotFound}
+            kinds |= {NotFoundError}
         if self._body:
-            kinds |= {Refusal, TimedOut, TooLarge, Invalid}
+            kinds |= {RequestError, RequestTimeoutError, TooLargeError, InvalidError}
         if query:
-            kinds |= {Invalid}
+            kinds |= {InvalidError}
         super().__init__(
             path,
             endpoint,
@@ -118,41 +118,41 @@ class GuardedRoute(APIRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request to this path."""
-        visit: Visit = scope["onebit"]
-        visit.route = self.path_format
+        context: RequestContext = scope["onebit"]
+        context.route = self.path_format
         if scope["method"] not in (self.methods or ()):
             await self._other_method(scope, receive, send)
             return
         arguments: dict[str, Any] = scope["path_params"]
-        self._check(visit, arguments.get("task"))
+        self._check(context, arguments.get("task"))
         if self._query is not None:
             arguments |= self._query.read(scope["query_string"])
         if self._body is not None:
-            content = await read_body(scope, receive, self._max_body, visit.make_room)
+            content = await read_body(scope, receive, self._max_body, context.make_room)
             arguments["body"] = await self._body.read(content)
         if self._wants_request:
             arguments["request"] = Request(scope)
         answer = await self.endpoint(**arguments)
         response = answer if isinstance(answer, Response) else json_reply(answer, self.status_code or 200)
-        visit.status = response.status_code
+        context.status = response.status_code
         await response(scope, receive, send)
 
-    def _check(self, visit: Visit, task: str | None) -> None:
+    def _check(self, context: RequestContext, task: str | None) -> None:
         """Whether who asks may."""
         if self.needs == "nobody":
             return
-        principal = visit.principal
+        principal = context.principal
         if principal is None:
-            raise Unauthorized("a token is needed: Authorization: Bearer TOKEN")
+            raise UnauthorizedError("a token is needed: Authorization: Bearer TOKEN")
         if task is not None and not principal.sees(task):
-            raise Forbidden("the token is for other tasks")
+            raise ForbiddenError("the token is for other tasks")
         if self.needs == "everything":
             if principal.tasks is not None:
-                raise Forbidden("this needs a token for all tasks")
+                raise ForbiddenError("this needs a token for all tasks")
             if "read" not in principal.scopes:
-                raise Forbidden("the token has not the scope read")
+                raise ForbiddenError("the token has not the scope read")
         elif self.needs != "anybody" and self.needs not in principal.scopes:
-            raise Forbidden(f"the token has not the scope {self.needs}")
+            raise ForbiddenError(f"the token has not the scope {self.needs}")
 
     async def _other_method(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Say which methods there are: that is the answer to OPTIONS, and a refusal of any other."""
@@ -163,10 +163,12 @@ class GuardedRoute(APIRoute):
         if scope["method"] == "OPTIONS":
             response: Response = empty_reply(header)
         else:
-            response = error_reply(MethodNotAllowed(f"this path is not for this method; it is for {allowed}"), header)
+            response = error_reply(
+                MethodNotAllowedError(f"this path is not for this method; it is for {allowed}"), header
+            )
         scope["onebit"].status = response.status_code
         await response(scope, receive, send)
 
 
-def _first_line(kind: type[Refusal]) -> str:
+def _first_line(kind: type[RequestError]) -> str:
     return (kind.__doc__ or "").split("\n")[0]

@@ -7,15 +7,15 @@ from time import perf_counter
 from fastapi import Request
 
 from onebit.serve.tokens import Principal
-from onebit.serve.web.allowances import Allowance
+from onebit.serve.web.rate_limit import RateLimiter
 
 COOKIE = "onebit_token"
 
 
-class Visit:
+class RequestContext:
     """What is known of a request while it is answered."""
 
-    __slots__ = ("allowance", "has_room", "principal", "route", "started", "status", "token")
+    __slots__ = ("has_room", "principal", "rate_limiter", "route", "started", "status", "token")
 
     def __init__(self) -> None:
         self.principal: Principal | None = None
@@ -23,30 +23,30 @@ class Visit:
         self.route = "none"  # the path as it is declared
         self.status = 0  # of the answer, once there is one
         self.started = perf_counter()
-        self.allowance: Allowance | None = None  # of who asks
+        self.rate_limiter: RateLimiter | None = None  # of who asks
         self.has_room = False
 
     async def make_room(self) -> None:
         """Wait until this request may be a large one, or have a large answer; only so many of one token are at a time."""
-        if not self.has_room and self.allowance is not None:
-            await self.allowance.room.acquire()
+        if not self.has_room and self.rate_limiter is not None:
+            await self.rate_limiter.room.acquire()
             self.has_room = True
 
     def leave_room(self) -> None:
         """The request is answered."""
-        if self.has_room and self.allowance is not None:
-            self.allowance.room.release()
+        if self.has_room and self.rate_limiter is not None:
+            self.rate_limiter.room.release()
             self.has_room = False
 
 
-def visit_of(request: Request) -> Visit:
-    """The visit that a request is part of."""
-    visit: Visit = request.scope["onebit"]
-    return visit
+def context_of(request: Request) -> RequestContext:
+    """What is known of a request."""
+    context: RequestContext = request.scope["onebit"]
+    return context
 
 
 def principal_of(request: Request) -> Principal:
-    """Who asks; the gate has let them in."""
-    principal = visit_of(request).principal
+    """Who asks; the middleware has authenticated them."""
+    principal = context_of(request).principal
     assert principal is not None
     return principal
