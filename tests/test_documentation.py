@@ -27,7 +27,6 @@ from onebit.serve import errors, schemas
 from onebit.serve.log.schema import TABLES
 from onebit.serve.tokens import SCOPES
 from onebit.serve.web.middleware import InternalError
-from onebit.serve.web.routes import GuardedRoute
 from onebit.spaces.kernel import WHEN_FULL
 from onebit.spaces.kernels import NAMES as KERNELS
 from onebit.theory.bound import Holds
@@ -193,10 +192,8 @@ def test_every_setting_of_the_service_is_documented(name: str) -> None:
 
 
 def test_every_route_of_the_service_is_documented(site: Site) -> None:
-    for route in site.app.routes:
-        assert isinstance(route, GuardedRoute)
-        for method in route.methods or ():
-            assert f"`{method} {route.path_format}`" in PAGES["service.md"], f"{method} {route.path} is not documented"
+    for one in site.app.operations:
+        assert f"`{one.method} {one.path}`" in PAGES["service.md"], f"{one.method} {one.path} is not documented"
 
 
 def test_every_error_of_the_service_is_documented() -> None:

@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import SCOPES, Tokens
-from onebit.serve.web.app import App, app_of
+from onebit.serve.web.app import App
 from tests.serve.driving import PATIENCE_S, ask, hint, new_task
 from tests.slow import SLOW
 
@@ -49,7 +49,7 @@ class Backstage:
 
     async def _start(self, chosen: Settings) -> None:
         self.service = Service(chosen)
-        self._app = app_of(self.service, chosen)
+        self._app = App(self.service, chosen)
         await self.service.start()
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:

@@ -25,7 +25,7 @@ from onebit.serve.service import Service
 from onebit.serve.settings import Settings
 from onebit.serve.threads import some_work
 from onebit.serve.tokens import Tokens
-from onebit.serve.web.app import app_of
+from onebit.serve.web.app import App
 from onebit.serve.web.protocol import KEEP_ALIVE_S, protocol_of
 
 LOG = logging.getLogger("onebit.serve")
@@ -74,7 +74,7 @@ async def _serve(
 ) -> int:
     LOG.info(f"starting on {settings.data}", extra={"event": "starting", "folder": str(settings.data)})
     service = Service(settings, compiles_apart=True)
-    app = app_of(service, settings, tokens)
+    app = App(service, settings, tokens)
     if not await _started(service):
         LOG.info("ended before it was ready", extra={"event": "ended"})
         return 0

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
-from fastapi import Body, FastAPI, Request, Response
 from orjson import Fragment
 from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
 
 from onebit.rules import registry
 from onebit.serve import schemas
@@ -36,8 +38,8 @@ REMEMBERED_S = 180 * 86_400  # a token in a browser; where it expires or is revo
 class Api:
     """The functions behind the routes."""
 
-    def __init__(self, app: FastAPI, service: Service, metrics: Metrics) -> None:
-        self._app = app
+    def __init__(self, openapi: Callable[[], dict[str, Any]], service: Service, metrics: Metrics) -> None:
+        self._openapi = openapi
         self._service = service
         self._metrics = metrics
 
@@ -63,7 +65,7 @@ class Api:
 
     async def openapi(self) -> object:
         """The description of this interface, for programs."""
-        return await asyncio.to_thread(self._app.openapi)  # made when it is asked for first, which takes a while
+        return await asyncio.to_thread(self._openapi)  # made when it is asked for first, which takes a while
 
     async def log_in(self, request: Request) -> Response:
         """Let a browser keep the token of this request as a cookie that no script can read."""
@@ -133,7 +135,7 @@ class Api:
         self,
         request: Request,
         task: schemas.TaskName,
-        body: Annotated[schemas.DecideRequest | list[schemas.DecideRequest], Body()],
+        body: schemas.DecideRequest | list[schemas.DecideRequest],
     ) -> object:
         """Decide on x, or on many; the same id again gives the same answer."""
         if not isinstance(body, list):
@@ -146,7 +148,7 @@ class Api:
         return await json_in_pieces(decided, self._service.heavy_work, max(1, PROBABILITIES_AT_ONCE // classes))
 
     async def feedback(
-        self, task: schemas.TaskName, body: Annotated[schemas.FeedbackRequest | list[schemas.FeedbackRequest], Body()]
+        self, task: schemas.TaskName, body: schemas.FeedbackRequest | list[schemas.FeedbackRequest]
     ) -> object:
         """Say whether a decision was right, or many; in any order, at any time, and again."""
         if isinstance(body, list):

@@ -7,15 +7,13 @@ import logging
 import secrets
 from collections.abc import Callable, Collection
 
-from fastapi import Response
-from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from onebit.serve.errors import (
     UNKNOWN,
     ForbiddenError,
     NoMemoryError,
-    NotFoundError,
     RequestError,
     UnauthorizedError,
     UnfinishedError,
@@ -135,8 +133,6 @@ class Middleware:
             return error_reply(error.seen(principal.sees))
         if isinstance(error, RequestError):
             return error_reply(error)
-        if isinstance(error, HTTPException) and error.status_code == NotFoundError.status:
-            return error_reply(NotFoundError("there is nothing at this path"))
         if isinstance(error, MemoryError):
             LOG.error(f"there is not enough memory for a request: {error}", extra={"event": "no-memory"})
             return error_reply(

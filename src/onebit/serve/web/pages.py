@@ -6,7 +6,8 @@ import hashlib
 import secrets
 from importlib.resources import files
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from onebit.serve.errors import NotFoundError
 from onebit.serve.web.replies import STRICT, Reply

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import orjson
 import uvicorn
-from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from onebit.errors import MissingExtraError
@@ -151,7 +150,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = False
         self.headers = _Ignored()
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._started = cycle
         super()._start_asgi_task(cycle, app)
 

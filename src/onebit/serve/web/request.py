@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from fastapi import Request
+from starlette.requests import Request
 
 from onebit.serve.tokens import Principal
 from onebit.serve.web.rate_limit import RateLimiter
