@@ -26,7 +26,7 @@ from onebit.serve.folder import FolderLock, refuse_network
 from onebit.serve.items import Items
 from onebit.serve.log.checks import BadRecordError
 from onebit.serve.log.folding import DamagedTask
-from onebit.serve.log.health import Health
+from onebit.serve.log.health import LogHealth
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.schema import FILE
 from onebit.serve.progress import Progress
@@ -50,7 +50,7 @@ class Service:
         self.settings = settings
         self._compiler = Compiler(compiles_apart)  # in another process, which takes longer, and holds nobody up
         self._path = settings.data / FILE
-        self.log_health = Health(self._path)
+        self.log_health = LogHealth(self._path)
         self._served: dict[str, ServedTask] = {}
         self._set_aside: dict[str, DamagedTask] = {}  # tasks that could not be brought up
         self.warning_sources: list[WarningSource] = [

@@ -33,7 +33,7 @@ def folded(changes: Iterable[Row]) -> tuple[list[TaskInfo], list[DamagedTask]]:
             damaged[task] = damaged[task]._replace(deleted=damaged[task].deleted or kind == b"deleted")
             continue
         try:
-            _fold(found, seq, task, when, (kind or b"").decode(errors="replace"), stored)
+            fold(found, seq, task, when, (kind or b"").decode(errors="replace"), stored)
         except (ValueError, OnebitError) as error:
             was = found.pop(task, None)
             name = _name_in(stored) if was is None else was.name
@@ -52,8 +52,8 @@ def _name_in(stored: bytes) -> str | None:
         return None
 
 
-def _fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str, stored: bytes) -> None:
-    """Take the next change of a task."""
+def fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str, stored: bytes) -> None:
+    """Take the next change of a task; ValueError or an OnebitError with what is wrong with it."""
     if not TIME.holds([when]):
         raise ValueError(f"time is {shown(when)}, but must be {TIME.wanted}")
     detail = detail_in(stored)

@@ -118,6 +118,7 @@ LOGGED_FEEDBACK: Tests = [
     (index, f"{name} of its feedback", or_none(FEEDBACK[name]))
     for index, name in ((14, "right"), (15, "time"), (16, "late"), (17, "source"), (19, "shown_propensity"))
 ]
+HALF_SHOWN = "of shown and shown_propensity one is there, and the other is not"
 X_COLUMN = 13  # of a row of DECISIONS
 Text = tuple[int, str, int]  # the place of a text in a row, its table, and the place of the seq of its row there
 ID_TEXT: tuple[Text, ...] = ((1, "decisions", 0),)
@@ -131,8 +132,7 @@ def check_pairs(of: Expected, rows: Sequence[Row]) -> None:
             wrong = f"it is for row {row[DECISION_SEQ]}, which is no decision of this task"
             raise BadRecordError(of.name, "feedback", row[0], wrong)
         if (row[shown] is None) is not (row[propensity] is None):
-            wrong = "of shown and shown_propensity one is there, and the other is not"
-            raise BadRecordError(of.name, "feedback", row[0], wrong)
+            raise BadRecordError(of.name, "feedback", row[0], HALF_SHOWN)
 
 
 def check_events(of: Expected, events: Sequence[Event], classes: int) -> None:

@@ -19,7 +19,7 @@ from onebit.serve.web.middleware import Middleware
 from onebit.serve.web.openapi import document
 from onebit.serve.web.pages import HTML, Pages
 from onebit.serve.web.rate_limit import RateLimiters
-from onebit.serve.web.routes import Endpoint, Needs, Operation, Resource
+from onebit.serve.web.routes import Endpoint, Needs, Operation, PathItem
 
 if TYPE_CHECKING:
     from onebit.serve.service import Service
@@ -41,7 +41,7 @@ class App:
         self.operations = _operations(Api(self.openapi, service, metrics), self._pages, settings, service)
         # One route for each path, the busy ones first: the router tries one after the other.
         paths = dict.fromkeys(one.pattern for one in self.operations)
-        routes = [Route(path, Resource(one for one in self.operations if one.pattern == path)) for path in paths]
+        routes = [Route(path, PathItem(one for one in self.operations if one.pattern == path)) for path in paths]
         pages = {one.pattern for one in self.operations if one.page}
         self._page_routes = [route for route in routes if route.path in pages]
         public = [one.path for one in self.operations if one.needs == "nobody"]

@@ -1,7 +1,7 @@
 """The operations of the interface: who may use each, what it takes, and the function that answers.
 
 The function's signature is the contract: the body is checked straight from its bytes against it, and `openapi` describes it. A path is a
-`Resource`, an ASGI application as Starlette's `Route` takes them, and has an operation for each of its methods.
+`PathItem`, an ASGI application as Starlette's `Route` takes them, and has an operation for each of its methods.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Operation:
             raise ForbiddenError(f"the token has not the scope {self.needs}")
 
 
-class Resource:
+class PathItem:
     """A path, and its operations by method."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
