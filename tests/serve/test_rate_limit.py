@@ -115,16 +115,16 @@ def test_large_requests_of_one_token_wait_for_each_other() -> None:
         for context in contexts:
             context.rate_limiter = rate_limiter
         for context in contexts[:-1]:
-            await context.make_room()
-            await context.make_room()  # which it has
-        last = asyncio.ensure_future(contexts[-1].make_room())
+            await context.reserve_large()
+            await context.reserve_large()  # which it has
+        last = asyncio.ensure_future(contexts[-1].reserve_large())
         await asyncio.sleep(0)
         assert not last.done()
-        contexts[0].leave_room()
+        contexts[0].release_large()
         await last
         for context in contexts:
-            context.leave_room()
-        assert not rate_limiter.room.locked()
+            context.release_large()
+        assert not rate_limiter.large_requests.locked()
 
     asyncio.run(scenario())
 

@@ -143,7 +143,7 @@ class Api:
         classes = self._service.classes(task)
         if len(body) * classes <= PROBABILITIES_AT_ONCE:
             return await self._service.decide(task, body, single=False)
-        await context_of(request).make_room()  # the answer is large
+        await context_of(request).reserve_large()  # the answer is large
         decided = await self._service.decide(task, body, single=False)
         return await json_in_pieces(decided, self._service.heavy_work, max(1, PROBABILITIES_AT_ONCE // classes))
 

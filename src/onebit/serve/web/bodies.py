@@ -47,7 +47,7 @@ class ClientDisconnectedError(Exception):
     """Whoever asked has left, and waits for no answer."""
 
 
-async def read_body(scope: Scope, receive: Receive, most: int, make_room: Callable[[], Awaitable[None]]) -> Content:
+async def read_body(scope: Scope, receive: Receive, most: int, reserve_large: Callable[[], Awaitable[None]]) -> Content:
     """The body of a request; that it arrives in time is seen to where its bytes come in, in `protocol`.
 
     A large one arrives when room is made for it: until then its sender is not listened to.
@@ -64,7 +64,7 @@ async def read_body(scope: Scope, receive: Receive, most: int, make_room: Callab
         if len(whole) + len(body) > most:
             raise _too_large(most)
         if len(whole) + len(body) > SMALL:
-            await make_room()
+            await reserve_large()
         elif not whole and not message.get("more_body", False):
             return bytes(body)
         whole += body

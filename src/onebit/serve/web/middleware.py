@@ -87,7 +87,7 @@ class Middleware:
                     raise
                 await self._reply(self._answer(error, scope), context, scope, receive, send)
         finally:
-            context.leave_room()
+            context.release_large()
             self._requests.observe(context)
 
     async def _reply(

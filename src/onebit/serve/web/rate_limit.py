@@ -21,7 +21,7 @@ class RateLimiter:
         self._clock = clock
         self._left = float(rate or 0)
         self._since = clock()
-        self.room = asyncio.Semaphore(LARGE_AT_ONCE)
+        self.large_requests = asyncio.Semaphore(LARGE_AT_ONCE)
 
     def acquire(self) -> None:
         """Take one of the requests that are left, which grow back with time (a token bucket); refused where there is none."""

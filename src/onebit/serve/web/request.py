@@ -15,7 +15,7 @@ COOKIE = "onebit_token"
 class RequestContext:
     """What is known of a request while it is answered."""
 
-    __slots__ = ("has_room", "principal", "rate_limiter", "route", "started", "status", "token")
+    __slots__ = ("is_large", "principal", "rate_limiter", "route", "started", "status", "token")
 
     def __init__(self) -> None:
         self.principal: Principal | None = None
@@ -24,19 +24,19 @@ class RequestContext:
         self.status = 0  # of the answer, once there is one
         self.started = perf_counter()
         self.rate_limiter: RateLimiter | None = None  # of who asks
-        self.has_room = False
+        self.is_large = False
 
-    async def make_room(self) -> None:
+    async def reserve_large(self) -> None:
         """Wait until this request may be a large one, or have a large answer; only so many of one token are at a time."""
-        if not self.has_room and self.rate_limiter is not None:
-            await self.rate_limiter.room.acquire()
-            self.has_room = True
+        if not self.is_large and self.rate_limiter is not None:
+            await self.rate_limiter.large_requests.acquire()
+            self.is_large = True
 
-    def leave_room(self) -> None:
+    def release_large(self) -> None:
         """The request is answered."""
-        if self.has_room and self.rate_limiter is not None:
-            self.rate_limiter.room.release()
-            self.has_room = False
+        if self.is_large and self.rate_limiter is not None:
+            self.rate_limiter.large_requests.release()
+            self.is_large = False
 
 
 def context_of(request: Request) -> RequestContext:

@@ -119,7 +119,7 @@ class Operation:
         if self._query is not None:
             arguments |= self._query.read(scope["query_string"])
         if self._body is not None:
-            content = await read_body(scope, receive, self._max_body, context.make_room)
+            content = await read_body(scope, receive, self._max_body, context.reserve_large)
             arguments["body"] = await self._body.read(content)
         if self._wants_request:
             arguments["request"] = Request(scope)
