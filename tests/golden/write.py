@@ -79,7 +79,9 @@ async def serve(folder: Path) -> None:
         asked = [("numbers", row), ("words", f"word{number % 4} and more")]
         for task, x in asked:
             answer = (await service.decide(task, [DecideRequest(id=f"{task}-{number}", x=x)]))[0]
-            await service.feedback(task, [FeedbackRequest(id=answer["id"], right=answer["label"] == CLASSES[number % 3])])
+            await service.feedback(
+                task, [FeedbackRequest(id=answer["id"], right=answer["label"] == CLASSES[number % 3])]
+            )
             answers[answer["id"]] = {"task": task, "x": x, "answer": answer}
     while any(service.stats(task)["queue"] for task in service.task_names()):
         await asyncio.sleep(0.01)
