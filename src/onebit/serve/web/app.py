@@ -77,10 +77,8 @@ def _operations(api: Api, pages: Pages, settings: Settings, service: Service) ->
         made.append(Operation(method, path, endpoint, needs=needs, **more))
 
     one = "/v1/tasks/{task}"
-    decided, heard = (
-        schemas.Decided | list[schemas.Decided],
-        schemas.Heard | list[schemas.Heard],
-    )
+    decided = schemas.Decided | list[schemas.Decided]
+    heard = schemas.Heard | list[schemas.Heard]
     add("POST", f"{one}/decide", api.decide, "decide", reply=decided, refuses=[ConflictError])
     add("POST", f"{one}/feedback", api.feedback, "feedback", reply=heard, refuses=[ConflictError])
     add("GET", f"{one}/stats", api.stats, "read", reply=schemas.Stats)
