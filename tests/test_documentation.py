@@ -23,11 +23,10 @@ from onebit.data.streams import ORDERS
 from onebit.options import MEANINGS
 from onebit.papers.paper import KINDS, PaperItem, paper_names
 from onebit.rules import registry
-from onebit.serve import refusals, shapes
+from onebit.serve import errors, schemas
 from onebit.serve.log.schema import TABLES
 from onebit.serve.tokens import SCOPES
-from onebit.serve.web.gate import Internal
-from onebit.serve.web.routes import GuardedRoute
+from onebit.serve.web.middleware import InternalError
 from onebit.spaces.kernel import WHEN_FULL
 from onebit.spaces.kernels import NAMES as KERNELS
 from onebit.theory.bound import Holds
@@ -195,15 +194,13 @@ def test_every_setting_of_the_service_is_documented(name: str) -> None:
 
 
 def test_every_route_of_the_service_is_documented(site: Site) -> None:
-    for route in site.app.routes:
-        assert isinstance(route, GuardedRoute)
-        for method in route.methods or ():
-            assert f"`{method} {route.path_format}`" in PAGES["service.md"], f"{method} {route.path} is not documented"
+    for one in site.app.operations:
+        assert f"`{one.method} {one.path}`" in PAGES["service.md"], f"{one.method} {one.path} is not documented"
 
 
 def test_every_error_of_the_service_is_documented() -> None:
-    named = [one for one in vars(refusals).values() if isinstance(one, type) and issubclass(one, refusals.Refusal)]
-    kinds: list[type[refusals.Refusal]] = [Internal, *named]
+    named = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.RequestError)]
+    kinds: list[type[errors.RequestError]] = [InternalError, *named]
     assert len(kinds) == 16
     for kind in kinds:
         assert f"| {kind.status} | `{kind.code}` |" in PAGES["service.md"]
@@ -225,7 +222,7 @@ def test_every_table_and_column_of_the_log_is_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    "field", [*shapes.NewTask.model_fields, *shapes.Change.model_fields, *shapes.Decided.model_fields]
+    "field", [*schemas.NewTask.model_fields, *schemas.Change.model_fields, *schemas.Decided.model_fields]
 )
 def test_every_field_of_a_request_is_documented(field: str) -> None:
     assert f"`{field}`" in PAGES["service.md"]

@@ -577,8 +577,8 @@ PAIRS = {
 
 @pytest.mark.parametrize("name", sorted(set(PAIRS) - {"Value"}))
 def test_values_have_the_fields_of_the_services_replies(name: str) -> None:
-    shapes = pytest.importorskip("onebit.serve.shapes")
-    assert set(PAIRS[name].__dataclass_fields__) == set(getattr(shapes, name).model_fields)
+    schemas = pytest.importorskip("onebit.serve.schemas")
+    assert set(PAIRS[name].__dataclass_fields__) == set(getattr(schemas, name).model_fields)
 
 
 @pytest.mark.parametrize(
@@ -587,13 +587,13 @@ def test_values_have_the_fields_of_the_services_replies(name: str) -> None:
         (Client.create_task, "NewTask", {"exist_ok"}),
         (TaskHandle.change, "Change", set()),
         (TaskHandle.switch, "NewLearner", set()),
-        (TaskHandle.decide, "Ask", set()),
-        (TaskHandle.feedback, "Hint", set()),
+        (TaskHandle.decide, "DecideRequest", set()),
+        (TaskHandle.feedback, "FeedbackRequest", set()),
     ],
 )
 def test_calls_take_the_fields_of_the_services_requests(call: Any, name: str, own: set[str]) -> None:
-    shapes = pytest.importorskip("onebit.serve.shapes")
-    assert set(inspect.signature(call).parameters) - {"self"} - own == set(getattr(shapes, name).model_fields)
+    schemas = pytest.importorskip("onebit.serve.schemas")
+    assert set(inspect.signature(call).parameters) - {"self"} - own == set(getattr(schemas, name).model_fields)
 
 
 def test_stats_print_as_a_line() -> None:

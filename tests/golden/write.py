@@ -15,9 +15,9 @@ from onebit.contract.rule import Rule
 from onebit.learner import Learner
 from onebit.rules import registry
 from onebit.serve.log.schema import FILE
+from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewTask, NumbersFeatures, TextFeatures
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
-from onebit.serve.shapes import Ask, Hint, NewTask, NumbersFeatures, TextFeatures
 
 HERE = Path(__file__).parent
 CLASSES = ["ant", "bee", "cat"]
@@ -78,8 +78,10 @@ async def serve(folder: Path) -> None:
         row = rows()[number % 12].tolist()
         asked = [("numbers", row), ("words", f"word{number % 4} and more")]
         for task, x in asked:
-            answer = (await service.decide(task, [Ask(id=f"{task}-{number}", x=x)]))[0]
-            await service.hear(task, [Hint(id=answer["id"], right=answer["label"] == CLASSES[number % 3])])
+            answer = (await service.decide(task, [DecideRequest(id=f"{task}-{number}", x=x)]))[0]
+            await service.feedback(
+                task, [FeedbackRequest(id=answer["id"], right=answer["label"] == CLASSES[number % 3])]
+            )
             answers[answer["id"]] = {"task": task, "x": x, "answer": answer}
     while any(service.stats(task)["queue"] for task in service.task_names()):
         await asyncio.sleep(0.01)

@@ -30,9 +30,9 @@ from onebit.decision import Decision
 from onebit.errors import OnebitError
 from onebit.learner import Learner
 from onebit.serve.log.schema import FILE
+from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewTask
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
-from onebit.serve.shapes import Ask, Change, Hint, NewTask
 
 PATIENCE_S = 180.0  # after which a test that hangs fails; a learner may have to be compiled first, on a busy machine
 TEXT = {"kind": "text", "hash_bits": 8}
@@ -61,12 +61,12 @@ def new_task(name: str = "fruit", **more: Any) -> NewTask:
     return NewTask(**{"name": name, **usual, **more})
 
 
-def ask(identity: str | None, x: Any = (1.0, 2.0)) -> Ask:
-    return Ask(id=identity, x=list(x) if isinstance(x, tuple) else x)
+def ask(identity: str | None, x: Any = (1.0, 2.0)) -> DecideRequest:
+    return DecideRequest(id=identity, x=list(x) if isinstance(x, tuple) else x)
 
 
-def hint(identity: str, right: bool = True, **more: Any) -> Hint:
-    return Hint(id=identity, right=right, **more)
+def hint(identity: str, right: bool = True, **more: Any) -> FeedbackRequest:
+    return FeedbackRequest(id=identity, right=right, **more)
 
 
 def change(**what: Any) -> Change:
@@ -80,7 +80,7 @@ async def decided(service: Service, identity: str, x: Any = (1.0, 2.0), task: st
 
 async def heard(service: Service, identity: str, right: bool = True, task: str = "fruit", **more: Any) -> str:
     """What became of one feedback."""
-    return str((await service.hear(task, [hint(identity, right, **more)]))[0]["status"])
+    return str((await service.feedback(task, [hint(identity, right, **more)]))[0]["status"])
 
 
 async def until(true: Callable[[], Any], patience_s: float = PATIENCE_S) -> None:
@@ -176,14 +176,14 @@ def state_of(learner: Learner) -> State:
 async def followed(service: Service) -> None:
     """Wait until everything that is on disk has been learnt."""
     folder = service.settings.data
-    for running in list(service._running.values()):
+    for running in list(service._served.values()):
         number = running.info.number
         last = max(
             row[0] or 0
             for table in ("changes", "decisions", "feedback")
             for row in rows_of(folder, f"SELECT max(seq) FROM {table} WHERE task = ?", number)
         )
-        await until(lambda running=running, last=last: running.course.position >= last or service.ready)  # type: ignore[misc]
+        await until(lambda running=running, last=last: running.follower.position >= last or service.ready)  # type: ignore[misc]
     assert service.ready is None
 
 
@@ -191,8 +191,8 @@ async def states(service: Service) -> dict[str, State]:
     """The state of every task, whose two copies are the same."""
     await followed(service)
     found = {}
-    for name, running in service._running.items():
-        replicas = running.course.replicas
+    for name, running in service._served.items():
+        replicas = running.follower.replicas
         both = [state_of(seat.learner) for seat in (replicas._front, replicas._back)]
         assert both[0] == both[1], f"the two copies of the learner of {name} differ"
         found[name] = both[0]

@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import SCOPES, Tokens
-from onebit.serve.web.app import App, app_of
+from onebit.serve.web.app import App
 from tests.serve.driving import PATIENCE_S, ask, hint, new_task
 from tests.slow import SLOW
 
@@ -49,7 +49,7 @@ class Backstage:
 
     async def _start(self, chosen: Settings) -> None:
         self.service = Service(chosen)
-        self._app = app_of(self.service, chosen)
+        self._app = App(self.service, chosen)
         await self.service.start()
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -63,7 +63,7 @@ class Backstage:
             await self.service.create(new_task(name, **given))
             x: Any = {"numbers": [1.0, 2.0], "words": "a b", "names": {"a": 1.0}}[name]
             await self.service.decide(name, [ask("0", x), ask("00", x)], single=False)
-            await self.service.hear(name, [hint("0", shown="a" if name == "words" else None)])
+            await self.service.feedback(name, [hint("0", shown="a" if name == "words" else None)])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = b""

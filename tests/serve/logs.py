@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewTask
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
-from onebit.serve.shapes import Ask, Change, Hint, NewTask
 
 ROUNDS = 300
 
@@ -41,16 +41,16 @@ async def fill(service: Service) -> None:
         )
     )
     chance = random.Random(1)
-    asks = [Ask(id=f"round {number}", x=[chance.gauss(0, 1) for _ in range(4)]) for number in range(ROUNDS)]
+    asks = [DecideRequest(id=f"round {number}", x=[chance.gauss(0, 1) for _ in range(4)]) for number in range(ROUNDS)]
     for start in range(0, ROUNDS, 100):
         part = asks[start : start + 100]
         decided = await service.decide("places", part, single=False)
         hints = [
-            Hint(id=ask.id or "", right=one["label"] == truth(ask.x))
+            FeedbackRequest(id=ask.id or "", right=one["label"] == truth(ask.x))
             for place, (ask, one) in enumerate(zip(part, decided, strict=True))
             if place % 10
         ]
-        await service.hear("places", hints[::-1], single=False)
+        await service.feedback("places", hints[::-1], single=False)
         if start == 0:
             await service.change("places", Change(add_classes=["west|east: 50 %"]))
     await service.create(
@@ -58,10 +58,10 @@ async def fill(service: Service) -> None:
     )
     for number in range(20):
         await service.decide(
-            "shops", [Ask(id=f"s{number}", x={"a b": 1.0, "c:|%": float(number), "": -0.5, "é\n": 0.0})]
+            "shops", [DecideRequest(id=f"s{number}", x={"a b": 1.0, "c:|%": float(number), "": -0.5, "é\n": 0.0})]
         )
-        await service.hear(
-            "shops", [Hint(id=f"s{number}", right=number % 3 == 0, shown=number % 2, shown_propensity=0.25)]
+        await service.feedback(
+            "shops", [FeedbackRequest(id=f"s{number}", right=number % 3 == 0, shown=number % 2, shown_propensity=0.25)]
         )
     await service.create(
         NewTask(
@@ -72,13 +72,15 @@ async def fill(service: Service) -> None:
             features={"kind": "text", "hash_bits": 8},  # type: ignore[arg-type]
         )
     )
-    await service.decide("tickets", [Ask(id=f"t{number}", x=f"Wörter: wörter\n\0|{number}") for number in range(6)])
-    await service.hear("tickets", [Hint(id="t0", right=True)])
+    await service.decide(
+        "tickets", [DecideRequest(id=f"t{number}", x=f"Wörter: wörter\n\0|{number}") for number in range(6)]
+    )
+    await service.feedback("tickets", [FeedbackRequest(id="t0", right=True)])
     for _ in range(100):
         await asyncio.sleep(0.1)
         if service.decision("tickets", "t5")["right"] is not None:
             break
-    assert await service.hear("tickets", [Hint(id="t5", right=True)]) == [{"id": "t5", "status": "late"}]
+    assert await service.feedback("tickets", [FeedbackRequest(id="t5", right=True)]) == [{"id": "t5", "status": "late"}]
 
 
 def truth(x: Any) -> str | int:

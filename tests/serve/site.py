@@ -20,7 +20,7 @@ import httpx
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
-from onebit.serve.web.app import App, app_of
+from onebit.serve.web.app import App
 from tests.serve.driving import PATIENCE_S
 
 NEW: dict[str, Any] = {
@@ -44,7 +44,7 @@ class Site:
 
     async def _start(self) -> None:
         self.service = Service(self.settings)
-        self.app = app_of(self.service, self.settings)
+        self.app = App(self.service, self.settings)
         await self.service.start()
 
     def close(self) -> None:

@@ -119,31 +119,66 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "no such task": (sql(f"UPDATE decisions SET task = 77 {FRUIT}"), "task 77 was not created before it"),
     "no such class": (
         sql(f"UPDATE decisions SET label = 4611686018427387904 {FRUIT}"),
-        "its label is 4611686018427387904",
+        "label is 4611686018427387904, but must be",
     ),
-    "a class that came later": (sql(f"UPDATE decisions SET label = 3 {FRUIT}"), "had 3 classes then"),
-    "a class before the first": (sql(f"UPDATE decisions SET greedy = -1 {FRUIT}"), "its greedy is -1"),
+    "a class that came later": (
+        sql(f"UPDATE decisions SET label = 3 {FRUIT}"),
+        "label is 3, but must be a whole number from 0 to 2",
+    ),
+    "a class before the first": (sql(f"UPDATE decisions SET greedy = -1 {FRUIT}"), "greedy is -1, but must be"),
     "no such learner": (sql(f"UPDATE decisions SET generation = 9 {FRUIT}"), "had no learner 9.0 then"),
-    "no such mode": (sql(f"UPDATE decisions SET mode = 'x' {FRUIT}"), "its mode is 'x'"),
-    "no chance": (sql(f"UPDATE decisions SET propensity = 0 {FRUIT}"), "its propensity is 0.0"),
-    "no finite weight": (sql(f"UPDATE decisions SET weight = 9e999 {FRUIT}"), "not finite"),
-    "no finite time": (sql(f"UPDATE decisions SET time = 9e999 {FRUIT}"), "its time is inf"),
-    "few probabilities": (sql(f"UPDATE decisions SET probabilities = x'00' {FRUIT}"), "probabilities are 1 bytes"),
+    "no such mode": (
+        sql(f"UPDATE decisions SET mode = 'x' {FRUIT}"),
+        "mode is 'x', but must be learn or shadow or log-only",
+    ),
+    "no chance": (sql(f"UPDATE decisions SET propensity = 0 {FRUIT}"), "propensity is 0.0"),
+    "no finite weight": (
+        sql(f"UPDATE decisions SET weight = 9e999 {FRUIT}"),
+        "weight is inf, but must be a probability",
+    ),
+    "no finite time": (sql(f"UPDATE decisions SET time = 9e999 {FRUIT}"), "time is inf, but must be"),
+    "few probabilities": (
+        sql(f"UPDATE decisions SET probabilities = x'00' {FRUIT}"),
+        "probabilities is b'\\x00', but must be",
+    ),
     "nan in x": (
         sql(f"UPDATE decisions SET x = ? {FRUIT}", struct.pack("<2d", 1.0, float("nan"))),
-        "its x is not finite",
+        "x has a number that is not finite",
     ),
-    "a short x": (sql(f"UPDATE decisions SET x = ? {FRUIT}", bytes(8)), "its x has 8 bytes, and 2 numbers have 16"),
-    "no JSON": (sql("UPDATE decisions SET x = ? WHERE id = 's'", b'{"a": NaN}'), "its x cannot be read"),
+    "a short x": (
+        sql(f"UPDATE decisions SET x = ? {FRUIT}", bytes(8)),
+        "x has another length than the 16 bytes of 2 numbers",
+    ),
+    "no JSON": (sql("UPDATE decisions SET x = ? WHERE id = 's'", b'{"a": NaN}'), "x is not JSON"),
     "no object": (
         sql("UPDATE decisions SET x = ? WHERE id = 's'", b'{"a": "b"}'),
-        "not an object of names and numbers",
+        "x is not an object of feature name and number",
     ),
-    "no text": (sql("UPDATE decisions SET x = ? WHERE id = 'w'", b"\xff"), "its x cannot be read"),
-    "shown class": (sql("UPDATE feedback SET shown = 3 WHERE shown IS NOT NULL"), "what was shown is class 3"),
-    "shown propensity": (sql("UPDATE feedback SET shown_propensity = 2 WHERE shown IS NOT NULL"), "shown is 2.0"),
-    "no detail": (sql("UPDATE changes SET detail = '{' WHERE seq = 1"), "its detail cannot be read"),
-    "a detail of something else": (sql("UPDATE changes SET detail = '[]' WHERE seq = 1"), "its detail cannot be read"),
+    "no flag": (sql("UPDATE feedback SET right = 7 WHERE seq = 3"), "right is 7, but must be 0 or 1"),
+    "no source": (
+        sql("UPDATE feedback SET source = 'x' WHERE seq = 3"),
+        "source is 'x', but must be caller or silence",
+    ),
+    "an id that is no text": (
+        sql(f"UPDATE decisions SET id = CAST(x'ff' AS TEXT) {FRUIT}"),
+        "id is b'\\xff', but must be a text",
+    ),
+    "half of what was shown": (
+        sql("UPDATE feedback SET shown_propensity = NULL WHERE shown = 1"),
+        "one is there, and the other is not",
+    ),
+    "no such kind": (sql("UPDATE changes SET kind = 'x' WHERE seq = 1"), "kind is 'x', but must be created"),
+    "no text": (sql("UPDATE decisions SET x = ? WHERE id = 'w'", b"\xff"), "x is not a text in UTF-8"),
+    "shown class": (sql("UPDATE feedback SET shown = 3 WHERE shown IS NOT NULL"), "shown is 3, but must be"),
+    "shown propensity": (
+        sql("UPDATE feedback SET shown_propensity = 2 WHERE shown IS NOT NULL"),
+        "shown_propensity is 2.0, but must be a probability",
+    ),
+    "no detail": (sql("UPDATE changes SET detail = '{' WHERE seq = 1"), "detail is b'{', but must be JSON"),
+    "a detail of something else": (
+        sql("UPDATE changes SET detail = '[]' WHERE seq = 1"),
+        "detail is [], but must be an object",
+    ),
     "a damaged snapshot": (on_file("snapshot", lambda content: content[:-1] + b"?"), "snapshots/1/"),
     "a snapshot of another log": (sql("UPDATE decisions SET time = 5 WHERE id = 'later'"), "of another log"),
     "a snapshot beyond the log": (snapshot_beyond, "of another log, or of rows that this one has lost"),
@@ -179,7 +214,7 @@ def test_a_fault_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     found = json.loads(capsys.readouterr().out)
     assert found["fine"] is False
     assert found["faults"] == [
-        {"where": "row 2 of decisions", "what": "its x has 8 bytes, and 2 numbers have 16"},
+        {"where": "row 2 of decisions", "what": "x has another length than the 16 bytes of 2 numbers"},
     ]
 
 

@@ -25,7 +25,7 @@ from onebit.features import Features
 from onebit.serve import export
 from onebit.serve.export import escaped, named, write
 from onebit.serve.log.reading import LogReader
-from onebit.serve.log.rows import Logged
+from onebit.serve.log.records import Logged
 from onebit.serve.service import Service
 from onebit.serve.tasks import TaskInfo
 from tests.serve.logs import ROUNDS, fill, served

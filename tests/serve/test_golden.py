@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import onebit
+from onebit.serve.schemas import DecideRequest, FeedbackRequest
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
-from onebit.serve.shapes import Ask, Hint
 from tests.golden.write import HERE
 
 FOLDERS = sorted(path.parent for path in HERE.glob("*/service/expected.json"))
@@ -41,10 +41,10 @@ def test_a_folder_of_a_release(folder: Path, snapshots: bool, tmp_path: Path) ->
             stats = service.stats(task)
             found[task] = {name: stats[name] for name in expected["counts"][task]}
         for identity, one in expected["answers"].items():
-            again = await service.decide(one["task"], [Ask(id=identity, x=one["x"])])
+            again = await service.decide(one["task"], [DecideRequest(id=identity, x=one["x"])])
             assert again == [one["answer"]]
-        fresh = (await service.decide("words", [Ask(x="word1 and more")]))[0]
-        assert await service.hear("words", [Hint(id=fresh["id"], right=True)]) == [
+        fresh = (await service.decide("words", [DecideRequest(x="word1 and more")]))[0]
+        assert await service.feedback("words", [FeedbackRequest(id=fresh["id"], right=True)]) == [
             {"id": fresh["id"], "status": "accepted"}
         ]
         await service.stop()

@@ -18,7 +18,7 @@ from onebit.serve.tokens import SCOPES, Tokens
 from tests.report.browser import Browser, chromium
 from tests.serve.driving import PATIENCE_S, decided, new_task, run, service_in, without_snapshots
 from tests.serve.site import process_in
-from tests.serve.test_bad_rows import damage
+from tests.serve.test_bad_records import damage
 
 needs_chromium = pytest.mark.skipif(chromium() is None, reason="Chromium is not installed: make browser")
 

@@ -16,8 +16,8 @@ from onebit.cli import main
 from onebit.offpolicy import Round
 from onebit.serve.log.reading import LogReader
 from onebit.serve.replay import rounds_of
+from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
 from onebit.serve.service import Service
-from onebit.serve.shapes import Ask, Change, Hint, NewLearner, NewTask
 from onebit.serve.tasks import TaskInfo
 from tests.serve.logs import ROUNDS, fill, served
 
@@ -49,9 +49,11 @@ def coins(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
         )
         for start in range(0, 4000, 1000):
-            asks = [Ask(id=f"c{start + place}", x=[1.0, place / 1000]) for place in range(1000)]
+            asks = [DecideRequest(id=f"c{start + place}", x=[1.0, place / 1000]) for place in range(1000)]
             decided = await service.decide("coins", asks, single=False)
-            await service.hear("coins", [Hint(id=one["id"], right=one["label"] == 2) for one in decided], single=False)
+            await service.feedback(
+                "coins", [FeedbackRequest(id=one["id"], right=one["label"] == 2) for one in decided], single=False
+            )
 
     served(path, toss)
     return path
@@ -136,8 +138,8 @@ def test_what_came_after_the_opening_is_left_out(tmp_path: Path) -> None:
     async def go_on(service: Service) -> None:
         opened.append(LogReader(tmp_path))
         await service.change("places", Change(add_classes=["later"]))
-        answer = (await service.decide("places", [Ask(x=[1.0, 2.0, 3.0, 4.0])]))[0]
-        await service.hear("places", [Hint(id=answer["id"], right=True)])
+        answer = (await service.decide("places", [DecideRequest(x=[1.0, 2.0, 3.0, 4.0])]))[0]
+        await service.feedback("places", [FeedbackRequest(id=answer["id"], right=True)])
 
     served(tmp_path, fill)
     served(tmp_path, go_on)
@@ -299,8 +301,10 @@ def test_evaluate_names_the_learners_that_made_the_log(call: Call, tmp_path: Pat
     """After a switch the rounds are still those of the learner before it, until the new one has decided some."""
 
     async def rounds(service: Service, count: int) -> None:
-        decided = await service.decide("news", [Ask(x=[1.0, 2.0]) for _ in range(count)], single=False)
-        await service.hear("news", [Hint(id=one["id"], right=one["label"] == 1) for one in decided], single=False)
+        decided = await service.decide("news", [DecideRequest(x=[1.0, 2.0]) for _ in range(count)], single=False)
+        await service.feedback(
+            "news", [FeedbackRequest(id=one["id"], right=one["label"] == 1) for one in decided], single=False
+        )
 
     async def switch(service: Service) -> None:
         await service.create(

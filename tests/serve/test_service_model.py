@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from onebit.serve.refusals import Refusal
+from onebit.serve.errors import RequestError
+from onebit.serve.schemas import Change, FeedbackRequest
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
-from onebit.serve.shapes import Change, Hint
 from tests.serve.driving import (
     PATIENCE_S,
     ask,
@@ -71,7 +71,7 @@ class Machine(RuleBasedStateMachine):
         """The status of what some work is refused with; 200 where it is done."""
         try:
             self.last = self.do(work)
-        except Refusal as error:
+        except RequestError as error:
             return error.status
         return 200
 
@@ -142,8 +142,8 @@ class Machine(RuleBasedStateMachine):
     def hear(self, name: str, told: list[tuple[str, bool, str | None]], single: bool) -> None:
         told = told[:1] if single else told
         task = self.model.get(name)
-        hints = [Hint(id=identity, right=right, shown=shown) for identity, right, shown in told]
-        status = self.refused(self.service.hear(name, hints, single=single))
+        hints = [FeedbackRequest(id=identity, right=right, shown=shown) for identity, right, shown in told]
+        status = self.refused(self.service.feedback(name, hints, single=single))
         if task is None:
             assert status == 404
             return

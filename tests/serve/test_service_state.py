@@ -85,7 +85,7 @@ async def traffic(service: Service, task: str, kind: str, rounds: int, seed: int
         chance.shuffle(waiting)
         told = [waiting.pop() for _ in range(min(len(waiting), chance.choice((0, 1, 1, 2, 15))))]
         hints = [hint(one, str(label) == chance.choice("012")) for one, label in told]
-        await service.hear(task, hints, single=False)
+        await service.feedback(task, hints, single=False)
 
 
 async def check(folder: Path, tasks: Mapping[str, dict[str, Any]], rounds: int) -> None:
@@ -169,7 +169,7 @@ def test_rows_that_cannot_be_learnt(tmp_path: Path, rule: str) -> None:
                 if number % 3 == 0 and known:
                     cut = chance.randrange(len(known)) + 1
                     told, known = known[:cut], known[cut:]
-                    await service.hear("fruit", [hint(one, chance.random() < 0.4) for one in told], single=False)
+                    await service.feedback("fruit", [hint(one, chance.random() < 0.4) for one in told], single=False)
                     await followed(service)  # what is learnt depends on what was decided, and that on what was learnt
             found = await states(service)
             stats = service.stats("fruit")
@@ -195,7 +195,7 @@ def test_the_size_of_a_chunk_changes_nothing(tmp_path: Path, monkeypatch: pytest
             await service.change("fruit", change(add_classes=["new"]))
             await traffic(service, "fruit", "numbers", 300, 2)
             found, stats = await states(service), visible(service.stats("fruit"))
-        monkeypatch.setattr("onebit.serve.learning.CHUNK", groups)
+        monkeypatch.setattr("onebit.serve.log_follower.CHUNK", groups)
         async with service_in(without_snapshots(tmp_path)) as service:
             assert await states(service) == found
             assert visible(service.stats("fruit")) == stats

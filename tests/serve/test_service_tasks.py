@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from onebit.learner import Learner
-from onebit.serve.refusals import Conflict, Invalid, NotFound
+from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
+from onebit.serve.schemas import NewLearner, Task
 from onebit.serve.service import Service
-from onebit.serve.shapes import NewLearner, Task
 from onebit.serve.tasks import learner_of
 from tests.serve.driving import (
     ask,
@@ -62,7 +62,7 @@ class Traffic:
             told = [waiting.pop() for _ in range(min(len(waiting), chance.choice((0, 1, 3, 9))))]
             if told:
                 hints = [hint(one, chance.random() < 0.5) for one in told]
-                await self._service.hear(self._task, hints, single=False)
+                await self._service.feedback(self._task, hints, single=False)
             self.rounds += 1
 
     async def more(self, rounds: int) -> None:
@@ -96,7 +96,7 @@ def test_a_name_is_taken_once(tmp_path: Path) -> None:
     async def work() -> None:
         async with service_in(tmp_path) as service:
             found = await asyncio.gather(*(outcome(service.create(new_task(seed=seed))) for seed in range(8)))
-            assert sum(isinstance(one, Conflict) for one in found) == 7
+            assert sum(isinstance(one, ConflictError) for one in found) == 7
             assert service.task_names() == ["fruit"]
             await decided(service, "a")
         assert rows_of(tmp_path, "SELECT count(*) FROM changes") == [(1,)]
@@ -124,7 +124,7 @@ def test_a_name_is_free_after_the_task_is_deleted(tmp_path: Path) -> None:
                         service.delete("fruit"),
                         service.switch("fruit", NewLearner(learner="bpa")),
                     ):
-                        assert isinstance(await outcome(refused), NotFound)
+                        assert isinstance(await outcome(refused), NotFoundError)
                     assert service.tasks() == []
             assert number_of(tmp_path, "fruit") == 3
             await equal_everywhere(service)
@@ -143,7 +143,7 @@ def test_deleted_twice_at_once(tmp_path: Path) -> None:
         async with service_in(tmp_path) as service:
             await service.create(new_task())
             found = await asyncio.gather(*(outcome(service.delete("fruit")) for _ in range(3)))
-            assert not [one for one in found if isinstance(one, Exception) and not isinstance(one, NotFound)]
+            assert not [one for one in found if isinstance(one, Exception) and not isinstance(one, NotFoundError)]
             await service.create(new_task())
         assert rows_of(tmp_path, "SELECT kind FROM changes ORDER BY seq") == [("created",), ("deleted",), ("created",)]
 
@@ -180,7 +180,7 @@ def test_traffic_while_it_is_deleted(tmp_path: Path) -> None:
             found = [await one for one in asking + more]
             answered = {one["id"] for one in found if isinstance(one, dict)}
             assert len(answered) < 90
-            assert all(isinstance(one, dict | NotFound) for one in found)
+            assert all(isinstance(one, dict | NotFoundError) for one in found)
         assert {row[0] for row in rows_of(tmp_path, "SELECT id FROM decisions")} == answered
         assert await restarted(tmp_path) == {}
 
@@ -230,7 +230,7 @@ def test_the_same_class_added_twice_at_once(tmp_path: Path) -> None:
                 *(outcome(service.change("fruit", change(add_classes=["d"]))) for _ in range(2)),
                 outcome(service.change("fruit", change(add_classes=["e", "d"]))),
             )
-            assert sum(isinstance(one, Invalid | Conflict) for one in found) == 2
+            assert sum(isinstance(one, InvalidError | ConflictError) for one in found) == 2
             assert service.task("fruit").classes == ["a", "b", "c", "d"]
             assert service.ready is None
         await restarted(tmp_path)
@@ -292,7 +292,7 @@ def test_a_class_that_cannot_be_added_changes_nothing(tmp_path: Path, given: dic
         async with service_in(tmp_path) as service:
             await service.create(new_task(**given))
             written, classes = everything_in(tmp_path), service.task("fruit").classes
-            with pytest.raises((Invalid, ValueError)):
+            with pytest.raises((InvalidError, ValueError)):
                 await service.change("fruit", change(add_classes=added))
             assert everything_in(tmp_path) == written
             assert service.task("fruit").classes == classes
@@ -310,10 +310,11 @@ def test_classes_are_not_added_beyond_what_a_new_task_may_have(tmp_path: Path, m
     async def work() -> None:
         async with service_in(tmp_path) as service:
             assert isinstance(
-                await outcome(service.create(new_task(classes=4, features={"kind": "numbers", "size": 30}))), Invalid
+                await outcome(service.create(new_task(classes=4, features={"kind": "numbers", "size": 30}))),
+                InvalidError,
             )
             await service.create(new_task(features={"kind": "numbers", "size": 30}))
-            with pytest.raises(Invalid):
+            with pytest.raises(InvalidError):
                 await service.change("fruit", change(add_classes=["d"]))
 
     run(work())
@@ -378,14 +379,14 @@ class Held:
     """Training that goes on until it is let go, as it does on a log of a million rows."""
 
     def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._go, train = threading.Event(), service._changing._train_near
+        self._go, train = threading.Event(), service._admin._train_near
 
         def slow(*arguments: Any) -> None:
             train(*arguments)
             self._go.wait(30.0)
             train(*arguments)
 
-        monkeypatch.setattr(service._changing, "_train_near", slow)
+        monkeypatch.setattr(service._admin, "_train_near", slow)
 
     def let_go(self) -> None:
         self._go.set()
@@ -428,7 +429,7 @@ def test_one_learner_is_trained_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
             await service.create(new_task())
             held = Held(service, monkeypatch)
             await service.switch("fruit", NewLearner(learner="bpa"))
-            with pytest.raises(Conflict):
+            with pytest.raises(ConflictError):
                 await service.switch("fruit", NewLearner(learner="pab"))
             for bad in (
                 NewLearner(learner="nonsense"),
@@ -447,7 +448,7 @@ def test_one_learner_is_trained_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
                 NewLearner(learner="bpa", parameters={"seed": 1}),
                 NewLearner(learner="newtron", exploration_floor=0.5),
             ):
-                with pytest.raises(Invalid):
+                with pytest.raises(InvalidError):
                     await service.switch("fruit", bad)
             assert service.task("fruit").learner == "bpa"
 
@@ -486,7 +487,7 @@ def test_a_task_that_is_deleted_while_a_learner_is_trained(tmp_path: Path, monke
             await service.delete("fruit")
             await service.create(new_task())
             held.let_go()
-            await until(lambda: not service._changing._trainers)
+            await until(lambda: not service._admin._trainers)
             assert service.task("fruit").learner == "banditron"
             await decided(service, "a")
             await equal_everywhere(service)
@@ -534,7 +535,7 @@ def test_others_are_served_while_a_learner_is_made(tmp_path: Path, monkeypatch: 
     async def work() -> None:
         async with service_in(tmp_path) as service:
             await service.create(new_task())
-            for module in ("changing", "learning", "compiling"):
+            for module in ("admin", "log_follower", "compiling"):
                 monkeypatch.setattr(f"onebit.serve.{module}.learner_of", slow)
             making = asyncio.create_task(
                 outcome(
@@ -549,7 +550,7 @@ def test_others_are_served_while_a_learner_is_made(tmp_path: Path, monkeypatch: 
             await decided(service, "a")
             served.set()
             assert not isinstance(await making, Exception)
-            await until(lambda: not service._changing._trainers)
+            await until(lambda: not service._admin._trainers)
 
     run(work())
     assert all(in_time)
@@ -560,13 +561,13 @@ def test_there_are_only_so_many_tasks(tmp_path: Path) -> None:
         async with service_in(tmp_path, max_tasks=2) as service:
             made = [outcome(service.create(new_task(name))) for name in ("a", "b", "c")]  # at the same time
             found = await asyncio.gather(*made)
-            assert [type(one).__name__ for one in found] == ["Task", "Task", "Conflict"]
+            assert [type(one).__name__ for one in found] == ["Task", "Task", "ConflictError"]
             assert "2 tasks, which are the most (--max-tasks)" in str(found[2])
             await service.delete("a")
             await service.create(new_task("c"))
         async with service_in(tmp_path, max_tasks=1) as service:  # those that are there stay
             assert service.task_names() == ["b", "c"]
-            assert isinstance(await outcome(service.create(new_task("d"))), Conflict)
+            assert isinstance(await outcome(service.create(new_task("d"))), ConflictError)
 
     run(work())
 
@@ -576,12 +577,12 @@ def test_a_token_creates_only_so_many_tasks(tmp_path: Path) -> None:
         async with service_in(tmp_path, max_tasks_per_token=2) as service:
             made = [outcome(service.create(new_task(name), "t1")) for name in ("a", "b", "c")]  # at the same time
             found = await asyncio.gather(*made)
-            assert [type(one).__name__ for one in found] == ["Task", "Task", "Conflict"]
+            assert [type(one).__name__ for one in found] == ["Task", "Task", "ConflictError"]
             assert "created 2 tasks, which are the most (--max-tasks-per-token)" in str(found[2])
             await service.create(new_task("d"), "t2")  # others, and a service without tokens, are counted apart
             await service.create(new_task("e"))
         async with service_in(tmp_path, max_tasks_per_token=2) as service:  # the log knows it after a restart
-            assert isinstance(await outcome(service.create(new_task("c"), "t1")), Conflict)
+            assert isinstance(await outcome(service.create(new_task("c"), "t1")), ConflictError)
             await service.delete("a", "t2")
             await service.create(new_task("c"), "t1")
 
@@ -595,7 +596,7 @@ def test_what_takes_too_much_memory_is_refused_before_it_is_made(tmp_path: Path)
     async def work() -> None:
         async with service_in(tmp_path) as service:
             refused = await outcome(service.create(new_task(**LARGE)))
-            assert isinstance(refused, Invalid)
+            assert isinstance(refused, InvalidError)
             assert "would take 8,704 MiB of memory, and 1,024 are the most for a task (--max-task-memory)" in str(
                 refused
             )
@@ -607,10 +608,10 @@ def test_what_takes_too_much_memory_is_refused_before_it_is_made(tmp_path: Path)
             for name in ("d", "e"):  # up to the limit
                 await service.change("fruit", change(add_classes=[name]))
             refused = await outcome(service.change("fruit", change(add_classes=["f"])))
-            assert isinstance(refused, Invalid)
+            assert isinstance(refused, InvalidError)
             assert refused.field == "add_classes"
             refused = await outcome(service.switch("fruit", NewLearner(learner="confidit")))
-            assert isinstance(refused, Invalid)
+            assert isinstance(refused, InvalidError)
             assert refused.field == "learner"
             assert len(service.task("fruit").classes) == 5
         async with service_in(tmp_path, max_task_memory=1) as service:  # what is there is not measured
@@ -631,7 +632,7 @@ def test_memory_that_is_not_there_is_told_of(tmp_path: Path, monkeypatch: pytest
         places = {
             "onebit.spaces.dense.np.zeros": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
             "onebit.learner.Learner.clone": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
-            "onebit.serve.changing.learner_of": ("PATCH", "/v1/tasks/fruit", {"add_classes": ["new"]}),
+            "onebit.serve.admin.learner_of": ("PATCH", "/v1/tasks/fruit", {"add_classes": ["new"]}),
             "onebit.serve.replicas.Replicas.decide": ("POST", "/v1/tasks/fruit/decide", {"x": [1, 2, 3]}),
         }
         for place, (method, path, body) in places.items():

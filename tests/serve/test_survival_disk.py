@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from onebit.errors import OnebitError
+from onebit.serve.errors import RequestError, UnavailableError, UnfinishedError
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.schema import NAMES
-from onebit.serve.refusals import Refusal, Unavailable, Unfinished
 from onebit.serve.service import Service
 from tests.serve.driving import (
     PATIENCE_S,
@@ -116,7 +116,7 @@ class Broken:
 
 CAUSES = ["locked", "read-only", "full", "broken"]
 REASONS = {"locked": "lock", "read-only": "read-only", "full": "full", "broken": "disk I/O error"}
-REFUSALS = {"broken": Unfinished} | dict.fromkeys(["locked", "read-only", "full"], Unavailable)
+REFUSALS = {"broken": UnfinishedError} | dict.fromkeys(["locked", "read-only", "full"], UnavailableError)
 LONG = "word " * 3000  # more than a page, so that a full disk is noticed at once
 
 
@@ -135,7 +135,7 @@ def test_it_is_said_and_it_goes_on_when_the_cause_is_gone(tmp_path: Path, kind: 
             requests = [decided(service, f"new {number}", f"{LONG} {number}") for number in range(5)]
             requests += [heard(service, str(number)) for number in range(1, 6)]  # type: ignore[misc]
             requests += [service.decide("fruit", [ask("b1", LONG), ask("b2", LONG)], single=False)]  # type: ignore[list-item]
-            requests += [service.hear("fruit", [hint("6"), hint("7")], single=False)]  # type: ignore[list-item]
+            requests += [service.feedback("fruit", [hint("6"), hint("7")], single=False)]  # type: ignore[list-item]
             requests += [service.change("fruit", change(add_classes=["d"]))]  # type: ignore[list-item]
             requests += [service.create(new_task("another"))]  # type: ignore[list-item]
             for one in await asyncio.gather(*(outcome(request) for request in requests)):
@@ -183,14 +183,14 @@ def test_causes_that_come_and_go_under_traffic(tmp_path: Path, monkeypatch: pyte
                 for turn in range(25):
                     identity, right = f"{number}-{turn}", chance.random() < 0.5
                     answer = await outcome(decided(service, identity, f"{LONG[: chance.randrange(len(LONG))]} {turn}"))
-                    if isinstance(answer, Refusal):
+                    if isinstance(answer, RequestError):
                         assert type(answer) is REFUSALS[kind]
                         refused.add(identity)
                         continue
                     acknowledged[identity] = answer
                     for _ in range(2):
                         status = await outcome(heard(service, identity, right))
-                        if isinstance(status, Refusal):
+                        if isinstance(status, RequestError):
                             assert type(status) is REFUSALS[kind]
                         else:
                             told[identity] = right
@@ -236,7 +236,7 @@ def test_a_commit_that_failed_after_all_was_written_is_found_when_the_request_co
             with pytest.MonkeyPatch.context() as patched:
                 patched.setattr(service._writer, "_connection", Kept(service._writer._connection))
                 unknown = await outcome(decided(service, "b"))
-            assert isinstance(unknown, Unfinished)
+            assert isinstance(unknown, UnfinishedError)
             assert "nobody knows whether this was done: send it again" in str(unknown)
             kept = service.decision("fruit", "b")
             again = await decided(service, "b")
@@ -294,7 +294,7 @@ def test_a_learner_that_cannot_read_the_log_for_a_while(tmp_path: Path, monkeypa
 
                 return method
 
-            monkeypatch.setattr("onebit.serve.learning.RETRY_S", 0.01)
+            monkeypatch.setattr("onebit.serve.learner_thread.RETRY_S", 0.01)
             monkeypatch.setattr(Reader, "events", failing(events))
             monkeypatch.setattr(Reader, "played", failing(played))
             monkeypatch.setattr(Reader, "changes", failing(changes))
@@ -326,9 +326,9 @@ def test_a_log_that_cannot_be_read_for_a_moment_is_no_fault_of_whoever_asks(
                     patched.setattr(Reader, name, fail)
                 for request in (decided, heard):
                     one = await outcome(request(service, "b"))
-                    assert isinstance(one, Unavailable), repr(one)
+                    assert isinstance(one, UnavailableError), repr(one)
                 for look in (lambda: service.decision("fruit", "a"), lambda: service.decisions("fruit")):
-                    with pytest.raises(Unavailable):
+                    with pytest.raises(UnavailableError):
                         look()
             await decided(service, "b")
             assert service.ready is None

@@ -18,8 +18,8 @@ import pytest
 from onebit.errors import OnebitError
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.schema import FILE
+from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
-from onebit.serve.shapes import NewLearner
 from onebit.serve.snapshots import Snapshots
 from onebit.storage import read, write
 from tests.serve.driving import (
@@ -266,7 +266,7 @@ def test_snapshots_are_written_every_so_many_rows_and_the_last_few_are_kept(tmp_
             for start in range(0, 300, 20):
                 await traffic(service, start, 20)
                 await followed(service)
-                await until(lambda: not service._running["fruit"].course.writing)
+                await until(lambda: not service._served["fruit"].follower.writing)
                 assert len(snapshots_in(tmp_path)) <= 3
                 seen |= {path.name for path in snapshots_in(tmp_path)}
             assert len(seen) >= 5
@@ -301,7 +301,7 @@ def test_snapshots_that_cannot_be_written_stop_nobody(
                     patched.setattr(name, fail)
                     await traffic(service, 0, 50)
                     await followed(service)
-                    await until(lambda: not service._running["fruit"].course.writing, 5.0)
+                    await until(lambda: not service._served["fruit"].follower.writing, 5.0)
             await traffic(service, 50, 50)
             if (tmp_path / "snapshots").is_file():
                 (tmp_path / "snapshots").unlink()
@@ -522,7 +522,7 @@ def test_a_snapshot_from_before_a_switch(tmp_path: Path) -> None:
         async with service_in(tmp_path) as service:
             assert service.task("fruit").generation == 2
             await service.decide("fruit", [ask("after")])
-            assert (await service.hear("fruit", [hint("after")]))[0]["status"] == "accepted"
+            assert (await service.feedback("fruit", [hint("after")]))[0]["status"] == "accepted"
 
     run(work())
 

@@ -18,7 +18,7 @@ import pytest
 
 from onebit.cli import main
 from onebit.errors import OnebitError
-from onebit.serve.refusals import Unauthorized, Unavailable
+from onebit.serve.errors import UnauthorizedError, UnavailableError
 from onebit.serve.tokens import SCOPES, Tokens
 
 
@@ -79,7 +79,7 @@ def test_what_is_not_a_token_is_refused(tokens: Tokens) -> None:
         *("onebit_nobody_", "\udc80", "onebit_\udc80_\udc80", f"onebit_{identity}_\udc80"),
     ]
     for one in wrong:
-        with pytest.raises(Unauthorized):
+        with pytest.raises(UnauthorizedError):
             tokens.check(one)
     assert tokens.check(text).id == identity
 
@@ -90,7 +90,7 @@ def test_a_revoked_token_is_refused_by_a_service_that_runs(tokens: Tokens) -> No
     assert running.check(lost).id
     revoked = tokens.revoke(lost.split("_")[1])
     assert revoked.revoked is not None
-    with pytest.raises(Unauthorized, match="revoked"):
+    with pytest.raises(UnauthorizedError, match="revoked"):
         running.check(lost)
     assert running.check(kept).id
     assert tokens.revoke(lost) == revoked  # again, by its text: the first time counts
@@ -106,15 +106,15 @@ def test_a_service_without_a_file_is_open_and_closes_for_good(tokens: Tokens) ->
     assert running.check(None).scopes == set(SCOPES)
     text = tokens.create(["read"])
     assert not is_open(running)
-    with pytest.raises(Unauthorized):
+    with pytest.raises(UnauthorizedError):
         running.check(None)
     tokens.revoke(text)
     assert not is_open(running)  # nobody has a token, and yet not everybody is let in
-    with pytest.raises(Unauthorized):
+    with pytest.raises(UnauthorizedError):
         running.check(None)
     tokens.path.unlink()
     assert not is_open(running)
-    with pytest.raises(Unavailable, match="gone"):
+    with pytest.raises(UnavailableError, match="gone"):
         running.check(None)
     again = tokens.create(["read"])
     assert running.check(again).id
@@ -138,7 +138,7 @@ def test_a_damaged_file_is_not_taken_and_those_read_before_go_on(tokens: Tokens,
     assert running.check(text).id
     tokens.path.write_text(DAMAGED[damage](whole))
     assert running.check(text).id
-    with pytest.raises(Unauthorized):
+    with pytest.raises(UnauthorizedError):
         running.check(None)
     assert "damaged" in str(running.trouble)
     assert "what was revoked since is not seen" in str(running.trouble)
@@ -146,7 +146,7 @@ def test_a_damaged_file_is_not_taken_and_those_read_before_go_on(tokens: Tokens,
     new = Tokens(tokens.path)  # who has read none before lets nobody in
     assert not is_open(new)
     for one in (text, None):
-        with pytest.raises(Unavailable, match="nobody is let in until it is repaired"):
+        with pytest.raises(UnavailableError, match="nobody is let in until it is repaired"):
             new.check(one)
     with pytest.raises(OnebitError, match="not a file of tokens, or damaged"):
         tokens.create(["read"])  # and it is not overwritten
@@ -189,7 +189,7 @@ def test_a_passing_failure_to_read_locks_nobody_out(
         failures.reads = 0
         for _ in range(1000):
             assert running.check(first).id
-            with pytest.raises(Unauthorized):
+            with pytest.raises(UnauthorizedError):
                 running.check(second)  # it is not known yet
         assert failures.reads == 1
         failures.now += 59.0
@@ -213,12 +213,12 @@ def test_a_failure_at_the_first_look_heals_too(tokens: Tokens, monkeypatch: pyte
     failures.error = OSError(error, os.strerror(error))
     running = Tokens(tokens.path)
     assert not is_open(running)
-    with pytest.raises(Unavailable, match="nobody is let in"):
+    with pytest.raises(UnavailableError, match="nobody is let in"):
         running.check(text)
     failures.error = None
     failures.now += 2.0
     assert running.check(text).id
-    with pytest.raises(Unauthorized):
+    with pytest.raises(UnauthorizedError):
         running.check(None)
 
 
@@ -232,7 +232,7 @@ def test_something_else_in_the_place_of_the_file(tokens: Tokens) -> None:
         other(tokens.path)
         assert running.check(text).id
         assert not is_open(running)
-        with pytest.raises(Unavailable):
+        with pytest.raises(UnavailableError):
             Tokens(tokens.path).check(text)
         tokens.path.rmdir() if tokens.path.is_dir() else tokens.path.unlink()
         tokens.path.write_bytes(whole)
@@ -264,9 +264,9 @@ def test_a_token_expires(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> Non
     short, long = tokens.create(["read"], expires=now[0] + 3600.0), tokens.create(["read"])
     assert running.check(short).id
     now[0] += 3600.0
-    with pytest.raises(Unauthorized, match="the token expired at 2027-01-15 09:00 UTC"):
+    with pytest.raises(UnauthorizedError, match="the token expired at 2027-01-15 09:00 UTC"):
         running.check(short)
-    with pytest.raises(Unauthorized, match="not known, or was revoked"):
+    with pytest.raises(UnauthorizedError, match="not known, or was revoked"):
         running.check(short[:-1])  # who does not know the secret does not learn of it
     assert running.check(long).id
     with pytest.raises(OnebitError, match="cannot expire before it is made"):
@@ -285,7 +285,7 @@ def test_a_file_that_cannot_be_looked_at_lets_nobody_in(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     running = Tokens(tmp_path / "file" / "tokens.json")
     assert not is_open(running)
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnavailableError):
         running.check(None)
 
 
@@ -408,5 +408,5 @@ def test_the_folder_remembers_that_there_were_tokens(tmp_path: Path) -> None:
     assert not Tokens(path, closed).open
     path.unlink()
     assert not Tokens(path, closed).open
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnavailableError):
         Tokens(path, closed).check(None)

@@ -15,10 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
+from onebit.serve.errors import RequestError, UnavailableError, UnfinishedError
 from onebit.serve.log.schema import FILE, NAMES
-from onebit.serve.refusals import Refusal, Unavailable, Unfinished
+from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
-from onebit.serve.shapes import NewLearner
 from tests.serve.driving import (
     PATIENCE_S,
     change,
@@ -62,8 +62,8 @@ def test_after_the_lock_was_removed_the_first_of_two_services_stops(tmp_path: Pa
 
                 from_first, from_second = await asyncio.gather(talk(first, "first"), talk(second, "second"))
                 assert not [one for one in from_second if isinstance(one, Exception)]
-                refused = [one for one in from_first if isinstance(one, Unavailable)]
-                assert len([one for one in from_first if isinstance(one, Refusal)]) == 60
+                refused = [one for one in from_first if isinstance(one, UnavailableError)]
+                assert len([one for one in from_first if isinstance(one, RequestError)]) == 60
                 assert "another service has taken the folder over" in str(refused[0])
                 assert "nothing of this request was done" in str(refused[0])
                 assert "another service has taken the folder over" in str(first.ready)
@@ -91,7 +91,7 @@ def test_rows_of_another_program_stop_the_service(tmp_path: Path) -> None:
             before = everything_in(tmp_path)
             for _ in range(2):
                 error = await outcome(decided(service, "b"))
-                assert isinstance(error, Unavailable)
+                assert isinstance(error, UnavailableError)
                 assert "another program has written to the log, which ended at row 2, up to row 3" in str(error)
             assert "another program" in str(service.ready)
             assert everything_in(tmp_path) == before
@@ -150,17 +150,17 @@ class Failing(Broken):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("SQLITE_FULL", Unavailable),
-        ("SQLITE_BUSY", Unavailable),
-        ("SQLITE_READONLY", Unavailable),
-        ("SQLITE_IOERR_WRITE", Unavailable),
-        ("SQLITE_IOERR_FSYNC", Unfinished),
-        ("SQLITE_IOERR", Unfinished),
-        ("SQLITE_NOMEM", Unfinished),
+        ("SQLITE_FULL", UnavailableError),
+        ("SQLITE_BUSY", UnavailableError),
+        ("SQLITE_READONLY", UnavailableError),
+        ("SQLITE_IOERR_WRITE", UnavailableError),
+        ("SQLITE_IOERR_FSYNC", UnfinishedError),
+        ("SQLITE_IOERR", UnfinishedError),
+        ("SQLITE_NOMEM", UnfinishedError),
     ],
 )
 def test_a_commit_that_failed_is_said_to_be_undone_only_where_that_is_known(
-    tmp_path: Path, name: str, kind: type[Refusal]
+    tmp_path: Path, name: str, kind: type[RequestError]
 ) -> None:
     async def work() -> None:
         async with service_in(tmp_path) as service:
@@ -173,7 +173,7 @@ def test_a_commit_that_failed_is_said_to_be_undone_only_where_that_is_known(
                 for request in (decided(service, "b"), heard(service, "a"), service.create(new_task("more"))):
                     error = await outcome(request)
                     assert type(error) is kind
-                    said = "nobody knows whether" if kind is Unfinished else "nothing of this request was done"
+                    said = "nobody knows whether" if kind is UnfinishedError else "nothing of this request was done"
                     assert said in str(error)
             await until(lambda: service.ready is None)
             assert await heard(service, "a") == "accepted"
@@ -190,7 +190,7 @@ def test_feedback_that_was_kept_though_the_commit_failed_is_learnt_and_not_taken
                 await decided(service, identity)
             with pytest.MonkeyPatch.context() as patched:
                 patched.setattr(service._writer, "_connection", Kept(service._writer._connection))
-                assert isinstance(await outcome(heard(service, "a")), Unfinished)
+                assert isinstance(await outcome(heard(service, "a")), UnfinishedError)
                 assert await heard(service, "a") == "duplicate"
             await decided(service, "d")  # no feedback comes with it
             await followed(service)
@@ -211,8 +211,8 @@ def test_a_change_that_was_kept_though_the_commit_failed_stops_the_service(tmp_p
             await service.create(new_task())
             with pytest.MonkeyPatch.context() as patched:
                 patched.setattr(service._writer, "_connection", Kept(service._writer._connection))
-                assert isinstance(await outcome(service.change("fruit", change(add_classes=["d"]))), Unfinished)
-            assert isinstance(await outcome(decided(service, "a")), Unavailable)
+                assert isinstance(await outcome(service.change("fruit", change(add_classes=["d"]))), UnfinishedError)
+            assert isinstance(await outcome(decided(service, "a")), UnavailableError)
             assert "a change of a task was written" in str(service.ready)
         async with service_in(tmp_path) as service:
             assert service.task("fruit").classes == ["a", "b", "c", "d"]

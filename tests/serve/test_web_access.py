@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from onebit.serve.service import Service
+from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import SCOPES
-from onebit.serve.web.app import App, app_of
-from onebit.serve.web.routes import GuardedRoute
+from onebit.serve.web.app import App
+from onebit.serve.web.routes import Operation
 from tests.serve.site import NEW, Site, error_in, site_in
 
 # What the interface promises. "any" is any token, "all" is read for all tasks, None is nobody's business.
@@ -57,7 +57,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def routes(app: App) -> list[tuple[str, str]]:
-    return [(method, route.path_format) for route in app.routes for method in sorted(route.methods or ())]  # type: ignore[attr-defined]
+    return [(one.method, one.path) for one in app.operations]
 
 
 def filled(path: str) -> str:
@@ -139,22 +139,12 @@ def test_other_methods_need_a_token_too(site: Site, method: str, path: str) -> N
             assert site.ask(other, filled(path)).status_code == 401
 
 
-def test_a_route_that_declares_nothing_cannot_be_served(tmp_path: Path) -> None:
-    class Careless(App):
-        def _add_routes(self, *arguments: object) -> None:
-            super()._add_routes(*arguments)  # type: ignore[arg-type]
+def test_an_operation_that_does_not_say_who_may_use_it_cannot_be_made(tmp_path: Path) -> None:
+    async def secrets() -> str:
+        return "all of them"
 
-            @self.get("/secrets")
-            async def secrets() -> str:
-                return "all of them"
-
-    settings = Settings(data=tmp_path)
-    service = Service(settings)
-    with pytest.raises(TypeError, match="does not say who may use it"):
-        Careless(service, settings).build_middleware_stack()
     with pytest.raises(TypeError, match="needs"):
-        GuardedRoute("GET", "/secrets", Careless.__call__)  # type: ignore[call-arg]
-    assert all(isinstance(route, GuardedRoute) for route in app_of(service, settings).routes)
+        Operation("GET", "/secrets", secrets, settings=Settings(data=tmp_path), heavy_work=CooperativeLock())  # type: ignore[call-arg]
 
 
 def test_revoking_works_at_once(site: Site) -> None:

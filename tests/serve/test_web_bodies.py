@@ -14,10 +14,10 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from onebit.serve import shapes
-from onebit.serve.refusals import Refusal
+from onebit.serve import schemas
+from onebit.serve.cooperative_lock import CooperativeLock
+from onebit.serve.errors import RequestError
 from onebit.serve.settings import Settings
-from onebit.serve.turns import Turns
 from onebit.serve.web.bodies import BodyReader
 from tests.serve.site import NEW, Site, error_in, site_in
 
@@ -227,7 +227,7 @@ def test_one_or_many(site: Site) -> None:
     one = site.ask("POST", DECIDE, json={"id": "one", "x": [1, 2, 3]}).json()
     many = site.ask("POST", DECIDE, json=[{"id": "one", "x": [1, 2, 3]}, {"x": [3, 2, 1]}]).json()
     assert many[0] == one
-    assert shapes.Decided.model_validate(many[1])
+    assert schemas.Decided.model_validate(many[1])
     assert site.ask("POST", DECIDE, json=[]).json() == []
     heard = [{"id": "one", "right": True}, {"id": "one", "right": True}, {"id": "nobody", "right": True}]
     answer = site.ask("POST", "/v1/tasks/fruit/feedback", json=heard)
@@ -236,18 +236,18 @@ def test_one_or_many(site: Site) -> None:
 
 
 def reader(declared: Any) -> BodyReader:
-    return BodyReader(declared, Settings(data=Path()), Turns())
+    return BodyReader(declared, Settings(data=Path()), CooperativeLock())
 
 
 READERS: dict[str, BodyReader] = {
-    "asks": reader(shapes.Ask | list[shapes.Ask]),
-    "hints": reader(shapes.Hint | list[shapes.Hint]),
-    "task": reader(shapes.NewTask),
-    "change": reader(shapes.Change),
-    "learner": reader(shapes.NewLearner),
+    "asks": reader(schemas.DecideRequest | list[schemas.DecideRequest]),
+    "hints": reader(schemas.FeedbackRequest | list[schemas.FeedbackRequest]),
+    "task": reader(schemas.NewTask),
+    "change": reader(schemas.Change),
+    "learner": reader(schemas.NewLearner),
 }
 WORDS = st.sampled_from(
-    [*shapes.NewTask.model_fields, *shapes.Hint.model_fields, "x", "kind", "size", "list[float]", "str"]
+    [*schemas.NewTask.model_fields, *schemas.FeedbackRequest.model_fields, "x", "kind", "size", "list[float]", "str"]
 )
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400),
@@ -262,9 +262,9 @@ ANY_JSON = st.recursive(
 def test_any_json_is_a_value_or_a_refusal(name: str, body: object) -> None:
     try:
         answer = asyncio.run(READERS[name].read(json.dumps(body).encode()))
-    except Refusal as refusal:
+    except RequestError as refusal:
         answer = refusal
-    if isinstance(answer, Refusal):
+    if isinstance(answer, RequestError):
         assert answer.status in (400, 422)
         assert answer.message
         assert "\n" not in answer.message
@@ -276,5 +276,5 @@ def test_any_json_is_a_value_or_a_refusal(name: str, body: object) -> None:
 @profile(max_examples=300, derandomize=True, deadline=None)
 @given(body=st.binary(max_size=30))
 def test_any_bytes_are_a_refusal(name: str, body: bytes) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(RequestError):
         asyncio.run(READERS[name].read(b"\x80" + body))

@@ -107,7 +107,7 @@ def test_a_process_that_compiles_is_ended_with_all_that_it_started(
     ("module", "name", "path", "body"),
     [
         ("onebit.serve.compiling", "warm", "/v1/tasks", {**NEW, "name": "other"}),
-        ("onebit.serve.learning", "Trainee.advance", "/v1/tasks/fruit/learner", {"learner": "bpa"}),
+        ("onebit.serve.log_follower", "Trainee.advance", "/v1/tasks/fruit/learner", {"learner": "bpa"}),
     ],
     ids=["compiling in this process", "training from the log"],
 )

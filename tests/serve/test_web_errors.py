@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from onebit.serve.refusals import Unavailable
+from onebit.serve.errors import UnavailableError
 from tests.serve.site import NEW, Site, error_in, site_in
 
 DECIDE = "/v1/tasks/fruit/decide"
@@ -109,7 +109,7 @@ def test_a_fault_tells_nothing_but_where_the_log_has_more(
 
 def test_what_is_not_possible_now_may_be_tried_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     async def full(*arguments: object, **more: object) -> None:
-        raise Unavailable("the disk is full")
+        raise UnavailableError("the disk is full")
 
     monkeypatch.setattr(site.service, "decide", full)
     answer = site.ask("POST", DECIDE, json={"x": [1, 2, 3]})

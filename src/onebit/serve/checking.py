@@ -6,33 +6,28 @@ Everything is only read, and the service may run meanwhile: the log is looked at
 from __future__ import annotations
 
 import heapq
-import json
-import math
 import sqlite3
 import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
-
-import numpy as np
-import orjson
+from typing import Any, NamedTuple
 
 from onebit.errors import InputError, OnebitError
-from onebit.serve.inputs import Inputs, numbers_in
+from onebit.serve.log.checks import DECISION, FEEDBACK, Test, is_utf8, of_class, of_probabilities, or_none, shown
 from onebit.serve.log.files import refuse_remains
+from onebit.serve.log.folding import fold
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.schema import DAMAGED, FILE, NAMES, DamagedLog, opened, reason, version_of
+from onebit.serve.log.records import CHANGES, HALF_SHOWN
+from onebit.serve.log.schema import DAMAGED, FILE, NAMES, DamagedLogError, opened, reason, version_of
 from onebit.serve.settings import Settings
-from onebit.serve.shapes import Mode
 from onebit.serve.snapshots import FOLDER as SNAPSHOTS
 from onebit.serve.snapshots import UNREADABLE, snapshot_at
 from onebit.serve.tasks import TaskInfo
 from onebit.serve.tokens import Tokens
 
 MOST_FAULTS = 100  # that are listed; the rest is counted
-MODES = frozenset(get_args(Mode))
 
 
 class Fault(NamedTuple):
@@ -87,16 +82,6 @@ class Report:
         }
 
 
-@dataclass
-class _Task:
-    """A task on the way through the log."""
-
-    inputs: Inputs
-    classes: int
-    generations: set[int]
-    deleted: bool = False
-
-
 def check(folder: Path, token_file: Path | None = None) -> Report:
     """Look through a folder. What cannot be looked at, since there is nothing or it may not be read, is an OnebitError."""
     report = Report(str(folder))
@@ -107,10 +92,11 @@ def check(folder: Path, token_file: Path | None = None) -> Report:
         refuse_remains(path, folder / SNAPSHOTS)
         with closing(opened(path)) as connection:
             report.version = version_of(connection)
+            connection.text_factory = _text
             _check_log(connection, report)
         with closing(Reader(path)) as reader:
             _check_snapshots(folder, reader, report)
-    except DamagedLog as error:
+    except DamagedLogError as error:
         report.add(FILE, str(error))
     except sqlite3.Error as error:
         if not (error.sqlite_errorname or "").startswith(DAMAGED):
@@ -125,12 +111,12 @@ def _check_log(connection: sqlite3.Connection, report: Report) -> None:
         report.add(FILE, " ".join(line.split()))
     last = max(connection.execute(f"SELECT max(seq) FROM {table}").fetchone()[0] or 0 for table in NAMES)
     _check_numbers(connection, last, report)
-    tasks: dict[int, _Task] = {}
-    for seq, table, row in _rows(connection, last):
+    tasks: dict[int, TaskInfo] = {}
+    for seq, table, row in _records(connection, last):
         report.rows[table] += 1
-        for what in _CHECKS[table](tasks, seq, *row):
+        for what in _CHECKS[table](tasks, *row):
             report.add(f"row {seq} of {table}", what)
-    report.tasks = sum(not task.deleted for task in tasks.values())
+    report.tasks = sum(task.deleted is None for task in tasks.values())
 
 
 def _check_numbers(connection: sqlite3.Connection, last: int, report: Report) -> None:
@@ -153,57 +139,38 @@ def _check_numbers(connection: sqlite3.Connection, last: int, report: Report) ->
                 report.add(f"row {seq}", "is in a table and not in numbers, or the other way round")
 
 
-def _rows(connection: sqlite3.Connection, last: int) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
-    """All rows with their tables, in the order of their numbers; those of a number that is there twice in that of the tables."""
+def _text(stored: bytes) -> str | bytes:
+    """A text of a record; one that is none is left for the tests of its column to find."""
+    return stored.decode() if is_utf8(stored) else stored
+
+
+def _records(connection: sqlite3.Connection, last: int) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
+    """All records with their tables, in the order of their numbers; those of a number that is there twice in that of the tables."""
     queries = {
-        "changes": "SELECT seq, task, time, kind, detail FROM changes",
-        "decisions": (
-            "SELECT seq, task, time, mode, generation, learnt, label, greedy, weight, note, second_note, propensity, probabilities, x "
-            "FROM decisions"
-        ),
+        "changes": CHANGES,
+        "decisions": f"SELECT {', '.join(_Decision._fields)} FROM decisions",
         "feedback": (
-            "SELECT f.seq, f.task, f.time, f.shown, f.shown_propensity, f.decision, d.task FROM feedback f "
+            f"SELECT f.seq, {', '.join(f'f.{name}' for name in _Feedback._fields[1:-1])}, d.task FROM feedback f "
             "LEFT JOIN decisions d ON d.seq = f.decision"
         ),
     }
 
-    def of(place: int, table: str) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
+    def of(number: int, table: str) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
         name = "f.seq" if table == "feedback" else "seq"
         for row in connection.execute(f"{queries[table]} WHERE {name} <= ? ORDER BY {name}", (last,)):
-            yield row[0], place, row[1:]
+            yield row[0], number, row
 
-    streams = (of(place, table) for place, table in enumerate(NAMES))
-    for seq, place, row in heapq.merge(*streams, key=lambda one: one[:2]):
-        yield seq, NAMES[place], row
-
-
-def _change(tasks: dict[int, _Task], seq: int, task: int, time: float, kind: str, detail: str) -> Iterator[str]:
-    yield from _strange_time(time)
-    known = tasks.get(task)
-    try:
-        said = json.loads(detail)
-        if kind == "created":
-            if known is not None:
-                yield f"task {task} is created a second time"
-            info = TaskInfo.created(task, time, said)
-            tasks[task] = _Task(info.inputs, len(info.classes), {1})
-        elif known is None:
-            yield f"task {task} was not created before it"
-        elif kind == "changed":
-            known.classes += len(said.get("add_classes", []))
-        elif kind == "learner":
-            known.generations.add(int(said["generation"]))
-        else:
-            known.deleted = True
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        yield f"its detail cannot be read: {type(error).__name__}: {error}"
+    streams = (of(number, table) for number, table in enumerate(NAMES))
+    for seq, number, row in heapq.merge(*streams, key=lambda one: one[:2]):
+        yield seq, NAMES[number], row
 
 
 class _Decision(NamedTuple):
-    """A row of decisions."""
+    """A record of decisions."""
 
     seq: int
     task: int
+    id: str
     time: float
     mode: str
     generation: int
@@ -218,79 +185,78 @@ class _Decision(NamedTuple):
     x: bytes
 
 
-def _decision(tasks: dict[int, _Task], *row: Any) -> Iterator[str]:
+class _Feedback(NamedTuple):
+    """A record of feedback, and the task of its decision."""
+
+    seq: int
+    task: int
+    time: float
+    source: str
+    right: int
+    late: int
+    learn: int
+    shown: int | None
+    shown_propensity: float | None
+    decision: int
+    task_of_decision: int | None
+
+
+def _change(
+    tasks: dict[int, TaskInfo], seq: int, task: int, time: float, kind: bytes | None, detail: bytes
+) -> Iterator[str]:
+    try:
+        fold(tasks, seq, task, time, (kind or b"").decode(errors="replace"), detail)
+    except (ValueError, OnebitError) as error:
+        yield str(error)
+
+
+def _decision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
     one = _Decision(*row)
-    yield from _strange_time(one.time)
-    if not all(map(math.isfinite, (one.weight, one.note, one.second_note))):
-        yield "its weight or a note is not finite"
-    if not 0.0 < one.propensity <= 1.0 + 1e-6:
-        yield f"its propensity is {one.propensity}"
-    if one.mode not in MODES:
-        yield f"its mode is {one.mode!r}"
+    yield from _failed(one, DECISION)
+    if one.propensity == 0.0:
+        yield "propensity is 0.0, and what is never played was played"
     known = tasks.get(one.task)
     if known is None:
         yield f"task {one.task} was not created before it"
         return
-    if known.deleted:
+    if known.deleted is not None:
         yield f"task {one.task} was deleted before it"
-    if one.generation not in known.generations or one.learnt < 0:
+    if isinstance(one.generation, int) and one.generation > known.generation:
         yield f"task {one.task} had no learner {one.generation}.{one.learnt} then"
-    for name, place in (("label", one.label), ("greedy", one.greedy)):
-        if not 0 <= place < known.classes:
-            yield f"its {name} is {place}, and task {one.task} had {known.classes} classes then"
-    if len(one.probabilities) % 8 or not one.label < len(one.probabilities) // 8 <= known.classes:
-        yield f"its probabilities are {len(one.probabilities)} bytes, for {known.classes} classes"
-    elif not np.isfinite(numbers_in(one.probabilities)).all():
-        yield "its probabilities are not finite"
-    yield from _strange_x(known.inputs, one.x)
-
-
-def _feedback(
-    tasks: dict[int, _Task],
-    seq: int,
-    task: int,
-    time: float,
-    shown: int | None,
-    shown_propensity: float | None,
-    decision: int,
-    task_of_decision: int | None,
-) -> Iterator[str]:
-    yield from _strange_time(time)
-    if task_of_decision is None:
-        yield f"its decision, row {decision}, is not there"
-    elif task_of_decision != task or decision >= seq:
-        yield f"its decision, row {decision}, is of another task or came after it"
-    known = tasks.get(task)
-    if known is None:
-        yield f"task {task} was not created before it"
-    elif shown is not None:
-        if not 0 <= shown < known.classes:
-            yield f"what was shown is class {shown}, and task {task} had {known.classes} classes then"
-        if shown_propensity is None or not 0.0 < shown_propensity <= 1.0:
-            yield f"the propensity of what was shown is {shown_propensity}"
-
-
-def _strange_time(time: float) -> Iterator[str]:
-    if not math.isfinite(time) or time < 0.0:
-        yield f"its time is {time}"
-
-
-def _strange_x(inputs: Inputs, x: bytes) -> Iterator[str]:
-    """What is wrong with an x."""
+    classes = len(known.classes)
+    yield from _failed(one, {"label": of_class(classes), "greedy": of_class(classes)})
+    wrong = list(_failed(one, {"probabilities": of_probabilities(classes)}))
+    yield from wrong
+    if not wrong and isinstance(one.label, int) and one.label >= len(one.probabilities) // 8:
+        yield f"label is {one.label}, and there are {len(one.probabilities) // 8} probabilities"
     try:
-        if inputs.kind == "numbers":
-            if len(x) != 8 * (inputs.size or 0):
-                yield f"its x has {len(x)} bytes, and {inputs.size} numbers have {8 * (inputs.size or 0)}"
-            elif not np.isfinite(numbers_in(x)).all():
-                yield "its x is not finite"
-        elif inputs.kind == "text":
-            bytes(x).decode()
-        else:
-            found = orjson.loads(x)  # which knows no number that is not finite
-            if not isinstance(found, dict) or any(type(value) not in (int, float) for value in found.values()):
-                yield "its x is not an object of names and numbers"
+        known.inputs.read([one.x])
     except ValueError as error:
-        yield f"its x cannot be read: {error}"
+        yield f"x {error}"
+
+
+def _feedback(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
+    one = _Feedback(*row)
+    yield from _failed(one, FEEDBACK | {"shown_propensity": or_none(FEEDBACK["shown_propensity"])})
+    if one.task_of_decision is None:
+        yield f"its decision, row {one.decision}, is not there"
+    elif one.task_of_decision != one.task or one.decision >= one.seq:
+        yield f"its decision, row {one.decision}, is of another task or came after it"
+    if (one.shown is None) is not (one.shown_propensity is None):
+        yield HALF_SHOWN
+    known = tasks.get(one.task)
+    if known is None:
+        yield f"task {one.task} was not created before it"
+    else:
+        yield from _failed(one, {"shown": or_none(of_class(len(known.classes)))})
+
+
+def _failed(record: NamedTuple, tests: dict[str, Test]) -> Iterator[str]:
+    """What is wrong with the columns of a record, by the tests that the service reads it with."""
+    for name, test in tests.items():
+        value = getattr(record, name)
+        if not test.holds([value]):
+            yield f"{name} is {shown(value)}, but must be {test.wanted}"
 
 
 _CHECKS: dict[str, Any] = {"changes": _change, "decisions": _decision, "feedback": _feedback}

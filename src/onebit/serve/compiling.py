@@ -20,8 +20,8 @@ from typing import Any
 
 from onebit.errors import lines_of
 from onebit.learner import Learner
+from onebit.serve.errors import UnavailableError
 from onebit.serve.inputs import Inputs
-from onebit.serve.refusals import Unavailable
 from onebit.serve.tasks import learner_of, warm
 from onebit.validation import ClassName
 
@@ -60,9 +60,9 @@ class Compiler:
         except OSError as error:  # too many processes or open files
             code, said = None, error.strerror or str(error)
         except subprocess.TimeoutExpired:
-            raise Unavailable(f"compiling {name} took longer than {LONGEST_S:.0f} s, and was given up") from None
+            raise UnavailableError(f"compiling {name} took longer than {LONGEST_S:.0f} s, and was given up") from None
         if self._stopping:
-            raise Unavailable("the service is ending")
+            raise UnavailableError("the service is ending")
         if code != 0:
             why = (lines_of(said) or [f"exit code {code}"])[-1]
             LOG.warning(
@@ -74,7 +74,7 @@ class Compiler:
         """The exit code of a process that compiles, and what it said."""
         with self._lock:
             if self._stopping:
-                raise Unavailable("the service is ending")
+                raise UnavailableError("the service is ending")
             # In a session of its own, it can be ended with all that it has started, and hears nothing of Ctrl-C.
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "onebit.serve.compiling"],

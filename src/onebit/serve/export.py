@@ -14,7 +14,7 @@ import orjson
 
 from onebit.errors import MissingExtraError
 from onebit.features import words_in
-from onebit.serve.log.rows import Logged
+from onebit.serve.log.records import Logged
 from onebit.serve.tasks import TaskInfo
 from onebit.validation import ClassName
 from onebit.version import VERSION
@@ -80,7 +80,7 @@ def named(x: Any) -> Iterator[tuple[str, float]]:
     if isinstance(x, str):
         words = words_in(x)
         return ((word, len(words) ** -0.5) for word in words)
-    return iter(x.items()) if isinstance(x, dict) else ((str(place), value) for place, value in enumerate(x))
+    return iter(x.items()) if isinstance(x, dict) else ((str(index), value) for index, value in enumerate(x))
 
 
 def escaped(name: str) -> str:

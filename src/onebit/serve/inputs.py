@@ -14,7 +14,7 @@ import orjson
 from numpy.typing import NDArray
 
 from onebit.features import WORD
-from onebit.serve.refusals import Invalid, TooLarge
+from onebit.serve.errors import InvalidError, TooLargeError
 from onebit.validation import is_text
 
 Kind = Literal["numbers", "dict", "text"]
@@ -66,31 +66,33 @@ class Inputs:
         """
         if self.kind == "numbers":
             if not isinstance(x, list):
-                raise Invalid(f"{field} is {_named(x)}, but must be a list of {self.size} numbers", field)
+                raise InvalidError(f"{field} is {_named(x)}, but must be a list of {self.size} numbers", field)
             if len(x) != self.size:
-                raise Invalid(f"{field} has {len(x)} numbers, but must have {self.size}", field)
+                raise InvalidError(f"{field} has {len(x)} numbers, but must have {self.size}", field)
             return self._numbers.pack(*x)
         if self.kind == "text":
             if not isinstance(x, str):
-                raise Invalid(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
+                raise InvalidError(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
             if not is_text(x):
-                raise Invalid(f"{field} has half a character in it, but must be a text of Unicode characters", field)
+                raise InvalidError(
+                    f"{field} has half a character in it, but must be a text of Unicode characters", field
+                )
             kept = x.encode()
             if most is not None:
                 _refuse_bytes(kept, field, most)
                 # A word has a letter, and something between it and the next. They are counted as a learner reads them.
                 words = WORD.finditer(x.lower()) if len(kept) > 2 * most else iter(())
                 if next(itertools.islice(words, most, None), None) is not None:
-                    raise TooLarge(f"{field} has more than {most:,} words, the most that a text may have", field)
+                    raise TooLargeError(f"{field} has more than {most:,} words, the most that a text may have", field)
             return kept
         if not isinstance(x, dict):
-            raise Invalid(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
+            raise InvalidError(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
         if most is not None and len(x) > most:
-            raise TooLarge(f"{field} has {len(x):,} names, and {most:,} are the most", field)
+            raise TooLargeError(f"{field} has {len(x):,} names, and {most:,} are the most", field)
         try:
             kept = orjson.dumps(x, option=orjson.OPT_SORT_KEYS)
         except orjson.JSONEncodeError as error:
-            raise Invalid(f"{field} cannot be kept: {error}", field) from None
+            raise InvalidError(f"{field} cannot be kept: {error}", field) from None
         if most is not None:
             _refuse_bytes(kept, field, most)
         return kept
@@ -142,7 +144,7 @@ def numbers_in(stored: bytes) -> NDArray[np.float64]:
 
 def _refuse_bytes(kept: bytes, field: str, most: int) -> None:
     if len(kept) > LONGEST * most:
-        raise TooLarge(
+        raise TooLargeError(
             f"{field} has {len(kept):,} bytes, and {LONGEST * most:,} are the most: {LONGEST} for each of {most:,} names or words",
             field,
         )

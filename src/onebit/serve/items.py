@@ -9,7 +9,7 @@ import numpy as np
 from onebit.data import real
 from onebit.data.tables import Dataset
 from onebit.errors import OnebitError, nearest
-from onebit.serve.refusals import Invalid, NotFound
+from onebit.serve.errors import InvalidError, NotFoundError
 from onebit.validation import ClassName
 
 
@@ -23,19 +23,19 @@ class Items:
         """Read a data set, and refuse one that does not fit a task."""
         data = self._read(name)
         if features["kind"] != "numbers" or data.X.shape[1] != features["size"]:
-            raise Invalid(
+            raise InvalidError(
                 f"items {name!r} are rows of {data.X.shape[1]} numbers, and features asks for others", "items"
             )
         texts = {str(one) for one in classes}
         missing = [one for one in data.classes if str(one) not in texts]
         if missing:
-            raise Invalid(f"items {name!r} have the class {missing[0]!r}, which is not among the classes", "items")
+            raise InvalidError(f"items {name!r} have the class {missing[0]!r}, which is not among the classes", "items")
 
     def item(self, name: str, number: int, classes: list[ClassName]) -> dict[str, Any]:
         """One item, with its class as the task calls it."""
         data = self._read(name)
         if number >= data.rows:
-            raise NotFound(f"there are {data.rows} items, so number must be below that", "number")
+            raise NotFoundError(f"there are {data.rows} items, so number must be below that", "number")
         called = {str(one): one for one in classes}
         truth = called[str(data.classes[int(data.y[number])])]
         return {
@@ -48,12 +48,12 @@ class Items:
     def _read(self, name: str) -> Dataset:
         if name not in self._known:
             if name not in real.REAL:
-                raise Invalid(f"there are no items {name!r}; {nearest(name, real.REAL)}", "items")
+                raise InvalidError(f"there are no items {name!r}; {nearest(name, real.REAL)}", "items")
             try:
                 data = real.load(name)
             except OnebitError as error:
-                raise Invalid(f"items {name!r} cannot be had: {error}", "items") from None
+                raise InvalidError(f"items {name!r} cannot be had: {error}", "items") from None
             if not isinstance(data.X, np.ndarray):
-                raise Invalid(f"items {name!r} are sparse rows, which cannot be shown", "items")
+                raise InvalidError(f"items {name!r} are sparse rows, which cannot be shown", "items")
             self._known[name] = data
         return self._known[name]

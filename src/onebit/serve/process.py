@@ -20,12 +20,12 @@ from typing import Any
 import uvicorn
 
 from onebit.errors import InputError
-from onebit.serve.quiet import Quiet
+from onebit.serve.log_throttle import LogThrottle
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
 from onebit.serve.threads import some_work
 from onebit.serve.tokens import Tokens
-from onebit.serve.web.app import app_of
+from onebit.serve.web.app import App
 from onebit.serve.web.protocol import KEEP_ALIVE_S, protocol_of
 
 LOG = logging.getLogger("onebit.serve")
@@ -39,8 +39,8 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 def serve(settings: Settings) -> int:
     """Run a service until it is told to end; the exit code."""
     began = time.perf_counter()
-    quiet = Quiet()
-    with _logging(settings.log_format, quiet), _private():
+    throttle = LogThrottle()
+    with _logging(settings.log_format, throttle), _private():
         if settings.token_file is not None and not settings.token_file.exists():
             raise InputError(f"--token-file {settings.token_file} is not there: `onebit token create` makes it")
         tokens = Tokens(settings.tokens, settings.closed)
@@ -61,7 +61,7 @@ def serve(settings: Settings) -> int:
         listening = _bound(*address)
         _allow_many_files()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
-            code = runner.run(_serve(settings, tokens, listening, is_open, began, quiet))
+            code = runner.run(_serve(settings, tokens, listening, is_open, began, throttle))
     if some_work():  # Python would wait for the compiler, or fall over it
         sys.stdout.flush()
         sys.stderr.flush()
@@ -70,15 +70,15 @@ def serve(settings: Settings) -> int:
 
 
 async def _serve(
-    settings: Settings, tokens: Tokens, listening: socket.socket, is_open: bool, began: float, quiet: Quiet
+    settings: Settings, tokens: Tokens, listening: socket.socket, is_open: bool, began: float, throttle: LogThrottle
 ) -> int:
     LOG.info(f"starting on {settings.data}", extra={"event": "starting", "folder": str(settings.data)})
     service = Service(settings, compiles_apart=True)
-    app = app_of(service, settings, tokens)
+    app = App(service, settings, tokens)
     if not await _started(service):
         LOG.info("ended before it was ready", extra={"event": "ended"})
         return 0
-    reporting = asyncio.create_task(quiet.report_for_ever())
+    reporting = asyncio.create_task(throttle.report_for_ever())
     try:
         config = uvicorn.Config(
             app,
@@ -98,7 +98,7 @@ async def _serve(
             await server.serve(sockets=[listening])
     finally:
         reporting.cancel()
-        quiet.report()
+        throttle.report()
         await service.stop()
     LOG.info("ended", extra={"event": "ended"})
     return 0
@@ -261,11 +261,11 @@ def _private() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _logging(form: str, quiet: Quiet) -> Iterator[None]:
+def _logging(form: str, throttle: LogThrottle) -> Iterator[None]:
     """Everything that is logged goes to stderr, in one form; uvicorn's own words only where something is wrong."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
-    handler.addFilter(quiet)
+    handler.addFilter(throttle)
     root, ours = logging.getLogger(), logging.getLogger("onebit")
     uvicorn_own = logging.getLogger("uvicorn")
     levels = root.level, ours.level, uvicorn_own.level

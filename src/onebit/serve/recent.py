@@ -13,13 +13,13 @@ MOST = 50_000  # decisions
 
 @dataclass(slots=True)
 class Entry:
-    """What must be known of a decision when its feedback comes. `writing` and `hearing` are what is not on disk yet."""
+    """What must be known of a decision when its feedback comes. `writing` and `feedback_write` are what is not on disk yet."""
 
     seq: int
     time: float
     mode: str
     writing: asyncio.Future[int] | None = None
-    hearing: asyncio.Future[int] | None = None
+    feedback_write: asyncio.Future[int] | None = None
     right: bool | None = None
     by_silence: bool = False
     late_right: bool | None = None
@@ -41,7 +41,9 @@ class Recent:
         self._entries.update(zip(zip(repeat(task), ids, strict=False), entries, strict=True))
         for _ in range(len(self._entries) - self._most):
             key, old = self._entries.popitem(last=False)
-            if old.writing is not None or old.hearing is not None:  # what is not on disk yet must not be forgotten
+            if (
+                old.writing is not None or old.feedback_write is not None
+            ):  # what is not on disk yet must not be forgotten
                 self._entries[key] = old
 
     def remove_all(self, task: int, ids: Iterable[str]) -> None:
@@ -52,6 +54,6 @@ class Recent:
 
 async def settled(entries: Iterable[Entry]) -> None:
     """Wait until what is under way with these decisions is on disk, or has failed."""
-    under_way = {future for entry in entries for future in (entry.writing, entry.hearing) if future is not None}
+    under_way = {future for entry in entries for future in (entry.writing, entry.feedback_write) if future is not None}
     if under_way:
         await asyncio.wait(under_way)

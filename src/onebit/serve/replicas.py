@@ -55,13 +55,13 @@ class Replicas:
         finally:
             seat.lock.release()
 
-    def teach(self, lesson: Callable[[Learner], int]) -> int:
-        """Give both the same lesson, one after the other; what it returned. Called by one thread."""
+    def teach(self, update: Callable[[Learner], int]) -> int:
+        """Apply the same update to both, one after the other; what it returned. Called by one thread."""
         answers = []
         for _ in range(2):
             back = self._back
             with back.lock:
-                answers.append(lesson(back.learner))
+                answers.append(update(back.learner))
             self._front, self._back = back, self._front
         assert answers[0] == answers[1], "two copies of a learner went different ways"
         return answers[0]

@@ -11,7 +11,7 @@ import numpy as np
 from onebit.contract.description import share
 from onebit.errors import InputError, brief
 from onebit.manifest import is_whole
-from onebit.serve.log.rows import Event
+from onebit.serve.log.records import Event
 from onebit.validation import ClassName
 
 WINDOW = 10_000  # the last feedbacks and decisions that are remembered one by one
@@ -134,12 +134,12 @@ class Statistics:
         with self._lock:
             self._counts["refused"] += count
 
-    def _count_seconds(self, times: Sequence[float], place: int) -> None:
+    def _count_seconds(self, times: Sequence[float], index: int) -> None:
         if times and max(self._seconds, default=0) - int(times[-1]) > WENT_BACK_S:
             # The clock was wrong before: what lies ahead would take the place of what comes now.
             self._seconds = {second: counts for second, counts in self._seconds.items() if second <= times[-1]}
         for when in times:
-            self._seconds.setdefault(int(when), [0, 0])[place] += 1
+            self._seconds.setdefault(int(when), [0, 0])[index] += 1
         if len(self._seconds) > 2 * SECONDS:
             self._seconds = dict(self._last_seconds())
 
@@ -164,13 +164,13 @@ class Statistics:
         return self._counts[name]
 
     def by_class(self, classes: Sequence[ClassName], first: int, count: int) -> list[dict[str, Any]]:
-        """So many classes from one on, as `shapes.ClassStats` has them."""
+        """So many classes from one on, as `schemas.ClassStats` has them."""
         with self._lock:
             counts = self._classes[:, first : first + count].T.tolist()
         return [_of_class(name, *of_class) for name, of_class in zip(classes[first:], counts, strict=False)]
 
     def shown(self, window: int, now: float) -> dict[str, Any]:
-        """Everything but the classes, which may be many, as `shapes.Stats` has it."""
+        """Everything but the classes, which may be many, as `schemas.Stats` has it."""
         with self._lock:
             last = self._wrong.last(window)
             wrong = int(last.sum())
@@ -179,7 +179,7 @@ class Statistics:
             seconds = [self._seconds.get(second, (0, 0)) for second in range(int(now) - SECONDS, int(now))]
             minute = seconds[-60:]
             points = len(self._curve)
-            feedback = [self._block * (place + 1) for place in range(points)]
+            feedback = [self._block * (point + 1) for point in range(points)]
             total = np.cumsum(self._curve).tolist()
             blocks = [self._block] * points
             wrongs = list(self._curve)

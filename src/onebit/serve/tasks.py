@@ -13,11 +13,11 @@ from onebit.contract.parameters import refuse_unknown
 from onebit.errors import InputError, OnebitError
 from onebit.learner import Learner, copy_of
 from onebit.rules import rule_named
+from onebit.serve.errors import InvalidError
 from onebit.serve.inputs import Inputs
 from onebit.serve.log.checks import Expected, shown
-from onebit.serve.refusals import Invalid
-from onebit.serve.shapes import MOST_CLASSES, Change, Image, Mode, NewLearner, NewTask, Seed, Silence
-from onebit.serve.shapes import ClassName as ShownClass
+from onebit.serve.schemas import MOST_CLASSES, Change, Image, Mode, NewLearner, NewTask, Seed, Silence
+from onebit.serve.schemas import ClassName as ShownClass
 from onebit.validation import ClassName, checked_classes
 
 USUAL_FLOOR = 0.05  # what a log needs to be evaluated, and what exploring costs
@@ -150,7 +150,7 @@ def _about(field: str) -> Iterator[None]:
     try:
         yield
     except OnebitError as error:
-        raise error if isinstance(error, Invalid | MemoryError) else Invalid(str(error), field) from None
+        raise error if isinstance(error, InvalidError | MemoryError) else InvalidError(str(error), field) from None
 
 
 def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
@@ -167,15 +167,15 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
         if detail["parameters"].get("kernel") and not isinstance(detail["parameters"].get("max_support"), int):
             raise InputError("a kernel stores rows: give max_support, the most that it may store")
     if rule.has_full_information(params):
-        raise Invalid(
+        raise InvalidError(
             f"{rule.title} learns from labels, and the service hears only right and wrong: `onebit learners` lists others",
             "learner",
         )
     if len(classes) > MOST_CLASSES:
-        raise Invalid(f"there are {len(classes):,} classes, and {MOST_CLASSES:,} are the most", "classes")
+        raise InvalidError(f"there are {len(classes):,} classes, and {MOST_CLASSES:,} are the most", "classes")
     weights = rule.heads(params) * inputs.columns
     if weights > MOST_WEIGHTS:
-        raise Invalid(
+        raise InvalidError(
             f"{len(classes):,} classes with these features are {weights:,} weights, and {MOST_WEIGHTS:,} are the most: give fewer "
             "hash_bits or features",
             "features",
@@ -195,7 +195,7 @@ def refuse_large(learner: Learner, classes: int, inputs: Inputs, most: int, fiel
     with _about("parameters"):
         needed = 2 * learner.runtime.model.size(classes, inputs.columns, inputs.kind == "numbers")
     if needed > most:
-        raise Invalid(
+        raise InvalidError(
             f"{learner.runtime.rule.title} with {classes:,} classes and {inputs.columns:,} columns of features would take "
             f"{needed / 2**20:,.0f} MiB of memory, and {most / 2**20:,.0f} are the most for a task (--max-task-memory): give fewer "
             "hash_bits or features, or another learner",
@@ -239,7 +239,7 @@ def texts_of(classes: list[ClassName]) -> list[str]:
     seen: set[str] = set()
     for text in texts:
         if text in seen:
-            raise Invalid(
+            raise InvalidError(
                 f"two classes are written {text!r} in JSON: a number and a text; name one differently", "classes"
             )
         seen.add(text)

@@ -30,9 +30,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from onebit.errors import InputError, OnebitError, nearest
 from onebit.files import owned_as_its_folder, write_atomically
-from onebit.serve.aside import Caution
-from onebit.serve.refusals import Unauthorized, Unavailable
-from onebit.serve.shapes import TaskName
+from onebit.serve.errors import UnauthorizedError, UnavailableError
+from onebit.serve.readiness import ReadinessWarning
+from onebit.serve.schemas import TaskName
 
 Scope = Literal["decide", "feedback", "read", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -161,10 +161,10 @@ class Tokens:
         self._look()
         return self._stamp is None and self._trouble is None
 
-    def cautions(self) -> Iterator[Caution]:
+    def warnings(self) -> Iterator[ReadinessWarning]:
         """What to warn of."""
         if self.trouble is not None:
-            yield Caution(self.trouble)
+            yield ReadinessWarning(self.trouble)
 
     @property
     def trouble(self) -> str | None:
@@ -184,19 +184,19 @@ class Tokens:
         if self._stamp is None:
             if self._trouble is None:
                 return ANYBODY
-            raise Unavailable(self._trouble)
+            raise UnavailableError(self._trouble)
         if text is None:
-            raise Unauthorized("a token is needed: Authorization: Bearer TOKEN")
+            raise UnauthorizedError("a token is needed: Authorization: Bearer TOKEN")
         prefix, _, rest = text.partition("_")
         identity, _, secret = rest.partition("_")
         # What is not known takes the same time as what is wrong, so that nobody learns which ids there are.
         digest, principal = self._known.get(identity, (_NOBODY, None))
         same = hmac.compare_digest(digest, _digest(secret))
         if not same or principal is None or prefix != PREFIX:
-            raise Unauthorized("the token is not known, or was revoked")
+            raise UnauthorizedError("the token is not known, or was revoked")
         if principal.expires is not None and time.time() >= principal.expires:
             when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(principal.expires))
-            raise Unauthorized(f"the token expired at {when} UTC: `onebit token create` makes another")
+            raise UnauthorizedError(f"the token expired at {when} UTC: `onebit token create` makes another")
         return principal
 
     def _look(self) -> None:
@@ -282,9 +282,9 @@ class Tokens:
             raise InputError(f"{self.path} cannot be read: {error.strerror or error}") from None
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
+            location = ".".join(str(part) for part in first["loc"])
             raise InputError(
-                f"{self.path} is not a file of tokens, or damaged: {place or 'it'}: {first['msg']}"
+                f"{self.path} is not a file of tokens, or damaged: {location or 'it'}: {first['msg']}"
             ) from None
 
     def _write(self, tokens: list[Token]) -> None:

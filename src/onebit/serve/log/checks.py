@@ -25,7 +25,7 @@ SHOWN = 60  # characters of a value in a sentence
 Row = tuple[Any, ...]
 
 
-class BadRow(OnebitError):  # noqa: N818 - what it is
+class BadRecordError(OnebitError):
     """A row of the log that no onebit has written so: the task, the row, and what is wrong with it."""
 
     def __init__(self, task: str, table: str, seq: int, wrong: str) -> None:
@@ -137,30 +137,30 @@ class Expected:
 
     def check(self, table: str, rows: Sequence[Row], tests: Tests, seq: int = 0) -> None:
         """Refuse rows of which a column fails its test. `seq` is the place of the seq of the row that it is said of."""
-        if not rows or all(test.holds([*map(itemgetter(place), rows)]) for place, _, test in tests):
+        if not rows or all(test.holds([*map(itemgetter(index), rows)]) for index, _, test in tests):
             return
         for row in rows:
-            for place, name, test in tests:
-                if not test.holds([row[place]]):
-                    wrong = f"{name} is {shown(row[place])}, but must be {test.wanted}"
-                    raise BadRow(self.name, table, row[seq], wrong)
+            for index, name, test in tests:
+                if not test.holds([row[index]]):
+                    wrong = f"{name} is {shown(row[index])}, but must be {test.wanted}"
+                    raise BadRecordError(self.name, table, row[seq], wrong)
 
     def check_classes(
-        self, table: str, rows: Sequence[Row], classes: int, places: dict[str, int], seq: int = 0
+        self, table: str, rows: Sequence[Row], classes: int, indices: dict[str, int], seq: int = 0
     ) -> None:
         """Refuse rows that name a class beyond those that there were."""
-        self.check(table, rows, [(place, name, of_class(classes)) for name, place in places.items()], seq)
+        self.check(table, rows, [(index, name, of_class(classes)) for name, index in indices.items()], seq)
 
-    def read(self, rows: Sequence[Row], place: int, seq: int) -> list[Any]:
+    def read(self, rows: Sequence[Row], index: int, seq: int) -> list[Any]:
         """The x of rows of decisions, as `Inputs.table` takes them."""
         try:
-            return self.inputs.read([row[place] for row in rows])
+            return self.inputs.read([row[index] for row in rows])
         except ValueError:
             for row in rows:
                 try:
-                    self.inputs.read([row[place]])
+                    self.inputs.read([row[index]])
                 except ValueError as error:
-                    raise BadRow(self.name, "decisions", row[seq], f"x {error}") from None
+                    raise BadRecordError(self.name, "decisions", row[seq], f"x {error}") from None
             raise
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from onebit.errors import InputError
-from onebit.serve.log.schema import DamagedLog
+from onebit.serve.log.schema import DamagedLogError
 
 MAGIC = b"SQLite format 3\0"
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
@@ -32,13 +32,13 @@ def check_files(path: Path, snapshots: Path) -> None:
     wal, journal = _beside(path)
     try:
         if path.exists() and not path.is_file():
-            raise DamagedLog(f"{path} is not a file: the log is one; {RESTORE}")
+            raise DamagedLogError(f"{path} is not a file: the log is one; {RESTORE}")
         refuse_remains(path, snapshots)
         if not path.exists() or path.stat().st_size == 0:
             return
         page, count, pages_in_file = _header(path)
         if journal.exists() and (before := _pages_before(journal)) not in (None, pages_in_file):
-            raise DamagedLog(
+            raise DamagedLogError(
                 f"{journal} is of another database: it would cut {path} from {pages_in_file} pages to {before}; move it elsewhere, or "
                 f"{RESTORE}"
             )
@@ -52,10 +52,10 @@ def check_files(path: Path, snapshots: Path) -> None:
     except OSError as error:
         raise InputError(f"{path} cannot be used: {error.strerror or error}") from None
     if found is None:
-        raise DamagedLog(
+        raise DamagedLogError(
             f"{path} was cut short: it has {pages_in_file} pages, and says that they are {needed}; {RESTORE}"
         )
-    raise DamagedLog(
+    raise DamagedLogError(
         f"{wal} is not of this {path.name}, or one of them was cut short: together they have not the {needed} pages that it speaks "
         f"of; {RESTORE}, both files of the same moment, or move {wal.name} elsewhere if its rows may be lost"
     )
@@ -73,7 +73,7 @@ def refuse_remains(path: Path, snapshots: Path) -> None:
     remains += [snapshots] if any(snapshots.glob("*/*.onebit")) else []
     if remains:
         is_what = "is empty" if path.exists() else "is missing"
-        raise DamagedLog(
+        raise DamagedLogError(
             f"{path} {is_what}, and beside it there is {' and '.join(str(one) for one in remains)}, left of a log: {RESTORE}, or "
             "move these elsewhere to begin an empty log"
         )
@@ -84,11 +84,11 @@ def _header(path: Path) -> tuple[int, int, int]:
     with path.open("rb") as file:
         head = file.read(100)
     if len(head) < 100 or not head.startswith(MAGIC):
-        raise DamagedLog(f"{path} is not a database, or was damaged: its first bytes are others; {RESTORE}")
+        raise DamagedLogError(f"{path} is not a database, or was damaged: its first bytes are others; {RESTORE}")
     (page,) = struct.unpack_from(">H", head, 16)
     page = 65_536 if page == 1 else page
     if page < 512 or page & (page - 1):
-        raise DamagedLog(f"{path} was damaged: it says that a page has {page} bytes; {RESTORE}")
+        raise DamagedLogError(f"{path} was damaged: it says that a page has {page} bytes; {RESTORE}")
     changed, count = struct.unpack_from(">II", head, 24)
     (valid,) = struct.unpack_from(">I", head, 92)
     there = path.stat().st_size // page
@@ -113,7 +113,7 @@ def _wal(path: Path, page: int) -> _Wal | None:
         if magic not in WAL_MAGICS:
             return None  # SQLite takes nothing from it
         if of_pages != page:
-            raise DamagedLog(
+            raise DamagedLogError(
                 f"{path} is of another database: its pages have {of_pages} bytes, and those of the database {page}; move it elsewhere, "
                 f"or {RESTORE}"
             )

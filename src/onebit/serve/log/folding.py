@@ -8,14 +8,14 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from onebit.errors import OnebitError
-from onebit.serve.log.checks import TIME, BadRow, Row, detail_in, shown
-from onebit.serve.shapes import TaskName
+from onebit.serve.log.checks import TIME, BadRecordError, Row, detail_in, shown
+from onebit.serve.schemas import TaskName
 from onebit.serve.tasks import TaskInfo, check_detail, texts_of
 
 _NAME: TypeAdapter[str] = TypeAdapter(TaskName)
 
 
-class Damaged(NamedTuple):
+class DamagedTask(NamedTuple):
     """A task whose changes do not tell what it is."""
 
     number: int
@@ -24,22 +24,22 @@ class Damaged(NamedTuple):
     deleted: bool
 
 
-def folded(changes: Iterable[Row]) -> tuple[list[TaskInfo], list[Damaged]]:
+def folded(changes: Iterable[Row]) -> tuple[list[TaskInfo], list[DamagedTask]]:
     """All tasks, deleted ones too, in the order in which they were created, as their changes have left them."""
     found: dict[int, TaskInfo] = {}
-    damaged: dict[int, Damaged] = {}
+    damaged: dict[int, DamagedTask] = {}
     for seq, task, when, kind, stored in changes:
         if task in damaged:
             damaged[task] = damaged[task]._replace(deleted=damaged[task].deleted or kind == b"deleted")
             continue
         try:
-            _fold(found, seq, task, when, (kind or b"").decode(errors="replace"), stored)
+            fold(found, seq, task, when, (kind or b"").decode(errors="replace"), stored)
         except (ValueError, OnebitError) as error:
             was = found.pop(task, None)
             name = _name_in(stored) if was is None else was.name
-            reason = str(BadRow(name or f"number {task}", "changes", seq, str(error)))
+            reason = str(BadRecordError(name or f"number {task}", "changes", seq, str(error)))
             deleted = kind == b"deleted" or (was is not None and was.deleted is not None)
-            damaged[task] = Damaged(task, name, reason, deleted)
+            damaged[task] = DamagedTask(task, name, reason, deleted)
     return list(found.values()), list(damaged.values())
 
 
@@ -52,8 +52,8 @@ def _name_in(stored: bytes) -> str | None:
         return None
 
 
-def _fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str, stored: bytes) -> None:
-    """Take the next change of a task."""
+def fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str, stored: bytes) -> None:
+    """Take the next change of a task; ValueError or an OnebitError with what is wrong with it."""
     if not TIME.holds([when]):
         raise ValueError(f"time is {shown(when)}, but must be {TIME.wanted}")
     detail = detail_in(stored)

@@ -16,7 +16,7 @@ from onebit.serve.log.schema import is_damage, reason
 PROBED_S = 0.5  # how long it is believed what a look has found
 
 
-class Health:
+class LogHealth:
     """What is known of the file of the log. Used on one event loop."""
 
     def __init__(self, path: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from onebit.errors import InputError, nearest
-from onebit.serve.log.checks import DECISION, ID, MODE, TIME, BadRow, Expected, Row, detail_in, is_utf8, shown
-from onebit.serve.log.folding import Damaged, folded
-from onebit.serve.log.rows import (
+from onebit.serve.log.checks import DECISION, ID, MODE, TIME, BadRecordError, Expected, Row, detail_in, is_utf8, shown
+from onebit.serve.log.folding import DamagedTask, folded
+from onebit.serve.log.records import (
     CHANGES,
     DECIDED,
     DECISION_SEQ,
@@ -56,11 +56,11 @@ class Reader:
         """All tasks, deleted ones too, in the order in which they were created, as the changes have left them."""
         return self._folded(upto)[0]
 
-    def damaged(self, upto: int = NO_END) -> list[Damaged]:
+    def damaged(self, upto: int = NO_END) -> list[DamagedTask]:
         """The tasks that `tasks` has not, since their changes cannot be read."""
         return self._folded(upto)[1]
 
-    def _folded(self, upto: int) -> tuple[list[TaskInfo], list[Damaged]]:
+    def _folded(self, upto: int) -> tuple[list[TaskInfo], list[DamagedTask]]:
         return folded(self._connection.execute(f"{CHANGES} WHERE seq <= ? ORDER BY seq", (upto,)))
 
     def tasks_of(self, token: str) -> int:
@@ -96,7 +96,7 @@ class Reader:
                 detail = detail_in(stored)
                 check_detail(kind.decode(errors="replace"), detail)
             except ValueError as error:
-                raise BadRow(of.name, "changes", seq, str(error)) from None
+                raise BadRecordError(of.name, "changes", seq, str(error)) from None
             found.append((seq, kind.decode(), detail))
         return found
 
@@ -153,7 +153,7 @@ class Reader:
             (info.number, *ids),
         ).fetchall()
         tests = ((2, "generation"), (3, "learnt"), (6, "propensity"))
-        info.expected.check("decisions", rows, [(place, name, DECISION[name]) for place, name in tests])
+        info.expected.check("decisions", rows, [(index, name, DECISION[name]) for index, name in tests])
         check_choices(info, rows, 4, 7)
         return rows
 
@@ -251,12 +251,12 @@ class Reader:
         self._connection.text_factory = bytes
         try:
             for row in self._connection.execute(query, values):
-                for place, table, seq in texts:
-                    if isinstance(row[place], bytes) and not is_utf8(row[place]):
-                        raise BadRow(of.name, table, row[seq], f"{shown(row[place])} is not a text in UTF-8")
+                for index, table, seq in texts:
+                    if isinstance(row[index], bytes) and not is_utf8(row[index]):
+                        raise BadRecordError(of.name, table, row[seq], f"{shown(row[index])} is not a text in UTF-8")
         finally:
             self._connection.text_factory = str
-        raise BadRow(of.name, texts[0][1], 0, "a text is not in UTF-8")
+        raise BadRecordError(of.name, texts[0][1], 0, "a text is not in UTF-8")
 
 
 def _some(rows: Iterable[tuple[Any, ...]], probabilities: int, most: int) -> Iterator[tuple[Any, ...]]:

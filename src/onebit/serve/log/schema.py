@@ -20,7 +20,7 @@ BUSY_S = 2.0  # how long another program's lock on the file is waited for
 DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQLITE_FORMAT")
 
 
-class DamagedLog(OnebitError):  # noqa: N818 - what it is
+class DamagedLogError(OnebitError):
     """What is there was a log once, or is made to look like one."""
 
 
@@ -145,7 +145,7 @@ def opened(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
     except sqlite3.Error as error:
-        kind = DamagedLog if (error.sqlite_errorname or "").startswith(DAMAGED) else OnebitError
+        kind = DamagedLogError if (error.sqlite_errorname or "").startswith(DAMAGED) else OnebitError
         raise kind(f"{path} cannot be read: {reason(error)}") from None
     return connection
 
@@ -191,7 +191,7 @@ def _checked(connection: sqlite3.Connection, path: Path) -> int:
     for name in sorted(found.keys() | expected.keys()):
         if found.get(name) != expected.get(name):
             how = "is missing" if name not in found else "is not as it must be" if name in expected else "is too much"
-            raise DamagedLog(
+            raise DamagedLogError(
                 f"{path} is not a log of `onebit serve`, or was altered: {name} {how} in its schema, and so nothing of it is "
                 "read; restore it from a backup"
             )

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.errors import OnebitError
+from onebit.serve.errors import UNKNOWN, RequestError, UnavailableError, UnfinishedError
 from onebit.serve.log.schema import COLUMNS, created, last_seq, reason, writable
-from onebit.serve.refusals import UNKNOWN, Refusal, Unavailable, Unfinished
 
 MOST_ROWS = 20_000  # in one transaction
 RETRY_S = 0.5
@@ -44,7 +44,7 @@ class Batch(NamedTuple):
     written: asyncio.Future[int]
 
     @property
-    def place(self) -> tuple[int, str]:
+    def key(self) -> tuple[int, str]:
         """The task, and the table."""
         return self.rows[0][0], self.table
 
@@ -53,10 +53,10 @@ class Doubt(NamedTuple):
     """A commit that failed so that nobody knows whether its rows are there: where the log ends then, and what is in them."""
 
     last: int
-    places: set[tuple[int, str]]
+    keys: set[tuple[int, str]]
 
 
-class NotOurs(Exception):  # noqa: N818 - what it is
+class ForeignWriteError(Exception):
     """The log is not as this service left it."""
 
 
@@ -159,7 +159,7 @@ class Writer:
                 seq += len(numbered)
             if not group:
                 self._connection.execute("UPDATE heartbeat SET beats = beats + 1")
-            doubt = Doubt(seq - 1, {batch.place for batch in group})
+            doubt = Doubt(seq - 1, {batch.key for batch in group})
             self._connection.execute("COMMIT")
         except Exception as error:  # whatever it is, nobody may be left waiting
             undone = doubt is None or (getattr(error, "sqlite_errorname", None) or "").startswith(UNDONE)
@@ -172,7 +172,7 @@ class Writer:
         self._last = seq - 1
         self.seconds += time.perf_counter() - began
         if group:
-            self._committed(self._last, doubt.places)
+            self._committed(self._last, doubt.keys)
             self._tell(_fulfil, [(batch.written, first) for batch, first in zip(group, firsts, strict=True)])
 
     def _end(self) -> int:
@@ -180,18 +180,20 @@ class Writer:
         service, last = self._connection.execute(STATE).fetchone()
         doubt, self._doubt = self._doubt, None
         if service != self._service:
-            raise NotOurs("another service has taken the folder over")
+            raise ForeignWriteError("another service has taken the folder over")
         if doubt is not None and last == doubt.last:  # it is there, and those who learn have not heard of it
-            if any(table == "changes" for _, table in doubt.places):
-                raise NotOurs("a change of a task was written though the disk had said that it was not")
+            if any(table == "changes" for _, table in doubt.keys):
+                raise ForeignWriteError("a change of a task was written though the disk had said that it was not")
             self._last = doubt.last
-            self._committed(doubt.last, doubt.places)
+            self._committed(doubt.last, doubt.keys)
         if (last or 0) != self._last:
-            raise NotOurs(f"another program has written to the log, which ended at row {self._last}, up to row {last}")
+            raise ForeignWriteError(
+                f"another program has written to the log, which ended at row {self._last}, up to row {last}"
+            )
         return self._last
 
     def _give_up(self, error: Exception, group: list[Batch], doubt: Doubt | None) -> None:
-        if isinstance(error, NotOurs):
+        if isinstance(error, ForeignWriteError):
             self._ended = True
             why = f"nothing is written to the log any more, since {error}: see that one service alone uses it, and start that again"
         else:
@@ -206,11 +208,11 @@ class Writer:
         except sqlite3.Error:
             self._reopen()
         unknown = f"{why}; {UNKNOWN}"
-        refusals = [(batch.written, self._undone() if doubt is None else Unfinished(unknown)) for batch in group]
-        self._tell(_refuse, refusals)
+        errors = [(batch.written, self._undone() if doubt is None else UnfinishedError(unknown)) for batch in group]
+        self._tell(_refuse, errors)
 
-    def _undone(self) -> Unavailable:
-        return Unavailable(f"{self.failing}; nothing of this request was done, and it may be sent again")
+    def _undone(self) -> UnavailableError:
+        return UnavailableError(f"{self.failing}; nothing of this request was done, and it may be sent again")
 
     def _reopen(self) -> None:
         """A connection that could not even roll back is given up; what it had not written is not in the file."""
@@ -231,8 +233,8 @@ def _fulfil(answers: list[tuple[asyncio.Future[int], int]]) -> None:
             future.set_result(first)
 
 
-def _refuse(answers: list[tuple[asyncio.Future[int], Refusal]]) -> None:
-    for future, refusal in answers:
+def _refuse(answers: list[tuple[asyncio.Future[int], RequestError]]) -> None:
+    for future, error in answers:
         if not future.done():
-            future.set_exception(refusal)
+            future.set_exception(error)
             future.exception()  # whoever waits hears of it; where nobody does any more, nobody need be warned

@@ -73,8 +73,8 @@ const EXAMPLES = {
   NewTask: { name: "animals", classes: ["cat", "dog", "owl"], features: { kind: "text" } },
   Change: { add_classes: ["fox"] },
   NewLearner: { learner: "auto" },
-  Ask: { id: "round-1", x: "it hunts at night" },
-  Hint: { id: "round-1", right: true },
+  DecideRequest: { id: "round-1", x: "it hunts at night" },
+  FeedbackRequest: { id: "round-1", right: true },
 };
 
 export const exampleOf = (root, schema) => {

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
-from fastapi import Body, FastAPI, Request, Response
 from orjson import Fragment
 from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
 
 from onebit.rules import registry
-from onebit.serve import shapes
-from onebit.serve.deciding import PROBABILITIES_AT_ONCE
-from onebit.serve.refusals import Forbidden
+from onebit.serve import schemas
+from onebit.serve.decide import PROBABILITIES_AT_ONCE
+from onebit.serve.errors import ForbiddenError
 from onebit.serve.statistics import WINDOW
 from onebit.serve.tokens import SCOPES
 from onebit.serve.web.metrics import CONTENT_TYPE, Metrics
 from onebit.serve.web.replies import STRICT, Reply, empty_reply, json_in_pieces, json_reply
-from onebit.serve.web.visits import COOKIE, principal_of, visit_of
+from onebit.serve.web.request import COOKIE, context_of, principal_of
 from onebit.storage import platform_info
 
 if TYPE_CHECKING:
@@ -36,8 +38,8 @@ REMEMBERED_S = 180 * 86_400  # a token in a browser; where it expires or is revo
 class Api:
     """The functions behind the routes."""
 
-    def __init__(self, app: FastAPI, service: Service, metrics: Metrics) -> None:
-        self._app = app
+    def __init__(self, openapi: Callable[[], dict[str, Any]], service: Service, metrics: Metrics) -> None:
+        self._openapi = openapi
         self._service = service
         self._metrics = metrics
 
@@ -63,14 +65,14 @@ class Api:
 
     async def openapi(self) -> object:
         """The description of this interface, for programs."""
-        return await asyncio.to_thread(self._app.openapi)  # made when it is asked for first, which takes a while
+        return await asyncio.to_thread(self._openapi)  # made when it is asked for first, which takes a while
 
     async def log_in(self, request: Request) -> Response:
         """Let a browser keep the token of this request as a cookie that no script can read."""
-        visit, who = visit_of(request), principal_of(request)
-        known = visit.token is not None and who.id is not None  # not where anybody is let in
+        context, who = context_of(request), principal_of(request)
+        known = context.token is not None and who.id is not None  # not where anybody is let in
         left = REMEMBERED_S if who.expires is None else max(1, int(who.expires - time.time()))
-        return empty_reply([_cookie(request, visit.token or "", min(REMEMBERED_S, left))] if known else [])
+        return empty_reply([_cookie(request, context.token or "", min(REMEMBERED_S, left))] if known else [])
 
     async def session(self, request: Request) -> object:
         """What the token may do."""
@@ -102,11 +104,11 @@ class Api:
             ]
         }
 
-    async def create(self, request: Request, body: shapes.NewTask) -> object:
+    async def create(self, request: Request, body: schemas.NewTask) -> object:
         """Create a task."""
         who = principal_of(request)
         if not who.sees(body.name):
-            raise Forbidden("the token is for other tasks")
+            raise ForbiddenError("the token is for other tasks")
         return await self._service.create(body, who.id)
 
     async def tasks(self, request: Request) -> object:
@@ -115,22 +117,25 @@ class Api:
         tasks = [task for task in self._service.tasks() if who.sees(task.name)]
         aside = [one for one in self._service.set_aside() if who.sees(one["name"])]
         form = b'{"tasks":[%b],"set_aside":' + orjson.dumps(aside).replace(b"%", b"%%") + b"}"
-        return await json_in_pieces(tasks, self._service.turns, TASKS_AT_ONCE, form)
+        return await json_in_pieces(tasks, self._service.heavy_work, TASKS_AT_ONCE, form)
 
-    async def task(self, task: shapes.TaskName) -> object:
+    async def task(self, task: schemas.TaskName) -> object:
         """A task as it is now."""
         return self._service.task(task)
 
-    async def change(self, request: Request, task: shapes.TaskName, body: shapes.Change) -> object:
+    async def change(self, request: Request, task: schemas.TaskName, body: schemas.Change) -> object:
         """Add classes to a task, or change its mode, its deadline, or what silence means."""
         return await self._service.change(task, body, principal_of(request).id)
 
-    async def delete(self, request: Request, task: shapes.TaskName) -> object:
+    async def delete(self, request: Request, task: schemas.TaskName) -> object:
         """Delete a task: it is gone, its rows stay in the log, and its name is free again."""
         return await self._service.delete(task, principal_of(request).id)
 
     async def decide(
-        self, request: Request, task: shapes.TaskName, body: Annotated[shapes.Ask | list[shapes.Ask], Body()]
+        self,
+        request: Request,
+        task: schemas.TaskName,
+        body: schemas.DecideRequest | list[schemas.DecideRequest],
     ) -> object:
         """Decide on x, or on many; the same id again gives the same answer."""
         if not isinstance(body, list):
@@ -138,49 +143,51 @@ class Api:
         classes = self._service.classes(task)
         if len(body) * classes <= PROBABILITIES_AT_ONCE:
             return await self._service.decide(task, body, single=False)
-        await visit_of(request).make_room()  # the answer is large
+        await context_of(request).reserve_large()  # the answer is large
         decided = await self._service.decide(task, body, single=False)
-        return await json_in_pieces(decided, self._service.turns, max(1, PROBABILITIES_AT_ONCE // classes))
+        return await json_in_pieces(decided, self._service.heavy_work, max(1, PROBABILITIES_AT_ONCE // classes))
 
-    async def feedback(self, task: shapes.TaskName, body: Annotated[shapes.Hint | list[shapes.Hint], Body()]) -> object:
+    async def feedback(
+        self, task: schemas.TaskName, body: schemas.FeedbackRequest | list[schemas.FeedbackRequest]
+    ) -> object:
         """Say whether a decision was right, or many; in any order, at any time, and again."""
         if isinstance(body, list):
-            return await self._service.hear(task, body, single=False)
-        return (await self._service.hear(task, [body]))[0]
+            return await self._service.feedback(task, body, single=False)
+        return (await self._service.feedback(task, [body]))[0]
 
-    async def switch(self, request: Request, task: shapes.TaskName, body: shapes.NewLearner) -> object:
+    async def switch(self, request: Request, task: schemas.TaskName, body: schemas.NewLearner) -> object:
         """Train another learner from the log of the task; it takes over when it is trained."""
         return await self._service.switch(task, body, principal_of(request).id)
 
-    async def stats(self, task: shapes.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000) -> object:
+    async def stats(self, task: schemas.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000) -> object:
         """What there is to see of a task."""
         stats = self._service.summary(task, window)
         for first in range(0, self._service.classes(task), CLASSES_AT_ONCE):
-            async with self._service.turns:
+            async with self._service.heavy_work:
                 stats["classes"] += self._service.class_stats(task, first, CLASSES_AT_ONCE)
         return stats
 
     async def decisions(
         self,
-        task: shapes.TaskName,
+        task: schemas.TaskName,
         limit: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 50,
         before: Annotated[int, Field(ge=0, le=LARGEST)] | None = None,
     ) -> object:
         """The last decisions of a task, the newest first; `before` is the seq of the last one seen."""
         return {"decisions": [await self._shown(one) for one in self._service.decisions(task, limit, before)]}
 
-    async def decision(self, task: shapes.TaskName, id: str) -> object:  # noqa: A002 - what it is called in JSON
+    async def decision(self, task: schemas.TaskName, id: str) -> object:  # noqa: A002 - what it is called in JSON
         """One decision, as the log has it."""
         return await self._shown(self._service.decision(task, id))
 
     async def _shown(self, decision: dict[str, Any]) -> dict[str, Any]:
         """A decision as it is sent: where its x is long, others get a turn while it is written."""
         if isinstance(decision["x"], list) and len(decision["x"]) > NUMBERS_AT_ONCE:
-            written = await json_in_pieces(decision["x"], self._service.turns, NUMBERS_AT_ONCE)
+            written = await json_in_pieces(decision["x"], self._service.heavy_work, NUMBERS_AT_ONCE)
             decision["x"] = Fragment(written.body)
         return decision
 
-    async def item(self, task: shapes.TaskName, number: Annotated[int, Field(ge=0, le=LARGEST)]) -> object:
+    async def item(self, task: schemas.TaskName, number: Annotated[int, Field(ge=0, le=LARGEST)]) -> object:
         """An item of the data of the task, to play with."""
         return self._service.item(task, number)
 

@@ -17,13 +17,21 @@ from pydantic_core import from_json
 from starlette.types import Receive, Scope
 
 from onebit.errors import nearest, short
-from onebit.serve import shapes
+from onebit.serve import schemas
+from onebit.serve.cooperative_lock import CooperativeLock
+from onebit.serve.errors import InvalidError, RequestError, TooLargeError
 from onebit.serve.inputs import LONGEST
-from onebit.serve.refusals import Invalid, Refusal, TooLarge
 from onebit.serve.settings import Settings
-from onebit.serve.turns import Turns
-from onebit.serve.web.scanning import Broken, Content, Outline, TooMuch, counts_of, first_list, outline
-from onebit.serve.web.sentences import Place, sentence_of, shown_place
+from onebit.serve.web.messages import Location, message_of, shown_location
+from onebit.serve.web.scanning import (
+    Content,
+    MalformedJsonError,
+    Outline,
+    TooManyValuesError,
+    counts_of,
+    first_list,
+    outline,
+)
 
 SMALL = 2**15  # bytes of a body that is checked in one go: some milliseconds, whatever is in it
 PIECE = 2**16  # bytes that are checked before others get a turn
@@ -35,11 +43,11 @@ _WHITE = b" \t\r\n"
 _NOT_JSON = "the body is not JSON that can be read"
 
 
-class ClientGone(Exception):  # noqa: N818 - what it is
+class ClientDisconnectedError(Exception):
     """Whoever asked has left, and waits for no answer."""
 
 
-async def read_body(scope: Scope, receive: Receive, most: int, make_room: Callable[[], Awaitable[None]]) -> Content:
+async def read_body(scope: Scope, receive: Receive, most: int, reserve_large: Callable[[], Awaitable[None]]) -> Content:
     """The body of a request; that it arrives in time is seen to where its bytes come in, in `protocol`.
 
     A large one arrives when room is made for it: until then its sender is not listened to.
@@ -51,12 +59,12 @@ async def read_body(scope: Scope, receive: Receive, most: int, make_room: Callab
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise ClientGone
+            raise ClientDisconnectedError
         body = message.get("body", b"")
         if len(whole) + len(body) > most:
             raise _too_large(most)
         if len(whole) + len(body) > SMALL:
-            await make_room()
+            await reserve_large()
         elif not whole and not message.get("more_body", False):
             return bytes(body)
         whole += body
@@ -64,19 +72,19 @@ async def read_body(scope: Scope, receive: Receive, most: int, make_room: Callab
             return whole
 
 
-def _too_large(most: int) -> TooLarge:
-    return TooLarge(f"the body is larger than {most:,} bytes, the most that one request may have")
+def _too_large(most: int) -> TooLargeError:
+    return TooLargeError(f"the body is larger than {most:,} bytes, the most that one request may have")
 
 
 class BodyReader:
     """Turns bytes into what a route declares: a model, or `Model | list[Model]`, one or many."""
 
-    def __init__(self, declared: Any, settings: Settings, turns: Turns) -> None:
+    def __init__(self, declared: Any, settings: Settings, heavy_work: CooperativeLock) -> None:
         one, *many = get_args(declared) if get_origin(declared) is UnionType else (declared,)
         self._settings = settings
-        self._turns = turns
+        self._heavy_work = heavy_work
         self._fields = list(one.model_fields)
-        self._has_x = one is shapes.Ask
+        self._has_x = one is schemas.DecideRequest
         # In JSON a letter may take three times the bytes that it has, or more, but then it is hardly one of a language.
         self._most_bytes = 3 * LONGEST * settings.max_values if many else MOST_BYTES
         self._one: TypeAdapter[Any] = TypeAdapter(one)
@@ -84,7 +92,7 @@ class BodyReader:
         if many:
             listed: Any = Annotated[many[0], FailFast()]
             self._many = TypeAdapter(listed)
-        self._numbers: TypeAdapter[list[float]] = TypeAdapter(Annotated[list[shapes.Number], FailFast()])
+        self._numbers: TypeAdapter[list[float]] = TypeAdapter(Annotated[list[schemas.Number], FailFast()])
 
     async def read(self, content: Content) -> Any:
         """The value of a body."""
@@ -96,48 +104,50 @@ class BodyReader:
                 items = await asyncio.to_thread(outline, content, self._settings.max_batch, MOST_VALUES)
                 self._refuse_names(items.colons, many)
                 return await self._pieces(content, items)
-            most = shapes.MOST_CLASSES + MOST_SETTINGS if self._many is None else MOST_VALUES
+            most = schemas.MOST_CLASSES + MOST_SETTINGS if self._many is None else MOST_VALUES
             commas, colons = await asyncio.to_thread(counts_of, content, most)
             self._refuse_names([colons], many)
             return await self._large_item(content, commas, ())
-        except Broken as error:
-            raise Refusal(f"{_NOT_JSON}: {error}") from None
-        except TooMuch as error:
-            raise TooLarge(f"the request is larger than any may be: {error}") from None
+        except MalformedJsonError as error:
+            raise RequestError(f"{_NOT_JSON}: {error}") from None
+        except TooManyValuesError as error:
+            raise TooLargeError(f"the request is larger than any may be: {error}") from None
 
     def _refuse_names(self, colons: list[int], many: bool) -> None:
         """Refuse an x of more names than one may have; an item has its own fields beside."""
         most = self._settings.max_values + len(self._fields)
         if self._many is not None and max(colons) > most:
-            which = f"item {next(place for place, count in enumerate(colons) if count > most)}" if many else "the body"
-            raise TooLarge(f"{which} has more than {self._settings.max_values:,} names, the most that one x may have")
+            which = f"item {next(index for index, count in enumerate(colons) if count > most)}" if many else "the body"
+            raise TooLargeError(
+                f"{which} has more than {self._settings.max_values:,} names, the most that one x may have"
+            )
 
     async def _pieces(self, content: Content, items: Outline) -> list[Any]:
         """The items of a list, of which so many are checked at a time as are some bytes together."""
         starts, ends, commas = items.starts, items.ends, items.commas
         found: list[Any] = []
-        place, count = 0, len(starts)
-        while place < count:
-            last = place
-            if commas[place] > NUMBERS or ends[place] - starts[place] > PIECE:
-                found.append(await self._large_item(content[starts[place] : ends[place]], commas[place], (place,)))
+        index, count = 0, len(starts)
+        while index < count:
+            last = index
+            if commas[index] > NUMBERS or ends[index] - starts[index] > PIECE:
+                found.append(await self._large_item(content[starts[index] : ends[index]], commas[index], (index,)))
             else:
-                while last + 1 < count and ends[last + 1] - starts[place] <= PIECE and commas[last + 1] <= NUMBERS:
+                while last + 1 < count and ends[last + 1] - starts[index] <= PIECE and commas[last + 1] <= NUMBERS:
                     last += 1
-                async with self._turns:
-                    found += self._checked(b"[%b]" % bytes(content[starts[place] : ends[last]]), True, (place,))
-            place = last + 1
+                async with self._heavy_work:
+                    found += self._checked(b"[%b]" % bytes(content[starts[index] : ends[last]]), True, (index,))
+            index = last + 1
         return found
 
-    def _checked(self, content: Content, many: bool, within: Place = (), whole: bool = False) -> Any:
-        """What is in a body, or in a piece of it that begins at a place, or without its numbers."""
+    def _checked(self, content: Content, many: bool, within: Location = (), whole: bool = False) -> Any:
+        """What is in a body, or in a piece of it that begins within it, or without its numbers."""
         adapter = self._many if many and self._many is not None else self._one
         try:
             return adapter.validate_json(content)
         except ValidationError as error:
-            raise self._refusal(error, content, within, many, whole) from None
+            raise self._error(error, content, within, many, whole) from None
 
-    async def _large_item(self, content: Content, commas: int, within: Place) -> Any:
+    async def _large_item(self, content: Content, commas: int, within: Location) -> Any:
         """An item that may have a long list of numbers as its x; that is checked in pieces, and the rest without it."""
         start = end = count = 0
         if self._has_x and commas > NUMBERS:
@@ -145,54 +155,56 @@ class BodyReader:
             if count <= NUMBERS:
                 start = end = count = 0
         if len(content) - (end - start) > self._most_bytes:
-            raise TooLarge(
-                f"{shown_place(within) or 'the body'} has more than {self._most_bytes:,} bytes, the most beside a list of numbers"
+            raise TooLargeError(
+                f"{shown_location(within) or 'the body'} has more than {self._most_bytes:,} bytes, the most beside a list of numbers"
             )
-        field = shown_place((*within, "x"))
+        field = shown_location((*within, "x"))
         if self._many is not None and commas - count > NUMBERS + self._settings.max_values:
-            raise TooLarge(f"{shown_place(within) or 'the body'} has more values in it than it may have")
-        async with self._turns:
+            raise TooLargeError(f"{shown_location(within) or 'the body'} has more values in it than it may have")
+        async with self._heavy_work:
             item = self._checked(content[:start] + content[end:], False, within, whole=not within and not count)
         found: list[float] = []
         while start < end:
             cut = content.find(b",", start + PIECE, end)
             piece = b"[%b]" % bytes(content[start : end if cut < 0 else cut])
             start = end if cut < 0 else cut + 1
-            async with self._turns:
+            async with self._heavy_work:
                 try:
                     found += self._numbers.validate_json(piece)
                 except ValidationError as error:
                     if error.errors(include_url=False)[0]["type"] == "json_invalid":
-                        raise Invalid(
+                        raise InvalidError(
                             f"{field} is not a list of numbers from {field}[{len(found)}] on", field
                         ) from None
-                    raise self._refusal(error, piece, (*within, "x", len(found)), True) from None
+                    raise self._error(error, piece, (*within, "x", len(found)), True) from None
         return item.model_copy(update={"x": found}) if count and item.x == [] else item  # else x is there again
 
-    def _refusal(
-        self, error: ValidationError, content: Content, within: Place, many: bool, whole: bool = False
-    ) -> Refusal:
+    def _error(
+        self, error: ValidationError, content: Content, within: Location, many: bool, whole: bool = False
+    ) -> RequestError:
         errors = error.errors(include_url=False)
         first = errors[0]
         if not within and not content.strip():
-            return Refusal("the body is empty, but must be JSON")
+            return RequestError("the body is empty, but must be JSON")
         if first["type"] == "json_invalid":
-            where = f" from {shown_place(within)} on" if within else ""
+            where = f" from {shown_location(within)} on" if within else ""
             why = str(first["ctx"]["error"])
-            return Refusal(f"{_NOT_JSON}{where}: {why if whole else why.partition(' at line ')[0]}")
+            return RequestError(f"{_NOT_JSON}{where}: {why if whole else why.partition(' at line ')[0]}")
         if not first["loc"] and first["type"] == "model_type" and not within:
-            return Refusal("the body is JSON, but must be an object" + (" or a list of them" if self._many else ""))
+            return RequestError(
+                "the body is JSON, but must be an object" + (" or a list of them" if self._many else "")
+            )
         moved = _moved(within, many)
-        return Invalid(*sentence_of(errors, from_json(content), self._fields, moved))
+        return InvalidError(*message_of(errors, from_json(content), self._fields, moved))
 
 
-def _moved(within: Place, many: bool) -> Callable[[Place], Place]:
-    """From a place in a piece to one in the body: the piece begins there, and if it is a list counts from there."""
+def _moved(within: Location, many: bool) -> Callable[[Location], Location]:
+    """From a location in a piece to one in the body: the piece begins there, and if it is a list counts from there."""
 
-    def moved(place: Place) -> Place:
-        if many and within and place:
-            return (*within[:-1], int(within[-1]) + int(place[0]), *place[1:])
-        return (*within, *place)
+    def moved(location: Location) -> Location:
+        if many and within and location:
+            return (*within[:-1], int(within[-1]) + int(location[0]), *location[1:])
+        return (*within, *location)
 
     return moved
 
@@ -210,13 +222,13 @@ class QueryReader:
         found = {}
         for name, text in given.items():
             if name not in self._adapters:
-                raise Invalid(f"{short(name)} is not known here; {nearest(name, self._adapters)}", short(name))
+                raise InvalidError(f"{short(name)} is not known here; {nearest(name, self._adapters)}", short(name))
             try:
                 found[name] = self._adapters[name].validate_strings(text)
             except ValidationError as error:
-                sentence, _ = sentence_of(error.errors(include_url=False), text)
-                raise Invalid(sentence.replace("the body", name, 1), name) from None
+                sentence, _ = message_of(error.errors(include_url=False), text)
+                raise InvalidError(sentence.replace("the body", name, 1), name) from None
         for name in self._required:
             if name not in found:
-                raise Invalid(f"{name} is missing in the query", name)
+                raise InvalidError(f"{name} is missing in the query", name)
         return found

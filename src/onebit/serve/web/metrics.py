@@ -19,10 +19,10 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
 from prometheus_client.registry import Collector
 
-from onebit.serve.refusals import SetAside
-from onebit.serve.web.allowances import Allowances
+from onebit.serve.errors import TaskSetAsideError
 from onebit.serve.web.connections import Connections
-from onebit.serve.web.visits import Visit
+from onebit.serve.web.rate_limit import RateLimiters
+from onebit.serve.web.request import RequestContext
 
 if TYPE_CHECKING:
     from onebit.serve.service import Service
@@ -41,10 +41,10 @@ class Requests:
         self._counts: dict[tuple[str, int], list[int]] = {}
         self._sums: dict[tuple[str, int], float] = {}
 
-    def observe(self, visit: Visit) -> None:
+    def observe(self, context: RequestContext) -> None:
         """One request was answered."""
-        seconds = perf_counter() - visit.started
-        key = (visit.route, visit.status)
+        seconds = perf_counter() - context.started
+        key = (context.route, context.status)
         counts = self._counts.get(key)
         if counts is None:
             counts = self._counts[key] = [0] * (len(BOUNDS_S) + 1)
@@ -66,12 +66,17 @@ class Metrics(Collector):
     """Everything that is to be known of a service."""
 
     def __init__(
-        self, service: Service, tokens: Tokens, requests: Requests, allowances: Allowances, connections: Connections
+        self,
+        service: Service,
+        tokens: Tokens,
+        requests: Requests,
+        rate_limiters: RateLimiters,
+        connections: Connections,
     ) -> None:
         self._service = service
         self._tokens = tokens
         self._requests = requests
-        self._allowances = allowances
+        self._rate_limiters = rate_limiters
         self._connections = connections
         self._registry = CollectorRegistry()  # nothing global: two services in one process count apart
         self._registry.register(self)
@@ -85,7 +90,7 @@ class Metrics(Collector):
         """All of it."""
         yield self._requests.metric()
         yield CounterMetricFamily(
-            "onebit_rate_limited", "Requests beyond the rate of their token.", value=self._allowances.refused
+            "onebit_rate_limited", "Requests beyond the rate of their token.", value=self._rate_limiters.refused
         )
         yield GaugeMetricFamily("onebit_connections", "Connections that are open.", value=self._connections.open)
         yield CounterMetricFamily(
@@ -143,7 +148,7 @@ class Metrics(Collector):
         for task in self._service.task_names():
             try:
                 stats = self._service.summary(task, WINDOW)
-            except SetAside:  # at this moment
+            except TaskSetAsideError:  # at this moment
                 continue
             decisions.add_metric([task], stats["decisions"])
             feedback.add_metric([task, "accepted"], stats["feedback"] - stats["silences"])

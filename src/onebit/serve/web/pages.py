@@ -6,16 +6,17 @@ import hashlib
 import secrets
 from importlib.resources import files
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
-from onebit.serve.refusals import NotFound
+from onebit.serve.errors import NotFoundError
 from onebit.serve.web.replies import STRICT, Reply
 
 PAGES = ("dashboard", "play", "docs", "login")
 BORROWED = ("uPlot.iife.min.js", "uPlot.min.css")  # from the pages of experiments
 TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
 HTML = "text/html; charset=utf-8"
-NONCE = "__NONCE__"  # in the login page, which cannot load files: those are behind the gate
+NONCE = "__NONCE__"  # in the login page, which cannot load files: those are for those with a token
 
 
 def _policy(script: str, style: str) -> bytes:
@@ -88,5 +89,5 @@ class Pages:
     async def asset(self, request: Request, name: str) -> Response:
         """A script or a style sheet of the pages."""
         if name not in self._assets:
-            raise NotFound("there is no such file")
+            raise NotFoundError("there is no such file")
         return self._assets[name].reply(request)

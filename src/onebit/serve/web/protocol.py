@@ -11,11 +11,10 @@ from typing import Any, cast
 
 import orjson
 import uvicorn
-from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from onebit.errors import MissingExtraError
-from onebit.serve.refusals import Refusal, TimedOut, TooLarge, Unavailable
+from onebit.serve.errors import RequestError, RequestTimeoutError, TooLargeError, UnavailableError
 from onebit.serve.settings import Settings
 from onebit.serve.web.connections import Connections
 from onebit.serve.web.replies import error_body
@@ -33,7 +32,7 @@ if missing := [name for name in HOOKS if not hasattr(HttpToolsProtocol, name)]:
     )
 
 
-class HeadTooLarge(TooLarge):
+class HeadTooLargeError(TooLargeError):
     """More headers than one request may have."""
 
     status = 431
@@ -100,7 +99,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.opened.open += 1
         if self.opened.open > self.opened.most:
             self.opened.refused += 1
-            self._refuse(Unavailable(f"there are {self.opened.most} connections already, the most at once"))
+            self._refuse(UnavailableError(f"there are {self.opened.most} connections already, the most at once"))
             self._deaf = True
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -123,9 +122,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._arriving:
             return
         if self._in_head and self._bytes > LARGEST_HEAD:
-            self._refuse(HeadTooLarge(f"the head of the request is larger than {LARGEST_HEAD:,} bytes"))
+            self._refuse(HeadTooLargeError(f"the head of the request is larger than {LARGEST_HEAD:,} bytes"))
         elif self._bytes > self.most_bytes:
-            self._refuse(TooLarge("the request is larger than any may be"))
+            self._refuse(TooLargeError("the request is larger than any may be"))
 
     @property
     def _arriving(self) -> bool:
@@ -146,12 +145,12 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is there."""
         if len(self.pipeline) >= MOST_IN_A_ROW:
-            raise TooLarge("too many requests at once")  # the parser ends here, and with it the connection
+            raise TooLargeError("too many requests at once")  # the parser ends here, and with it the connection
         super().on_headers_complete()
         self._in_head = False
         self.headers = _Ignored()
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._started = cycle
         super()._start_asgi_task(cycle, app)
 
@@ -189,15 +188,15 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._due is not None:
             again = self._due - now
             if again <= 0.0:
-                self._refuse(TimedOut(f"the request did not arrive within {self.patience_s:g} seconds"))
+                self._refuse(RequestTimeoutError(f"the request did not arrive within {self.patience_s:g} seconds"))
                 again = self.patience_s  # to be taken
         self._alarm = self.loop.call_later(again, self._look)
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP."""
-        self._refuse(Refusal(f"this is not HTTP that can be read: {msg}"))
+        self._refuse(RequestError(f"this is not HTTP that can be read: {msg}"))
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, error: RequestError) -> None:
         """Answer in place of the application, and close; what came whole before is answered by the application first."""
         if self.transport.is_closing():
             return
@@ -208,13 +207,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self._deaf = True
             return
         if self._in_head if under_way is None else not under_way.response_started:
-            body = orjson.dumps(error_body(refusal))
+            body = orjson.dumps(error_body(error))
             head = (
                 b"content-type: application/json\r\ncache-control: no-store\r\nconnection: close\r\n"
                 b"%bcontent-length: %d\r\n\r\n"
             )
-            again = b"" if refusal.retry_after_s is None else b"retry-after: %d\r\n" % refusal.retry_after_s
-            self.transport.write(STATUS_LINE[refusal.status] + head % (again, len(body)) + body)
+            again = b"" if error.retry_after_s is None else b"retry-after: %d\r\n" % error.retry_after_s
+            self.transport.write(STATUS_LINE[error.status] + head % (again, len(body)) + body)
         self._leave()
         self.transport.close()
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
-from fastapi import Response
 from pydantic import BaseModel
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from onebit.serve.refusals import Refusal, Unauthorized
-from onebit.serve.turns import Turns
+from onebit.serve.cooperative_lock import CooperativeLock
+from onebit.serve.errors import RequestError, UnauthorizedError
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -49,11 +49,13 @@ class Reply(Response):
         await send({"type": "http.response.body", "body": self.body[last:] if last else self.body})
 
 
-async def json_in_pieces(values: Sequence[object], turns: Turns, at_once: int, form: bytes = b"[%b]") -> Reply:
+async def json_in_pieces(
+    values: Sequence[object], heavy_work: CooperativeLock, at_once: int, form: bytes = b"[%b]"
+) -> Reply:
     """A list as JSON, alone or in something else; after so many of its values others get a turn."""
     parts: list[bytes] = []
     for start in range(0, len(values), at_once):
-        async with turns:
+        async with heavy_work:
             parts.append(orjson.dumps(values[start : start + at_once], default=_plain)[1:-1])
     return Reply(form % b",".join(parts), 200, _JSON_HEADERS)
 
@@ -71,19 +73,19 @@ def empty_reply(headers: Headers = ()) -> Response:
     return response
 
 
-def error_reply(refusal: Refusal, headers: Headers = ()) -> Reply:
+def error_reply(error: RequestError, headers: Headers = ()) -> Reply:
     """What is wrong, in the one shape of all errors."""
     own: list[tuple[bytes, bytes]] = []
-    if refusal.status == Unauthorized.status:
+    if error.status == UnauthorizedError.status:
         own.append((b"www-authenticate", b'Bearer realm="onebit"'))
-    if refusal.retry_after_s is not None:
-        own.append((b"retry-after", b"%d" % refusal.retry_after_s))
-    return json_reply(error_body(refusal), refusal.status, [*own, *headers])
+    if error.retry_after_s is not None:
+        own.append((b"retry-after", b"%d" % error.retry_after_s))
+    return json_reply(error_body(error), error.status, [*own, *headers])
 
 
-def error_body(refusal: Refusal) -> dict[str, Any]:
+def error_body(error: RequestError) -> dict[str, Any]:
     """The one shape of all errors."""
-    return {"error": {"code": refusal.code, "message": refusal.message, "field": refusal.field}}
+    return {"error": {"code": error.code, "message": error.message, "field": error.field}}
 
 
 def _plain(value: object) -> Any:

@@ -1,49 +1,41 @@
-"""A route: who may use it, what it takes, and the function that answers. The function's signature is the contract.
+"""The operations of the interface: who may use each, what it takes, and the function that answers.
 
-FastAPI reads the signature for the OpenAPI page. The request itself takes a shorter way than FastAPI's: the body is checked straight from
-its bytes, and there is nothing to inject, which makes a decision twice as quick.
+The function's signature is the contract: the body is checked straight from its bytes against it, and `openapi` describes it. A path is a
+`PathItem`, an ASGI application as Starlette's `Route` takes them, and has an operation for each of its methods.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, NamedTuple, get_type_hints
 
-from fastapi import Depends, Request, Response
-from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
-from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.convertors import StringConvertor, register_url_convertor
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from onebit.serve.refusals import (
-    Forbidden,
-    Invalid,
-    MethodNotAllowed,
-    NotFound,
-    Refusal,
-    TimedOut,
-    TooLarge,
-    TooMany,
-    Unauthorized,
-    Unavailable,
+from onebit.serve.cooperative_lock import CooperativeLock
+from onebit.serve.errors import (
+    ForbiddenError,
+    InvalidError,
+    MethodNotAllowedError,
+    NotFoundError,
+    RequestError,
+    RequestTimeoutError,
+    TooLargeError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
 )
 from onebit.serve.settings import Settings
-from onebit.serve.shapes import ErrorReply
-from onebit.serve.turns import Turns
 from onebit.serve.web.bodies import BodyReader, QueryReader, read_body
 from onebit.serve.web.replies import empty_reply, error_reply, json_reply
-from onebit.serve.web.visits import COOKIE, Visit
+from onebit.serve.web.request import RequestContext
 
 # "nobody" needs no token at all; "anybody" needs a token, of any scope; "everything" is read for a token of all tasks.
 Needs = Literal["nobody", "anybody", "decide", "feedback", "read", "admin", "everything"]
 Endpoint = Callable[..., Awaitable[object]]
-
-_SCHEMES = [
-    Depends(HTTPBearer(auto_error=False, scheme_name="token", description="A token of `onebit token create`")),
-    Depends(APIKeyCookie(name=COOKIE, auto_error=False, scheme_name="cookie", description="Set by POST /session")),
-]
 
 
 class _Text(StringConvertor):
@@ -55,8 +47,20 @@ class _Text(StringConvertor):
 register_url_convertor("text", _Text())
 
 
-class GuardedRoute(APIRoute):
-    """A route that says who may use it."""
+class Parameter(NamedTuple):
+    """A parameter of the path or of the query, as the signature of the endpoint has it."""
+
+    kind: Any
+    default: Any = inspect.Parameter.empty
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be there."""
+        return self.default is inspect.Parameter.empty
+
+
+class Operation:
+    """One method of one path."""
 
     def __init__(
         self,
@@ -67,106 +71,104 @@ class GuardedRoute(APIRoute):
         needs: Needs,
         reply: Any = None,
         status: int = 200,
-        refuses: Iterable[type[Refusal]] = (),
+        refuses: Iterable[type[RequestError]] = (),
         settings: Settings,
-        turns: Turns,
+        heavy_work: CooperativeLock,
         page: bool = False,
         content: str | None = None,
         also: dict[int, Any] | None = None,
     ) -> None:
+        self.method = method
+        self.pattern = path  # as Starlette's routes have it
+        self.path = path.replace(":text", "")
+        self.endpoint = endpoint
         self.needs: Needs = needs
+        self.reply = reply  # the type of what is answered, where that is JSON
+        self.status = status
         self.page = page  # for people: they are shown how to log in
+        self.content = content  # the type of an answer that is no JSON
+        self.also = also or {}  # the types of answers of other statuses
         self._max_body = settings.max_body
         hints = get_type_hints(endpoint, include_extras=True)
         given = inspect.signature(endpoint).parameters
-        in_path = path.replace(":text", "")
-        query = {
-            name: hints[name] for name in given if name not in ("request", "body") and f"{{{name}}}" not in in_path
-        }
-        self._wants_request = "request" in given
-        self._body = BodyReader(get_type_hints(endpoint)["body"], settings, turns) if "body" in given else None
-        required = [name for name in query if given[name].default is inspect.Parameter.empty]
-        self._query = QueryReader(query, required) if query else None
-        kinds: set[type[Refusal]] = set(refuses)
+        found = {name: Parameter(hints[name], one.default) for name, one in given.items() if name in hints}
+        self._wants_request = found.pop("request", None) is not None
+        body = found.pop("body", None)
+        self.body = None if body is None else body.kind
+        self.in_path = {name: one for name, one in found.items() if f"{{{name}}}" in self.path}
+        self.query = {name: one for name, one in found.items() if name not in self.in_path}
+        self._body = None if body is None else BodyReader(self.body, settings, heavy_work)
+        required = [name for name, one in self.query.items() if one.required]
+        kinds = {name: one.kind for name, one in self.query.items()}
+        self._query = QueryReader(kinds, required) if kinds else None
+        self.errors: set[type[RequestError]] = set(refuses)
         if needs != "nobody":
-            kinds |= {Unauthorized, Forbidden, TooMany, Unavailable}
-        if "{" in path:
-            kinds |= {NotFound}
+            self.errors |= {UnauthorizedError, ForbiddenError, TooManyRequestsError, UnavailableError}
+        if self.in_path:
+            self.errors |= {NotFoundError}
         if self._body:
-            kinds |= {Refusal, TimedOut, TooLarge, Invalid}
-        if query:
-            kinds |= {Invalid}
-        super().__init__(
-            path,
-            endpoint,
-            methods=[method],
-            response_model=reply,
-            response_class=JSONResponse if reply else Response,  # what is not JSON is not said to be
-            status_code=status,
-            dependencies=[] if needs == "nobody" else _SCHEMES,
-            responses={
-                "default": {"model": ErrorReply, "description": "Whatever else goes wrong"},
-                **({status: {"content": {content: {}}}} if content else {}),
-                **{
-                    kind.status: {"model": ErrorReply, "description": _first_line(kind)}
-                    for kind in sorted(kinds, key=lambda kind: kind.status)
-                },
-                **{other: {"model": model} for other, model in (also or {}).items()},
-            },
-            openapi_extra={"x-scope": needs},
-        )
+            self.errors |= {RequestError, RequestTimeoutError, TooLargeError, InvalidError}
+        if self.query:
+            self.errors |= {InvalidError}
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request to this path."""
-        visit: Visit = scope["onebit"]
-        visit.route = self.path_format
-        if scope["method"] not in (self.methods or ()):
-            await self._other_method(scope, receive, send)
-            return
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        context: RequestContext = scope["onebit"]
         arguments: dict[str, Any] = scope["path_params"]
-        self._check(visit, arguments.get("task"))
+        self._check(context, arguments.get("task"))
         if self._query is not None:
             arguments |= self._query.read(scope["query_string"])
         if self._body is not None:
-            content = await read_body(scope, receive, self._max_body, visit.make_room)
+            content = await read_body(scope, receive, self._max_body, context.reserve_large)
             arguments["body"] = await self._body.read(content)
         if self._wants_request:
             arguments["request"] = Request(scope)
         answer = await self.endpoint(**arguments)
-        response = answer if isinstance(answer, Response) else json_reply(answer, self.status_code or 200)
-        visit.status = response.status_code
+        response = answer if isinstance(answer, Response) else json_reply(answer, self.status)
+        context.status = response.status_code
         await response(scope, receive, send)
 
-    def _check(self, visit: Visit, task: str | None) -> None:
+    def _check(self, context: RequestContext, task: str | None) -> None:
         """Whether who asks may."""
         if self.needs == "nobody":
             return
-        principal = visit.principal
+        principal = context.principal
         if principal is None:
-            raise Unauthorized("a token is needed: Authorization: Bearer TOKEN")
+            raise UnauthorizedError("a token is needed: Authorization: Bearer TOKEN")
         if task is not None and not principal.sees(task):
-            raise Forbidden("the token is for other tasks")
+            raise ForbiddenError("the token is for other tasks")
         if self.needs == "everything":
             if principal.tasks is not None:
-                raise Forbidden("this needs a token for all tasks")
+                raise ForbiddenError("this needs a token for all tasks")
             if "read" not in principal.scopes:
-                raise Forbidden("the token has not the scope read")
+                raise ForbiddenError("the token has not the scope read")
         elif self.needs != "anybody" and self.needs not in principal.scopes:
-            raise Forbidden(f"the token has not the scope {self.needs}")
+            raise ForbiddenError(f"the token has not the scope {self.needs}")
 
-    async def _other_method(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Say which methods there are: that is the answer to OPTIONS, and a refusal of any other."""
-        routes = [route for route in scope["router"].routes if route.path_regex.match(scope["path"])]
-        methods = {method for route in routes for method in route.methods} | {"OPTIONS"}
-        allowed = ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
-        header = [(b"allow", allowed.encode())]
+
+class PathItem:
+    """A path, and its operations by method."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self.operations = {one.method: one for one in operations}
+        self.path = next(iter(self.operations.values())).path
+        methods = {*self.operations, "OPTIONS"} | ({"HEAD"} if "GET" in self.operations else set())
+        self._allowed = ", ".join(sorted(methods))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request to this path."""
+        context: RequestContext = scope["onebit"]
+        context.route = self.path
+        operation = self.operations.get(scope["method"])
+        if operation is not None:
+            await operation(scope, receive, send)
+            return
+        # Which methods there are is the answer to OPTIONS; any other is refused.
+        header = [(b"allow", self._allowed.encode())]
         if scope["method"] == "OPTIONS":
             response: Response = empty_reply(header)
         else:
-            response = error_reply(MethodNotAllowed(f"this path is not for this method; it is for {allowed}"), header)
-        scope["onebit"].status = response.status_code
+            sentence = f"this path is not for this method; it is for {self._allowed}"
+            response = error_reply(MethodNotAllowedError(sentence), header)
+        context.status = response.status_code
         await response(scope, receive, send)
-
-
-def _first_line(kind: type[Refusal]) -> str:
-    return (kind.__doc__ or "").split("\n")[0]

@@ -23,11 +23,11 @@ _STEP = np.zeros(256, dtype=np.int8)
 _STEP[list(b"[{")], _STEP[list(b"]}")] = 1, -1
 
 
-class Broken(ValueError):  # noqa: N818 - what it is
+class MalformedJsonError(ValueError):
     """The marks do not fit together, so that this is no JSON."""
 
 
-class TooMuch(ValueError):  # noqa: N818 - what it is
+class TooManyValuesError(ValueError):
     """There is more in it than may be; the rest was not looked at."""
 
 
@@ -53,7 +53,7 @@ def outline(content: Content, most_items: int, most_values: int) -> Outline:
     items = last = 0
     for marks, codes, depths, so_far in _counted(content, most_values):
         if last:
-            raise Broken("trailing characters after its end")
+            raise MalformedJsonError("trailing characters after its end")
         at = np.flatnonzero(((codes == _COMMA) & (depths == 1)) | (depths == 0))
         if not borders:  # the first mark opens the list
             at = np.concatenate([[0], at])
@@ -61,14 +61,14 @@ def outline(content: Content, most_items: int, most_values: int) -> Outline:
         if len(ended):
             last = int(marks[ended[0]])
             if ended[0] != len(marks) - 1:
-                raise Broken("trailing characters after its end")
+                raise MalformedJsonError("trailing characters after its end")
         borders.append(marks[at])
         counts.append(so_far[:, at])
         items += len(at)
         if items - 1 > most_items:
-            raise TooMuch(f"there are more than {most_items:,} items in it")
+            raise TooManyValuesError(f"there are more than {most_items:,} items in it")
     if content[last + 1 :].strip(b" \t\r\n"):
-        raise Broken("trailing characters after its end")
+        raise MalformedJsonError("trailing characters after its end")
     found = np.concatenate(borders)
     commas, colons = np.diff(np.concatenate(counts, axis=1), axis=1)
     commas[:-1] -= 1  # the one behind an item is not in it; the last has a bracket there
@@ -122,10 +122,10 @@ def _counted(
         so_far = np.stack([np.cumsum(codes == _COMMA), np.cumsum(codes == _COLON)]) + before
         before, depth = so_far[:, -1:], int(depths[-1])
         if before.sum() > most_values:
-            raise TooMuch(f"there are more than {most_values:,} values and names in it")
+            raise TooManyValuesError(f"there are more than {most_values:,} values and names in it")
         yield marks, codes, depths, so_far
     if depth != 0:
-        raise Broken("it ends before its brackets are closed")
+        raise MalformedJsonError("it ends before its brackets are closed")
 
 
 def _marks(content: Content) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
@@ -156,13 +156,13 @@ def _marks(content: Content) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArr
         depths = np.cumsum(_STEP[codes], dtype=np.int64) + depth
         if len(depths):
             if depths.max() > DEEPEST:
-                raise Broken(f"it has more than {DEEPEST} lists and objects in each other")
+                raise MalformedJsonError(f"it has more than {DEEPEST} lists and objects in each other")
             if depths.min() < 0:
-                raise Broken("a bracket is closed that was not opened")
+                raise MalformedJsonError("a bracket is closed that was not opened")
             depth = int(depths[-1])
         yield marks + first, codes, depths
     if inside:
-        raise Broken("it ends in the middle of a text")
+        raise MalformedJsonError("it ends in the middle of a text")
 
 
 def _escaped(slashes: NDArray[Any]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Deciding: on the learner in front, and on disk before anybody hears of it; what was decided before, from the log."""
+"""Decisions: by the learner in front, and on disk before anybody hears of it; what was decided before, from the log."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 from onebit.engine.stream import CHOICE_COLUMNS
 from onebit.errors import InputError, OnebitError
 from onebit.serve.clock import Clock
+from onebit.serve.cooperative_lock import CooperativeLock
+from onebit.serve.errors import ConflictError, InvalidError, TooLargeError
 from onebit.serve.inputs import numbers_in
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.writing import Writer
 from onebit.serve.recent import Entry, Recent, settled
-from onebit.serve.refusals import Conflict, Invalid, TooLarge
 from onebit.serve.replicas import Choices
-from onebit.serve.running import Running
-from onebit.serve.shapes import Ask
-from onebit.serve.turns import Turns
+from onebit.serve.schemas import DecideRequest
+from onebit.serve.served_task import ServedTask
 
 AT_ONCE = 256  # rows that are decided before others get a turn, at most
 PROBABILITIES_AT_ONCE = 25_600
@@ -32,13 +32,13 @@ MOST_BYTES = 16 * 2**20  # of the reply, about
 NUMBER_BYTES = 22  # of a probability in JSON, with what is around it and without the name of its class
 
 
-class Deciding:
+class DecideHandler:
     """Decides for all tasks, on one event loop."""
 
     def __init__(
-        self, writer: Writer, reader: Reader, recent: Recent, clock: Clock, turns: Turns, max_values: int
+        self, writer: Writer, reader: Reader, recent: Recent, clock: Clock, heavy_work: CooperativeLock, max_values: int
     ) -> None:
-        self._turns = turns
+        self._heavy_work = heavy_work
         self._max_values = max_values  # of one x
         self._writer = writer
         self._reader = reader
@@ -47,50 +47,50 @@ class Deciding:
         self._process = os.urandom(6).hex()
         self._made = itertools.count()
 
-    async def decide(self, running: Running, asks: Sequence[Ask], single: bool) -> list[dict[str, Any]]:
+    async def decide(self, served: ServedTask, requests: Sequence[DecideRequest], single: bool) -> list[dict[str, Any]]:
         """Decide on many x, all or none. An id that was decided before is answered from the log."""
-        classes = len(running.info.classes)
-        if len(asks) * classes > MOST_PROBABILITIES:
-            raise TooLarge(
-                f"{len(asks)} decisions among {classes} classes have {len(asks) * classes:,} probabilities, and "
+        classes = len(served.info.classes)
+        if len(requests) * classes > MOST_PROBABILITIES:
+            raise TooLargeError(
+                f"{len(requests)} decisions among {classes} classes have {len(requests) * classes:,} probabilities, and "
                 f"{MOST_PROBABILITIES:,} are the most in one request"
             )
-        size = len(asks) * (running.names_bytes + NUMBER_BYTES * classes)
-        if len(asks) > 1 and size > MOST_BYTES:
-            raise TooLarge(
-                f"{len(asks)} decisions among {classes} classes with their names are an answer of some {size:,} bytes, and "
+        size = len(requests) * (served.names_bytes + NUMBER_BYTES * classes)
+        if len(requests) > 1 and size > MOST_BYTES:
+            raise TooLargeError(
+                f"{len(requests)} decisions among {classes} classes with their names are an answer of some {size:,} bytes, and "
                 f"{MOST_BYTES:,} are the most"
             )
-        stored = await self._stored(running, asks, single)
-        ids = [ask.id if ask.id is not None else self._new_id() for ask in asks]
-        given = [ask.id for ask in asks if ask.id is not None]
+        stored = await self._stored(served, requests, single)
+        ids = [request.id if request.id is not None else self._new_id() for request in requests]
+        given = [request.id for request in requests if request.id is not None]
         fresh = dict(zip(ids, stored, strict=True))
         if len(fresh) < len(ids):
             first: dict[str, bytes] = {}
-            for place, (identity, x) in enumerate(zip(ids, stored, strict=True)):
+            for index, (identity, x) in enumerate(zip(ids, stored, strict=True)):
                 if first.setdefault(identity, x) != x:
-                    raise Conflict(f"id {identity!r} is there twice, with two different x", f"[{place}].id")
-        answers = await self._repeat(running, given, fresh) if given else {}
+                    raise ConflictError(f"id {identity!r} is there twice, with two different x", f"[{index}].id")
+        answers = await self._repeat(served, given, fresh) if given else {}
         for identity in answers:
             del fresh[identity]
         if fresh:
-            answers |= await self._decide_fresh(running, list(fresh), list(fresh.values()), single)
+            answers |= await self._decide_fresh(served, list(fresh), list(fresh.values()), single)
         return [answers[identity] for identity in ids]
 
-    async def _stored(self, running: Running, asks: Sequence[Ask], single: bool) -> list[bytes]:
+    async def _stored(self, served: ServedTask, requests: Sequence[DecideRequest], single: bool) -> list[bytes]:
         """What the log keeps of every x."""
-        inputs, found = running.info.inputs, []
-        for start in range(0, len(asks), AT_ONCE):
+        inputs, found = served.info.inputs, []
+        for start in range(0, len(requests), AT_ONCE):
             if start:
                 await asyncio.sleep(0)  # others get a turn
-            for place, ask in enumerate(asks[start : start + AT_ONCE], start):
-                found.append(inputs.stored(ask.x, _field(place, single), self._max_values))
+            for index, request in enumerate(requests[start : start + AT_ONCE], start):
+                found.append(inputs.stored(request.x, _field(index, single), self._max_values))
         return found
 
     async def _decide_fresh(
-        self, running: Running, ids: list[str], stored: list[bytes], single: bool
+        self, served: ServedTask, ids: list[str], stored: list[bytes], single: bool
     ) -> dict[str, dict[str, Any]]:
-        task, mode = running.info.number, running.info.mode
+        task, mode = served.info.number, served.info.mode
         # Nobody else may take these ids while the rest is decided.
         written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         written.add_done_callback(_heard_of)
@@ -99,31 +99,31 @@ class Deciding:
         parts: list[tuple[Any, ...]] = []
         answers: dict[str, dict[str, Any]] = {}
         try:
-            pieces = _pieces(running, stored)
+            pieces = _pieces(served, stored)
             for start, end in pieces:
                 some_ids, some_x = ids[start:end], stored[start:end]
                 if len(pieces) == 1 and sum(map(len, some_x)) < BYTES_AT_ONCE:
-                    choices = _choices(running, some_x, some_ids, start, single)
+                    choices = _choices(served, some_x, some_ids, start, single)
                 else:
-                    async with self._turns:
-                        choices = _choices(running, some_x, some_ids, start, single)
+                    async with self._heavy_work:
+                        choices = _choices(served, some_x, some_ids, start, single)
                 columns = choices.numbers[:, :CHOICE_COLUMNS].T.tolist()
                 labels, greedy = ([int(one) for one in column] for column in columns[:2])
-                chances = choices.numbers[:, CHOICE_COLUMNS:]
+                probabilities = choices.numbers[:, CHOICE_COLUMNS:]
                 parts.append((choices, some_ids, (labels, greedy, *columns[2:]), some_x))
                 version = f"{choices.generation}.{choices.learnt}"
                 names = choices.classes
                 # A class may be added at this moment, and be known here a little earlier or later than there.
-                texts = running.texts if len(running.texts) == len(names) else [str(name) for name in names]
-                for identity, label, best, propensity, probabilities in zip(
-                    some_ids, labels, greedy, columns[-1], chances.tolist(), strict=True
+                texts = served.texts if len(served.texts) == len(names) else [str(name) for name in names]
+                for identity, label, best, propensity, of_classes in zip(
+                    some_ids, labels, greedy, columns[-1], probabilities.tolist(), strict=True
                 ):
                     answers[identity] = {
                         "id": identity,
                         "label": names[label],
                         "greedy": names[best],
                         "propensity": propensity,
-                        "probabilities": dict(zip(texts, probabilities, strict=False)),
+                        "probabilities": dict(zip(texts, of_classes, strict=False)),
                         "version": version,
                     }
         except BaseException as error:
@@ -140,9 +140,9 @@ class Deciding:
                 self._recent.remove_all(task, ids)
                 written.set_exception(failed)
                 return
-            running.written += len(rows)
-            for place, entry in enumerate(entries, future.result()):
-                entry.seq, entry.time, entry.writing = place, now, None
+            served.written += len(rows)
+            for seq, entry in enumerate(entries, future.result()):
+                entry.seq, entry.time, entry.writing = seq, now, None
             written.set_result(future.result())
 
         self._writer.submit("decisions", rows).add_done_callback(settle)
@@ -150,20 +150,20 @@ class Deciding:
         return answers
 
     async def _repeat(
-        self, running: Running, ids: Sequence[str], stored: dict[str, bytes]
+        self, served: ServedTask, ids: Sequence[str], stored: dict[str, bytes]
     ) -> dict[str, dict[str, Any]]:
         """Answers, from the log, for those of the ids that have been decided; nobody is deciding the others."""
-        task = running.info.number
+        task = served.info.number
         answers: dict[str, dict[str, Any]] = {}
         wanted = list(dict.fromkeys(ids))
         while True:
             await settled(entry for one in wanted if (entry := self._recent.get(task, one)) is not None)
-            rows = _rows_at_once(running)
+            rows = _rows_at_once(served)
             for start in range(0, len(wanted), rows):
                 if start:
                     await asyncio.sleep(0)  # others get a turn
-                for row in self._reader.known(running.info, wanted[start : start + rows]):
-                    answers[row[1]] = _again(running, row, stored[row[1]])
+                for row in self._reader.known(served.info, wanted[start : start + rows]):
+                    answers[row[1]] = _again(served, row, stored[row[1]])
             wanted = [one for one in wanted if one not in answers]
             if not any(self._recent.get(task, one) for one in wanted):
                 return answers
@@ -173,62 +173,62 @@ class Deciding:
         return f"{time.time_ns() // 1_000_000:012x}{self._process}{next(self._made):08x}"
 
 
-def _again(running: Running, row: tuple[Any, ...], stored: bytes) -> dict[str, Any]:
+def _again(served: ServedTask, row: tuple[Any, ...], stored: bytes) -> dict[str, Any]:
     """The answer that was given to an id, from its row in the log."""
     _, identity, generation, learnt, label, greedy, propensity, probabilities, x = row
     if x != stored:
-        raise Conflict(f"id {identity!r} was decided already, for another x", "id")
-    classes, chances = running.info.classes, numbers_in(probabilities).tolist()
+        raise ConflictError(f"id {identity!r} was decided already, for another x", "id")
+    classes, of_classes = served.info.classes, numbers_in(probabilities).tolist()
     return {
         "id": identity,
         "label": classes[label],
         "greedy": classes[greedy],
         "propensity": propensity,
-        "probabilities": dict(zip(running.texts, chances, strict=False)),
+        "probabilities": dict(zip(served.texts, of_classes, strict=False)),
         "version": f"{generation}.{learnt}",
     }
 
 
-def _rows_at_once(running: Running) -> int:
+def _rows_at_once(served: ServedTask) -> int:
     """So many that their probabilities, and their numbers times the weights, take no longer than some milliseconds."""
-    classes = len(running.info.classes)
-    weights = classes * (running.info.inputs.size or 1)
+    classes = len(served.info.classes)
+    weights = classes * (served.info.inputs.size or 1)
     return max(1, min(AT_ONCE, PROBABILITIES_AT_ONCE // classes, WEIGHTS_AT_ONCE // weights))
 
 
-def _pieces(running: Running, stored: list[bytes]) -> list[tuple[int, int]]:
+def _pieces(served: ServedTask, stored: list[bytes]) -> list[tuple[int, int]]:
     """Where to cut rows so that deciding on each piece takes no longer than some milliseconds."""
-    most = _rows_at_once(running)
-    if running.info.inputs.kind == "numbers":
+    most = _rows_at_once(served)
+    if served.info.inputs.kind == "numbers":
         return [(start, min(start + most, len(stored))) for start in range(0, len(stored), most)]
     cuts, size = [0], 0
-    for place, x in enumerate(stored):
+    for index, x in enumerate(stored):
         size += len(x)
-        if place > cuts[-1] and (size > BYTES_AT_ONCE or place - cuts[-1] == most):
-            cuts.append(place)
+        if index > cuts[-1] and (size > BYTES_AT_ONCE or index - cuts[-1] == most):
+            cuts.append(index)
             size = len(x)
     return list(itertools.pairwise([*cuts, len(stored)]))
 
 
-def _field(place: int, single: bool) -> str:
-    return "x" if single else f"[{place}].x"
+def _field(index: int, single: bool) -> str:
+    return "x" if single else f"[{index}].x"
 
 
-def _choices(running: Running, stored: list[bytes], ids: list[str], first: int, single: bool) -> Choices:
+def _choices(served: ServedTask, stored: list[bytes], ids: list[str], first: int, single: bool) -> Choices:
     """What the learner in front decides; an x that it refuses is named."""
-    inputs, replicas = running.info.inputs, running.course.replicas
+    inputs, replicas = served.info.inputs, served.follower.replicas
     try:
         return replicas.decide(inputs.rows(stored), ids)
     except OnebitError:
-        for place, (x, identity) in enumerate(zip(stored, ids, strict=True), first):
+        for index, (x, identity) in enumerate(zip(stored, ids, strict=True), first):
             try:
                 replicas.decide(inputs.rows([x]), [identity])
             except OnebitError as error:
-                field = _field(place, single)
+                field = _field(index, single)
                 # It speaks of one row of a table; here it is the x of a request.
                 why = re.sub(r"^row 0[,:] | of [xX]\b", "", str(error))
                 sentence = f"{field}{why.removeprefix('x')}" if why.startswith("x ") else f"{field}: {why}"
-                raise Invalid(sentence, field) from None
+                raise InvalidError(sentence, field) from None
         raise
 
 
@@ -242,8 +242,8 @@ def _rows(
     stored: list[bytes],
 ) -> Iterator[tuple[Any, ...]]:
     """Rows for the log, put together by column, since there may be thousands."""
-    chances = choices.numbers[:, CHOICE_COLUMNS:]
-    content, width = chances.tobytes(), chances.shape[1] * chances.itemsize
+    probabilities = choices.numbers[:, CHOICE_COLUMNS:]
+    content, width = probabilities.tobytes(), probabilities.shape[1] * probabilities.itemsize
     blobs = [content[start : start + width] for start in range(0, len(content), width)]
     made = (itertools.repeat(one) for one in (now, mode, choices.generation, choices.learnt))
     return zip(itertools.repeat(task), ids, *made, *columns, blobs, stored, strict=False)

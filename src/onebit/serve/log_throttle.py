@@ -12,7 +12,7 @@ MOST_KINDS = 100
 LOG = logging.getLogger("onebit.serve")
 
 
-class Quiet(logging.Filter):
+class LogThrottle(logging.Filter):
     """Lets through the first lines of each kind, and counts the others until it says how many they were."""
 
     def __init__(self) -> None:

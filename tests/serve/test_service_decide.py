@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onebit.serve import recent
-from onebit.serve.refusals import Conflict, Invalid, NotFound, Refusal, TooLarge
+from onebit.serve.errors import ConflictError, InvalidError, NotFoundError, RequestError, TooLargeError
 from onebit.serve.service import Service
 from tests.serve.driving import (
     ask,
@@ -55,7 +55,7 @@ async def traffic(service: Service, count: int, start: int = 0, task: str = "fru
         xs = [[chance.gauss(0, 1), chance.gauss(0, 1)] for _ in ids]
         answers = await service.decide(task, [ask(*one) for one in zip(ids, xs, strict=True)], single=False)
         hints = [hint(one["id"], one["label"] == "abc"[int(x[0] > 0)]) for one, x in zip(answers, xs, strict=True)]
-        await service.hear(task, hints, single=False)
+        await service.feedback(task, hints, single=False)
 
 
 def test_the_same_id_gives_the_same_answer_whatever_is_learnt_in_between(tmp_path: Path) -> None:
@@ -118,11 +118,11 @@ def test_the_same_id_twice_in_one_batch(tmp_path: Path) -> None:
             assert answers[1] == before
             assert rows_of(tmp_path, COUNT) == [(3,)]
             written = everything_in(tmp_path)
-            with pytest.raises(Conflict, match="'c'") as caught:
+            with pytest.raises(ConflictError, match="'c'") as caught:
                 await service.decide("fruit", [ask("d"), ask("c"), ask("c", (2.0, 2.0))], single=False)
             assert caught.value.status == 409
             for other in ([ask("a", (9.0, 9.0))], [ask("e"), ask("a", (9.0, 9.0))]):
-                with pytest.raises(Conflict, match="'a'"):
+                with pytest.raises(ConflictError, match="'a'"):
                     await service.decide("fruit", other, single=len(other) == 1)
             assert everything_in(tmp_path) == written
             for identity in ("c", "d", "e"):  # they were not decided, and can be
@@ -136,7 +136,7 @@ def test_an_id_that_was_decided_is_judged_by_every_x_that_a_batch_gives_it(tmp_p
         async with service_in(tmp_path) as service:
             await service.create(new_task())
             await decided(service, "a")
-            with pytest.raises(Conflict):
+            with pytest.raises(ConflictError):
                 await service.decide("fruit", [ask("a", (9.0, 9.0)), ask("a")], single=False)
 
     run(work())
@@ -150,7 +150,7 @@ def test_the_same_id_with_another_x_while_the_first_is_being_written(tmp_path: P
                 outcome(decided(service, "a", (1.0, 1.0))), outcome(decided(service, "a", (2.0, 2.0)))
             )
             assert found[0]["id"] == "a"
-            assert isinstance(found[1], Conflict)
+            assert isinstance(found[1], ConflictError)
             assert rows_of(tmp_path, COUNT) == [(1,)]
             # Whichever of two opposite batches comes first, the other is refused whole.
             first, second = [ask("p"), ask("q")], [ask("q", (5.0, 5.0)), ask("p"), ask("r")]
@@ -158,7 +158,7 @@ def test_the_same_id_with_another_x_while_the_first_is_being_written(tmp_path: P
                 outcome(service.decide("fruit", first, single=False)),
                 outcome(service.decide("fruit", second, single=False)),
             )
-            assert isinstance(found[1], Conflict)
+            assert isinstance(found[1], ConflictError)
         assert {row[0] for row in rows_of(tmp_path, "SELECT id FROM decisions")} == {"a", "p", "q"}
 
     run(work())
@@ -194,9 +194,9 @@ def test_two_tasks_have_their_own_ids(tmp_path: Path) -> None:
             for task in ("one", "two"):
                 await decided(service, "a", (1.0, float(task == "one")), task)
                 assert await heard(service, "a", task == "one", task) == "accepted"
-            with pytest.raises(NotFound):
+            with pytest.raises(NotFoundError):
                 await decided(service, "a", task="three")
-            with pytest.raises(NotFound):
+            with pytest.raises(NotFoundError):
                 await heard(service, "b", task="one")
 
     run(work())
@@ -211,7 +211,7 @@ def test_a_batch_with_one_bad_x_is_refused_whole_and_names_it(tmp_path: Path, pl
             written = everything_in(tmp_path)
             batch = [ask(str(number)) for number in range(300)]
             batch[place] = ask(str(place), bad)
-            with pytest.raises(Invalid) as caught:
+            with pytest.raises(InvalidError) as caught:
                 await service.decide("fruit", batch, single=False)
             assert caught.value.field == f"[{place}].x"
             assert f"[{place}].x" in str(caught.value)
@@ -230,7 +230,7 @@ def test_an_x_that_only_the_learner_refuses_is_named_too(tmp_path: Path, place: 
             written = everything_in(tmp_path)
             batch = [ask(str(number)) for number in range(300)]
             batch[place] = ask(str(place), (1e300, 1e300))
-            with pytest.raises(Invalid) as caught:
+            with pytest.raises(InvalidError) as caught:
                 await service.decide("fruit", batch, single=False)
             assert everything_in(tmp_path) == written
             batch[place] = ask(str(place))
@@ -247,7 +247,7 @@ def test_an_x_that_only_the_learner_refuses_changes_nothing(tmp_path: Path) -> N
             await service.create(new_task())
             written = everything_in(tmp_path)
             for x in ((1e300, 1e300), (3.5e38, 0.0)):
-                with pytest.raises(Invalid, match="cannot hold"):
+                with pytest.raises(InvalidError, match="cannot hold"):
                     await decided(service, "a", x)
             assert everything_in(tmp_path) == written
             await decided(service, "a")
@@ -259,12 +259,12 @@ def test_a_batch_beyond_the_limit(tmp_path: Path) -> None:
     async def work() -> None:
         async with service_in(tmp_path, max_batch=10) as service:
             await service.create(new_task())
-            with pytest.raises(TooLarge):
+            with pytest.raises(TooLargeError):
                 await service.decide("fruit", [ask(None)] * 11, single=False)
-            with pytest.raises(TooLarge):
-                await service.hear("fruit", [hint("a")] * 11, single=False)
+            with pytest.raises(TooLargeError):
+                await service.feedback("fruit", [hint("a")] * 11, single=False)
             assert await service.decide("fruit", [], single=False) == []
-            assert await service.hear("fruit", [], single=False) == []
+            assert await service.feedback("fruit", [], single=False) == []
             made = await service.decide("fruit", [ask(None)] * 10, single=False)
             assert len({one["id"] for one in made}) == 10
 
@@ -318,7 +318,7 @@ def test_answers_have_every_class_while_one_is_added(tmp_path: Path, monkeypatch
             waiting: list[Any] = []
             monkeypatch.setattr(service._writer, "_tell", lambda *answer: waiting.append(answer))
             adding = asyncio.create_task(service.change("fruit", change(add_classes=["d"])))
-            await until(lambda: service._running["fruit"].course.replicas.resting.classes == ("a", "b", "c", "d"))
+            await until(lambda: service._served["fruit"].follower.replicas.resting.classes == ("a", "b", "c", "d"))
             asking = asyncio.create_task(
                 service.decide("fruit", [ask(f"i{number}") for number in range(100)], single=False)
             )
@@ -358,7 +358,7 @@ def test_the_same_x_however_it_is_written(tmp_path: Path, features: dict[str, An
         async with service_in(tmp_path) as service:
             assert [await decided(service, "a", x) for x in same] == [first, first]
             for x in other:
-                with pytest.raises(Refusal) as caught:
+                with pytest.raises(RequestError) as caught:
                     await decided(service, "a", x)
                 assert caught.value.status == 409
 
@@ -376,10 +376,10 @@ def test_a_batch_of_forty_thousand(tmp_path: Path) -> None:
             assert [one["id"] for one in first] == ids
         async with service_in(tmp_path, max_batch=50_000) as service:
             assert await service.decide("fruit", [ask(one) for one in ids], single=False) == first
-            told = await service.hear("fruit", [hint(one) for one in ids], single=False)
+            told = await service.feedback("fruit", [hint(one) for one in ids], single=False)
             assert {one["status"] for one in told} == {"accepted"}
         async with service_in(tmp_path, max_batch=50_000) as service:
-            told = await service.hear("fruit", [hint(one) for one in ids[::-1]], single=False)
+            told = await service.feedback("fruit", [hint(one) for one in ids[::-1]], single=False)
             assert {one["status"] for one in told} == {"duplicate"}
             assert service.stats("fruit")["learnt"] == 40_000
 
@@ -414,7 +414,7 @@ def test_a_large_batch_lets_others_have_a_turn(tmp_path: Path, monkeypatch: pyte
             monkeypatch.setattr(service._writer, "submit", note)
             counting = asyncio.create_task(count())
             if what == "heard":
-                await service.hear("fruit", hints, single=False)
+                await service.feedback("fruit", hints, single=False)
             else:
                 await service.decide("fruit", asks, single=False)
             before.append(len(turns))

@@ -12,7 +12,7 @@ KEPT = 150  # at either end of a longer one
 UNKNOWN = "nobody knows whether this was done: send it again, with the same id"
 
 
-class Refusal(OnebitError):  # noqa: N818 - what it is
+class RequestError(OnebitError):
     """A request that is not done. `field` names the part of the body that is wrong, where there is one."""
 
     status = 400
@@ -27,25 +27,25 @@ class Refusal(OnebitError):  # noqa: N818 - what it is
         super().__init__(self.message)
 
 
-class Unauthorized(Refusal):
+class UnauthorizedError(RequestError):
     """Nobody knows who asks."""
 
     status, code = 401, "unauthorized"
 
 
-class Forbidden(Refusal):
+class ForbiddenError(RequestError):
     """Who asks may not."""
 
     status, code = 403, "forbidden"
 
 
-class NotFound(Refusal):
+class NotFoundError(RequestError):
     """There is no such thing."""
 
     status, code = 404, "not_found"
 
 
-class UnknownTask(NotFound):
+class UnknownTaskError(NotFoundError):
     """There is no task of this name. The names of those that there are, are not for everybody."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
@@ -53,48 +53,48 @@ class UnknownTask(NotFound):
         self._name = name
         self._known = known
 
-    def seen(self, sees: Callable[[str], bool]) -> NotFound:
+    def seen(self, sees: Callable[[str], bool]) -> NotFoundError:
         """The same, with the names that one may see."""
-        return NotFound(f"{self.message}; {nearest(self._name, filter(sees, self._known))}")
+        return NotFoundError(f"{self.message}; {nearest(self._name, filter(sees, self._known))}")
 
 
-class MethodNotAllowed(Refusal):
+class MethodNotAllowedError(RequestError):
     """The path is there, but not for this method."""
 
     status, code = 405, "method_not_allowed"
 
 
-class TimedOut(Refusal):
+class RequestTimeoutError(RequestError):
     """The request did not arrive in time."""
 
     status, code = 408, "timeout"
 
 
-class Conflict(Refusal):
+class ConflictError(RequestError):
     """It contradicts what is there already."""
 
     status, code = 409, "conflict"
 
 
-class TooLarge(Refusal):
+class TooLargeError(RequestError):
     """More than one request may hold."""
 
     status, code = 413, "too_large"
 
 
-class Invalid(Refusal):
+class InvalidError(RequestError):
     """The body is JSON, but does not mean anything here."""
 
     status, code = 422, "invalid"
 
 
-class NoMemory(Refusal):
+class NoMemoryError(RequestError):
     """There is not enough memory, and sending the same again at once would not help."""
 
     status, code = 507, "no_memory"
 
 
-class TooMany(Refusal):
+class TooManyRequestsError(RequestError):
     """More requests than one token may send in this time: nothing was done."""
 
     status, code = 429, "too_many"
@@ -104,14 +104,14 @@ class TooMany(Refusal):
         self.retry_after_s = retry_after_s
 
 
-class Unavailable(Refusal):
+class UnavailableError(RequestError):
     """Not now: nothing was done, and the same request may be sent again."""
 
     status, code = 503, "unavailable"
     retry_after_s = 1
 
 
-class SetAside(Unavailable):
+class TaskSetAsideError(UnavailableError):
     """The task is set aside: its rows in the log are damaged, or it cannot be brought up. All other tasks go on."""
 
     code = "set_aside"
@@ -120,7 +120,7 @@ class SetAside(Unavailable):
         super().__init__(f"the task is set aside: {reason}")
 
 
-class Unfinished(Refusal):
+class UnfinishedError(RequestError):
     """Nobody knows whether it was done, or is still being done."""
 
     status, code = 504, "unfinished"

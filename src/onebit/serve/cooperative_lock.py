@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 
-class Turns:
-    """`async with turns:` around each piece.
+class CooperativeLock:
+    """`async with heavy_work:` around each piece.
 
     Pieces come in the order in which they were asked for, and between two of them the event loop serves whoever has little to ask.
     """

@@ -10,31 +10,31 @@ import httpx
 import pytest
 
 from onebit.client import Client
-from onebit.serve.quiet import LINES, Quiet
-from onebit.serve.refusals import TooMany
-from onebit.serve.web.allowances import LARGE_AT_ONCE, Allowance
-from onebit.serve.web.visits import Visit
+from onebit.serve.errors import TooManyRequestsError
+from onebit.serve.log_throttle import LINES, LogThrottle
+from onebit.serve.web.rate_limit import LARGE_AT_ONCE, RateLimiter
+from onebit.serve.web.request import RequestContext
 from tests.serve.site import NEW, error_in, everything_from, process_in, site_in
 
 
 def test_an_allowance_grows_back_with_time() -> None:
     now = 0.0
-    allowance = Allowance(10, lambda: now)
+    rate_limiter = RateLimiter(10, lambda: now)
     for _ in range(10):
-        allowance.spend()
-    with pytest.raises(TooMany) as refused:
-        allowance.spend()
+        rate_limiter.acquire()
+    with pytest.raises(TooManyRequestsError) as refused:
+        rate_limiter.acquire()
     assert refused.value.retry_after_s == 1
     now = 0.5
     for _ in range(5):
-        allowance.spend()
-    with pytest.raises(TooMany):
-        allowance.spend()
+        rate_limiter.acquire()
+    with pytest.raises(TooManyRequestsError):
+        rate_limiter.acquire()
     now = 1000.0
     for _ in range(10):  # it does not grow beyond a second's
-        allowance.spend()
-    with pytest.raises(TooMany):
-        allowance.spend()
+        rate_limiter.acquire()
+    with pytest.raises(TooManyRequestsError):
+        rate_limiter.acquire()
 
 
 def test_each_token_has_its_own_rate(tmp_path: Path) -> None:
@@ -97,34 +97,34 @@ def test_strangers_do_not_fill_the_log(tmp_path: Path) -> None:
 
 
 def test_what_was_left_out_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    quiet = Quiet()
+    throttle = LogThrottle()
     strange = logging.getLogger("uvicorn.error").makeRecord("uvicorn.error", logging.WARNING, "", 0, "odd", (), None)
     own = logging.getLogger("onebit.serve").makeRecord("onebit.serve", logging.WARNING, "", 0, "own", (), None)
-    assert sum(quiet.filter(strange) for _ in range(100)) == LINES
-    assert sum(quiet.filter(own) for _ in range(100)) == 100
+    assert sum(throttle.filter(strange) for _ in range(100)) == LINES
+    assert sum(throttle.filter(own) for _ in range(100)) == 100
     for _ in range(2):
-        quiet.report()
+        throttle.report()
     assert [record.getMessage() for record in caplog.records] == ["95 more lines of the log were left out: odd"]
-    assert quiet.filter(strange)
+    assert throttle.filter(strange)
 
 
 def test_large_requests_of_one_token_wait_for_each_other() -> None:
     async def scenario() -> None:
-        allowance = Allowance(None)
-        visits = [Visit() for _ in range(LARGE_AT_ONCE + 1)]
-        for visit in visits:
-            visit.allowance = allowance
-        for visit in visits[:-1]:
-            await visit.make_room()
-            await visit.make_room()  # which it has
-        last = asyncio.ensure_future(visits[-1].make_room())
+        rate_limiter = RateLimiter(None)
+        contexts = [RequestContext() for _ in range(LARGE_AT_ONCE + 1)]
+        for context in contexts:
+            context.rate_limiter = rate_limiter
+        for context in contexts[:-1]:
+            await context.reserve_large()
+            await context.reserve_large()  # which it has
+        last = asyncio.ensure_future(contexts[-1].reserve_large())
         await asyncio.sleep(0)
         assert not last.done()
-        visits[0].leave_room()
+        contexts[0].release_large()
         await last
-        for visit in visits:
-            visit.leave_room()
-        assert not allowance.room.locked()
+        for context in contexts:
+            context.release_large()
+        assert not rate_limiter.large_requests.locked()
 
     asyncio.run(scenario())
 

@@ -10,9 +10,9 @@ from pydantic_core import ErrorDetails
 
 from onebit.errors import nearest
 
-Place = tuple[str | int, ...]
+Location = tuple[str | int, ...]
 LONGEST = 60  # letters of a value that is shown
-MOST_ERRORS = 50  # that are looked at: the first is told of, with what is said of the same place
+MOST_ERRORS = 50  # that are looked at: the first is told of, with what is said of the same location
 
 _MUST_BE = {
     "float_type": "a number",
@@ -42,56 +42,58 @@ _MUST_BE = {
 }
 
 
-def sentence_of(
+def message_of(
     errors: Sequence[ErrorDetails],
     body: object,
     known: Sequence[str] = (),
-    moved: Callable[[Place], Place] = lambda place: place,
+    moved: Callable[[Location], Location] = lambda location: location,
 ) -> tuple[str, str | None]:
     """The sentence, and the field that it is about; `known` are the fields that a body may have.
 
-    Where the body is a piece of another, `moved` says where a place of it is there.
+    Where the body is a piece of another, `moved` gives the location there.
 
-    >>> from onebit.serve.shapes import Ask
+    >>> from onebit.serve.schemas import DecideRequest
     >>> try:
     ...     Ask.model_validate({"x": [1, 2, "a"]})
     ... except ValidationError as error:
     ...     sentence_of(error.errors(), {"x": [1, 2, "a"]})
     ("x[2] is 'a', but must be a number", 'x[2]')
     """
-    found = [(_place(one["loc"], body, one["type"]), one) for one in errors[:MOST_ERRORS]]
+    found = [(_location(one["loc"], body, one["type"]), one) for one in errors[:MOST_ERRORS]]
     # What may be of several kinds has an error for each; the one that came furthest is meant.
     first = found[0][0]
-    related = [(place, one) for place, one in found if _along(place, first)]
-    place = max((place for place, _ in related), key=len)
-    about = [one for other, one in related if other == place]
-    outermost = len(place) == 1
-    place = moved(place)
-    field = shown_place(place)
+    related = [(location, one) for location, one in found if _along(location, first)]
+    location = max((location for location, _ in related), key=len)
+    about = [one for other, one in related if other == location]
+    outermost = len(location) == 1
+    location = moved(location)
+    field = shown_location(location)
     one = about[0]
     if one["type"] == "missing":
         return f"{field} is missing", field
     if one["type"] == "extra_forbidden":
-        known_here = f"; {nearest(str(place[-1]), known)}" if outermost and known else ""
+        known_here = f"; {nearest(str(location[-1]), known)}" if outermost and known else ""
         return f"{field} is not known here{known_here}", field
     if one["type"] == "union_tag_not_found":
-        field = shown_place((*place, one["ctx"]["discriminator"].strip("'")))
+        field = shown_location((*location, one["ctx"]["discriminator"].strip("'")))
         return f"{field} is missing", field
     if one["type"] == "union_tag_invalid":
-        field = shown_place((*place, one["ctx"]["discriminator"].strip("'")))
+        field = shown_location((*location, one["ctx"]["discriminator"].strip("'")))
         return f"{field} is {shown_value(one['ctx']['tag'])}, but must be one of {one['ctx']['expected_tags']}", field
     must_be = " or ".join(dict.fromkeys(_must_be(one) for one in about))
     return f"{field or 'the body'} is {shown_value(one['input'])}, but must be {must_be}", field
 
 
-def shown_place(place: Place) -> str | None:
-    """A place as one would write it in a program.
+def shown_location(location: Location) -> str | None:
+    """A location as one would write it in a program.
 
     >>> shown_place((2, "x", 3)), shown_place(("features", "size")), shown_place(("x", "a b")), shown_place(())
     ('[2].x[3]', 'features.size', "x['a b']", None)
     """
-    plain = (isinstance(part, str) and part.isidentifier() and len(part) <= LONGEST for part in place)
-    parts = [f".{part}" if is_plain else f"[{shown_value(part)}]" for part, is_plain in zip(place, plain, strict=True)]
+    plain = (isinstance(part, str) and part.isidentifier() and len(part) <= LONGEST for part in location)
+    parts = [
+        f".{part}" if is_plain else f"[{shown_value(part)}]" for part, is_plain in zip(location, plain, strict=True)
+    ]
     return "".join(parts).removeprefix(".") or None
 
 
@@ -118,21 +120,21 @@ def _must_be(error: Any) -> str:
     return f"right: {error['msg']}" if form is None else form.format(**error.get("ctx", {}))
 
 
-def _place(location: Sequence[str | int], body: object, kind: str) -> Place:
-    """The place in the body: what is no key of it is the name of a kind that pydantic tried."""
-    place: list[str | int] = []
+def _location(loc: Sequence[str | int], body: object, kind: str) -> Location:
+    """The location in the body, from that of pydantic: what is no key of the body is the name of a kind that pydantic tried."""
+    location: list[str | int] = []
     here: Any = body
-    for number, part in enumerate(location):
-        last = number == len(location) - 1
+    for number, part in enumerate(loc):
+        last = number == len(loc) - 1
         inside = part in here if isinstance(here, dict) else isinstance(here, list) and isinstance(part, int)
         if inside:
             here = here[part]
-            place.append(part)
+            location.append(part)
         elif last and kind == "missing":
-            place.append(part)
-    return tuple(place)
+            location.append(part)
+    return tuple(location)
 
 
-def _along(one: Place, other: Place) -> bool:
+def _along(one: Location, other: Location) -> bool:
     shorter = min(len(one), len(other))
     return one[:shorter] == other[:shorter]

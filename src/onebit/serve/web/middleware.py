@@ -1,4 +1,4 @@
-"""The gate: nothing passes it without a good token, and whatever fails behind it is answered in the one shape of errors."""
+"""The middleware around all routes: it authenticates, limits rates, counts, and answers whatever fails in the one shape of errors."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ import logging
 import secrets
 from collections.abc import Callable, Collection
 
-from fastapi import Response
-from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from onebit.serve.refusals import UNKNOWN, Forbidden, NoMemory, NotFound, Refusal, Unauthorized, Unfinished, UnknownTask
+from onebit.serve.errors import (
+    UNKNOWN,
+    ForbiddenError,
+    NoMemoryError,
+    RequestError,
+    UnauthorizedError,
+    UnfinishedError,
+    UnknownTaskError,
+)
 from onebit.serve.tokens import Principal, Tokens
-from onebit.serve.web.allowances import Allowances
-from onebit.serve.web.bodies import ClientGone
+from onebit.serve.web.bodies import ClientDisconnectedError
 from onebit.serve.web.metrics import Requests
+from onebit.serve.web.rate_limit import RateLimiters
 from onebit.serve.web.replies import error_reply
-from onebit.serve.web.visits import COOKIE, Visit
+from onebit.serve.web.request import COOKIE, RequestContext
 
 LOG = logging.getLogger("onebit.serve")
 
@@ -28,13 +35,13 @@ _COOKIE_STARTS = f"{COOKIE}=".encode()
 Login = Callable[[Scope], Response | None]
 
 
-class Internal(Refusal):
+class InternalError(RequestError):
     """A fault of the service."""
 
     status, code = 500, "internal"
 
 
-class Gate:
+class Middleware:
     """The one layer around all routes."""
 
     def __init__(
@@ -44,7 +51,7 @@ class Gate:
         hosts: Collection[str],
         public: Collection[str],
         requests: Requests,
-        allowances: Allowances,
+        rate_limiters: RateLimiters,
         login: Login,
     ) -> None:
         self._app = app
@@ -52,82 +59,84 @@ class Gate:
         self._hosts = frozenset(host.encode() for host in hosts)
         self._public = frozenset(public)
         self._requests = requests
-        self._allowances = allowances
+        self._rate_limiters = rate_limiters
         self._login = login
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or answer why not."""
+        """Pass a request on, or answer why not."""
         if scope["type"] != "http":  # the start and the end of a server; there are no websockets
             await self._app(scope, receive, send)
             return
-        visit = Visit()
+        context = RequestContext()
         # The server leaves the body of an answer to HEAD away by itself.
-        scope = {**scope, "onebit": visit, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
+        scope = {**scope, "onebit": context, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
         try:
             try:
                 if scope["path"] not in self._public:
-                    visit.principal = self._let_in(scope, visit)
-                    visit.allowance = self._allowances.spend(visit.principal)
+                    context.principal = self._authenticate(scope, context)
+                    context.rate_limiter = self._rate_limiters.acquire(context.principal)
                 await self._app(scope, receive, send)
-            except ClientGone:
-                visit.status = LEFT
+            except ClientDisconnectedError:
+                context.status = LEFT
             except asyncio.CancelledError:  # the time for requests under way when the service is told to end is over
-                if visit.status:
+                if context.status:
                     raise
-                await self._reply(error_reply(Unfinished(ENDING)), visit, scope, receive, send)
+                await self._reply(error_reply(UnfinishedError(ENDING)), context, scope, receive, send)
             except Exception as error:
-                if visit.status:  # the answer is on its way, and cannot be taken back
+                if context.status:  # the answer is on its way, and cannot be taken back
                     raise
-                await self._reply(self._answer(error, scope), visit, scope, receive, send)
+                await self._reply(self._answer(error, scope), context, scope, receive, send)
         finally:
-            visit.leave_room()
-            self._requests.observe(visit)
+            context.release_large()
+            self._requests.observe(context)
 
-    async def _reply(self, response: Response, visit: Visit, scope: Scope, receive: Receive, send: Send) -> None:
-        visit.status = response.status_code
+    async def _reply(
+        self, response: Response, context: RequestContext, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        context.status = response.status_code
         await response(scope, receive, send)
 
-    def _let_in(self, scope: Scope, visit: Visit) -> Principal:
+    def _authenticate(self, scope: Scope, context: RequestContext) -> Principal:
         """Who asks."""
         host = origin = cookie = b""
         for name, value in scope["headers"]:
             if name == b"authorization":
                 kind, _, rest = value.partition(b" ")
                 if kind.lower() == b"bearer":
-                    visit.token = rest.strip().decode("latin-1")
+                    context.token = rest.strip().decode("latin-1")
             elif name == b"host":
                 host = value.lower()
             elif name == b"origin":
                 origin = value.lower()
             elif name == b"cookie":
                 cookie = value
-        by_cookie = visit.token is None and bool(cookie)
+        by_cookie = context.token is None and bool(cookie)
         if by_cookie:
-            visit.token = _token_in(cookie)
-        principal = self._tokens.check(visit.token)
+            context.token = _token_in(cookie)
+        principal = self._tokens.check(context.token)
         if principal.id is None and _without_port(host) not in self._hosts:
             # A page of anywhere may have its name point to this machine, and then ask as if it were of here.
-            raise Forbidden("a service without tokens answers only to the names of this machine, such as localhost")
+            raise ForbiddenError(
+                "a service without tokens answers only to the names of this machine, such as localhost"
+            )
         # The browser of somebody who is logged in here sends the cookie along, whichever page asks.
         trusting = (by_cookie or principal.id is None) and scope["method"] not in SAFE
         if trusting and origin and origin.partition(b"://")[2] != host:
-            raise Forbidden("the request comes from a page of another site")
+            raise ForbiddenError("the request comes from a page of another site")
         return principal
 
     def _answer(self, error: Exception, scope: Scope) -> Response:
-        if isinstance(error, Unauthorized) and scope["method"] == "GET":
+        if isinstance(error, UnauthorizedError) and scope["method"] == "GET":
             return self._login(scope) or error_reply(error)
         principal = scope["onebit"].principal
-        if isinstance(error, UnknownTask) and principal is not None:
+        if isinstance(error, UnknownTaskError) and principal is not None:
             return error_reply(error.seen(principal.sees))
-        if isinstance(error, Refusal):
+        if isinstance(error, RequestError):
             return error_reply(error)
-        if isinstance(error, HTTPException) and error.status_code == NotFound.status:
-            return error_reply(NotFound("there is nothing at this path"))
         if isinstance(error, MemoryError):
             LOG.error(f"there is not enough memory for a request: {error}", extra={"event": "no-memory"})
             return error_reply(
-                NoMemory(
+                NoMemoryError(
                     "there is not enough memory for this request now: send less at a time, or again later, with the same id"
                 )
             )
@@ -139,7 +148,7 @@ class Gate:
             "route": scope["onebit"].route,
         }
         LOG.error(f"request {number} failed", exc_info=error, extra=about)
-        return error_reply(Internal(f"internal error; the log has more under request {number}"))
+        return error_reply(InternalError(f"internal error; the log has more under request {number}"))
 
 
 def _token_in(cookies: bytes) -> str | None:

@@ -1,4 +1,4 @@
-"""Changing tasks: they are created, changed, deleted, and given other learners. Each change is in the log before it holds."""
+"""Administration: tasks are created, changed, deleted, and given other learners. Each change is in the log before it holds."""
 
 from __future__ import annotations
 
@@ -14,18 +14,26 @@ from typing import Any, TypeVar
 from onebit.errors import InputError, OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
+from onebit.serve.errors import (
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+    RequestError,
+    UnavailableError,
+    UnfinishedError,
+)
 from onebit.serve.items import Items
-from onebit.serve.learning import NEAR, Course, Learning, Trainee, first_classes
-from onebit.serve.log.folding import Damaged
+from onebit.serve.learner_thread import LearnerThread
+from onebit.serve.log.folding import DamagedTask
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.schema import FILE
 from onebit.serve.log.writing import Writer
+from onebit.serve.log_follower import NEAR, LogFollower, Trainee, first_classes
 from onebit.serve.progress import Progress
-from onebit.serve.refusals import Conflict, Invalid, NotFound, Refusal, Unavailable, Unfinished
 from onebit.serve.replicas import Replicas
-from onebit.serve.running import Running
+from onebit.serve.schemas import Change, NewLearner, NewTask, Training
+from onebit.serve.served_task import ServedTask
 from onebit.serve.settings import Settings
-from onebit.serve.shapes import Change, NewLearner, NewTask, Training
 from onebit.serve.snapshots import Snapshots
 from onebit.serve.statistics import Statistics
 from onebit.serve.tasks import TaskInfo, check_learner, floor_of, learner_of, refuse_large, texts_of
@@ -37,17 +45,17 @@ AGAIN_S = 0.5  # until what could not be written is tried again
 Result = TypeVar("Result")
 
 
-class Changing:
-    """Changes tasks, on one event loop."""
+class Admin:
+    """Creates, changes and deletes tasks, on one event loop."""
 
     def __init__(  # noqa: PLR0917 -- what the service is made of
         self,
         settings: Settings,
-        running: dict[str, Running],
-        aside: dict[str, Damaged],
+        served: dict[str, ServedTask],
+        set_aside: dict[str, DamagedTask],
         writer: Writer,
         reader: Reader,
-        learning: Learning,
+        learner_thread: LearnerThread,
         progress: Progress,
         clock: Clock,
         compiler: Compiler,
@@ -55,11 +63,11 @@ class Changing:
         next_task: int,
     ) -> None:
         self._settings = settings
-        self._running = running
-        self._aside = aside
+        self._served = served
+        self._set_aside = set_aside
         self._writer = writer
         self._reader = reader
-        self._learning = learning
+        self._learner_thread = learner_thread
         self._progress = progress
         self._clock = clock
         self._compiler = compiler
@@ -73,17 +81,19 @@ class Changing:
         for training in self._trainers:
             training.cancel()
 
-    async def create(self, new: NewTask, token: str | None) -> Running:
+    async def create(self, new: NewTask, token: str | None) -> ServedTask:
         """Create a task, and compile what it needs."""
-        if any(new.name in taken for taken in (self._running, self._creating, self._aside)):
-            raise Conflict(f"there is a task {new.name!r} already", "name")
+        if any(new.name in taken for taken in (self._served, self._creating, self._set_aside)):
+            raise ConflictError(f"there is a task {new.name!r} already", "name")
         most = self._settings.max_tasks
-        if len(self._running) + len(self._creating) >= most:
-            raise Conflict(f"there are {most:,} tasks, which are the most (--max-tasks): delete one that is done with")
+        if len(self._served) + len(self._creating) >= most:
+            raise ConflictError(
+                f"there are {most:,} tasks, which are the most (--max-tasks): delete one that is done with"
+            )
         if token is not None:
             allowed = self._settings.max_tasks_per_token
             if self._reader.tasks_of(token) + sum(one == token for one in self._creating.values()) >= allowed:
-                raise Conflict(
+                raise ConflictError(
                     f"this token has created {allowed:,} tasks, which are the most (--max-tasks-per-token): delete one that is done with"
                 )
         self._creating[new.name] = token
@@ -91,12 +101,12 @@ class Changing:
         creating.add_done_callback(lambda _: self._creating.pop(new.name, None))
         return await _shielded(creating)
 
-    async def _create(self, new: NewTask, token: str | None) -> Running:
+    async def _create(self, new: NewTask, token: str | None) -> ServedTask:
         classes: list[ClassName] = list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes)
         if new.display is not None:
             pixels = new.display.width * new.display.height
             if new.features.kind != "numbers" or new.features.size != pixels:
-                raise Invalid(f"display asks for {pixels} numbers, and features has others", "display")
+                raise InvalidError(f"display asks for {pixels} numbers, and features has others", "display")
         if new.items is not None:
             await in_thread(self._items.check, new.items, new.features.model_dump(), classes)
         try:
@@ -122,84 +132,88 @@ class Changing:
             refuse_large(plain, len(classes), info.inputs, self._settings.max_task_memory, "features")
             learner = await in_thread(self._compiler.learner, info.detail, classes, info.inputs)
         except OnebitError as error:
-            raise error if isinstance(error, Refusal | MemoryError) else Invalid(str(error), "parameters") from None
+            raise (
+                error if isinstance(error, RequestError | MemoryError) else InvalidError(str(error), "parameters")
+            ) from None
         replicas = await in_thread(Replicas, learner, 1)  # a copy, which may be large
         info.number, self._next_task = self._next_task, self._next_task + 1
         snapshots = Snapshots(self._settings.data, info.number, self._settings.keep_snapshots)
-        course = Course(info.expected, replicas, Statistics(len(classes)), 0, snapshots)
-        running = Running(info, course)
-        self._learning.courses[info.number] = course
+        follower = LogFollower(info.expected, replicas, Statistics(len(classes)), 0, snapshots)
+        served = ServedTask(info, follower)
+        self._learner_thread.followers[info.number] = follower
         try:
-            await self._log_change(running, "created", info.detail, token)
+            await self._log_change(served, "created", info.detail, token)
         except BaseException:
-            self._learning.courses.pop(info.number, None)
+            self._learner_thread.followers.pop(info.number, None)
             raise
-        self._running[new.name] = running
-        return running
+        self._served[new.name] = served
+        return served
 
-    async def change(self, running: Running, change: Change, token: str | None) -> None:
+    async def change(self, served: ServedTask, change: Change, token: str | None) -> None:
         """Change a task; new classes are there when this returns."""
-        await _whole(self._change(running, change, token))
+        await _whole(self._change(served, change, token))
 
-    async def _change(self, running: Running, change: Change, token: str | None) -> None:
+    async def _change(self, served: ServedTask, change: Change, token: str | None) -> None:
         given = change.model_dump(exclude_unset=True)
         # Null, and no classes, change nothing; but a deadline of null is none.
         for part in ("add_classes", "mode", "silence"):
             if not given.get(part, True):
                 del given[part]
         if given:
-            async with self._change_of(running):
+            async with self._change_of(served):
                 if change.add_classes:
-                    info = running.info
+                    info = served.info
                     wanted: list[ClassName] = [*info.classes, *change.add_classes]
                     try:
                         await in_thread(texts_of, wanted)
                         most = self._settings.max_task_memory
-                        refuse_large(running.course.replicas.resting, len(wanted), info.inputs, most, "add_classes")
+                        refuse_large(served.follower.replicas.resting, len(wanted), info.inputs, most, "add_classes")
                         await in_thread(learner_of, info.detail, wanted, info.inputs)
                     except OnebitError as error:
-                        raise error if isinstance(error, MemoryError) else Invalid(str(error), "add_classes") from None
-                seq = await self._log_change(running, "changed", given, token)
-            await self._progress.until(lambda: _followed(running, seq))
+                        raise (
+                            error if isinstance(error, MemoryError) else InvalidError(str(error), "add_classes")
+                        ) from None
+                seq = await self._log_change(served, "changed", given, token)
+            await self._progress.until(lambda: _followed(served, seq))
 
     @contextlib.asynccontextmanager
-    async def _change_of(self, running: Running) -> AsyncIterator[None]:
+    async def _change_of(self, served: ServedTask) -> AsyncIterator[None]:
         """Nobody else changes the task meanwhile, and it is still there."""
-        async with running.changing:
-            if self._running.get(running.info.name) is not running:
-                raise NotFound(f"there is no task {running.info.name!r} any more")
+        async with served.change_lock:
+            if self._served.get(served.info.name) is not served:
+                raise NotFoundError(f"there is no task {served.info.name!r} any more")
             yield
 
-    async def delete(self, running: Running, token: str | None) -> None:
+    async def delete(self, served: ServedTask, token: str | None) -> None:
         """End a task. Its rows stay in the log, and its name is free."""
-        await _whole(self._delete(running, token))
+        await _whole(self._delete(served, token))
 
-    async def _delete(self, running: Running, token: str | None) -> None:
-        async with self._change_of(running):
-            await self._log_change(running, "deleted", {}, token)
+    async def _delete(self, served: ServedTask, token: str | None) -> None:
+        async with self._change_of(served):
+            await self._log_change(served, "deleted", {}, token)
 
-    async def delete_aside(self, name: str, token: str | None) -> None:
+    async def delete_set_aside(self, name: str, token: str | None) -> None:
         """End a task that could not be brought up. Its rows stay in the log, and its name is free."""
-        await _whole(self._delete_aside(name, token))
+        await _whole(self._delete_set_aside(name, token))
 
-    async def _delete_aside(self, name: str, token: str | None) -> None:
-        one = self._aside.pop(name)
+    async def _delete_set_aside(self, name: str, token: str | None) -> None:
+        one = self._set_aside.pop(name)
         self._creating[name] = None  # it is not free before this is on disk
         try:
             await self._writer.submit("changes", [(one.number, self._clock.now(), "deleted", "{}", token)])
         except BaseException:
-            self._aside[name] = one
+            self._set_aside[name] = one
             raise
         finally:
             self._creating.pop(name, None)
         await asyncio.to_thread(Snapshots(self._settings.data, one.number, self._settings.keep_snapshots).remove)
         LOG.info(f"task {name}: deleted", extra={"event": "task-deleted", "task": name})
 
-    def switch(self, running: Running, new: NewLearner, token: str | None) -> None:
+    def switch(self, served: ServedTask, new: NewLearner, token: str | None) -> None:
         """Begin to train another learner from the log; it takes over when it has seen everything."""
-        if running.training is not None and running.training.error is None:
-            raise Conflict(f"{running.training.learner} is being trained for task {running.info.name!r} already")
-        info = running.info
+        if served.training is not None and served.training.error is None:
+            raise ConflictError(f"{served.training.learner} is being trained for task {served.info.name!r} already")
+        info = served.info
         detail = {
             "generation": info.generation + 1,
             "learner": new.learner,
@@ -211,53 +225,53 @@ class Changing:
             plain = check_learner(detail, info.classes, info.inputs)
             refuse_large(plain, len(info.classes), info.inputs, self._settings.max_task_memory, "learner")
         except OnebitError as error:
-            raise error if isinstance(error, Refusal) else Invalid(str(error), "learner") from None
+            raise error if isinstance(error, RequestError) else InvalidError(str(error), "learner") from None
         classes = first_classes(self._reader, info.expected)
-        counts = running.course.statistics
-        running.training = Training(learner=new.learner, done=0, of=counts.count("feedback") + counts.count("late"))
-        training = asyncio.create_task(self._train(running, classes, detail, token))
+        counts = served.follower.statistics
+        served.training = Training(learner=new.learner, done=0, of=counts.count("feedback") + counts.count("late"))
+        training = asyncio.create_task(self._train(served, classes, detail, token))
         self._trainers.add(training)
         training.add_done_callback(self._trainers.discard)
 
     async def _train(
-        self, running: Running, classes: list[ClassName], detail: dict[str, Any], token: str | None
+        self, served: ServedTask, classes: list[ClassName], detail: dict[str, Any], token: str | None
     ) -> None:
-        training, info = running.training, running.info
+        training, info = served.training, served.info
         assert training is not None
         ended = threading.Event()
         try:
             learner = await in_thread(self._compiler.learner, detail, classes, info.inputs)
             trainee = Trainee(learner, info.expected)
             await in_thread(self._train_near, trainee, training, ended)
-            async with self._change_of(running):
+            async with self._change_of(served):
                 # There may be more classes by now.
                 await in_thread(learner_of, detail, info.classes, info.inputs)
-                running.course.trainees[detail["generation"]] = trainee
-                seq = await self._log_switch(running, detail, token)
-            await self._progress.until(lambda: _followed(running, seq))
-            if running.course.failing is not None:
-                raise InputError(running.course.failing)
-            running.training = None
+                served.follower.trainees[detail["generation"]] = trainee
+                seq = await self._log_switch(served, detail, token)
+            await self._progress.until(lambda: _followed(served, seq))
+            if served.follower.failing is not None:
+                raise InputError(served.follower.failing)
+            served.training = None
             LOG.info(
                 f"task {info.name}: {detail['learner']} took over",
-                extra={"event": "learner-switched", "task": running.info.name, "learner": detail["learner"]},
+                extra={"event": "learner-switched", "task": served.info.name, "learner": detail["learner"]},
             )
         except Exception as error:
-            running.course.trainees.pop(detail["generation"], None)
+            served.follower.trainees.pop(detail["generation"], None)
             training.error = str(error) or type(error).__name__
             LOG.error(f"a learner could not take over: {training.error}", extra={"event": "switch-failed"})
         finally:
             ended.set()
 
-    async def _log_switch(self, running: Running, detail: dict[str, Any], token: str | None) -> int:
+    async def _log_switch(self, served: ServedTask, detail: dict[str, Any], token: str | None) -> int:
         """Write that a learner takes over, which was perhaps trained for hours: a disk that is full is waited for.
 
         What nobody knows of is tried again too: should it be there all the same, the writer ends before it writes anything after it.
         """
         while True:
             try:
-                return await self._log_change(running, "learner", detail, token)
-            except (Unavailable, Unfinished):
+                return await self._log_change(served, "learner", detail, token)
+            except (UnavailableError, UnfinishedError):
                 await asyncio.sleep(AGAIN_S)
 
     def _train_near(self, trainee: Trainee, training: Training, ended: threading.Event) -> None:
@@ -271,30 +285,30 @@ class Changing:
         finally:
             reader.close()
 
-    async def _log_change(self, running: Running, kind: str, detail: dict[str, Any], token: str | None) -> int:
+    async def _log_change(self, served: ServedTask, kind: str, detail: dict[str, Any], token: str | None) -> int:
         """Write a change, and with which token it was asked for; when it is on disk, it holds."""
-        info, now = running.info, self._clock.now()
+        info, now = served.info, self._clock.now()
         seq = await self._writer.submit("changes", [(info.number, now, kind, json.dumps(detail), token)])
-        running.written += 1
+        served.written += 1
         if kind == "created":
             info.created_at, info.silence_since = now, 0
         else:
             info.apply(seq, now, kind, detail)
-            running.name_classes()
+            served.name_classes()
         if "silence" in detail or "deadline_s" in detail:
-            running.swept = seq
+            served.swept = seq
         if kind == "deleted":
-            del self._running[info.name]
-            self._learning.courses.pop(info.number, None)
-            await asyncio.to_thread(running.course.snapshots.remove)
+            del self._served[info.name]
+            self._learner_thread.followers.pop(info.number, None)
+            await asyncio.to_thread(served.follower.snapshots.remove)
             self._progress.wake()
         LOG.info(f"task {info.name}: {kind}", extra={"event": f"task-{kind}", "task": info.name, "token_id": token})
         return seq
 
 
-def _followed(running: Running, seq: int) -> bool:
+def _followed(served: ServedTask, seq: int) -> bool:
     """Whether the learner has come to a position, or never will."""
-    return running.course.position >= seq or running.course.failing is not None or running.info.deleted is not None
+    return served.follower.position >= seq or served.follower.failing is not None or served.info.deleted is not None
 
 
 async def _whole(work: Coroutine[Any, Any, None]) -> None:

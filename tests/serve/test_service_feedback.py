@@ -10,7 +10,7 @@ import pytest
 
 from onebit.learner import Learner
 from onebit.serve import recent
-from onebit.serve.refusals import Conflict, Invalid, NotFound
+from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
 from onebit.serve.service import Service
 from tests.serve.driving import (
     ask,
@@ -58,16 +58,16 @@ class HandClock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> type[HandClock]:
     made = type("HandClock", (HandClock,), {})
-    monkeypatch.setattr("onebit.serve.service.Clock", made)
+    monkeypatch.setattr("onebit.serve.recovery.Clock", made)
     monkeypatch.setattr("onebit.serve.service.SWEEP_S", 0.01)
     return made
 
 
 async def swept(service: Service) -> None:
     """Wait until deadlines have been looked after twice."""
-    for running in list(service._running.values()):
+    for running in list(service._served.values()):
         for _ in range(2):
-            while await service._hearing.sweep(running):
+            while await service._feedback.sweep(running):
                 pass
 
 
@@ -81,10 +81,10 @@ def test_once_each_and_the_first_wins(tmp_path: Path) -> None:
             assert await heard(service, "a", True) == "accepted"
             for _ in range(3):
                 assert await heard(service, "a", True) == "duplicate"
-                with pytest.raises(Conflict, match="'a'") as caught:
+                with pytest.raises(ConflictError, match="'a'") as caught:
                     await heard(service, "a", False)
                 assert (caught.value.status, caught.value.field) == (409, "right")
-            with pytest.raises(NotFound, match="'z'") as missing:
+            with pytest.raises(NotFoundError, match="'z'") as missing:
                 await heard(service, "z")
             assert missing.value.status == 404
             await followed(service)
@@ -92,7 +92,7 @@ def test_once_each_and_the_first_wins(tmp_path: Path) -> None:
         for folder in (tmp_path, crashed):
             async with service_in(folder) as service:
                 assert await heard(service, "a", True) == "duplicate"
-                with pytest.raises(Conflict):
+                with pytest.raises(ConflictError):
                     await heard(service, "c", True)
                 assert await heard(service, "b", True) == "accepted"
             assert rows_of(folder, FEEDBACK) == [
@@ -114,14 +114,16 @@ def test_a_batch_tells_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
             await service.decide("fruit", [ask(str(number)) for number in range(200)], single=False)
             await heard(service, "0", True)
             hints = [hint("1"), hint("0"), hint("0", False), hint("x"), hint("1"), hint("1", False), hint("2", False)]
-            answers = await service.hear("fruit", hints, single=False)
+            answers = await service.feedback("fruit", hints, single=False)
             assert [one["id"] for one in answers] == [one.id for one in hints]
             statuses = ["accepted", "duplicate", "conflict", "unknown", "duplicate", "conflict", "accepted"]
             assert [one["status"] for one in answers] == statuses
             assert [bool(one.get("message")) for one in answers] == [one in ("conflict", "unknown") for one in statuses]
             every = [hint(str(number), number % 2 == 0) for number in reversed(range(3, 200))]
-            assert {one["status"] for one in await service.hear("fruit", every, single=False)} == {"accepted"}
-            assert {one["status"] for one in await service.hear("fruit", every[::-1], single=False)} == {"duplicate"}
+            assert {one["status"] for one in await service.feedback("fruit", every, single=False)} == {"accepted"}
+            assert {one["status"] for one in await service.feedback("fruit", every[::-1], single=False)} == {
+                "duplicate"
+            }
             await followed(service)
             assert service.stats("fruit")["feedback"] == 200
         assert rows_of(tmp_path, "SELECT count(*) FROM feedback") == [(200,)]
@@ -139,7 +141,7 @@ def test_a_batch_that_is_larger_than_what_is_remembered(tmp_path: Path, monkeypa
             await service.decide("fruit", [ask(str(number)) for number in range(100)], single=False)
         async with service_in(tmp_path) as service:
             hints = [hint(str(number)) for number in range(100)] * 2
-            answers = await service.hear("fruit", hints, single=False)
+            answers = await service.feedback("fruit", hints, single=False)
             assert [one["status"] for one in answers] == ["accepted"] * 100 + ["duplicate"] * 100
 
     run(work())
@@ -159,7 +161,7 @@ def test_two_opposite_batches_at_once_of_what_is_not_remembered(
         async with service_in(tmp_path) as service:
             found = await asyncio.gather(
                 *(
-                    service.hear("fruit", [hint(one, right) for one in order], single=False)
+                    service.feedback("fruit", [hint(one, right) for one in order], single=False)
                     for right, order in ((True, ids), (False, ids[::-1]))
                 )
             )
@@ -181,11 +183,11 @@ def test_two_opposite_feedbacks_at_once(tmp_path: Path, single: bool) -> None:
                 first = number % 3 == 0
                 told = [first, not first, first, not first]
                 found = await asyncio.gather(
-                    *(outcome(service.hear("fruit", [hint(str(number), right)], single=single)) for right in told)
+                    *(outcome(service.feedback("fruit", [hint(str(number), right)], single=single)) for right in told)
                 )
                 statuses = [
                     "conflict"
-                    if isinstance(one, Conflict)
+                    if isinstance(one, ConflictError)
                     else f"{one}"
                     if isinstance(one, Exception)
                     else one[0]["status"]
@@ -288,7 +290,7 @@ def test_silence(tmp_path: Path, clock: type[HandClock], silence: str) -> None:
             assert rows_of(tmp_path, FEEDBACK) == expected
             for told, became in ((True, "late"), (True, "duplicate")):
                 assert await heard(service, "too late", told) == became
-            with pytest.raises(Conflict):
+            with pytest.raises(ConflictError):
                 await heard(service, "too late", False)
             assert await heard(service, "in time", True) == "duplicate"
             expected += [("too late", "caller", 1, 1, 0)]
@@ -305,7 +307,7 @@ def test_silence(tmp_path: Path, clock: type[HandClock], silence: str) -> None:
             assert stats["learnt"] == stats["feedback"] == (1 if silence == "nothing" else 3)
         async with service_in(without_snapshots(tmp_path)) as service:
             assert await heard(service, "too late", True) == "duplicate"
-            with pytest.raises(Conflict):
+            with pytest.raises(ConflictError):
                 await heard(service, "too late", False)
             assert await heard(service, "in time", True) == "duplicate"
             await swept(service)
@@ -343,7 +345,7 @@ def test_thousands_are_silent_at_once(
         async with service_in(tmp_path) as service:
             await service.create(new_task(deadline_s=10.0, silence="wrong"))
             await service.decide("fruit", [ask(str(number)) for number in range(3500)], single=False)
-            await service.hear("fruit", [hint(str(number)) for number in range(0, 3500, 7)], single=False)
+            await service.feedback("fruit", [hint(str(number)) for number in range(0, 3500, 7)], single=False)
             clock.pass_by(11.0)
             await until(lambda: len(rows_of(tmp_path, FEEDBACK)) == 3500, 10.0)
             await swept(service)
@@ -391,7 +393,7 @@ def test_those_who_have_time_left_cost_nothing(tmp_path: Path, clock: type[HandC
                     return 0
 
                 service._reader._connection.set_progress_handler(step, 10)
-                await service._hearing.sweep(service._running["fruit"])
+                await service._feedback.sweep(service._served["fruit"])
                 service._reader._connection.set_progress_handler(None, 10)
             assert steps[1] < 2 * steps[0] + 10
 
@@ -471,7 +473,7 @@ def test_a_change_while_the_silent_are_answered(tmp_path: Path, clock: type[Hand
             clock.pass_by(6.0)
             changing = asyncio.create_task(service.change("fruit", change(silence="right")))
             await asyncio.sleep(0)  # it is on its way to the disk
-            await service._hearing.sweep(service._running["fruit"])
+            await service._feedback.sweep(service._served["fruit"])
             await changing
             await decided(service, "after")
             clock.pass_by(11.0)
@@ -551,7 +553,7 @@ def test_the_first_answer_counts_also_where_it_was_late(tmp_path: Path, clock: t
             clock.pass_by(11.0)
             assert await heard(service, "a", True) == "late"
             await service.change("fruit", change(deadline_s=1000.0))
-            with pytest.raises(Conflict):
+            with pytest.raises(ConflictError):
                 await heard(service, "a", False)
 
     run(work())
@@ -571,20 +573,20 @@ def test_in_shadow_mode_what_was_shown_must_be_said_and_nowhere_else(tmp_path: P
             await decided(service, "log-only")
             await service.change("fruit", change(mode="learn"))
             written = everything_in(tmp_path)
-            with pytest.raises(Invalid) as caught:
+            with pytest.raises(InvalidError) as caught:
                 await heard(service, "shadow")
             assert caught.value.field == "shown"
             for identity in ("learn", "log-only"):
-                with pytest.raises(Invalid):
+                with pytest.raises(InvalidError):
                     await heard(service, identity, shown="a")
-                with pytest.raises(Invalid):
+                with pytest.raises(InvalidError):
                     await heard(service, identity, shown_propensity=0.5)
             for shown in ("x", 0, "A"):
-                with pytest.raises(Invalid, match="shown"):
+                with pytest.raises(InvalidError, match="shown"):
                     await heard(service, "shadow", shown=shown)
             batch = [hint("learn"), hint("shadow")]
-            with pytest.raises(Invalid) as caught:
-                await service.hear("fruit", batch, single=False)
+            with pytest.raises(InvalidError) as caught:
+                await service.feedback("fruit", batch, single=False)
             assert caught.value.field == "[1].shown"
             assert everything_in(tmp_path) == written
             assert await heard(service, "learn") == "accepted"
@@ -603,7 +605,7 @@ def test_in_shadow_mode_what_was_shown_is_learnt_with_its_chance(tmp_path: Path,
     async def work() -> None:
         async with service_in(tmp_path) as service:
             await service.create(new_task(learner=rule, mode="shadow", seed=5))
-            info = service._running["fruit"].info
+            info = service._served["fruit"].info
             own = Learner(
                 rule, classes=names, features=2, space="dense", seed=5, exploration_floor=info.exploration_floor
             )
@@ -614,7 +616,9 @@ def test_in_shadow_mode_what_was_shown_is_learnt_with_its_chance(tmp_path: Path,
                 identity, x = str(number), [float(number % 7), 1.0 - number % 3]
                 await service.decide("fruit", [ask(identity, x)])
                 chance = (None, 0.25, 0.9)[number % 3]
-                status = (await service.hear("fruit", [hint(identity, right, shown=shown, shown_propensity=chance)]))[0]
+                status = (
+                    await service.feedback("fruit", [hint(identity, right, shown=shown, shown_propensity=chance)])
+                )[0]
                 assert status["status"] == "accepted"
                 await followed(service)  # so that both decide with the same weights
                 if rule == "newtron" and own.decide(x, identity).label != shown:

@@ -1,37 +1,26 @@
-"""What does not stop the service, but must be known: tasks that are set aside while all others go on, and warnings."""
+"""Tasks that are set aside, since their records are damaged or they cannot be brought up, while all others go on."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from onebit.errors import OnebitError
-from onebit.serve.log.checks import BadRow
+from onebit.serve.log.checks import BadRecordError
 
 LOG = logging.getLogger("onebit.serve")
 
 
-class Caution(NamedTuple):
-    """A sentence for whoever runs the service; where it is of a task, for those who may see that task."""
-
-    sentence: str
-    task: str | None = None
-
-
-Cautions = Callable[[], Iterable[Caution]]  # what a part of the service has to warn of now
-
-
 def set_aside(task: str, error: Exception, position: int) -> str:
     """Log that a task is set aside; the reason, for people."""
-    if isinstance(error, BadRow):
+    if isinstance(error, BadRecordError):
         reason = str(error)
     elif isinstance(error, MemoryError):
         reason = f"task {task!r}, after row {position}: there is not enough memory"
     else:
         reason = f"task {task!r}, after row {position}: {error or type(error).__name__}"
     about = {"event": "task-set-aside", "task": task}
-    # What is no refusal of ours is a fault of the program, whose place must be found.
+    # What is no refusal of ours is a fault of the program, which must be found.
     LOG.error(f"set aside: {reason}", extra=about, exc_info=None if isinstance(error, OnebitError) else error)
     return reason
 

@@ -7,24 +7,24 @@ import math
 from collections.abc import Callable
 from time import monotonic
 
-from onebit.serve.refusals import TooMany
+from onebit.serve.errors import TooManyRequestsError
 from onebit.serve.tokens import Principal
 
 LARGE_AT_ONCE = 2  # requests of one token that are large, or whose answers are
 
 
-class Allowance:
-    """What one token has left."""
+class RateLimiter:
+    """What one token may still send now, and its large requests."""
 
     def __init__(self, rate: int | None, clock: Callable[[], float] = monotonic) -> None:
         self._rate = rate  # requests a second, and so many at once
         self._clock = clock
         self._left = float(rate or 0)
         self._since = clock()
-        self.room = asyncio.Semaphore(LARGE_AT_ONCE)
+        self.large_requests = asyncio.Semaphore(LARGE_AT_ONCE)
 
-    def spend(self) -> None:
-        """Take one request of the allowance, which grows back with time; refused where there is none left."""
+    def acquire(self) -> None:
+        """Take one of the requests that are left, which grow back with time (a token bucket); refused where there is none."""
         if self._rate is None:
             return
         now = self._clock()
@@ -32,31 +32,33 @@ class Allowance:
         self._since = now
         if self._left < 1.0:
             wait_s = math.ceil((1.0 - self._left) / self._rate)
-            raise TooMany(f"this is more than {self._rate} requests a second, the most for one token", wait_s)
+            raise TooManyRequestsError(
+                f"this is more than {self._rate} requests a second, the most for one token", wait_s
+            )
         self._left -= 1.0
 
 
-class Allowances:
-    """The allowances of all tokens. A service without tokens has one, for everybody."""
+class RateLimiters:
+    """Those of all tokens. A service without tokens has one, for everybody."""
 
     def __init__(self, rate: int | None) -> None:
         self._rate = rate
-        self._known: dict[str | None, Allowance] = {}
+        self._known: dict[str | None, RateLimiter] = {}
         self.refused = 0  # requests beyond the rate
 
-    def of(self, principal: Principal) -> Allowance:
+    def of(self, principal: Principal) -> RateLimiter:
         """That of one token."""
         found = self._known.get(principal.id)
         if found is None:
-            found = self._known[principal.id] = Allowance(self._rate)
+            found = self._known[principal.id] = RateLimiter(self._rate)
         return found
 
-    def spend(self, principal: Principal) -> Allowance:
+    def acquire(self, principal: Principal) -> RateLimiter:
         """One request of a token; refused where it has sent too many."""
-        allowance = self.of(principal)
+        rate_limiter = self.of(principal)
         try:
-            allowance.spend()
-        except TooMany:
+            rate_limiter.acquire()
+        except TooManyRequestsError:
             self.refused += 1
             raise
-        return allowance
+        return rate_limiter

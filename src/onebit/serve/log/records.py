@@ -11,7 +11,7 @@ from onebit.serve.log.checks import (
     DECISION,
     FEEDBACK,
     TIME,
-    BadRow,
+    BadRecordError,
     Expected,
     Row,
     Tests,
@@ -108,16 +108,17 @@ DECIDED: Tests = [
 ]
 DECISION_SEQ = Event._fields.index("decision")
 LOGGED: Tests = [
-    (place, name, DECISION[name])
-    for place, name in enumerate(
+    (index, name, DECISION[name])
+    for index, name in enumerate(
         ("id", "time", "mode", "generation", "learnt", "", "", "weight", "note", "second_note", "propensity"), 1
     )
     if name
 ]
 LOGGED_FEEDBACK: Tests = [
-    (place, f"{name} of its feedback", or_none(FEEDBACK[name]))
-    for place, name in ((14, "right"), (15, "time"), (16, "late"), (17, "source"), (19, "shown_propensity"))
+    (index, f"{name} of its feedback", or_none(FEEDBACK[name]))
+    for index, name in ((14, "right"), (15, "time"), (16, "late"), (17, "source"), (19, "shown_propensity"))
 ]
+HALF_SHOWN = "of shown and shown_propensity one is there, and the other is not"
 X_COLUMN = 13  # of a row of DECISIONS
 Text = tuple[int, str, int]  # the place of a text in a row, its table, and the place of the seq of its row there
 ID_TEXT: tuple[Text, ...] = ((1, "decisions", 0),)
@@ -129,16 +130,15 @@ def check_pairs(of: Expected, rows: Sequence[Row]) -> None:
     for row in rows:
         if row[task] != of.task:
             wrong = f"it is for row {row[DECISION_SEQ]}, which is no decision of this task"
-            raise BadRow(of.name, "feedback", row[0], wrong)
+            raise BadRecordError(of.name, "feedback", row[0], wrong)
         if (row[shown] is None) is not (row[propensity] is None):
-            wrong = "of shown and shown_propensity one is there, and the other is not"
-            raise BadRow(of.name, "feedback", row[0], wrong)
+            raise BadRecordError(of.name, "feedback", row[0], HALF_SHOWN)
 
 
 def check_events(of: Expected, events: Sequence[Event], classes: int) -> None:
     """Refuse events that name a class beyond those that there were."""
-    places = {name: Event._fields.index(name) for name in ("label", "greedy")}
-    of.check_classes("decisions", events, classes, places, DECISION_SEQ)
+    indices = {name: Event._fields.index(name) for name in ("label", "greedy")}
+    of.check_classes("decisions", events, classes, indices, DECISION_SEQ)
     of.check_classes("feedback", [event for event in events if event.shown is not None], classes, {"shown": 6})
 
 

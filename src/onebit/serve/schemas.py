@@ -151,14 +151,14 @@ class Tasks(BaseModel):
     set_aside: list[TaskAside]
 
 
-class Ask(Strict):
+class DecideRequest(Strict):
     """One x to decide on. The same id again gives the same answer; without an id, one is made."""
 
     id: Identity | None = None
     x: Annotated[list[Number], Field(fail_fast=True)] | Annotated[dict[str, Number], WrapValidator(_first_fault)] | str
 
 
-class Hint(Strict):
+class FeedbackRequest(Strict):
     """Whether a decision was right. In shadow mode: whether what was shown instead was right."""
 
     id: Identity

@@ -19,12 +19,12 @@ from onebit.cli import main
 from onebit.client import Client
 from onebit.errors import OnebitError
 from onebit.learner import learner_on
-from onebit.serve.learning import Course
+from onebit.serve.errors import RequestError, TaskSetAsideError, UnavailableError
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.schema import FILE
-from onebit.serve.refusals import Refusal, SetAside, Unavailable
+from onebit.serve.log_follower import LogFollower
+from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
-from onebit.serve.shapes import NewLearner
 from onebit.serve.snapshots import Snapshot, Snapshots, packed
 from onebit.serve.statistics import Statistics
 from onebit.state import from_state
@@ -158,7 +158,7 @@ def test_a_bad_row_sets_its_task_aside_and_no_other(
                 assert where in aside["reason"]
             assert aside["reason"].startswith("task ")
             assert service.ready is None
-            assert isinstance(await outcome(service.decide(aside["name"], [ask("new")])), SetAside)
+            assert isinstance(await outcome(service.decide(aside["name"], [ask("new")])), TaskSetAsideError)
             await decided(service, "new", task="good")
             await heard(service, "new", task="good")
             await followed(service)
@@ -184,9 +184,9 @@ def test_a_bad_row_that_a_request_meets(log: Path, tmp_path: Path, column: str, 
     async def work() -> None:
         async with service_in(folder) as service:
             assert service.task_names() == ["bad", "good"]
-            with pytest.raises(SetAside, match=f"task 'bad', row {seq} of decisions: "):
+            with pytest.raises(TaskSetAsideError, match=f"task 'bad', row {seq} of decisions: "):
                 service.decisions("bad")
-            with pytest.raises(SetAside, match=f"row {seq} of decisions"):
+            with pytest.raises(TaskSetAsideError, match=f"row {seq} of decisions"):
                 service.stats("bad")
             assert len(service.decisions("good")) == 6
             assert service.ready is None
@@ -273,7 +273,7 @@ def test_a_bad_row_while_the_service_runs(tmp_path: Path) -> None:
             await heard(service, "bad0", task="bad")
             await until(service.set_aside)
             assert "weight is inf" in service.set_aside()[0]["reason"]
-            with pytest.raises(SetAside):
+            with pytest.raises(TaskSetAsideError):
                 service.task("bad")
             await heard(service, "good0", task="good")
             await until(lambda: service.stats("good")["learnt"] == 6)
@@ -328,18 +328,18 @@ def test_a_learner_trained_from_bad_rows(tmp_path: Path) -> None:
 def test_a_fault_in_learning_one_task_is_that_task_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    follow = Course.follow
+    follow = LogFollower.follow
 
-    def faulty(course: Course, *arguments: Any) -> None:
-        if course.expected.name == "bad":
+    def faulty(follower: LogFollower, *arguments: Any) -> None:
+        if follower.expected.name == "bad":
             raise ZeroDivisionError("a fault")
-        follow(course, *arguments)
+        follow(follower, *arguments)
 
     async def work() -> None:
         async with service_in(tmp_path / "data") as service:
             await _fill(service)
             await followed(service)
-            monkeypatch.setattr(Course, "follow", faulty)
+            monkeypatch.setattr(LogFollower, "follow", faulty)
             await heard(service, "bad0", task="bad")
             await heard(service, "good0", task="good")
             await until(lambda: service.stats("good")["learnt"] == 6)
@@ -386,7 +386,7 @@ def test_a_dead_thread_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             def gone(*arguments: Any) -> Any:
                 raise SystemExit
 
-            monkeypatch.setattr(service._learning, "_follow_all", gone)
+            monkeypatch.setattr(service._learner_thread, "_follow_all", gone)
             await decided(service, "one")
             await until(lambda: service.ready == "the thread onebit-learner has ended; start the service again")
 
@@ -534,7 +534,7 @@ def test_damage_that_a_request_met_is_not_forgotten(tmp_path: Path, monkeypatch:
             await service.create(new_task())
             with monkeypatch.context() as patch:
                 patch.setattr(Reader, "newest", torn)
-                with pytest.raises(Unavailable, match="the file is damaged"):
+                with pytest.raises(UnavailableError, match="the file is damaged"):
                     service.decisions("fruit")
             await service.log_health.probe()  # which finds nothing
             assert "the file is damaged" in str(service.ready)
@@ -553,7 +553,7 @@ def test_what_passes_is_forgotten_when_the_log_can_be_read_again(
             await service.create(new_task())
             with monkeypatch.context() as patch:
                 patch.setattr(Reader, "newest", busy)
-                with pytest.raises(Unavailable):
+                with pytest.raises(UnavailableError):
                     service.decisions("fruit")
             assert "locked" in str(service.ready)
             await until(lambda: service.ready is None)  # with nobody asking
@@ -594,7 +594,7 @@ def test_random_damage_to_a_golden_folder(tmp_path: Path) -> None:
             async with service_in(folder) as service:
                 for name in service.task_names():
                     for look in (service.decisions, service.stats, service.task):
-                        with contextlib.suppress(Refusal):
+                        with contextlib.suppress(RequestError):
                             look(name)
                 await asyncio.sleep(0)
                 assert service.ready is None

@@ -1,0 +1,162 @@
+"""The learner thread: it has the log followed for all tasks, and is the only one that teaches."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from onebit.errors import OnebitError
+from onebit.serve.log.reading import Reader
+from onebit.serve.log_follower import LogFollower
+from onebit.serve.snapshots import Packed
+
+RETRY_S = 0.5
+COUNTED_S = 0.1  # how long decisions without feedback may wait to be counted
+WRITING_SHARE = 0.1  # of the time, at most, goes into writing snapshots
+LOG = logging.getLogger("onebit.serve")
+
+
+class LearnerThread:
+    """The thread that follows the log for all tasks, and the one that writes their snapshots."""
+
+    def __init__(self, log: Path, snapshot_every: int, followed: Callable[[], None]) -> None:
+        self._log = log
+        self._snapshot_every = snapshot_every
+        self._followed = followed  # called on the learner thread when something new has been learnt
+        self.followers: dict[int, LogFollower] = {}
+        self._started = False
+        self._unreadable: str | None = None  # why the log cannot be followed now
+        self._news: queue.SimpleQueue[tuple[int, set[tuple[int, str]]] | None] = queue.SimpleQueue()
+        self._packed: queue.SimpleQueue[tuple[LogFollower, Packed] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="onebit-learner", daemon=True)
+        self._writer = threading.Thread(target=self._write, name="onebit-snapshots", daemon=True)
+
+    @property
+    def failing(self) -> str | None:
+        """Why nothing is learnt now. A task that is set aside holds up no other."""
+        dead = [one.name for one in (self._thread, self._writer) if self._started and not one.is_alive()]
+        return f"the thread {dead[0]} has ended; start the service again" if dead else self._unreadable
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._thread.start()
+        self._writer.start()
+        self._started = True
+
+    def tell(self, last: int, tables: set[tuple[int, str]]) -> None:
+        """There are new records up to a position, in these tables of these tasks."""
+        self._news.put((last, tables))
+
+    def stop(self) -> None:
+        """Follow to the end of what was told, write a last snapshot of every task, and end."""
+        self._started = False
+        if self._thread.is_alive():
+            self._news.put(None)
+            self._thread.join()
+            self._packed.put(None)
+            self._writer.join()
+
+    def _run(self) -> None:
+        reader: Reader | None = None
+        last, ending = 0, False
+        behind: dict[int, set[str]] = {}  # the tasks, and the tables in which they have new records
+        while not ending:
+            last, ending = self._hear(last, behind)
+            try:
+                reader = reader or Reader(self._log)
+                behind, why = self._follow_all(behind, reader, last)
+            except (sqlite3.Error, OnebitError) as error:
+                why = str(error)
+            if why is not None and self._unreadable is None:
+                LOG.warning(f"the log cannot be read now: {why}", extra={"event": "log-unreadable"})
+            self._unreadable = None if why is None else f"the log cannot be read: {why}"
+            self._followed()
+        if reader is None:
+            return
+        for follower in list(self.followers.values()):
+            if follower.position > follower.snapshot_position and follower.failing is None:
+                self._keep(follower, reader)
+        reader.close()
+
+    def _hear(self, last: int, behind: dict[int, set[str]]) -> tuple[int, bool]:
+        """Wait for news, and take all there are: up to which position there are records, and whether this is the end."""
+        try:
+            news = self._news.get(timeout=RETRY_S if behind else None)
+            patient = time.monotonic() + COUNTED_S
+            while news is not None:
+                last = max(last, news[0])
+                for task, table in news[1]:
+                    behind.setdefault(task, set()).add(table)
+                # Decisions alone are only counted, which has time; but not for ever.
+                left = patient - time.monotonic() if all(one == {"decisions"} for one in behind.values()) else 0.0
+                news = self._news.get(timeout=left) if left > 0.0 else self._news.get_nowait()
+        except queue.Empty:
+            return last, False
+        return last, True
+
+    def _follow_all(
+        self, behind: dict[int, set[str]], reader: Reader, last: int
+    ) -> tuple[dict[int, set[str]], str | None]:
+        """Follow for all tasks; those whose records cannot be read now, and why. What ails one task holds up no other."""
+        left, why = {}, None
+        for task, tables in behind.items():
+            follower = self.followers.get(task)
+            if follower is None or follower.failing:
+                continue
+            try:
+                follower.follow(reader, last, tables)
+                if self._due(follower):
+                    self._keep(follower, reader)
+            except sqlite3.Error as error:
+                left[task], why = tables, str(error)
+            except Exception as error:  # the log has everything, and the next start tries again
+                follower.set_aside(error)
+        return left, why
+
+    def _due(self, follower: LogFollower) -> bool:
+        if follower.writing:
+            return False
+        if follower.switched:
+            return True
+        if follower.records - follower.records_at_snapshot < self._snapshot_every:
+            return False
+        return time.monotonic() - follower.snapshot_tried >= follower.writing_s / WRITING_SHARE
+
+    def _keep(self, follower: LogFollower, reader: Reader) -> None:
+        """Have a snapshot written; where that cannot be now, the next one will do."""
+        try:
+            self._packed.put((follower, follower.snapshot(reader)))
+        except Exception as error:
+            self._snapshot_failed(follower, error)
+            return
+        follower.writing, follower.switched = True, False
+        follower.records_at_snapshot = follower.records
+
+    def _write(self) -> None:
+        while (one := self._packed.get()) is not None:
+            follower, content = one
+            began = time.monotonic()
+            try:
+                path = follower.snapshots.write(content)
+                follower.snapshot_position, follower.snapshot_time = content.position, time.monotonic()
+                follower.failed_in_a_row, follower.snapshot_error = 0, None
+                LOG.info(
+                    f"snapshot {path}", extra={"event": "snapshot", "path": str(path), "position": content.position}
+                )
+            except Exception as error:  # whatever it is, the next one is tried
+                self._snapshot_failed(follower, error)
+            follower.snapshot_tried = time.monotonic()
+            follower.writing_s = follower.snapshot_tried - began
+            follower.writing = False
+
+    def _snapshot_failed(self, follower: LogFollower, error: Exception) -> None:
+        why = str(error) or type(error).__name__
+        follower.snapshots_failed += 1
+        follower.failed_in_a_row, follower.snapshot_error = follower.failed_in_a_row + 1, why
+        about = {"event": "snapshot-failed", "task": follower.expected.name}
+        LOG.warning(f"a snapshot of task {follower.expected.name!r} could not be written: {why}", extra=about)

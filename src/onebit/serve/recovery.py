@@ -1,0 +1,141 @@
+"""The start of a service: its folder is checked, and every task is brought to the state that the log tells of.
+
+A task that cannot be is set aside, and all others are served.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from onebit.errors import InputError, OnebitError
+from onebit.files import owned_as_its_folder
+from onebit.serve.clock import Clock
+from onebit.serve.items import Items
+from onebit.serve.learner_thread import LearnerThread
+from onebit.serve.log.files import check_files
+from onebit.serve.log.folding import DamagedTask
+from onebit.serve.log.reading import Reader
+from onebit.serve.log.schema import FILE
+from onebit.serve.log.writing import Writer
+from onebit.serve.log_follower import LogFollower
+from onebit.serve.served_task import ServedTask
+from onebit.serve.set_aside import free_name, set_aside
+from onebit.serve.settings import Settings
+from onebit.serve.snapshots import FOLDER as SNAPSHOTS
+from onebit.serve.snapshots import refuse_lost_rows
+from onebit.serve.tasks import TaskInfo, warm
+
+LOG = logging.getLogger("onebit.serve")
+MOST_TASKS = 2**53
+
+
+class Recovered(NamedTuple):
+    """What a service goes on with: neither thread is started yet."""
+
+    writer: Writer
+    learner_thread: LearnerThread
+    clock: Clock
+    next_task: int  # the number of the next one that is created
+
+
+def recover(
+    settings: Settings,
+    followed: Callable[[], None],
+    items: Items,
+    served: dict[str, ServedTask],
+    aside: dict[str, DamagedTask],
+) -> Recovered:
+    """Fill `served` and `aside` with the tasks of a folder. `followed` is called when something new has been learnt."""
+    path = settings.data / FILE
+    _check_folder(settings.data, path)
+    learner_thread = LearnerThread(path, settings.snapshot_every, followed)
+    writer = Writer(path, learner_thread.tell)
+    for one in settings.data.glob(f"{FILE}*"):
+        owned_as_its_folder(one, settings.data)
+    with closing(Reader(path)) as reader:
+        clock = Clock(reader.last_time(), writer.last)
+        _warn_of(clock)
+        tasks, damaged = reader.tasks(), reader.damaged()
+        for info in tasks:
+            if info.deleted is not None:
+                continue
+            try:
+                if info.name in served:
+                    raise InputError(f"its name is that of task number {served[info.name].info.number} too")
+                task = _recovered(info, reader, writer.last, settings, items)
+            except sqlite3.Error:  # the file, and not a record
+                raise
+            except Exception as error:
+                reason = set_aside(info.name, error, writer.last)
+                _put(aside, DamagedTask(info.number, info.name, reason, False), served)
+            else:
+                served[info.name] = task
+                learner_thread.followers[info.number] = task.follower
+        for gone in damaged:
+            if not gone.deleted:
+                LOG.error(f"set aside: {gone.reason}", extra={"event": "task-set-aside", "task": gone.name})
+                _put(aside, gone, served)
+    numbers = [info.number for info in tasks] + [gone.number for gone in damaged]
+    return Recovered(writer, learner_thread, clock, 1 + max((one for one in numbers if one < MOST_TASKS), default=0))
+
+
+def _check_folder(folder: Path, path: Path) -> None:
+    """Refuse a folder of which something is missing, before anything in it is changed."""
+    check_files(path, folder / SNAPSHOTS)
+    if path.exists() and path.stat().st_size:
+        with closing(Reader(path)) as reader:
+            refuse_lost_rows(folder, reader.last())
+
+
+def _warn_of(clock: Clock) -> None:
+    if clock.behind > 1.0:
+        then = (
+            "times go on from the log's"
+            if clock.follows_log
+            else "the machine is believed, and times in the log go back by that"
+        )
+        LOG.warning(
+            f"the clock of this machine is {clock.behind:.0f} s behind the log; {then}", extra={"event": "clock-behind"}
+        )
+
+
+def _put(aside: dict[str, DamagedTask], task: DamagedTask, served: dict[str, ServedTask]) -> None:
+    taken = served.keys() | aside.keys()
+    aside[free_name(task.number, taken) if task.name is None or task.name in taken else task.name] = task
+
+
+def _recovered(info: TaskInfo, reader: Reader, last: int, settings: Settings, items: Items) -> ServedTask:
+    """A task with its learner, which has followed the log to its end."""
+    began = time.perf_counter()
+    follower = LogFollower.begun(info, reader, last, settings.data, settings.keep_snapshots)
+    since = follower.position
+    follower.follow(reader, last)
+    warm(follower.replicas.resting, info.inputs)
+    # What was followed now counts towards the next snapshot.
+    follower.records, follower.records_at_snapshot = 0, -follower.records
+    served = ServedTask(info, follower)
+    if info.deadline_s is not None and info.silence != "nothing":
+        waiting = reader.first_unanswered(info.number, info.silence_since)
+        served.swept = last if waiting is None else waiting - 1
+    if info.items is not None:
+        with contextlib.suppress(OnebitError):  # whoever plays is told
+            items.check(info.items, info.features, info.classes)
+    LOG.info(
+        f"task {info.name} is ready",
+        extra={
+            "event": "task-ready",
+            "task": info.name,
+            "snapshot": since,
+            "position": last,
+            "learnt": follower.replicas.learnt,
+            "seconds": round(time.perf_counter() - began, 3),
+        },
+    )
+    return served

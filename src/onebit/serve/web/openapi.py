@@ -1,0 +1,111 @@
+"""The OpenAPI document, made from the operations; schemas are pydantic's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import JsonSchemaMode
+
+from onebit.serve.schemas import ErrorReply
+from onebit.serve.web.request import COOKIE
+from onebit.serve.web.routes import Operation
+from onebit.version import VERSION
+
+REFERENCE = "#/components/schemas/{model}"
+SECURITY: dict[str, dict[str, str]] = {
+    "token": {"type": "http", "scheme": "bearer", "description": "A token of `onebit token create`"},
+    "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "Set by POST /session"},
+}
+
+
+class _Schemas:
+    """The schemas of types: each is asked for first, and then all are made at once, so that models have one name each."""
+
+    def __init__(self) -> None:
+        self._asked: list[tuple[int, JsonSchemaMode, TypeAdapter[Any]]] = []
+        self._slots: list[dict[str, Any]] = []
+
+    def of(self, kind: Any, mode: JsonSchemaMode, **more: Any) -> dict[str, Any]:
+        """An object that will be the schema of a type, with something added."""
+        self._asked.append((len(self._asked), mode, TypeAdapter(kind)))
+        self._slots.append(dict(more))
+        return self._slots[-1]
+
+    def made(self) -> dict[str, Any]:
+        """Fill all that were asked for; the schemas of the models that they name."""
+        found, models = TypeAdapter.json_schemas(self._asked, ref_template=REFERENCE)
+        for (number, mode, _), slot in zip(self._asked, self._slots, strict=True):
+            slot.update({**found[number, mode], **slot})
+        shared: dict[str, Any] = models["$defs"]
+        return shared
+
+
+def document(operations: Iterable[Operation]) -> dict[str, Any]:
+    """The description of an interface, for programs."""
+    schemas, paths = _Schemas(), dict[str, dict[str, Any]]()
+    for one in operations:
+        paths.setdefault(one.path, {})[one.method.lower()] = _described(one, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "onebit", "summary": "Decide, hear right or wrong, learn.", "version": VERSION},
+        "paths": paths,
+        "components": {"schemas": schemas.made(), "securitySchemes": SECURITY},
+    }
+
+
+def _described(one: Operation, schemas: _Schemas) -> dict[str, Any]:
+    name = one.endpoint.__name__
+    parameters = [
+        {
+            "name": parameter,
+            "in": where,
+            "required": given.required,
+            "schema": schemas.of(
+                given.kind,
+                "validation",
+                **({} if given.required or given.default is None else {"default": given.default}),
+            ),
+        }
+        for where, found in (("path", one.in_path), ("query", one.query))
+        for parameter, given in found.items()
+    ]
+    described: dict[str, Any] = {
+        "summary": name.replace("_", " ").title(),
+        "description": one.endpoint.__doc__,
+        "operationId": re.sub(r"\W", "_", f"{name}{one.path}_{one.method.lower()}"),
+        "x-scope": one.needs,
+    }
+    if one.needs != "nobody":
+        described["security"] = [{scheme: []} for scheme in SECURITY]
+    if parameters:
+        described["parameters"] = parameters
+    if one.body is not None:
+        described["requestBody"] = {"required": True, "content": _json(schemas.of(one.body, "validation"))}
+    return {**described, "responses": _responses(one, schemas)}
+
+
+def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
+    good: dict[str, Any] = {"description": HTTPStatus(one.status).phrase}
+    if one.reply is not None:
+        good["content"] = _json(schemas.of(one.reply, "serialization"))
+    elif one.content is not None:
+        good["content"] = {one.content: {}}
+    found = {str(one.status): good}
+    for kind in sorted(one.errors, key=lambda kind: kind.status):
+        said = (kind.__doc__ or "").partition("\n")[0]
+        found[str(kind.status)] = {"description": said, "content": _json(schemas.of(ErrorReply, "serialization"))}
+    for status, kind in one.also.items():
+        found[str(status)] = {
+            "description": HTTPStatus(status).phrase,
+            "content": _json(schemas.of(kind, "serialization")),
+        }
+    other = {"description": "Whatever else goes wrong", "content": _json(schemas.of(ErrorReply, "serialization"))}
+    return {**found, "default": other}
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
