@@ -93,10 +93,10 @@ def _refuse_field(manifest: dict[str, Any], field: str, check: Check, wanted: st
     value: Any = manifest
     for part in field.split("."):
         if part not in value:
-            raise InputError(f"the field {field!r} of the manifest is missing, but must be {wanted}")
+            raise InputError(f"the field {brief(field)} of the manifest is missing, but must be {wanted}")
         value = value[part]
     if not check(value):
-        raise InputError(f"the field {field!r} of the manifest is {brief(value)}, but must be {wanted}")
+        raise InputError(f"the field {brief(field)} of the manifest is {brief(value)}, but must be {wanted}")
 
 
 def _refuse_contradictions(features: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.learner import Learner
 from onebit.report.figures import figure
 from onebit.report.parts import Regions, Scatter
@@ -39,7 +39,7 @@ def regions_of(
             "regions are for learners of arrays that have seen an x: this one has no columns to choose from"
         )
     if len(features) != 2 or features[0] == features[1] or not all(0 <= column < width for column in features):
-        raise InputError(f"features is {features!r}, but must be two different columns from 0 to {width - 1}")
+        raise InputError(f"features is {brief(features)}, but must be two different columns from 0 to {width - 1}")
     rows = None if X is None else np.asarray(X, dtype=np.float64)
     if rows is not None and (rows.ndim != 2 or rows.shape[1] != width):
         raise InputError(f"X has shape {rows.shape}, but must have {width} columns")
@@ -49,7 +49,7 @@ def regions_of(
         if base.shape != (width,):
             raise InputError(f"at has shape {base.shape}, but must be {width} numbers")
     if label is not None and label not in learner.classes:
-        raise InputError(f"label is {label!r}, but the classes are {', '.join(map(str, learner.classes))}")
+        raise InputError(f"label is {brief(label)}, but the classes are {', '.join(map(str, learner.classes))}")
     lows, highs = (-np.ones(2), np.ones(2)) if rows is None else _corners(rows[:, list(features)])
     x, down = (np.linspace(low, high, ACROSS) for low, high in zip(lows, highs, strict=True))
     grid = np.tile(base, (ACROSS * ACROSS, 1))

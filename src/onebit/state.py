@@ -128,7 +128,7 @@ def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
             raise InputError(f"it learnt by the rule {brief(name)}, which onebit does not come with: load(path, rule)")
         return rule_named(name)
     if rule.name != name:
-        raise InputError(f"the learner learnt by the rule {brief(name)}, and the one given is {rule.name!r}")
+        raise InputError(f"the learner learnt by the rule {brief(name)}, and the one given is {brief(rule.name)}")
     return rule
 
 
@@ -170,9 +170,9 @@ def _from_text(name: str, array: NDArray[np.uint8]) -> list[Any]:
     try:
         things = json.loads(array.tobytes())
     except (ValueError, RecursionError):
-        raise InputError(f"the array {name!r} is not JSON") from None
+        raise InputError(f"the array {brief(name)} is not JSON") from None
     if not isinstance(things, list):
-        raise InputError(f"the array {name!r} is a JSON {type(things).__name__}, but must be a list")
+        raise InputError(f"the array {brief(name)} is a JSON {type(things).__name__}, but must be a list")
     return things
 
 

@@ -27,7 +27,7 @@ from onebit.cli.options import (
 )
 from onebit.cli.tables import print_wide
 from onebit.data.streams import stream
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.experiments.saving import save_page
 from onebit.validation import ClassName
 
@@ -87,7 +87,7 @@ def groups_of(text: str | None) -> list[list[ClassName]] | None:
         return None
     groups = [[_class_name(name) for name in names_of(part)] for part in text.split("/")]
     if not all(groups):
-        raise InputError(f"--groups is {text!r}, but must be groups of classes: 0,1,2/3,4,5")
+        raise InputError(f"--groups is {brief(text)}, but must be groups of classes: 0,1,2/3,4,5")
     return groups
 
 

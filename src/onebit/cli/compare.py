@@ -20,7 +20,7 @@ from onebit.cli.experiment import add_executor, add_result_folder, result_folder
 from onebit.cli.options import add_run_options, download_bar, positive, settings, stream_settings
 from onebit.cli.tables import learner_table, print_cost, print_wide
 from onebit.data.streams import stream
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.experiments.compare import RUNS, Comparison, compare, usual_entries
 
 
@@ -63,7 +63,7 @@ def learners_of(text: str | None) -> list[tuple[str, dict[str, Any]]] | None:
     for word in text.split(","):
         name, *given = (part.strip() for part in word.split(":"))
         if not name:
-            raise InputError(f"--learners is {text!r}, but must be names separated by commas: bpa,banditron")
+            raise InputError(f"--learners is {brief(text)}, but must be names separated by commas: bpa,banditron")
         found.append((name, settings(given, f"{name} in --learners")))
     return found
 

@@ -17,7 +17,7 @@ from onebit.cli.options import download_bar
 from onebit.cli.tables import print_wide
 from onebit.data.real import REAL, fetch, named, whereabouts
 from onebit.data.sources import GENERATORS
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 
 ROOMY = 96  # columns of a terminal in which there is room for the summaries
 
@@ -43,7 +43,7 @@ def execute(chosen: argparse.Namespace) -> None:
         _fetch(chosen.names, chosen.json, chosen.quiet)
         return
     if chosen.names:
-        raise InputError(f"names of data are for `onebit data fetch`, and {chosen.names[0]!r} was given to list")
+        raise InputError(f"names of data are for `onebit data fetch`, and {brief(chosen.names[0])} was given to list")
     listed = entries()
     if chosen.json:
         print(json.dumps(listed, indent=2, ensure_ascii=False))

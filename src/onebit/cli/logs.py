@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from onebit.cli.options import settings, whole
-from onebit.errors import InputError, MissingExtraError
+from onebit.errors import InputError, MissingExtraError, brief
 from onebit.rules import DEFAULT
 from onebit.trials.trial import Progress
 
@@ -104,7 +104,7 @@ def makers(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
     for generation, _, _ in found:
         if generation not in learners:
             raise InputError(
-                f"task {task.name!r}: decisions are of the learner of generation {generation}, and no change tells of it"
+                f"task {brief(task.name)}: decisions are of the learner of generation {generation}, and no change tells of it"
             )
     return [
         {"generation": generation, **learners[generation], "rounds": rounds, "shown_by_caller": shown}
@@ -116,7 +116,7 @@ def count_of(log: LogReader, task: TaskInfo) -> int:
     """How many rounds the log of a task has; none is refused."""
     found = log.count_heard(task)
     if found == 0:
-        raise InputError(f"task {task.name!r} has no feedback yet: its log says nothing")
+        raise InputError(f"task {brief(task.name)} has no feedback yet: its log says nothing")
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.experiments.grid import value_of
 from onebit.trials.cost import duration, quantity
 from onebit.trials.trial import Progress
@@ -127,7 +127,7 @@ def settings(given: Sequence[str], what: str = "--set", read: Callable[[str], An
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise InputError(f"{what} takes name=value, and was given {text!r}")
+            raise InputError(f"{what} takes name=value, and was given {brief(text)}")
         if name in found:
             raise InputError(f"{what} gives {name} twice")
         found[name] = read(value)

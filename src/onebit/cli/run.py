@@ -17,7 +17,7 @@ import textwrap
 from onebit.cli.options import add_run_options, download_bar, positive, progress_bar, settings, stream_settings
 from onebit.contract.parameters import refuse_unknown
 from onebit.data.streams import Stream, stream
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.experiments.run import Result, Stopped, run
 from onebit.rules import DEFAULT, registry, rule_named
 from onebit.trials.trial import OPTIONS
@@ -43,7 +43,7 @@ def execute(chosen: argparse.Namespace) -> int:
     """Run, and print what came out; Ctrl-C prints the runs that were done."""
     if chosen.data in registry():
         raise InputError(
-            f"DATA is missing: {chosen.data!r} is a learner, and `onebit data` lists what it could learn from"
+            f"DATA is missing: {brief(chosen.data)} is a learner, and `onebit data` lists what it could learn from"
         )
     options = settings(chosen.set)
     refuse_unknown(chosen.rule, options, {**rule_named(chosen.rule).parameters, **OPTIONS})

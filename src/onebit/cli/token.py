@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from onebit.cli.options import names_of
 from onebit.cli.serve import add_setting, needing_extra, setting
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.serve.settings import TOKENS
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def execute(chosen: argparse.Namespace) -> int:
         print(f"token {token.id} is revoked", file=sys.stderr)
         return 0
     if chosen.id is not None:
-        raise InputError(f"{chosen.id!r} is too much: onebit token {chosen.action} takes no ID")
+        raise InputError(f"{brief(chosen.id)} is too much: onebit token {chosen.action} takes no ID")
     if chosen.action == "list":
         _show(tokens.listed(), chosen.json)
         return 0

@@ -22,7 +22,7 @@ from onebit.client.failures import ServiceError
 from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
 from onebit.client.rows import batches, each, encoded, new_id, number, plain, truth
 from onebit.client.values import Decided, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.validation import ClassName
 
 TASK = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
@@ -37,7 +37,7 @@ class Calls:
 
     def __init__(self, attempts: int) -> None:
         if not isinstance(attempts, int) or attempts < 1:
-            raise InputError(f"attempts is {attempts!r}, but must be a whole number of at least 1")
+            raise InputError(f"attempts is {brief(attempts)}, but must be a whole number of at least 1")
         self.attempts = attempts
 
     def version(self) -> Steps[Version]:
@@ -187,7 +187,9 @@ class Calls:
 def path_of(task: str) -> str:
     """The path of a task, whose name must be one."""
     if not isinstance(task, str) or not TASK.fullmatch(task):
-        raise InputError(f"{task!r} cannot be the name of a task: these are 1 to 100 letters, digits, '.', '_' and '-'")
+        raise InputError(
+            f"{brief(task)} cannot be the name of a task: these are 1 to 100 letters, digits, '.', '_' and '-'"
+        )
     return f"/v1/tasks/{task}"
 
 
@@ -196,7 +198,7 @@ def identity(id: str | Decided) -> str:  # noqa: A002
     if isinstance(id, Decided):
         return id.id
     if not isinstance(id, str) or not id:
-        raise InputError(f"id is {id!r}, but must be a text that is not empty, or a decision")
+        raise InputError(f"id is {brief(id)}, but must be a text that is not empty, or a decision")
     return id
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import httpx
 
 from onebit.client.plan import Lost, Reply, Send
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.version import VERSION
 
 CONNECTIONS = 100  # at once; more requests than that wait for their turn, as long as it takes
@@ -38,10 +38,10 @@ class Address:
             raise InputError("url has a user name or a password in it; a token is given as token=...")
         if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
             raise InputError(
-                f"url is {url!r}, but must be like 'http://127.0.0.1:8000' or 'https://onebit.example.org'"
+                f"url is {brief(url)}, but must be like 'http://127.0.0.1:8000' or 'https://onebit.example.org'"
             )
         if not timeout_s > 0:
-            raise InputError(f"timeout_s is {timeout_s!r}, but must be above 0")
+            raise InputError(f"timeout_s is {brief(timeout_s)}, but must be above 0")
         return cls(str(parsed).rstrip("/"), timeout_s)
 
     def options(self, token: str | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError, brief, nearest
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Real:
             return math.nan
         low, high = (float(part) for part in self.interval[1:-1].split(","))
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            raise InputError(f"{name} is {value!r}, but must be a number in {self.interval}")
+            raise InputError(f"{name} is {brief(value)}, but must be a number in {self.interval}")
         try:
             number = float(value)
         except OverflowError:
@@ -84,7 +84,7 @@ class OneOf:
         if self.otherwise is not None and not isinstance(value, str):
             return int(self.otherwise)
         if not isinstance(value, str) or value not in self.names:
-            raise InputError(f"{name} is {value!r}, but must be one of {', '.join(self.names)}")
+            raise InputError(f"{name} is {brief(value)}, but must be one of {', '.join(self.names)}")
         return self.names[value]
 
     def show(self, code: int) -> str:
@@ -120,7 +120,7 @@ def checked_flag(name: str, value: object) -> bool:
     """Yes or no, and nothing that merely looks like it."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    raise InputError(f"{name} is {value!r}, but must be true or false")
+    raise InputError(f"{name} is {brief(value)}, but must be true or false")
 
 
 def _spell(way: IntEnum) -> str:
@@ -148,4 +148,4 @@ def refuse_unknown(title: str, options: Mapping[str, object], known: Mapping[str
     """A sentence for the first option that this rule does not have."""
     for name in options:
         if name not in known:
-            raise InputError(f"{title} has no parameter {name!r}; {nearest(name, known)}")
+            raise InputError(f"{title} has no parameter {brief(name)}; {nearest(name, known)}")

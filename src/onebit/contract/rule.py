@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.draws import Draws
 from onebit.contract.parameters import OneOf, Parameter, kinds_of, parameters_of, refuse_unknown
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -152,10 +152,10 @@ class Rule:
             raise InputError(f"{self.title} gives full, which is now full_information")
         fields = getattr(self.record, "_fields", ())
         if "classes" not in fields:
-            raise InputError(f"the record of {self.name!r} must be a NamedTuple with a field 'classes'")
+            raise InputError(f"the record of {brief(self.name)} must be a NamedTuple with a field 'classes'")
         for name in fields:
             if name != "classes" and name not in self.record._field_defaults:
-                raise InputError(f"the field {name!r} of {self.title} needs a default")
+                raise InputError(f"the field {brief(name)} of {self.title} needs a default")
         if self.second_order is not None and not self.composite and "matrix" not in fields:
             raise InputError(f"{self.title} keeps a covariance, so its record needs the field 'matrix'")
         for name in CONTRACT:
@@ -219,7 +219,7 @@ class Rule:
             params, memory = self.prepare(record, given)
         except (OverflowError, ZeroDivisionError):
             raise InputError(
-                f"{self.title} cannot be worked out with {dict(options)!r}: numbers are too large or too small"
+                f"{self.title} cannot be worked out with {brief(dict(options))}: numbers are too large or too small"
             ) from None
         return params, np.concatenate([np.zeros(OWN), np.asarray(memory, dtype=np.float64)])
 

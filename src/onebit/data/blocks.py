@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.tables import Csr, Dataset, in_order, whole
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.validation import ClassName, checked_classes, listed
 
 ArrayBlock = dict[str, NDArray[Any]]  # X and y, or data, indices, indptr and y
@@ -142,24 +142,24 @@ def named_classes(
     names = [whole(name) for name in names]
     for name, row in zip(names, labels.first, strict=True):
         if isinstance(name, bool) or not isinstance(name, str | int):
-            raise InputError(f"{what} is {name!r} in {place(row)}, but labels must be whole numbers or strings")
+            raise InputError(f"{what} is {brief(name)} in {place(row)}, but labels must be whole numbers or strings")
     if given is None:
         if len(set(names)) < 2:
-            raise InputError(f"{what} is {names[0]!r} in every row, but a choice needs at least 2 classes")
+            raise InputError(f"{what} is {brief(names[0])} in every row, but a choice needs at least 2 classes")
         classes = in_order(names)
     else:
         classes = checked_classes(given)
     index = {name: number for number, name in enumerate(classes)}
     for name, row in zip(names, labels.first, strict=True):
         if name not in index:
-            raise InputError(f"{what} is {name!r} in {place(row)}, but the classes are {listed(classes)}")
+            raise InputError(f"{what} is {brief(name)} in {place(row)}, but the classes are {listed(classes)}")
     mapping = np.array([index[name] for name in names], dtype=np.int64)
     counts = np.bincount(mapping, weights=labels.counts, minlength=len(classes))
     if given is None and 1 in counts:
         alone = min(row for code, row in zip(mapping.tolist(), labels.first, strict=True) if counts[code] == 1)
         once = names[labels.first.index(alone)]
         raise InputError(
-            f"{what} is {once!r} in {place(alone)} and nowhere else, and nothing can be learnt of a label seen once: "
+            f"{what} is {brief(once)} in {place(alone)} and nowhere else, and nothing can be learnt of a label seen once: "
             "leave the row out, or give the classes"
         )
     return classes, mapping

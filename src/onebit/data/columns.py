@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.blocks import CHUNK, MOST_CLASSES, ArrayBlock, Codes, Store, named_classes, renumber
-from onebit.errors import InputError, OnebitError, nearest
+from onebit.errors import InputError, OnebitError, brief, nearest
 from onebit.validation import ClassName, listed
 
 LABELS = ("label", "y", "class", "target")  # taken for the label where nothing is said
@@ -37,16 +37,16 @@ class Columns(ABC):
         self.label = _label_column(path, names, label)
         for what, chosen in (("categorical", categorical), ("dropped", drop)):
             if isinstance(chosen, str):
-                raise InputError(f"what is {what} is {chosen!r}, but must be a list of columns: [{chosen!r}]")
+                raise InputError(f"what is {what} is {brief(chosen)}, but must be a list of columns: [{brief(chosen)}]")
             for name in chosen:
                 if name not in names:
-                    raise InputError(f"there is no column {name!r} in {path} to be {what}; {nearest(name, names)}")
+                    raise InputError(f"there is no column {brief(name)} in {path} to be {what}; {nearest(name, names)}")
                 if name == self.label:
-                    raise InputError(f"the column {name!r} of {path} is the label, and cannot be {what} as well")
+                    raise InputError(f"the column {brief(name)} of {path} is the label, and cannot be {what} as well")
         self.names, self.dropped = list(names), frozenset(drop)
         self.features = [name for name in names if name != self.label and name not in self.dropped]
         if not self.features:
-            raise InputError(f"{path} has no column but the label {self.label!r}, and needs at least one feature")
+            raise InputError(f"{path} has no column but the label {brief(self.label)}, and needs at least one feature")
         self.categories = {
             name: Codes(
                 MOST_CATEGORIES,
@@ -136,7 +136,7 @@ class Columns(ABC):
 
     def _missing(self, name: str, row: int) -> None:
         raise InputError(
-            f"the column {name!r} of {self.path} has no value in {self.place(row)}: fill it in, or leave the row out"
+            f"the column {brief(name)} of {self.path} has no value in {self.place(row)}: fill it in, or leave the row out"
         )
 
     def _refuse_what_is_not_finite(self, X: NDArray[np.float32], row: int) -> None:
@@ -147,7 +147,7 @@ class Columns(ABC):
         if np.isnan(X[at, index]):
             self._missing(self.features[index], row + at)
         raise InputError(
-            f"the column {self.features[index]!r} of {self.path} is infinite, or too large for 32 bits, "
+            f"the column {brief(self.features[index])} of {self.path} is infinite, or too large for 32 bits, "
             f"in {self.place(row + at)}"
         )
 
@@ -173,12 +173,12 @@ def _label_column(path: Path, names: Sequence[str], label: str | None) -> str:
                 f"column {number} of {path} has no name: give it one, or leave it out if it only counts the rows"
             )
         if name in seen:
-            raise InputError(f"two columns of {path} are called {name!r}")
+            raise InputError(f"two columns of {path} are called {brief(name)}")
         seen.add(name)
     if label is not None:
         if label not in seen:
             raise InputError(
-                f"there is no column {label!r} in {path}; {nearest(label, names)} (columns: {listed(names)})"
+                f"there is no column {brief(label)} in {path}; {nearest(label, names)} (columns: {listed(names)})"
             )
         return label
     usual = [name for name in names if name.lower() in LABELS]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onebit.data.blocks import FileProgress, FileReader, Memory, assembled, fill
 from onebit.data.large import converted, is_large
 from onebit.data.tables import Csr, Dataset, labelled, matched
-from onebit.errors import InputError, MissingExtraError, OnebitError
+from onebit.errors import InputError, MissingExtraError, OnebitError, brief
 from onebit.validation import ClassName, checked_classes, listed
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
@@ -162,6 +162,6 @@ def _refuse_seen_once(data: Dataset, path: Path) -> None:
     if len(once):
         row = int(np.flatnonzero(np.isin(data.y, once))[0])
         raise InputError(
-            f"y[{row}] of {path} is {data.classes[data.y[row]]!r} and no other is, and nothing can be learnt of a label "
+            f"y[{row}] of {path} is {brief(data.classes[data.y[row]])} and no other is, and nothing can be learnt of a label "
             "seen once: leave the row out, or name the classes in an array `classes`"
         )

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from onebit.data.blocks import ArrayBlock, FileProgress, FileReader, assembled, fill
 from onebit.data.paths import cached_data
 from onebit.data.tables import Dataset
-from onebit.errors import InputError, OnebitError
+from onebit.errors import InputError, OnebitError, brief
 
 LARGE = 256 << 20  # bytes of a text file that is not held in memory
 LARGE_COMPRESSED = 64 << 20  # the same of a compressed one
@@ -39,7 +39,7 @@ def is_large(path: Path) -> bool:
     ending = path.suffix.lower()
     usual = LARGE_PARQUET if ending == ".parquet" else LARGE_COMPRESSED if ending in (".gz", ".bz2") else LARGE
     if named and not (named.isascii() and named.isdigit()):
-        raise InputError(f"ONEBIT_LARGE_FILE is {named!r}, but must be a number of bytes")
+        raise InputError(f"ONEBIT_LARGE_FILE is {brief(named)}, but must be a number of bytes")
     return path.stat().st_size > (int(named) if named else usual)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.data.columns import BATCH, Columns, text_refused
-from onebit.errors import InputError, OnebitError
+from onebit.errors import InputError, OnebitError, brief
 from onebit.validation import ClassName
 
 
@@ -35,14 +35,14 @@ class Parquet(Columns):
         kind = _inner(schema.field(self.label).type)
         if not (_is_number(kind) or _is_text(kind)) or arrow.types.is_boolean(kind):
             raise InputError(
-                f"the label column {self.label!r} of {path} is of the type {kind}, "
+                f"the label column {brief(self.label)} of {path} is of the type {kind}, "
                 "but labels must be whole numbers or strings"
             )
         self._kinds = [_inner(kind) for kind in schema.types]
         for name, kind in zip(self.names, self._kinds, strict=True):
             if name in self.categories and arrow.types.is_nested(kind):
                 raise InputError(
-                    f"the column {name!r} of {path} is of the type {kind}, but categories must be single values"
+                    f"the column {brief(name)} of {path} is of the type {kind}, but categories must be single values"
                 )
 
     def batches(self) -> Iterator[tuple[Any, int]]:

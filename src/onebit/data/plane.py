@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.synthetic import Labelled
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError, brief, nearest
 
 LAYOUTS = ("tangential", "radial")
 
@@ -160,7 +160,7 @@ def _drawn(
     largest = _largest_margin(columns, classes, rooms)
     if not (isinstance(margin, int | float | np.number) and 0.0 <= margin <= largest):
         raise InputError(
-            f"margin is {margin!r}, but must be from 0 to {largest:g}, to leave every class room in the disc"
+            f"margin is {brief(margin)}, but must be from 0 to {largest:g}, to leave every class room in the disc"
         )
     found: list[NDArray[np.float32]] = []
     labels: list[NDArray[np.int64]] = []
@@ -214,7 +214,7 @@ def _directions(count: int) -> Points:
 
 def _checked_layout(layout: str) -> str:
     if layout not in LAYOUTS:
-        raise InputError(f"there is no layout {layout!r}; {nearest(str(layout), LAYOUTS)}")
+        raise InputError(f"there is no layout {brief(layout)}; {nearest(str(layout), LAYOUTS)}")
     return layout
 
 
@@ -222,7 +222,7 @@ def _checked_groups(groups: Sequence[int]) -> tuple[int, ...]:
     counts = tuple(groups)
     for place, count in enumerate(counts):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise InputError(f"group {place} has {count!r} classes, but must have a whole number of at least 1")
+            raise InputError(f"group {place} has {brief(count)} classes, but must have a whole number of at least 1")
     if sum(counts) < 2:
         raise InputError(f"groups is {counts}, but there must be at least two classes in all")
     return tuple(int(count) for count in counts)

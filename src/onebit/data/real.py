@@ -23,7 +23,7 @@ from onebit.data.fetchers import SEXES, Parts
 from onebit.data.files import arrays_of, dataset_of, require
 from onebit.data.paths import cached_data, own_data
 from onebit.data.tables import Dataset
-from onebit.errors import InputError, OnebitError, nearest
+from onebit.errors import InputError, OnebitError, brief, nearest
 
 RINGS = ((1, 7), (8, 14), (15, 21), (22, 29))  # the classes of abalone, after Arora and Manwani 2020
 _EVERY_S = 0.2  # how often the growth of a download is looked at
@@ -121,7 +121,7 @@ def whereabouts(name: str) -> str:
 def named(name: str) -> RealDataset:
     """The entry of the catalogue; an unknown name is refused with the nearest."""
     if name not in REAL:
-        raise InputError(f"there is no data {name!r}; {nearest(name, REAL)}")
+        raise InputError(f"there is no data {brief(name)}; {nearest(name, REAL)}")
     return REAL[name]
 
 

@@ -17,7 +17,7 @@ from onebit.data.blocks import FileProgress
 from onebit.data.mapped import prepared_rows
 from onebit.data.preparation import prepared, steps_of
 from onebit.data.tables import Dataset, labelled
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError, brief, nearest
 from onebit.validation import ClassName
 
 ROUNDS = 100_000  # of a generator, where nothing is said
@@ -113,10 +113,10 @@ def source_of(
         data = labelled(X, y, classes)
         return _fixed("arrays", data, lambda: {"content": _content(data)}, steps)
     if y is not None:
-        raise InputError(f"labels were given with {str(X)!r}, which brings its own")
+        raise InputError(f"labels were given with {brief(str(X))}, which brings its own")
     if str(X) in GENERATORS or str(X) in real.REAL:
         if classes is not None:
-            raise InputError(f"classes were given with {str(X)!r}, which brings its own")
+            raise InputError(f"classes were given with {brief(str(X))}, which brings its own")
         _refuse_columns(str(X), label, categorical, drop)
         if str(X) in real.REAL:
             found = real.load(str(X), progress)
@@ -125,7 +125,7 @@ def source_of(
     path = Path(X)
     if not files.is_data_file(path.name) and not path.exists():
         raise InputError(
-            f"there is no data {str(X)!r}, nor is it the path of a .csv, .parquet, .svmlight or .npz file; "
+            f"there is no data {brief(str(X))}, nor is it the path of a .csv, .parquet, .svmlight or .npz file; "
             f"{nearest(str(X), names())}"
         )
     data = files.read(path, label=label, categorical=categorical, drop=drop, classes=classes, progress=progress)

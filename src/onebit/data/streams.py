@@ -22,7 +22,7 @@ from onebit.data.tables import Dataset
 from onebit.deprecation import Renamed
 from onebit.engine.schedule import NOTHING, Schedule, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError, brief, nearest
 from onebit.rows import SparseRow, is_sparse
 from onebit.validation import ClassName, checked_seed, listed
 
@@ -58,7 +58,7 @@ class Drift:
             return given
         kind, _, places = str(given).partition(":")
         if kind not in ("abrupt", "gradual"):
-            raise InputError(f"drift is {given!r}, but must be abrupt:AT or gradual:FROM..TO")
+            raise InputError(f"drift is {brief(given)}, but must be abrupt:AT or gradual:FROM..TO")
         try:
             cuts = [float(place) for place in places.split("..")] if places else []
         except ValueError:
@@ -71,7 +71,7 @@ class Drift:
             fits = len(cuts) in (0, 2) and 0.0 <= begin < end <= 1.0
         if not fits:
             raise InputError(
-                f"drift is {given!r}, but its places are fractions of the stream: abrupt:0.5, gradual:0.25..0.75"
+                f"drift is {brief(given)}, but its places are fractions of the stream: abrupt:0.5, gradual:0.25..0.75"
             )
         return cls(begin, end)
 
@@ -111,14 +111,16 @@ class Delay:
         if not colon:
             kind, number = "fixed", kind
         if kind not in cls.KINDS:
-            raise InputError(f"delay is {given!r}; {nearest(kind, cls.KINDS)}, each with a number of rounds: fixed:10")
+            raise InputError(
+                f"delay is {brief(given)}; {nearest(kind, cls.KINDS)}, each with a number of rounds: fixed:10"
+            )
         try:
             mean = float(number.replace("_", ""))
         except ValueError:
             mean = float("nan")
         if not 0.0 <= mean <= 1e9 or (kind == "fixed" and not mean.is_integer()):
             what = "a whole number of rounds" if kind == "fixed" else "a mean number of rounds"
-            raise InputError(f"delay is {given!r}, but needs {what} from 0 to 1e9: {kind}:10")
+            raise InputError(f"delay is {brief(given)}, but needs {what} from 0 to 1e9: {kind}:10")
         return cls(kind, mean) if mean else None
 
     def draw(self, rounds: int, seed: int) -> NDArray[np.int64]:
@@ -318,9 +320,9 @@ def stream(
         return X
     refuse_unknown("a stream", data, inspect.signature(source_of).parameters)
     if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1):
-        raise InputError(f"rounds is {rounds!r}, but must be a whole number of at least 1")
+        raise InputError(f"rounds is {brief(rounds)}, but must be a whole number of at least 1")
     if order is not None and order not in ORDERS:
-        raise InputError(f"order is {order!r}; {nearest(str(order), ORDERS)}")
+        raise InputError(f"order is {brief(order)}; {nearest(str(order), ORDERS)}")
     source = source_of(X, y, **data)
     return Stream(
         source,
@@ -337,5 +339,5 @@ def stream(
 def _share(name: str, given: object) -> float:
     number = isinstance(given, int | float | np.floating) and not isinstance(given, bool)
     if not number or not 0.0 <= given < 1.0:  # type: ignore[operator]
-        raise InputError(f"{name} is {given!r}, but must be a share of the rounds from 0 up to, not including, 1")
+        raise InputError(f"{name} is {brief(given)}, but must be a share of the rounds from 0 up to, not including, 1")
     return float(given)  # type: ignore[arg-type]

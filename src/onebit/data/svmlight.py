@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from onebit.data.blocks import MOST_CLASSES, ArrayBlock, Codes, Store, named_classes, opened, renumber
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.validation import ClassName
 
 BLOCK = 1 << 22  # bytes; lines are never cut
@@ -111,7 +111,7 @@ class Svmlight:
         shown = bad[0].decode(errors="replace")
         shown = shown if len(shown) <= 60 else shown[:60] + "..."
         raise InputError(
-            f"line {lines + first + 1} of {self.path} is {shown!r}, but must be a label and pairs column:value, "
+            f"line {lines + first + 1} of {self.path} is {brief(shown)}, but must be a label and pairs column:value, "
             f"columns in order ({reason})"
         )
 

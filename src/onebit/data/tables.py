@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.features import refuse_what_is_no_table
 from onebit.validation import ClassName, checked_classes, listed
 
@@ -49,7 +49,7 @@ def labelled(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
     place = {name: index for index, name in enumerate(known)}
     for row, label in enumerate(labels):
         if label not in place:
-            raise InputError(f"y[{row}] is {label!r}, but the classes are {listed(known)}")
+            raise InputError(f"y[{row}] is {brief(label)}, but the classes are {listed(known)}")
     return matched(X, np.array([place[label] for label in labels], dtype=np.int64), known)
 
 
@@ -63,15 +63,15 @@ def label_names(y: Any) -> list[ClassName]:
     if isinstance(y, np.ndarray) and y.ndim != 1:
         raise InputError(f"y has shape {y.shape}, but must be one label for each row")
     if isinstance(y, str) or not isinstance(y, Iterable):
-        raise InputError(f"y is {y!r}, but must be one label for each row")
+        raise InputError(f"y is {brief(y)}, but must be one label for each row")
     found: list[ClassName] = []
     for row, given in enumerate(y.tolist() if isinstance(y, np.ndarray) else y):
         label = whole(given.item() if isinstance(given, np.generic) else given)
         if isinstance(label, list | tuple | np.ndarray):
-            raise InputError(f"y[{row}] is {label!r}, but y must be one label for each row")
+            raise InputError(f"y[{row}] is {brief(label)}, but y must be one label for each row")
         if isinstance(label, bool) or not isinstance(label, str | int):
             kind = type(label).__name__
-            raise InputError(f"y[{row}] is {label!r}, a {kind}, but labels must be whole numbers or strings")
+            raise InputError(f"y[{row}] is {brief(label)}, a {kind}, but labels must be whole numbers or strings")
         found.append(label)
     if not found:
         raise InputError("there are no rows")

@@ -10,7 +10,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from onebit.engine.gpu.device import is_installed, trouble
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError, brief, nearest
 from onebit.executors.threads import threads_executor
 from onebit.trials.cost import Resource
 from onebit.trials.records import Record
@@ -57,10 +57,10 @@ def checked_on(on: object) -> tuple[str, str | None]:
     ('ray', None)
     """
     if not isinstance(on, str):
-        raise InputError(f"on is {on!r}, but must be one of {', '.join(EXECUTORS)}")
+        raise InputError(f"on is {brief(on)}, but must be one of {', '.join(EXECUTORS)}")
     kind, slashes, address = on.partition("://")
     if kind not in EXECUTORS or (slashes and kind not in CLUSTERS):
-        raise InputError(f"there is no executor {on!r} to run on; {nearest(kind, EXECUTORS)}")
+        raise InputError(f"there is no executor {brief(on)} to run on; {nearest(kind, EXECUTORS)}")
     if not slashes:
         return kind, None
     try:
@@ -69,7 +69,7 @@ def checked_on(on: object) -> tuple[str, str | None]:
     except ValueError:  # a port that is no number, or too large
         whole = False
     if not whole:
-        raise InputError(f"on is {on!r}, but the address of a cluster is {kind}://host:port")
+        raise InputError(f"on is {brief(on)}, but the address of a cluster is {kind}://host:port")
     return kind, address
 
 
@@ -82,7 +82,9 @@ def executor_of(on: str = "auto", threads: int | None = None) -> Executor:
     if threads is not None:
         threads = counted("threads", threads)
         if kind in CLUSTERS:
-            raise InputError(f"threads is {threads}, but a cluster has its own number: leave it out with on={on!r}")
+            raise InputError(
+                f"threads is {threads}, but a cluster has its own number: leave it out with on={brief(on)}"
+            )
     if kind == "gpu":
         from onebit.executors.gpu.executor import gpu_executor
 

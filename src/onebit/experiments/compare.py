@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from onebit.data.streams import Stream, stream
 from onebit.deprecation import Renamed
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.executors import executor_of
 from onebit.experiments.drawing import curves_of
 from onebit.experiments.run import Stopped
@@ -90,7 +90,7 @@ class Comparison:
         for result in self.results:
             if key in (result.stream.name, result.stream.source.name):
                 return result
-        raise InputError(f"there is no {key!r} in this comparison")
+        raise InputError(f"there is no {brief(key)} in this comparison")
 
     def __repr__(self) -> str:
         said = [
@@ -189,7 +189,9 @@ def compare(
         raise InputError("there are no learners to compare")
     if len({entry.title for entry in entries}) < len(entries):
         twice = [entry.title for entry in entries]
-        raise InputError(f"{next(t for t in twice if twice.count(t) > 1)!r} is named twice; name each learner once")
+        raise InputError(
+            f"{brief(next(t for t in twice if twice.count(t) > 1))} is named twice; name each learner once"
+        )
     streams = [_stream(one, settings) for one in (data if isinstance(data, list) else [data])]
     if not streams:
         raise InputError("there are no data to compare on")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.parameters import refuse_unknown
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.learner import Learner
 from onebit.trials.trial import OPTIONS, ComparisonEntry, entry_of
 
@@ -36,9 +36,9 @@ def axis_of(name: str, given: object) -> list[Any]:
     else:
         values = [given]
     if not values or "" in values:
-        raise InputError(f"the grid of {name} is {given!r}, but must name at least one value, and no empty one")
+        raise InputError(f"the grid of {name} is {brief(given)}, but must name at least one value, and no empty one")
     if len({repr(value) for value in values}) < len(values):
-        raise InputError(f"the grid of {name} is {given!r}, but must name each value once")
+        raise InputError(f"the grid of {name} is {brief(given)}, but must name each value once")
     return values
 
 
@@ -46,15 +46,15 @@ def _range(name: str, text: str) -> list[float]:
     ends, *rest = text.split(":")
     shape = f"{name}=FROM..TO:log:HOW_MANY or {name}=FROM..TO:linear:HOW_MANY"
     if len(rest) != 2 or rest[0] not in ("log", "linear"):
-        raise InputError(f"the grid of {name} is {text!r}, but a range is {shape}")
+        raise InputError(f"the grid of {name} is {brief(text)}, but a range is {shape}")
     try:
         first, last = (float(end) for end in ends.split(".."))
         count = int(rest[1])
     except ValueError:
-        raise InputError(f"the grid of {name} is {text!r}, but a range is {shape}") from None
+        raise InputError(f"the grid of {name} is {brief(text)}, but a range is {shape}") from None
     if not (math.isfinite(first) and math.isfinite(last) and first < last) or (rest[0] == "log" and first <= 0):
         raise InputError(
-            f"the grid of {name} is {text!r}, but a range rises" + (" from above 0" if rest[0] == "log" else "")
+            f"the grid of {name} is {brief(text)}, but a range rises" + (" from above 0" if rest[0] == "log" else "")
         )
     if not 2 <= count <= MOST_SETTINGS:
         raise InputError(f"the grid of {name} asks for {count} values, but a range has from 2 to {MOST_SETTINGS}")
@@ -93,7 +93,7 @@ class Grid:
         refuse_unknown(rule.title, axes, {**rule.parameters, **OPTIONS})
         for name in axes:
             if name in options:
-                raise InputError(f"{name} is in the grid and is also set to {options[name]!r}")
+                raise InputError(f"{name} is in the grid and is also set to {brief(options[name])}")
         self.rule = rule
         self.axes: dict[str, list[Any]] = {name: axis_of(name, given) for name, given in axes.items()}
         size = math.prod(len(values) for values in self.axes.values())

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.contract.draws import word_of
-from onebit.errors import InputError, OnebitError
+from onebit.errors import InputError, OnebitError, brief
 from onebit.learner import Learner, copy_of
 from onebit.offpolicy import doubts
 from onebit.offpolicy.doubts import Caveat
@@ -176,7 +176,7 @@ def evaluate(
                 f"present has the classes {listed(one.classes)}, but learner has {listed(learner.classes)}"
             )
     if isinstance(unanswered, bool) or not isinstance(unanswered, int | np.integer) or unanswered < 0:
-        raise InputError(f"unanswered is {unanswered!r}, but must be a whole number of at least 0")
+        raise InputError(f"unanswered is {brief(unanswered)}, but must be a whole number of at least 0")
     walks = [_Walk(one, checked_seed(seed), learning) for one in compared]
     for found in checked_rounds(learner, rounds):
         try:

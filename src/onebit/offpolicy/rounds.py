@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import InputError, OnebitError
+from onebit.errors import InputError, OnebitError, brief
 from onebit.learner import Learner
 from onebit.validation import ClassName, listed
 
@@ -76,9 +76,9 @@ def _checked(number: int, one: Round, places: dict[ClassName, int]) -> Checked:
     label = one.label.item() if isinstance(one.label, np.generic) else one.label
     place = None if isinstance(label, bool) or not isinstance(label, str | int) else places.get(label)
     if place is None:
-        raise InputError(f"there is no class {label!r}; the classes are {listed(places)}")
+        raise InputError(f"there is no class {brief(label)}; the classes are {listed(places)}")
     if not isinstance(one.right, bool | np.bool_):
-        raise InputError(f"right is {one.right!r}, but must be True or False")
+        raise InputError(f"right is {brief(one.right)}, but must be True or False")
     logged = None if one.probabilities is None else _distribution(one.probabilities, len(places))
     if one.propensity is None:
         propensity = None if logged is None else float(logged[place])
@@ -86,17 +86,19 @@ def _checked(number: int, one: Round, places: dict[ClassName, int]) -> Checked:
         propensity = _probability(one.propensity)
         if logged is not None and abs(propensity - logged[place]) > ROUNDING:
             raise InputError(
-                f"the propensity of {label!r} is {propensity:g}, but its place in probabilities says {logged[place]:g}"
+                f"the propensity of {brief(label)} is {propensity:g}, but its place in probabilities says {logged[place]:g}"
             )
     if propensity is not None and propensity <= 0.0:
-        raise InputError(f"{label!r} was shown, and yet its probability is {propensity:g}: it must be above 0")
+        raise InputError(f"{brief(label)} was shown, and yet its probability is {propensity:g}: it must be above 0")
     return Checked(number, one._replace(label=label, right=bool(one.right)), place, propensity, logged)
 
 
 def _probability(given: object) -> float:
     number = isinstance(given, int | float | np.floating) and not isinstance(given, bool)
     if not number or not 0.0 < float(given) <= 1.0 + ROUNDING:  # type: ignore[arg-type]
-        raise InputError(f"the propensity is {given!r}, but must be a number above 0 and at most 1, or None if unknown")
+        raise InputError(
+            f"the propensity is {brief(given)}, but must be a number above 0 and at most 1, or None if unknown"
+        )
     return min(1.0, float(given))  # type: ignore[arg-type]
 
 

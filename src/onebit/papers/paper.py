@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError, brief, nearest
 
 KINDS = ("errors", "grid", "scatter", "boundary", "bounds", "regrets", "gap")
 
@@ -100,7 +100,7 @@ class Paper:
         known = {item.name: item for item in self.items}
         for name in names:
             if name not in known:
-                raise InputError(f"{self.name} has no item {name!r}; {nearest(name, known)}")
+                raise InputError(f"{self.name} has no item {brief(name)}; {nearest(name, known)}")
         return [known[name] for name in names] if names else [item for item in self.items if not item.on_request]
 
 
@@ -118,7 +118,7 @@ def paper_named(name: str) -> Paper:
     'Table I: average error rate'
     """
     if name not in paper_names():
-        raise InputError(f"there is no paper {name!r}; {nearest(name, [*paper_names(), 'all'])}")
+        raise InputError(f"there is no paper {brief(name)}; {nearest(name, [*paper_names(), 'all'])}")
     return read_paper(name, (resources.files("onebit.papers") / f"{name}.toml").read_text(encoding="utf-8"))
 
 
@@ -157,7 +157,7 @@ def _item(where: str, table: dict[str, Any]) -> PaperItem:
     _refuse_more(where, table, set(PaperItem.__dataclass_fields__) - {"data", "learners", "claims"})
     item = PaperItem(data=data, learners=learners, claims=claims, **table)
     if item.kind not in KINDS:
-        raise InputError(f"{where} is of the kind {item.kind!r}; {nearest(item.kind, KINDS)}")
+        raise InputError(f"{where} is of the kind {brief(item.kind)}; {nearest(item.kind, KINDS)}")
     return item
 
 
@@ -193,4 +193,4 @@ def _learner(where: str, table: dict[str, Any]) -> PaperLearner:
 def _refuse_more(where: str, table: Mapping[str, Any], known: set[str]) -> None:
     for name in table:
         if name not in known:
-            raise InputError(f"{where} has {name!r}; {nearest(name, sorted(known))}")
+            raise InputError(f"{where} has {brief(name)}; {nearest(name, sorted(known))}")

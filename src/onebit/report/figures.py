@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onebit.errors import InputError, MissingExtraError, nearest
+from onebit.errors import InputError, MissingExtraError, brief, nearest
 from onebit.report import style
 from onebit.report.parts import Band, Curves, Figure, HeatMap, Page, Regions, Scatter
 
@@ -60,7 +60,9 @@ def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None)
 def draw(part: Figure, path: Path, measure: str = "played", *, looks: Looks | None = None) -> None:
     """Writes a figure as .png (200 dots an inch) or .svg; the same part gives the same file."""
     if path.suffix not in SUFFIXES:
-        raise InputError(f"{path.name} has the ending {path.suffix!r}, but a figure must be {' or '.join(SUFFIXES)}")
+        raise InputError(
+            f"{path.name} has the ending {brief(path.suffix)}, but a figure must be {' or '.join(SUFFIXES)}"
+        )
     _write(figure(part, measure, looks=looks), path)
 
 
@@ -101,7 +103,7 @@ def save_figures(page: Page, folder: Path) -> list[Path]:
 def _draw_curves(drawing: Drawing, axes: Axes, curves: Curves, measure: str, looks: Looks) -> None:
     if measure not in curves.measures:
         raise InputError(
-            f"the curves {curves.title!r} have no measure {measure!r}; {nearest(measure, curves.measures)}"
+            f"the curves {brief(curves.title)} have no measure {brief(measure)}; {nearest(measure, curves.measures)}"
         )
     positions = style.foremost(curves, measure, MOST_CURVES)
     drawn = [curves.series[position] for position in positions]

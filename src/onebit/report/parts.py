@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 
 BANDIT, FULL_INFORMATION = (
     "bandit feedback",
@@ -49,7 +49,7 @@ class Curves:
                 for values in (band.mean, band.low, band.high):
                     if values is not None and len(values) != len(self.x):
                         raise InputError(
-                            f"the curve {one.name!r} has {len(values)} values of {measure!r}, "
+                            f"the curve {brief(one.name)} has {len(values)} values of {brief(measure)}, "
                             f"but must have one for each of the {len(self.x)} {self.x_name}"
                         )
 
@@ -114,7 +114,7 @@ class Table:
         for number, cells in enumerate((cells for rows in self.groups.values() for cells in rows), start=1):
             if len(cells) != len(self.columns):
                 raise InputError(
-                    f"row {number} of the table {self.title!r} has {len(cells)} cells, "
+                    f"row {number} of the table {brief(self.title)} has {len(cells)} cells, "
                     f"but must have one for each of the {len(self.columns)} columns"
                 )
 
@@ -151,7 +151,7 @@ class HeatMap:
         for grid in (self.values, self.text):
             if len(grid) != wanted[0] or any(len(row) != wanted[1] for row in grid):
                 raise InputError(
-                    f"the heat map {self.title!r} must have {wanted[0]} rows (one for each {self.y_name}) "
+                    f"the heat map {brief(self.title)} must have {wanted[0]} rows (one for each {self.y_name}) "
                     f"of {wanted[1]} values (one for each {self.x_name})"
                 )
 
@@ -170,7 +170,7 @@ class Scatter:
     def __post_init__(self) -> None:
         if not len(self.x) == len(self.y) == len(self.labels):
             raise InputError(
-                f"the scatter {self.title!r} has {len(self.x)} x, {len(self.y)} y and {len(self.labels)} labels, "
+                f"the scatter {brief(self.title)} has {len(self.x)} x, {len(self.y)} y and {len(self.labels)} labels, "
                 "but must have as many of each"
             )
 

@@ -7,7 +7,7 @@ import pkgutil
 from functools import cache
 
 from onebit.contract.rule import Rule
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError, brief, nearest
 
 DEFAULT = "auto"  # the rule of a learner for which none is named
 
@@ -29,5 +29,5 @@ def rule_named(name: str) -> Rule:
     """
     rules = registry()
     if name not in rules:
-        raise InputError(f"there is no learner {name!r}; {nearest(name, rules)}")
+        raise InputError(f"there is no learner {brief(name)}; {nearest(name, rules)}")
     return rules[name]

@@ -32,7 +32,7 @@ from onebit.contract.choices import fill, greedy_label, members, share_greedy, u
 from onebit.contract.margins import Variant, binary_step, hinge
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import OWN, Choice, Matrix, Rule, RuleInput, Vector
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 
 
 class Coding(IntEnum):
@@ -92,7 +92,7 @@ def checked_matrix(coding: object, classes: int) -> Matrix:
     except (TypeError, ValueError, OverflowError):
         matrix = np.zeros(0)
     if matrix.ndim != 2 or matrix.shape[1] == 0 or not np.isin(matrix, (-1.0, 0.0, 1.0)).all():
-        raise InputError(f"coding is {coding!r}, but must be one-vs-all, all-pairs or a matrix of -1, 0 and 1")
+        raise InputError(f"coding is {brief(coding)}, but must be one-vs-all, all-pairs or a matrix of -1, 0 and 1")
     if matrix.shape[0] != classes:
         raise InputError(f"the coding matrix has {matrix.shape[0]} rows, but there are {classes} classes")
     for column in range(matrix.shape[1]):

@@ -28,7 +28,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from onebit.errors import InputError, OnebitError, nearest
+from onebit.errors import InputError, OnebitError, brief, nearest
 from onebit.files import owned_as_its_folder, write_atomically
 from onebit.serve.errors import UnauthorizedError, UnavailableError
 from onebit.serve.readiness import ReadinessWarning
@@ -112,14 +112,14 @@ class Tokens:
         wanted, allowed = list(dict.fromkeys(scopes)), list(dict.fromkeys(tasks))
         for scope in wanted:
             if scope not in SCOPES:
-                raise InputError(f"{scope!r} is not a scope; {nearest(scope, SCOPES)}")
+                raise InputError(f"{brief(scope)} is not a scope; {nearest(scope, SCOPES)}")
         if not wanted:
             raise InputError(f"a token needs a scope: {', '.join(SCOPES)}")
         for task in allowed:
             _check_name(task)
         if name is not None and not name.isprintable():  # it is a line of the list, and part of a JSON text
             raise InputError(
-                f"the name of a token is {name!r}, but must be letters, digits and signs that can be shown"
+                f"the name of a token is {brief(name)}, but must be letters, digits and signs that can be shown"
             )
         if expires is not None and not time.time() < expires < math.inf:
             raise InputError("a token cannot expire before it is made: give a time to come")
@@ -149,7 +149,7 @@ class Tokens:
         with self._locked():
             tokens = {token.id: token for token in self.listed()}
             if identity not in tokens:
-                raise InputError(f"there is no token {identity!r} in {self.path}; {nearest(identity, tokens)}")
+                raise InputError(f"there is no token {brief(identity)} in {self.path}; {nearest(identity, tokens)}")
             if tokens[identity].revoked is None:
                 tokens[identity] = tokens[identity].model_copy(update={"revoked": time.time()})
                 self._write(list(tokens.values()))
@@ -327,5 +327,5 @@ def _check_name(task: str) -> None:
         TypeAdapter(TaskName).validate_python(task)
     except ValidationError:
         raise InputError(
-            f"{task!r} cannot be the name of a task: it takes up to 100 letters, digits, '.', '_' and '-'"
+            f"{brief(task)} cannot be the name of a task: it takes up to 100 letters, digits, '.', '_' and '-'"
         ) from None

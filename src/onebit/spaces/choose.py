@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.covariance import FITTING_MATRICES, Covariance, Order
 from onebit.contract.rule import Rule
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError, brief, nearest
 from onebit.spaces.dense import Dense
 from onebit.spaces.diagonal_dense import DiagonalDense
 from onebit.spaces.diagonal_sparse import DiagonalSparse
@@ -257,7 +257,7 @@ def choose(rule: Rule, bias: bool, seed: int, kernel: str | None, max_support: o
     if read.code == RATIONAL and bias:
         raise InputError("the rational kernel has a constant part already, and takes no bias")
     if not isinstance(when_full, str) or when_full not in WHEN_FULL:
-        raise InputError(f"when_full is {when_full!r}; {nearest(str(when_full), WHEN_FULL)}")
+        raise InputError(f"when_full is {brief(when_full)}; {nearest(str(when_full), WHEN_FULL)}")
     plan = Plan(read, _budget(rule, max_support), WHEN_FULL[when_full], rule.keeps_norm)
     return KernelChoice(rule, bias, seed, kernel, plan)
 
@@ -272,5 +272,5 @@ def _budget(rule: Rule, max_support: object) -> int:
     if whole and 1 <= max_support <= MOST_SUPPORT:  # type: ignore[operator]
         return int(max_support)  # type: ignore[call-overload, no-any-return]
     raise InputError(
-        f"max_support is {max_support!r}, but must be a whole number from 1 to {MOST_SUPPORT}, usual, or none"
+        f"max_support is {brief(max_support)}, but must be a whole number from 1 to {MOST_SUPPORT}, usual, or none"
     )

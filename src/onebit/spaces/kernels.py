@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError, brief, nearest
 
 LINEAR, POLYNOMIAL, RATIONAL, RBF = range(4)
 NAMES = {"linear": LINEAR, "polynomial": POLYNOMIAL, "rational": RATIONAL, "rbf": RBF}
@@ -40,27 +40,29 @@ class Kernel(NamedTuple):
         (Kernel(code=3, number=0.5), Kernel(code=1, number=3.0))
         """
         if not isinstance(text, str):
-            raise InputError(f"kernel is {text!r}; {nearest(str(text), NAMES)}")
+            raise InputError(f"kernel is {brief(text)}; {nearest(str(text), NAMES)}")
         name, colon, said = text.partition(":")
         if name not in NAMES:
-            raise InputError(f"kernel is {text!r}; {nearest(name, NAMES)}")
+            raise InputError(f"kernel is {brief(text)}; {nearest(name, NAMES)}")
         code = NAMES[name]
         if code == RATIONAL:
             if colon and said != "shorten":
-                raise InputError(f"kernel is {text!r}, but must be rational, or rational:shorten")
+                raise InputError(f"kernel is {brief(text)}, but must be rational, or rational:shorten")
             return cls(code, SHORTEN if colon else 0.0)
         if code == LINEAR:
             if colon:
-                raise InputError(f"kernel is {text!r}, but linear takes no number")
+                raise InputError(f"kernel is {brief(text)}, but linear takes no number")
             return cls(code, 0.0)
         try:
             number = float(said) if colon else float(DEGREE) if code == POLYNOMIAL else 1.0 / (features or 1)
         except ValueError:
             number = float("nan")
         if code == POLYNOMIAL and not (number.is_integer() and 1 <= number <= LARGEST_DEGREE):
-            raise InputError(f"kernel is {text!r}, but its degree must be a whole number from 1 to {LARGEST_DEGREE}")
+            raise InputError(
+                f"kernel is {brief(text)}, but its degree must be a whole number from 1 to {LARGEST_DEGREE}"
+            )
         if code == RBF and not 0.0 < number < 1e12:
-            raise InputError(f"kernel is {text!r}, but its gamma must be a number above 0, as in rbf:0.5")
+            raise InputError(f"kernel is {brief(text)}, but its gamma must be a number above 0, as in rbf:0.5")
         return cls(code, number)
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 
 ANY = -1  # in a shape: as many as there are
 
@@ -63,10 +63,12 @@ def refuse_unlike(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, Array
     """A sentence for the first array that is missing, unknown, or not what is wanted."""
     for name in wanted:
         if name not in arrays:
-            raise InputError(f"the array {name!r} is missing")
+            raise InputError(f"the array {brief(name)} is missing")
     for name in arrays:
         if name not in wanted:
-            raise InputError(f"the array {name[:80]!r} is unknown: a learner like this has {', '.join(sorted(wanted))}")
+            raise InputError(
+                f"the array {brief(name[:80])} is unknown: a learner like this has {', '.join(sorted(wanted))}"
+            )
     for name, one in wanted.items():
         _compare(name, arrays[name], one)
 
@@ -77,13 +79,13 @@ def _compare(name: str, array: NDArray[Any], wanted: ArraySpec) -> None:
     )
     if not fits:
         sizes = ", ".join("any" if size == ANY else str(size) for size in wanted.shape)
-        raise InputError(f"the array {name!r} has the shape {array.shape}, but must have ({sizes})")
+        raise InputError(f"the array {brief(name)} has the shape {array.shape}, but must have ({sizes})")
     if array.dtype != np.dtype(wanted.dtype):
-        raise InputError(f"the array {name!r} has the dtype {array.dtype}, but must have {np.dtype(wanted.dtype)}")
+        raise InputError(f"the array {brief(name)} has the dtype {array.dtype}, but must have {np.dtype(wanted.dtype)}")
     if wanted.least == -math.inf and wanted.most == math.inf:
         return
     outside = (array < wanted.least) | (array > wanted.most)
     if outside.any():
         found = array[outside].flat[0]
         bounds = f"from {wanted.least}" + (" up" if wanted.most == math.inf else f" to {wanted.most}")
-        raise InputError(f"the array {name!r} has {found} in it, but its numbers must be {bounds}")
+        raise InputError(f"the array {brief(name)} has {found} in it, but its numbers must be {bounds}")

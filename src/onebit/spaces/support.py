@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.spaces.kernel import LANES, LEFT_OUT, NEXT, STORED
 from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, SCALE, ArraySpec
 
@@ -74,7 +74,7 @@ def checked_counts(counts: NDArray[np.int64], budget: int) -> int:
 def refuse_length(name: str, length: int, stored: int) -> None:
     """A sentence for an array that is not of the rows that are stored."""
     if length != stored:
-        raise InputError(f"the array {name!r} is of {length} stored rows, but 'counts' speaks of {stored}")
+        raise InputError(f"the array {brief(name)} is of {length} stored rows, but 'counts' speaks of {stored}")
 
 
 def from_arrays(space: Any, arrays: dict[str, NDArray[Any]]) -> Any:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from onebit.data.sources import source_of
 from onebit.data.tables import Csr
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError, brief, nearest
 from onebit.theory.constraints import Numbers
 from onebit.theory.groups import LARGEST_GROUP, MOST_CLASSES, Partition
 from onebit.theory.notions import Found, by_groups, strong, weak
@@ -144,12 +144,12 @@ def margin(
     (1.0, [[0.5, -0.5], [-0.5, 0.5]], True)
     """
     if kind not in KINDS:
-        raise InputError(f"kind is {kind!r}; {nearest(str(kind), KINDS)}")
+        raise InputError(f"kind is {brief(kind)}; {nearest(str(kind), KINDS)}")
     if groups is not None and kind != "group":
-        raise InputError(f"groups were given, which are for the kind 'group', and kind is {kind!r}")
+        raise InputError(f"groups were given, which are for the kind 'group', and kind is {brief(kind)}")
     source = source_of(X, y, **data)
     if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1):
-        raise InputError(f"rounds is {rounds!r}, but must be a whole number of at least 1")
+        raise InputError(f"rounds is {brief(rounds)}, but must be a whole number of at least 1")
     given = source.make(source.rounds if rounds is None else int(rounds), checked_seed(seed))
     partition = None if groups is None else _partition(groups, given.classes)
     if kind == "group" and partition is None and len(given.classes) > MOST_CLASSES:
@@ -190,15 +190,15 @@ def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, 
     found: list[tuple[int, ...]] = []
     seen: set[int] = set()
     if isinstance(groups, str) or not all(isinstance(one, Iterable) and not isinstance(one, str) for one in groups):
-        raise InputError(f"groups is {groups!r}, but must be lists of classes, as in [[0, 1], [2, 3]]")
+        raise InputError(f"groups is {brief(groups)}, but must be lists of classes, as in [[0, 1], [2, 3]]")
     for group in groups:
         numbers = []
         for name in group:
             number = position.get(name, spelt.get(str(name)))
             if number is None:
-                raise InputError(f"groups has {name!r}, which is no class; {nearest(str(name), spelt)}")
+                raise InputError(f"groups has {brief(name)}, which is no class; {nearest(str(name), spelt)}")
             if number in seen:
-                raise InputError(f"groups has the class {classes[number]!r} twice, but each must be in one group")
+                raise InputError(f"groups has the class {brief(classes[number])} twice, but each must be in one group")
             seen.add(number)
             numbers.append(number)
         if not numbers:

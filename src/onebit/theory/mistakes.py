@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError, brief, nearest
 from onebit.experiments.pages import facts
 from onebit.experiments.run import STREAM_SETTINGS, Result, run
 from onebit.experiments.statistics import MeanEstimate, estimate, means_and_halves
@@ -129,7 +129,9 @@ class Bounds:
         for one in self.rows:
             if one.bound.name == name:
                 return one
-        raise InputError(f"there is no bound {name!r} here; {nearest(name, [one.bound.name for one in self.rows])}")
+        raise InputError(
+            f"there is no bound {brief(name)} here; {nearest(name, [one.bound.name for one in self.rows])}"
+        )
 
     @property
     def broken(self) -> list[CheckedBound]:

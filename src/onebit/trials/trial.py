@@ -18,7 +18,7 @@ from onebit.contract.rule import Rule
 from onebit.data.streams import Stream
 from onebit.data.tables import Dataset
 from onebit.engine.compile import code_mark
-from onebit.errors import InputError, OnebitError
+from onebit.errors import InputError, OnebitError, brief
 from onebit.learner import Learner, copy_of, learner_class
 from onebit.options import MEANINGS
 from onebit.rules import rule_named
@@ -100,7 +100,9 @@ def entry_of(learner: object, options: dict[str, Any] | None = None) -> Comparis
     if isinstance(learner, type) and issubclass(learner, Learner) and hasattr(learner, "_rule"):
         learner = learner._rule
     if not isinstance(learner, Rule):
-        raise InputError(f"learner is {learner!r}, but must be the name of one, a Rule, a learner class, or a Learner")
+        raise InputError(
+            f"learner is {brief(learner)}, but must be the name of one, a Rule, a learner class, or a Learner"
+        )
     entry = ComparisonEntry(learner, options)
     _ = entry.settings
     planned = learner.plan(options, 1, 1.0) if learner.plan is not None else {}
@@ -191,5 +193,5 @@ def _word(value: object) -> str:
 def counted(name: str, given: object) -> int:
     """A number of things, of which there is at least one."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
-        raise InputError(f"{name} is {given!r}, but must be a whole number of at least 1")
+        raise InputError(f"{name} is {brief(given)}, but must be a whole number of at least 1")
     return int(given)

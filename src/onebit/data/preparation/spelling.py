@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError, brief, nearest
 
 STEPS = {
     "scale": "every value divided by the largest absolute value of the whole table",
@@ -34,7 +34,7 @@ def steps_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
     parts = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     for part in parts:
         if not isinstance(part, str):
-            raise InputError(f"a step of the preparation is {part!r}, but must be a string such as 'unit-norm'")
+            raise InputError(f"a step of the preparation is {brief(part)}, but must be a string such as 'unit-norm'")
     if not "".join(parts).strip():
         return ()
     steps = tuple(_spelt(step.strip()) for part in parts for step in part.split(","))
@@ -50,11 +50,11 @@ def _spelt(step: str) -> str:
     if not name:
         raise InputError(f"the preparation has an empty step; {nearest(name, STEPS)}")
     if name not in NAMES:
-        raise InputError(f"there is no step {name!r} in a preparation; {nearest(name, NAMES)}")
+        raise InputError(f"there is no step {brief(name)} in a preparation; {nearest(name, NAMES)}")
     if name in _SPELT:
         return f"{name}:{_SPELT[name](step, parameter)}"
     if colon:
-        raise InputError(f"the step {step!r} has a parameter, but {name} takes none")
+        raise InputError(f"the step {brief(step)} has a parameter, but {name} takes none")
     return name
 
 
@@ -62,9 +62,9 @@ def _share(step: str, parameter: str) -> str:
     try:
         share = float(parameter)
     except ValueError:
-        raise InputError(f"the step {step!r} must have a share of the rows, as in rare:0.01") from None
+        raise InputError(f"the step {brief(step)} must have a share of the rows, as in rare:0.01") from None
     if not 0.0 < share <= 1.0:
-        raise InputError(f"the share of the step {step!r} must be above 0 and at most 1, as in rare:0.01")
+        raise InputError(f"the share of the step {brief(step)} must be above 0 and at most 1, as in rare:0.01")
     return repr(share).removesuffix(".0")
 
 
@@ -76,14 +76,14 @@ def _count_and_gamma(step: str, parameter: str) -> str:
         number, width = 0, 0.0
     if not (1 <= number <= MOST_COLUMNS and 0.0 < width < 1e12):
         raise InputError(
-            f"the step {step!r} must have from 1 to {MOST_COLUMNS:,} features and a gamma above 0, as in fourier:500:0.5"
+            f"the step {brief(step)} must have from 1 to {MOST_COLUMNS:,} features and a gamma above 0, as in fourier:500:0.5"
         )
     return f"{number}:{width:g}"
 
 
 def _degree(step: str, parameter: str) -> str:
     if not (parameter.isascii() and parameter.isdigit() and 1 <= int(parameter) <= 40):
-        raise InputError(f"the step {step!r} must have a degree from 1 to 40, as in taylor:8")
+        raise InputError(f"the step {brief(step)} must have a degree from 1 to 40, as in taylor:8")
     return str(int(parameter))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.data.sources import Source
-from onebit.errors import InputError, lines_of
+from onebit.errors import InputError, brief, lines_of
 from onebit.executors.cluster.executor import (
     BREATH_S,
     CONNECT_S,
@@ -81,7 +81,7 @@ def _join(ray: Any, address: str | None) -> str:
             return "on this machine"
         return f"at {named or ray.get_runtime_context().gcs_address}"
     except ValueError:
-        raise InputError(f"the address of Ray's cluster is {named!r}, but must be host:port") from None
+        raise InputError(f"the address of Ray's cluster is {brief(named)}, but must be host:port") from None
     except Exception as error:  # Ray may fail in any way, at other versions of it or of Python and at what is no Ray
         if answers and "RAY_AUTH_TOKEN" not in os.environ:  # Ray itself does not say so here
             why = f"{_gist(error)}; where it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as for `ray start`"

@@ -8,7 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError, brief, nearest
 from onebit.serve.log.checks import DECISION, ID, MODE, TIME, BadRecordError, Expected, Row, detail_in, is_utf8, shown
 from onebit.serve.log.folding import DamagedTask, folded
 from onebit.serve.log.records import (
@@ -303,9 +303,9 @@ class LogReader:
         named = [one for one in tasks if one.name == name]
         broken = [one.reason for one in self._reader.damaged(self._end) if one.name in (name, None)]
         if broken and not any(one.deleted is None for one in named):
-            raise InputError(f"there is no task {name!r} that can be read: {broken[0]}")
+            raise InputError(f"there is no task {brief(name)} that can be read: {broken[0]}")
         if not named:
-            raise InputError(f"there is no task {name!r}; {nearest(name, {one.name for one in tasks})}")
+            raise InputError(f"there is no task {brief(name)}; {nearest(name, {one.name for one in tasks})}")
         return max(named, key=lambda one: (one.deleted is None, one.number))
 
     def count(self, info: TaskInfo) -> int:

@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.theory.bound import Bound
 from onebit.theory.constraints import Numbers
 from onebit.theory.setting import Setting
@@ -142,7 +142,9 @@ def _ceiling_log2(number: int) -> int:
 
 def _checked(kinds: int, margin: float) -> None:
     if kinds < 2 or not margin > 0.0:
-        raise InputError(f"the margin is {margin!r} with {kinds} classes, but must be above 0, with at least 2 classes")
+        raise InputError(
+            f"the margin is {brief(margin)} with {kinds} classes, but must be above 0, with at least 2 classes"
+        )
 
 
 # --- Theorem 5 ---------------------------------------------------------------------------------------------------------------
