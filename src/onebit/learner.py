@@ -36,8 +36,6 @@ from onebit.state import from_state, state_of
 from onebit.storage import decode, encode, naming, read, write
 from onebit.validation import MOST_NUMBERS, ClassName, checked_id, checked_seed
 
-MOST_SHOWN = 6  # classes in a repr
-
 
 class Learner:
     """Learns to classify from right and wrong.
@@ -278,8 +276,7 @@ class Learner:
     def __repr__(self) -> str:
         runtime = self._runtime
         given = "".join(f", {name}={brief(value)}" for name, value in runtime.parameters.items())
-        many = len(runtime.classes) > MOST_SHOWN
-        classes = f"<{len(runtime.classes)} names>" if many else brief(list(runtime.classes))
+        classes = brief(list(runtime.classes))
         return f"{runtime.rule.title}(classes={classes}{given}, seed={runtime.seed}), {self.learnt} feedbacks learnt"
 
     def describe(self) -> Description:

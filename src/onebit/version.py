@@ -1,3 +1,3 @@
 """The version of this package, without importing anything else."""
 
-VERSION = "0.3.0"
+VERSION = "0.4.0.dev0"
