@@ -43,7 +43,8 @@ class Walk(NamedTuple):
 
 def walked(command: list[str]) -> Walk:
     """Run a command in this process, and see where it goes."""
-    walk, before = Walk(set(), Counter()), None
+    walk = Walk(set(), Counter())
+    before: CodeType | None = None
 
     def see(frame: FrameType, event: str, _: Any) -> None:
         nonlocal before
