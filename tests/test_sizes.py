@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,23 @@ def test_the_estimate_is_the_bytes_of_the_arrays(name: str) -> None:
                 assert estimated(learner) == actual(learner), (classes, form, way)
                 compared += 1
     assert compared >= 12
+
+
+@pytest.mark.parametrize("name", registry())
+def test_the_layout_names_every_array_with_its_shape_and_dtype(name: str) -> None:
+    for form in FORMS:
+        for way in WAYS[:-1]:  # a kernel's layout is that of all rows that it may store
+            try:
+                model = make(name, 9, **form, **way).runtime.model
+            except OnebitError:
+                continue
+            layout = model._blueprint().layout
+            found = {array: attrgetter(array)(model.space) for array in layout.arrays}
+            assert {array: (one.shape, one.dtype) for array, one in found.items()} == {
+                array: (spec.shape, np.dtype(spec.dtype)) for array, spec in layout.arrays.items()
+            }
+            assert len({id(one) for one in found.values()}) == len(found)
+            assert set(model.space.arrays(None)) == set(layout.saved)
 
 
 @pytest.mark.parametrize("name", registry())

@@ -45,7 +45,7 @@ class Learner:
     """
 
     # Slots, so that `learner.aggressiveness = 3`, which would do nothing, is an error.
-    __slots__ = ("__weakref__", "_runtime")
+    __slots__ = ("__weakref__", "runtime")
 
     _rule: ClassVar[Rule | None] = None
 
@@ -73,12 +73,8 @@ class Learner:
         refuse_unknown(found.title, parameters, {**found.parameters, **MEANINGS})
         form = (features, space, bias, dtype, text, hash_bits)
         options = Options(*form, kernel, max_support, when_full, exploration_floor, seed)
-        self._runtime = Runtime(found, classes, parameters, options)
-
-    @property
-    def runtime(self) -> Runtime:
-        """What the learner runs on, in numbers: for the service, experiments, and those who keep tables of their own."""
-        return self._runtime
+        # What the learner runs on, in numbers: for the service, experiments, and those who keep tables of their own.
+        self.runtime = Runtime(found, classes, parameters, options)
 
     # --- deciding --------------------------------------------------------------------------------------------------
 
@@ -90,7 +86,7 @@ class Learner:
         >>> learner.decide([0.5, -1.0]).id, learner.decide([0.5, -1.0]).id
         (0, 1)
         """
-        runtime = self._runtime
+        runtime = self.runtime
         with runtime.lock:
             decision = self._decide(x, checked_id(runtime.next_id if id is None else id))
             if id is None:
@@ -102,7 +98,7 @@ class Learner:
         refuse_what_is_no_table(X)
         if isinstance(X, list | tuple) and len(X) == 0:
             return []
-        runtime = self._runtime
+        runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
             kept = runtime.kept(X)
             if ids is None:
@@ -139,8 +135,8 @@ class Learner:
         >>> learner.best([0.5, -1.0])
         'right'
         """
-        rule = self._runtime.rule
-        self._runtime.names.index(label)
+        rule = self.runtime.rule
+        self.runtime.names.index(label)
         if isinstance(propensity, bool) or not isinstance(propensity, int | float) or not 0.0 < propensity <= 1.0:
             raise InputError(f"propensity is {brief(propensity)}, but must be a number in (0, 1]")
         decision = self.decide(x, id)
@@ -158,7 +154,7 @@ class Learner:
         >>> onebit.Banditron(classes=["a", "b"], exploration=0.1).probabilities([1.0])
         {'a': 0.5, 'b': 0.5}
         """
-        runtime = self._runtime
+        runtime = self.runtime
         with runtime.lock:
             runtime.decide_one(x, 0)
             found = runtime.model.buffers[engine.PROBABILITIES, : len(runtime.classes)]
@@ -166,13 +162,13 @@ class Learner:
 
     def best(self, x: Any, id: int | str | None = None) -> ClassName:  # noqa: A002
         """The class that the learner thinks best for x, without exploring; ties as `decide` with this id breaks them."""
-        runtime = self._runtime
+        runtime = self.runtime
         with runtime.lock:
             return self._decide(x, checked_id(runtime.next_id if id is None else id)).greedy
 
     def scores(self, x: Any) -> NDArray[np.float64]:
         """The score of every head for x: one for each class, node or pair, as the rule has it; of `auto` those of its first member."""
-        return self._runtime.scores(x)
+        return self.runtime.scores(x)
 
     # --- learning --------------------------------------------------------------------------------------------------
 
@@ -185,7 +181,7 @@ class Learner:
         >>> learner.learnt
         1
         """
-        runtime, model = self._runtime, self._runtime.model
+        runtime, model = self.runtime, self.runtime.model
         with runtime.lock:
             revealed = revealed_by(runtime, decision, right, label)
             known, memory = runtime.features.columns, model.memory.copy()
@@ -211,7 +207,7 @@ class Learner:
         labels: Sequence[ClassName] | NDArray[Any] | None = None,
     ) -> None:
         """Learn from many decisions, in this order. If one cannot be learnt, none is."""
-        runtime = self._runtime
+        runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
             batch = batch_of(runtime, decisions, right, labels)
             if batch is not None:
@@ -226,7 +222,7 @@ class Learner:
         >>> learner.best([0.0, 2.0])
         'yes'
         """
-        self._runtime.teach(X, y)
+        self.runtime.teach(X, y)
 
     def add_class(self, name: ClassName) -> None:
         """Add a class at run time. Its weights start at 0, which beats scores that are all negative: it is tried at once.
@@ -237,29 +233,29 @@ class Learner:
         >>> learner.classes
         ('left', 'right', 'up')
         """
-        self._runtime.add_class(name)
+        self.runtime.add_class(name)
 
     # --- what there is to see --------------------------------------------------------------------------------------
 
     @property
     def classes(self) -> tuple[ClassName, ...]:
         """The names of the classes."""
-        return self._runtime.classes
+        return self.runtime.classes
 
     @property
     def learnt(self) -> int:
         """How many feedbacks have been learnt."""
-        return self._runtime.ledger.moment
+        return self.runtime.ledger.moment
 
     @property
     def features(self) -> int | None:
         """The number of features, once it is known."""
-        return self._runtime.feature_count
+        return self.runtime.feature_count
 
     @property
     def settings(self) -> dict[str, Any]:
         """Every parameter of the rule as it is in force: given, by default, or worked out by the rule."""
-        return self._runtime.settings
+        return self.runtime.settings
 
     @property
     def weights(self) -> NDArray[Any]:
@@ -267,14 +263,14 @@ class Learner:
 
         Those of `auto` are in the views of its members, side by side.
         """
-        runtime = self._runtime
+        runtime = self.runtime
         with runtime.lock:
             if runtime.model.space is None:
                 raise InputError("this learner has seen no x yet, so it has no weights")
             return runtime.space_choice.weights(runtime.model.space, runtime.features.columns)
 
     def __repr__(self) -> str:
-        runtime = self._runtime
+        runtime = self.runtime
         given = "".join(f", {name}={brief(value)}" for name, value in runtime.parameters.items())
         classes = brief(list(runtime.classes))
         return f"{runtime.rule.title}(classes={classes}{given}, seed={runtime.seed}), {self.learnt} feedbacks learnt"
@@ -288,7 +284,7 @@ class Learner:
         >>> learner.describe().learnt
         1
         """
-        runtime, model = self._runtime, self._runtime.model
+        runtime, model = self.runtime, self.runtime.model
         with runtime.lock:
             right = model.memory[RIGHT]
             composed: Mapping[str, Any] = {}
@@ -307,11 +303,11 @@ class Learner:
 
     def save(self, path: Any) -> None:
         """Write the learner to one file, atomically. `onebit.load` gives it back, and going on is as if never stopped."""
-        write(*state_of(self._runtime), path)
+        write(*state_of(self.runtime), path)
 
     def to_bytes(self) -> bytes:
         """The learner as the bytes that `save` writes."""
-        return encode(*state_of(self._runtime))
+        return encode(*state_of(self.runtime))
 
     @classmethod
     def from_bytes(cls, content: bytes, rule: Rule | str | None = None) -> Learner:
@@ -330,7 +326,7 @@ class Learner:
         return copy_of(self)
 
     def __reduce__(self) -> Any:
-        rule = self._runtime.rule
+        rule = self.runtime.rule
         return Learner.from_bytes, (self.to_bytes(), None if rule.name in registry() else rule)
 
     if not TYPE_CHECKING:  # what is not there is an error to a type checker
@@ -341,11 +337,11 @@ class Learner:
     # --- inside ----------------------------------------------------------------------------------------------------
 
     def _decide(self, x: Any, identity: int | str) -> Decision:
-        kept = self._runtime.decide_one(x, identity)
-        return self._decision(identity, self._runtime.model.choice[0], kept)
+        kept = self.runtime.decide_one(x, identity)
+        return self._decision(identity, self.runtime.model.choice[0], kept)
 
     def _decision(self, identity: int | str, choice: NDArray[np.float64], kept: Kept) -> Decision:
-        runtime = self._runtime
+        runtime = self.runtime
         label, greedy, weight, note, second_note, propensity = choice.tolist()
         return Decision(
             identity,
@@ -371,7 +367,7 @@ def copy_of(learner: Learner, seed: int | None = None) -> Learner:
 def learner_on(runtime: Runtime) -> Learner:
     """The learner that runs on a runtime."""
     made: Learner = object.__new__(cast("type[Learner]", learner_class(runtime.rule)))
-    made._runtime = runtime
+    made.runtime = runtime
     return made
 
 

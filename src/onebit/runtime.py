@@ -25,7 +25,7 @@ from onebit.engine.schedule import Schedule
 from onebit.errors import InputError, OnebitError
 from onebit.features import Features, Kept, refuse_what_is_no_table
 from onebit.ledger import Ledger, Trusting
-from onebit.model import Beginning, Model
+from onebit.model import Model
 from onebit.options import Options
 from onebit.rows import Rows, SparseRow
 from onebit.spaces.choose import KernelChoice, SpaceChoice, choose
@@ -124,11 +124,6 @@ class Runtime:
         return self.model.exploration_floor
 
     @property
-    def feature_options(self) -> tuple[Any, ...]:
-        """What was said of the features; learners with the same read a table in the same way."""
-        return self.features.options
-
-    @property
     def reads_names(self) -> bool:
         """Whether features have names: dicts or texts, not columns."""
         return bool(self.features.named)
@@ -137,11 +132,6 @@ class Runtime:
     def feature_count(self) -> int | None:
         """The number of features, once it is known."""
         return None if self.features.named is None else self.features.columns
-
-    @property
-    def beginning(self) -> Beginning:
-        """What an engine that runs the rule elsewhere begins with."""
-        return self.model.beginning
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -145,8 +145,8 @@ class AutoDense(AutoDenseArrays, Space):
         waves = {"waves": ArraySpec((there.waves, features), dtype), "phases": ArraySpec((there.waves,), dtype)}
         view = ArraySpec((1, features + 1), dtype)
         rows = {
-            **dict.fromkeys(("directed_row", "centred_row", "standardised_row"), view),
-            "waved_row": ArraySpec((1, there.waves + 1), dtype),
+            **dict.fromkeys(("directed_row.values", "centred_row.values", "standardised_row.values"), view),
+            "waved_row.values": ArraySpec((1, there.waves + 1), dtype),
             **dict.fromkeys(("taken", "plain"), ArraySpec((features,), dtype)),
         }
         arrays = {**waves, **rows, **_parts(known), **_parts({name: one.arrays for name, one in members.items()})}

@@ -96,7 +96,7 @@ RULE = Rule(
 
 def model_for(learner: Learner) -> Learner:
     """A model that reads x as this learner does."""
-    features, space, dtype, text, hash_bits = learner.runtime.feature_options
+    features, space, dtype, text, hash_bits = learner.runtime.features.options
     options: dict[str, Any] = {"features": features, "space": space, "dtype": dtype, "text": text}
     return Learner(RULE, classes=learner.classes, hash_bits=hash_bits, **options)
 

@@ -27,7 +27,6 @@ from onebit.errors import InputError
 from onebit.spaces.kernels import RATIONAL, SHORTEN, Kernel, of_dots, self_value
 from onebit.spaces.layout import NUMBERS, SCALE, ArraySpec
 from onebit.spaces.scaled import LARGEST, SMALLEST
-from onebit.spaces.space import Space
 
 LANES = 128
 MERGE, PROJECT, OLDEST, STOP = range(4)
@@ -55,7 +54,7 @@ class Plan(NamedTuple):
 # --- in Python: arrays are made, grow, and are kept -----------------------------------------------------------------------
 
 
-class KernelSpace(Space):
+class KernelSpace:
     """What Python does with either kernel space: stored rows and their coefficients (blocks, heads, lanes)."""
 
     __slots__ = ()

@@ -36,7 +36,7 @@ class Tables:
         """The rows as this learner reads them."""
         if learner.runtime.reads_names:  # a learner's vocabulary is its own
             return learner.runtime.table(self.data.X)
-        form = learner.runtime.feature_options
+        form = learner.runtime.features.options
         with self._lock:
             if form not in self._rows:
                 self._rows[form] = learner.runtime.table(self.data.X)

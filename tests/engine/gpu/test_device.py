@@ -82,7 +82,7 @@ def agree(name: str, make: Sequence[Maker], problems: Sequence[Problem], layout:
     kept.check()
     for place, at in enumerate(kept.differences):
         learner = cpu.learners[place]
-        assert launched.memories[place, LEARNT] == learner.runtime.beginning.memory[LEARNT]
+        assert launched.memories[place, LEARNT] == learner.runtime.model.beginning.memory[LEARNT]
         if at == kept.rounds and not close(launched.weights[place], learner.weights, 2e-3):
             # They may have gone apart and made the same mistakes.
             tie = first_tie(make[place], problems[place], cpu.choices[place])

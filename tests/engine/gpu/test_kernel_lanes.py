@@ -49,7 +49,7 @@ def agree(cpu: Walk, launched: Launched) -> None:
     assert np.array_equal(launched.counts.mistakes, cpu.curves[:, :, -1])
     for place, learner in enumerate(cpu.learners):
         assert close(launched.weights[place], learner.weights)
-        found, right = launched.memories[place], learner.runtime.beginning.memory
+        found, right = launched.memories[place], learner.runtime.model.beginning.memory
         assert found[[LEARNT, RIGHT]].tolist() == right[[LEARNT, RIGHT]].tolist()
         assert close(found[[NORM]], right[[NORM]])
         assert close(found[OWN:], right[OWN:])
@@ -229,7 +229,7 @@ def test_a_replicate_that_is_refused_stands_still_and_others_go_on(
     assert not launched.counts.curves[1, :, 20:].any(), "no mark was passed after that"
     for place, learner in enumerate(cpu.learners):
         assert close(launched.weights[place], learner.weights)
-        assert launched.memories[place, LEARNT] == learner.runtime.beginning.memory[LEARNT]
+        assert launched.memories[place, LEARNT] == learner.runtime.model.beginning.memory[LEARNT]
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_steps_that_no_weights_can_take_are_refused(gpu: Device) -> None:
         cpu = on_cpu([Learner(rule, classes=3)], [one], in_python)
     launched = on_gpu([Learner(rule, classes=3)], [one], LAYOUTS[2])
     assert cpu.refused.tolist() == launched.counts.refused.tolist() == [True]
-    assert launched.memories[0, LEARNT] == cpu.learners[0].runtime.beginning.memory[LEARNT] == 10.0
+    assert launched.memories[0, LEARNT] == cpu.learners[0].runtime.model.beginning.memory[LEARNT] == 10.0
     assert close(launched.weights[0], cpu.learners[0].weights)
 
 
@@ -356,7 +356,7 @@ def test_marks_are_those_that_are_asked_for(gpu: Device) -> None:
     whole, again = (on_gpu(learners, [each], layout) for each in (one, plain))
     assert np.array_equal(whole.counts.curves, again.counts.curves)
     marks = np.array([1, 7, 40])
-    params, memory, longest = learners[0].runtime.beginning
+    params, memory, longest = learners[0].runtime.model.beginning
     shape = Shape.of(learners[0].runtime.rule, params, len(memory), 5)
     schedules = launch.DeviceSchedules(
         launch.DeviceRows([one.values], False, layout.padded(shape)), [(0, one.schedule)]

@@ -197,7 +197,7 @@ def test_progress_hears_of_rounds_that_were_asked_for(gpu: Device) -> None:
     one = problem(3, 4, 30)
     learner = learners_of(rule_named("perceptron"), {}, 3, 1)[0]
     shape, layout = shape_of(learner, 4), Layout(1, "registers", 4)
-    params, memory, longest = learner.runtime.beginning
+    params, memory, longest = learner.runtime.model.beginning
     three = Replicates(
         np.zeros(3, dtype=np.int32),
         np.array([shape.numbers(params)] * 3).reshape(3, -1),

@@ -135,7 +135,7 @@ class Launched(NamedTuple):
 
 def shape_of(learner: Learner, features: int) -> Shape:
     """The shape of the kernel for a learner and rows without their constant feature."""
-    params, memory, _ = learner.runtime.beginning
+    params, memory, _ = learner.runtime.model.beginning
     return Shape.of(learner.runtime.rule, params, len(memory), features + learner.runtime.bias)
 
 
@@ -151,7 +151,7 @@ def on_gpu(
     different = {id(one): one for one in problems}
     tables = [one.values for one in different.values()]
     places = {which: place for place, which in enumerate(different)}
-    beginnings = [one.runtime.beginning for one in learners]
+    beginnings = [one.runtime.model.beginning for one in learners]
     replicates = Replicates(
         np.array([places[id(one)] for one in problems], dtype=np.int32),
         np.array([shape.numbers(one.params) for one in beginnings]).reshape(len(learners), -1),

@@ -154,7 +154,7 @@ class StreamScheduler:
             except OnebitError:  # of which threads say more
                 leave([trial], LEARNER)
                 continue
-            params, memory, _ = learner.runtime.beginning
+            params, memory, _ = learner.runtime.model.beginning
             shape = Shape.of(trial.entry.rule, params, len(memory), of.features.columns + learner.runtime.bias)
             layout = layout_for(shape)
             if layout is None:
@@ -219,7 +219,7 @@ class StreamScheduler:
     ) -> Iterator[Record]:
         """The records of cases of one kernel; what the device refuses is left, so that a CPU says what is wrong with it."""
         shape, layout = cases[0].shape, cases[0].layout
-        beginnings = [case.learner.runtime.beginning for case in cases]
+        beginnings = [case.learner.runtime.model.beginning for case in cases]
         replicates = Replicates(
             np.array([positions[case.trial.seed] for case in cases], dtype=np.int32),
             np.array([shape.numbers(one.params) for one in beginnings]).reshape(len(cases), -1),
