@@ -127,7 +127,7 @@ def test_a_start_that_takes_long_is_not_waited_for(
     tmp_path: Path, patched: Callable[[str], dict[str, str]], how: signal.Signals
 ) -> None:
     data = lived_in(tmp_path / "data")
-    environment = {**os.environ, **patched(HANGS.format(module="onebit.serve.service", name="warm"))}
+    environment = {**os.environ, **patched(HANGS.format(module="onebit.serve.recovery", name="warm"))}
     command = [sys.executable, "-m", "onebit", "serve", "--data", str(data), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as starting:
         until((tmp_path / "mark").exists)
