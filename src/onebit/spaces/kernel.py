@@ -36,7 +36,9 @@ NOWHERE = -1  # in place of the slot of a row: none, or the new one
 # The positions in `counts`.
 STORED, NEXT, LEFT_OUT = range(3)  # rows stored, the oldest of them, how many were not stored or have gone since
 
-NO_WEIGHTS = "a learner with a kernel has no weights of features: learner.support has its rows and their coefficients"
+NO_WEIGHTS = (
+    "a learner with a kernel has no weights of features: learner.runtime.support has its rows and their coefficients"
+)
 NEGLIGIBLE = 1e-12  # a step that moves its own score by less than this share of the scores is not stored
 
 
