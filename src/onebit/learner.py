@@ -33,7 +33,7 @@ from onebit.runtime import Runtime
 from onebit.signature import documentation_of, signature_of
 from onebit.spaces.choose import USUAL
 from onebit.state import from_state, state_of
-from onebit.storage import decode, encode, read, write
+from onebit.storage import decode, encode, naming, read, write
 from onebit.validation import MOST_NUMBERS, ClassName, checked_id, checked_seed
 
 MOST_SHOWN = 6  # classes in a repr
@@ -376,7 +376,9 @@ def learner_on(runtime: Runtime) -> Learner:
 
 def load(path: Any, rule: Rule | str | None = None) -> Learner:
     """The learner that was saved in a file; `rule` is needed where it learnt by a rule of your own."""
-    return learner_on(from_state(*read(path), rule))
+    manifest, arrays = read(path)
+    with naming(path):
+        return learner_on(from_state(manifest, arrays, rule))
 
 
 @cache
