@@ -15,6 +15,7 @@ import scipy.sparse
 
 from onebit.checks import refused, state
 from onebit.decision import Decision
+from onebit.errors import InputError
 from onebit.learner import Learner, copy_of
 
 ROW = np.array([0.5, 0.0, -1.0, 0.1])
@@ -241,7 +242,7 @@ def learns_or_refuses(learner: Learner, text: str) -> bool:
     try:
         learner.learn(Decision.from_json(text), right=True)
     except ValueError as error:
-        assert type(error).__name__ == "OnebitError", error  # noqa: PT017
+        assert isinstance(error, InputError), error  # noqa: PT017
         assert state(learner) == before
         return False
     assert np.isfinite(learner.weights).all()
@@ -280,6 +281,7 @@ import json, sys
 import numpy as np
 from onebit.checks import state
 from onebit.decision import Decision
+from onebit.errors import InputError
 from onebit.learner import Learner, copy_of
 
 for options, first, altered in json.loads(sys.argv[1]):
@@ -293,7 +295,7 @@ for options, first, altered in json.loads(sys.argv[1]):
             learner.learn(Decision.from_json(json.dumps(fields)), right=True)
             answer = "accepted" if np.isfinite(learner.weights).all() else "accepted, weights spoilt"
         except Exception as error:
-            answer = "refused" if type(error).__name__ == "OnebitError" else f"{type(error).__name__}: {error}"
+            answer = "refused" if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             answer += "" if state(learner) == before else ", learner changed"
         print(answer, flush=True)
 """

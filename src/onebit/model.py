@@ -99,11 +99,11 @@ class Model:
             raise InputError("this learner does not know its features yet: show it a row first")
         self._take_up(self._blueprint())
 
-    def _blueprint(self) -> Blueprint:
-        """The space for the features that are known, of which nothing is allocated yet."""
+    def _blueprint(self, least: int = 1) -> Blueprint:
+        """The space for the features that are known, with room for `least` at least, of which nothing is allocated yet."""
         features, heads = self.features, self.heads
         self.planned = self.planned or heads
-        form = Form(features.space == "dense", max(1, features.columns), bool(features.named), features.dtype)
+        form = Form(features.space == "dense", max(least, features.columns), bool(features.named), features.dtype)
         return self.space_choice.blueprint(self.params, form, heads, self.planned)
 
     def _take_up(self, blueprint: Blueprint, arrays: Arrays | None = None) -> None:
@@ -156,9 +156,8 @@ class Model:
         if planned > self.heads:
             raise InputError(f"the field 'planned' of the manifest is {planned}, but must be at most {self.heads}")
         self.planned = planned
-        blueprint = self._blueprint()
-        refuse_unlike(arrays, blueprint.layout.saved)
-        self._take_up(blueprint, arrays)
+        refuse_unlike(arrays, self._blueprint(least=0).layout.saved)  # who has seen no name yet has none to write down
+        self._take_up(self._blueprint(), arrays)
 
     def size(self, classes: int, columns: int, dense: bool) -> int:
         """How many bytes the arrays would take with so many classes and features, as large as they may become. Nothing is allocated."""

@@ -466,7 +466,7 @@ def test_check(kernel: str, check: str, monkeypatch: pytest.MonkeyPatch) -> None
     if check in CANNOT:
         pytest.skip(CANNOT[check])
     # Checks compare the weights of two learners: here those are the coefficients.
-    monkeypatch.setattr(Learner, "weights", property(lambda self: self.support.coefficients))
+    monkeypatch.setattr(Learner, "weights", property(lambda self: self.runtime.support.coefficients))
     budget = {"max_support": 50} if check == "memory_is_bounded" else {}
     CHECKS[check](lambda **options: onebit.Banditron(**{"exploration": 0.1, "kernel": kernel, **budget, **options}))
 
@@ -713,7 +713,7 @@ def test_stranger_options_that_cannot_be(options: dict[str, Any]) -> None:
 
 def test_weights_and_support_are_not_for_everyone() -> None:
     with_kernel = learner_with("banditron", "rbf:0.7")
-    assert "learner.support" in refused(lambda: with_kernel.weights)
+    assert "learner.runtime.support" in refused(lambda: with_kernel.weights)
     assert len(with_kernel.runtime.support) == 0
     assert "learner.weights" in refused(lambda: learner_with("banditron", None).runtime.support)
     assert "seen no x" in refused(lambda: onebit.Banditron(classes=2, kernel="rbf").runtime.support)
