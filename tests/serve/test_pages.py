@@ -473,6 +473,7 @@ def test_what_is_to_be_looked_after(service: Reader, tmp_path: Path) -> None:
         browser.until(shown("#attention"))
         said = browser.run(text_of("#attention-list"))
         assert "bad is set aside: task 'bad', row 1 of changes: detail.features" in said
+        browser.until(f"!!{one('#task-list .name')}")  # the list of the tasks comes by a request of its own
         assert browser.run(text_of("#task-list .name")) == "good"
         browser.click(one("#attention-list button"))
         service.send_form()

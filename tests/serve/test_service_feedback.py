@@ -42,13 +42,17 @@ class HandClock:
     """A clock that is moved by hand, for all services of a test."""
 
     time = 1_000_000.0
-    behind = 0.0
+    behind = ahead = 0.0
+    trouble = None
 
-    def __init__(self, not_before: float = 0.0) -> None:
-        type(self).time = max(self.time, not_before)
+    def __init__(self, last_time: float = 0.0, last_seq: int = 0) -> None:
+        type(self).time = max(self.time, last_time)
 
     def now(self) -> float:
         return self.time
+
+    def made(self, seq: int, when: float) -> float:
+        return when
 
     @classmethod
     def pass_by(cls, seconds: float) -> None:

@@ -237,14 +237,7 @@ class Statistics:
         """From a snapshot, which may be anybody's: what could not have been counted is refused."""
         for name in ("counts", "classes", "delays", "seconds", "block", "curve", "open"):
             _refuse_uncountable(name, kept[name])
-        played, heard, right = kept["classes"]
-        opened, wrong = kept["open"]
-        fits = len(played) == len(heard) == len(right) and len(kept["delays"]) == len(BOUNDS_S) + 1
-        fits = (
-            fits and all(one <= of for one, of in zip(right, heard, strict=True)) and len(kept["curve"]) < MOST_POINTS
-        )
-        fits = fits and wrong <= opened < kept["block"] and all(one <= kept["block"] for one in kept["curve"])
-        if not fits or kept["counts"].get("right", 0) > kept["counts"].get("feedback", 0):
+        if not _fits(kept) or kept["counts"].get("right", 0) > kept["counts"].get("feedback", 0):
             raise InputError(
                 "the statistics contradict themselves: more right or wrong answers than answers, or other lengths"
             )
@@ -259,11 +252,22 @@ class Statistics:
         return made
 
 
+def _fits(kept: dict[str, Any]) -> bool:
+    """Whether the parts have the lengths that they must have, and agree with each other."""
+    if len(kept["classes"]) != 3 or len(kept["open"]) != 2 or any(len(one) != 3 for one in kept["seconds"]):
+        return False
+    played, heard, right = kept["classes"]
+    opened, wrong = kept["open"]
+    fits = len(played) == len(heard) == len(right) and len(kept["delays"]) == len(BOUNDS_S) + 1
+    fits = fits and all(one <= of for one, of in zip(right, heard, strict=True)) and len(kept["curve"]) < MOST_POINTS
+    return fits and wrong <= opened < kept["block"] and all(one <= kept["block"] for one in kept["curve"])
+
+
 def _refuse_uncountable(name: str, thing: Any) -> None:
     """A sentence for what is not made of whole numbers that counting can reach."""
     parts = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list) else None
     if parts is None and not is_whole(thing, 0, MOST_COUNTED):
-        raise InputError(f"{name} has {brief(thing)} in it, but must have whole numbers from 0 up")
+        raise InputError(f"{name} of the statistics has {brief(thing)} in it, but must have whole numbers from 0 up")
     for part in parts or ():
         _refuse_uncountable(name, part)
 

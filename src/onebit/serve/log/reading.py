@@ -264,7 +264,8 @@ def _some(rows: Iterable[tuple[Any, ...]], probabilities: int, most: int) -> Ite
     size = 0
     for row in rows:
         yield row
-        size += len(row[probabilities]) + len(row[probabilities + 1])
+        # Where there is no decision, there is neither: that is looked at later.
+        size += sum(len(one) for one in row[probabilities : probabilities + 2] if isinstance(one, bytes))
         if size > most:
             return
 
