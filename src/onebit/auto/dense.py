@@ -23,7 +23,7 @@ from onebit.engine import generic
 from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.diagonal_dense import DiagonalDense
 from onebit.spaces.full_dense import FullDense
-from onebit.spaces.layout import ArraySpec, Layout
+from onebit.spaces.layout import ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 from onebit.spaces.space import Space
 
@@ -129,7 +129,7 @@ class AutoDense(AutoDenseArrays, Space):
         return found
 
     @staticmethod
-    def layout(heads: int, features: int, dtype: Any, order: Order, classes: int) -> Layout:
+    def layout(heads: int, features: int, dtype: Any, order: Order, classes: int) -> SpaceLayout:
         """What the arrays are, those of the members among them."""
         there = Members.of(features, classes)
         members = {
@@ -152,7 +152,7 @@ class AutoDense(AutoDenseArrays, Space):
         arrays = {**waves, **rows, **_parts(known), **_parts({name: one.arrays for name, one in members.items()})}
         saved = {**waves, **_parts({name: one.saved for name, one in members.items()}), **_parts(known)}
         count = 1 + there.centred + 1 + there.waved + 1  # with the clusters
-        return Layout(arrays, saved, width=2 * heads * count)
+        return SpaceLayout(arrays, saved, width=2 * heads * count)
 
     @property
     def room(self) -> tuple[int, int]:

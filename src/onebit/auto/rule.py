@@ -29,7 +29,7 @@ from onebit.contract.covariance import Order
 from onebit.contract.description import ExplorationReport
 from onebit.contract.ridge import optimistic, regress_one_sided
 from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, RuleInput, Vector
-from onebit.spaces.layout import Layout
+from onebit.spaces.layout import SpaceLayout
 
 MOST_MEMBERS = 5
 
@@ -203,7 +203,7 @@ def describe(params: Auto, memory: Vector, names: Sequence[str]) -> Mapping[str,
     }
 
 
-def planned_space(params: Auto, form: Any, heads: int, planned: int, seed: int) -> tuple[partial[Any], Layout]:
+def planned_space(params: Auto, form: Any, heads: int, planned: int, seed: int) -> tuple[partial[Any], SpaceLayout]:
     """What makes the members for rows of this form, and what their arrays will be."""
     if form.dense:
         given = (heads, form.columns, form.dtype, order(params))

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from onebit.contract.choices import softmax
 from onebit.contract.rule import Vector
 from onebit.engine import generic
-from onebit.spaces.layout import NUMBERS, ArraySpec, Layout
+from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, refreshed_norm
 from onebit.spaces.space import Space, filled
 from onebit.spaces.sparse import SparseRows, SparseSpace
@@ -116,7 +116,7 @@ class AutoSparse(AutoSparseArrays, Space):
         }
 
     @staticmethod
-    def layout(heads: int, features: int, dtype: Any) -> Layout:
+    def layout(heads: int, features: int, dtype: Any) -> SpaceLayout:
         """What the arrays are; scores, variances and the noise are given, and `absorb` takes two numbers more."""
         stride = stride_for(heads)
         arrays = {
@@ -129,7 +129,7 @@ class AutoSparse(AutoSparseArrays, Space):
             "sizes": ArraySpec((FIRST,), dtype),
             "sums": ArraySpec((3 * stride,), dtype),
         }
-        return Layout.of(arrays, AutoSparse.SAVED, width=2 * heads + 3)
+        return SpaceLayout.of(arrays, AutoSparse.SAVED, width=2 * heads + 3)
 
     @property
     def room(self) -> tuple[int, int]:

@@ -26,7 +26,7 @@ from onebit.spaces.kernel import WHEN_FULL, Plan
 from onebit.spaces.kernel_dense import KernelDense
 from onebit.spaces.kernel_sparse import KernelSparse
 from onebit.spaces.kernels import LINEAR, RATIONAL, Kernel
-from onebit.spaces.layout import Layout
+from onebit.spaces.layout import SpaceLayout
 from onebit.spaces.space import filled
 from onebit.spaces.sparse import Sparse
 from onebit.spaces.support import arrays_of, from_arrays
@@ -54,7 +54,7 @@ class Blueprint(NamedTuple):
     """A space of which nothing is allocated yet: what makes it, and what its arrays will be."""
 
     make: partial[Any]
-    layout: Layout
+    layout: SpaceLayout
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
-from onebit.spaces.layout import SCALE, ArraySpec, Layout
+from onebit.spaces.layout import SCALE, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm, shrink
 from onebit.spaces.space import Space
 
@@ -92,10 +92,10 @@ class Dense(DenseArrays, DenseSpace):
         return Dense.empty(heads, features, bool(self.bias), self.weights.dtype)
 
     @staticmethod
-    def layout(heads: int, features: int, bias: bool, dtype: Any) -> Layout:
+    def layout(heads: int, features: int, bias: bool, dtype: Any) -> SpaceLayout:
         """What the arrays are."""
         arrays = {"weights": ArraySpec((heads, features + bias), dtype), "scale": SCALE}
-        return Layout.of(arrays, Dense.SAVED, width=heads)
+        return SpaceLayout.of(arrays, Dense.SAVED, width=heads)
 
 
 def score(space: Dense, rows: DenseRows, row: int, scores: Vector) -> float:

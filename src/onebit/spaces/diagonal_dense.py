@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import NUMBERS, ArraySpec, Layout
+from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 from onebit.spaces.variances import ball_factor, shrunk, stepped
 
@@ -55,14 +55,14 @@ class DiagonalDense(DiagonalDenseArrays, DenseSpace):
         return DiagonalDense.ordered(heads, features, bool(self.bias), self.weights.dtype, order)
 
     @staticmethod
-    def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> Layout:
+    def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
         """What the arrays are; rules take the roots of variances."""
         arrays = {
             "weights": ArraySpec((heads, features + bias), dtype),
             "variances": ArraySpec((1 if order.shared else heads, features + bias), dtype, 0.0),
             "scale": ArraySpec((2,), NUMBERS),
         }
-        return Layout.of(arrays, DiagonalDense.SAVED, width=2 * heads)
+        return SpaceLayout.of(arrays, DiagonalDense.SAVED, width=2 * heads)
 
 
 def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
-from onebit.spaces.layout import NUMBERS, ArraySpec, Layout
+from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 from onebit.spaces.sparse import SparseRows, SparseSpace
 from onebit.spaces.variances import ball_factor, shrunk, stepped
@@ -57,11 +57,11 @@ class DiagonalSparse(DiagonalSparseArrays, SparseSpace):
         return self._replace(weights=cells, scale=self.scale.copy(), heads=heads)
 
     @staticmethod
-    def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> Layout:
+    def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
         """What the arrays are."""
         cells = (bias + features, heads + (1 if order.shared else heads))
         arrays = {"weights": ArraySpec(cells, dtype), "scale": ArraySpec((2,), NUMBERS)}
-        return Layout.of(arrays, DiagonalSparse.SAVED, width=2 * heads)
+        return SpaceLayout.of(arrays, DiagonalSparse.SAVED, width=2 * heads)
 
     @property
     def room(self) -> tuple[int, int]:

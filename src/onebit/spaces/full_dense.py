@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, Layout
+from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 
 __all__ = ["FullDense", "absorb", "forget", "moved", "needs_room", "refreshed_norm", "score"]
@@ -61,7 +61,7 @@ class FullDense(FullDenseArrays, DenseSpace):
         return FullDense.ordered(heads, features, bool(self.bias), self.weights.dtype, order)
 
     @staticmethod
-    def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> Layout:
+    def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
         """What the arrays are."""
         size, matrices = features + bias, 1 if order.shared else heads
         arrays = {
@@ -72,7 +72,7 @@ class FullDense(FullDenseArrays, DenseSpace):
             "row": ArraySpec((size,), NUMBERS),
             "images": ArraySpec((matrices, size), NUMBERS),
         }
-        return Layout.of(arrays, FullDense.SAVED, width=2 * heads)
+        return SpaceLayout.of(arrays, FullDense.SAVED, width=2 * heads)
 
 
 def _started(matrices: int, size: int, start: float) -> Matrix:

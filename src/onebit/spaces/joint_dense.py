@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, Layout
+from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 
 __all__ = ["JointDense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
@@ -69,7 +69,7 @@ class JointDense(JointDenseArrays, DenseSpace):
         return JointDense.ordered(heads, features, bool(self.bias), self.weights.dtype, order)
 
     @staticmethod
-    def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> Layout:
+    def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
         """What the arrays are."""
         size = heads * (features + bias)
         ball = size if order.radius < math.inf else 0
@@ -82,7 +82,7 @@ class JointDense(JointDenseArrays, DenseSpace):
             "repairs": REPAIRS,
             "scratch": ArraySpec((4 + ball, size), NUMBERS),
         }
-        return Layout.of(arrays, JointDense.SAVED, width=heads * (2 + heads))
+        return SpaceLayout.of(arrays, JointDense.SAVED, width=heads * (2 + heads))
 
 
 def score(space: JointDense, rows: DenseRows, row: int, scores: Vector) -> float:

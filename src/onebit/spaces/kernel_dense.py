@@ -26,7 +26,7 @@ from onebit.spaces.kernel import (
     refreshed_norm,
     score,
 )
-from onebit.spaces.layout import ANY, ArraySpec, Layout
+from onebit.spaces.layout import ANY, ArraySpec, SpaceLayout
 from onebit.spaces.support import refuse_length, saved_parts
 
 __all__ = ["KernelDense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
@@ -89,12 +89,12 @@ class KernelDense(KernelDenseArrays, KernelSpace):
         return {"supports": rows[: self.counts[STORED]].copy()}
 
     @staticmethod
-    def layout(heads: int, features: int, dtype: Any, plan: Plan) -> Layout:
+    def layout(heads: int, features: int, dtype: Any, plan: Plan) -> SpaceLayout:
         """What the arrays are, and those of a file."""
         arrays, slots = parts_layout(heads, dtype, plan)
         supports = ArraySpec((slots // LANES, features, LANES), dtype)
         saved = {**saved_parts(heads, dtype), "support_supports": ArraySpec((ANY, features), dtype)}
-        return Layout({**arrays, "supports": supports}, saved, width=heads)
+        return SpaceLayout({**arrays, "supports": supports}, saved, width=heads)
 
     def filled(self, rows: dict[str, NDArray[Any]]) -> KernelDense:
         """A copy with these rows in its lanes, for which there is room."""

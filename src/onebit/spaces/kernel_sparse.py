@@ -26,7 +26,7 @@ from onebit.spaces.kernel import (
     refreshed_norm,
     score,
 )
-from onebit.spaces.layout import ANY, NUMBERS, ArraySpec, Layout
+from onebit.spaces.layout import ANY, NUMBERS, ArraySpec, SpaceLayout
 from onebit.spaces.sparse import SparseRows, SparseSpace
 from onebit.spaces.support import refuse_length, saved_parts
 
@@ -121,7 +121,7 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
         }
 
     @staticmethod
-    def layout(heads: int, features: int, dtype: Any, plan: Plan) -> Layout:
+    def layout(heads: int, features: int, dtype: Any, plan: Plan) -> SpaceLayout:
         """What the arrays are, and those of a file."""
         arrays, slots = parts_layout(heads, dtype, plan)
         size = max(ENTRIES, 2 * plan.budget * min(features, USUAL_VALUES))
@@ -139,7 +139,7 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
             "support_entries": ArraySpec((ANY,), dtype),
             "support_starts": ArraySpec((ANY,), np.int64, 0),
         }
-        return Layout({**arrays, **own}, saved, width=heads)
+        return SpaceLayout({**arrays, **own}, saved, width=heads)
 
     def filled(self, rows: dict[str, NDArray[Any]]) -> KernelSparse:
         """A copy with these rows in its slots, for which there is room."""

@@ -41,7 +41,7 @@ MOST_COUNTED = 2**62  # which nobody reaches by counting, so that one more is a 
 REPAIRS = ArraySpec((1,), np.int64, 0, MOST_COUNTED)
 
 
-class Layout(NamedTuple):
+class SpaceLayout(NamedTuple):
     """A space of which nothing is allocated yet: its arrays, what is written of them into a file, and how many numbers it gives for a row."""
 
     arrays: Mapping[str, ArraySpec]
@@ -49,7 +49,7 @@ class Layout(NamedTuple):
     width: int
 
     @classmethod
-    def of(cls, arrays: Mapping[str, ArraySpec], saved: Iterable[str], width: int) -> Layout:
+    def of(cls, arrays: Mapping[str, ArraySpec], saved: Iterable[str], width: int) -> SpaceLayout:
         """That of a space whose file has some of its arrays as they are."""
         return cls(arrays, {name: arrays[name] for name in saved}, width)
 

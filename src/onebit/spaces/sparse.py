@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Vector
-from onebit.spaces.layout import SCALE, ArraySpec, Layout
+from onebit.spaces.layout import SCALE, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm, shrink
 from onebit.spaces.space import Space
 
@@ -94,10 +94,10 @@ class Sparse(SparseArrays, SparseSpace):
         return super().touched(rows) if self.scale[0] == 1.0 else slice(None)
 
     @staticmethod
-    def layout(heads: int, features: int, bias: bool, dtype: Any) -> Layout:
+    def layout(heads: int, features: int, bias: bool, dtype: Any) -> SpaceLayout:
         """What the arrays are."""
         arrays = {"weights": ArraySpec((bias + features, heads), dtype), "scale": SCALE}
-        return Layout.of(arrays, Sparse.SAVED, width=heads)
+        return SpaceLayout.of(arrays, Sparse.SAVED, width=heads)
 
     @property
     def room(self) -> tuple[int, int]:
