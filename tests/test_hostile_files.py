@@ -291,3 +291,20 @@ def test_a_class_is_added_to_an_auto_whose_clusters_no_rows_have_made() -> None:
     learner.add_class("one more")
     with pytest.raises(onebit.OnebitError):
         learner.decide(X[0])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 0.0, 1e9])
+@pytest.mark.parametrize("options", [{}, {"kernel": "linear"}], ids=["weights", "kernel"])
+def test_a_scale_that_no_learner_has(tmp_path: Path, options: dict[str, Any], value: float) -> None:
+    """Scores times a scale that is no number were none either, unseen, and `teach` of EPABF then read out of bounds."""
+    assert "'scale' has" in refusal(tmp_path, trained("epabf", **options), put("scale", 0, value))
+
+
+def test_needs_that_are_no_numbers_end_a_search() -> None:
+    from onebit.rules.epabf import EPABF, rise
+
+    needs = np.full(3, np.nan)
+    for variant in range(3):
+        rise(
+            EPABF(classes=4, variant=variant), needs, 3, 1.0, 1.0, 0.0, 0.0
+        )  # in Python an index out of bounds is an error

@@ -233,12 +233,14 @@ def rise(
         fills = needs[saturated] - cap if capped and saturated < pulling else -float("inf")
         if a * beta >= max(starts, fills):
             return beta
-        if starts >= fills:
+        if starts >= fills and pulling < count:
             total += needs[pulling]
             pulling += 1
-        else:
+        elif saturated < pulling:
             total -= needs[saturated]
             saturated += 1
+        else:  # only where a need is no number
+            return beta
 
 
 def teach(params: EPABF, given: RuleInput, label: int, step: Vector) -> float:

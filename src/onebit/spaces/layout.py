@@ -3,8 +3,8 @@
 Two uses. How much memory a learner takes is known before it is asked for: the bytes of all arrays, as large as they may become. And the
 arrays of a file are compared with what must be written down of such a space before anything is made of them, since compiled code checks
 no bounds. A file from a stranger has a right checksum and any content, so names, shapes, dtypes and ranges are compared with what its
-manifest says, and nothing is allocated that the file itself does not hold. NaN and infinity pass: a learner whose weights have grown out
-of their range has them, and refuses every row.
+manifest says, and nothing is allocated that the file itself does not hold. NaN and infinity pass where there is no upper bound: a learner
+whose weights have grown out of their range has them, and refuses every row.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
+from onebit.spaces.scaled import LARGEST, SMALLEST
 
 ANY = -1  # in a shape: as many as there are
 
@@ -36,7 +37,7 @@ class ArraySpec(NamedTuple):
 
 
 NUMBERS = np.float64
-SCALE = ArraySpec((1,), NUMBERS, 0.0)
+SCALE = ArraySpec((1,), NUMBERS, SMALLEST, LARGEST)
 MOST_COUNTED = 2**62  # which nobody reaches by counting, so that one more is a number too
 REPAIRS = ArraySpec((1,), np.int64, 0, MOST_COUNTED)
 
@@ -84,7 +85,9 @@ def _compare(name: str, array: NDArray[Any], wanted: ArraySpec) -> None:
         raise InputError(f"the array {brief(name)} has the dtype {array.dtype}, but must have {np.dtype(wanted.dtype)}")
     if wanted.least == -math.inf and wanted.most == math.inf:
         return
-    outside = (array < wanted.least) | (array > wanted.most)
+    # What is no number is nowhere in a range with two ends: a score times it would not be seen to be none.
+    bounded = wanted.most < math.inf
+    outside = ~((array >= wanted.least) & (array <= wanted.most)) if bounded else array < wanted.least
     if outside.any():
         found = array[outside].flat[0]
         bounds = f"from {wanted.least}" + (" up" if wanted.most == math.inf else f" to {wanted.most}")
