@@ -19,6 +19,7 @@ from onebit.executors.cluster.ray_backend import Actor, RayBackend
 from onebit.executors.cluster.worker import run_batch
 from onebit.trials.cost import in_words
 from tests.executors.helpers import X, Y, come, trials_on
+from tests.logged import heard
 
 
 class RayError(Exception):
@@ -102,14 +103,15 @@ def backend_of(ray: MadeUp, head: socket.socket) -> RayBackend:
     return RayBackend(ray, "on a desk", False, f"127.0.0.1:{head.getsockname()[1]}")
 
 
-def test_an_actor_that_ends_before_it_begins_is_made_again(head: socket.socket, capsys: Any) -> None:
+def test_an_actor_that_ends_before_it_begins_is_made_again(head: socket.socket) -> None:
     ray = MadeUp(2, lambda number: number in (0, 2))
     executor = ClusterExecutor(backend_of(ray, head))
-    assert len(come(executor, trials_on(stream(X, Y), 6))) == 18
+    with heard("onebit.executors") as said:
+        assert len(come(executor, trials_on(stream(X, Y), 6))) == 18
     assert in_words(executor.resources).startswith("Ray, 2 workers")
     assert len(ray.made) == 4
     assert ray.killed == [ray.made[0], ray.made[2]], "they hold no core any more"
-    assert capsys.readouterr().err == ""
+    assert said == []
     assert all(not actor.actor._shipments for actor in ray.made), "data are let go of"
 
 
@@ -122,14 +124,15 @@ def test_where_all_end_before_they_begin_it_says_so(head: socket.socket, monkeyp
     assert len(ray.made) == 2 + ray_backend.MORE_TRIES
 
 
-def test_a_core_whose_actors_end_is_given_up_and_the_others_work(head: socket.socket, capsys: Any) -> None:
+def test_a_core_whose_actors_end_is_given_up_and_the_others_work(head: socket.socket) -> None:
     ray = MadeUp(3, lambda number: number > 1)
     executor = ClusterExecutor(backend_of(ray, head))
-    for _ in range(10):
-        executor._look()
+    with heard("onebit.executors") as said:
+        for _ in range(10):
+            executor._look()
     assert in_words(executor.resources).startswith("Ray, 2 workers")
     assert len(ray.made) == 3 + ray_backend.MORE_TRIES
-    assert capsys.readouterr().err.count("is left out") == 1
+    assert sum("is left out" in message for message in said) == 1
     assert len(come(executor, trials_on(stream(X, Y), 6))) == 18
 
 
