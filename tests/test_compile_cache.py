@@ -40,6 +40,7 @@ STEP = 0.25
 RULE = Rule(name="fixed", paper="none", summary="plays one label", record=Fixed, decide=decide, learn=learn,
             probabilities=probabilities)
 '''
+LISTEN = "import logging; logging.basicConfig(level=logging.INFO)\n"  # or nothing would say that it compiles
 HELPER = "def favourite(classes):\n    return 1\n"
 PLAY = """
 import sys
@@ -91,7 +92,7 @@ def start(program: str, folder: Path) -> subprocess.Popen[str]:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     return subprocess.Popen(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", LISTEN + program],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -54,9 +54,9 @@ def message_of(
 
     >>> from onebit.serve.schemas import DecideRequest
     >>> try:
-    ...     Ask.model_validate({"x": [1, 2, "a"]})
+    ...     DecideRequest.model_validate({"x": [1, 2, "a"]})
     ... except ValidationError as error:
-    ...     sentence_of(error.errors(), {"x": [1, 2, "a"]})
+    ...     message_of(error.errors(), {"x": [1, 2, "a"]})
     ("x[2] is 'a', but must be a number", 'x[2]')
     """
     found = [(_location(one["loc"], body, one["type"]), one) for one in errors[:MOST_ERRORS]]
@@ -87,7 +87,7 @@ def message_of(
 def shown_location(location: Location) -> str | None:
     """A location as one would write it in a program.
 
-    >>> shown_place((2, "x", 3)), shown_place(("features", "size")), shown_place(("x", "a b")), shown_place(())
+    >>> shown_location((2, "x", 3)), shown_location(("features", "size")), shown_location(("x", "a b")), shown_location(())
     ('[2].x[3]', 'features.size', "x['a b']", None)
     """
     plain = (isinstance(part, str) and part.isidentifier() and len(part) <= LONGEST for part in location)
