@@ -14,6 +14,7 @@ from onebit.data.streams import stream as stream
 from onebit.decision import Decision as Decision
 from onebit.errors import InputError as InputError
 from onebit.errors import MissingExtraError as MissingExtraError
+from onebit.errors import NetworkError as NetworkError
 from onebit.errors import OnebitError as OnebitError
 from onebit.errors import OnebitWarning as OnebitWarning
 from onebit.errors import OutOfMemoryError as OutOfMemoryError

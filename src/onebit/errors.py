@@ -22,6 +22,10 @@ class MissingExtraError(OnebitError, ImportError):
     """A package is needed that is not installed; the message says with which extra it comes."""
 
 
+class NetworkError(OnebitError, ConnectionError):
+    """Another machine cannot be reached or does not answer; the message says which."""
+
+
 class OutOfMemoryError(OnebitError, MemoryError):
     """There is not enough memory for what was asked; the message says for what."""
 

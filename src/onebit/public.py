@@ -8,6 +8,7 @@ HOMES = {
     "OnebitError": "onebit.errors",
     "InputError": "onebit.errors",
     "MissingExtraError": "onebit.errors",
+    "NetworkError": "onebit.errors",
     "OutOfMemoryError": "onebit.errors",
     "OnebitWarning": "onebit.errors",
     "Rule": "onebit.contract.rule",

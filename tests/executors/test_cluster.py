@@ -23,7 +23,7 @@ from onebit.contract.rule import known
 from onebit.data.sources import Source
 from onebit.data.streams import stream
 from onebit.data.tables import Dataset
-from onebit.errors import OnebitError
+from onebit.errors import NetworkError, OnebitError
 from onebit.executors.cluster import executor as cluster
 from onebit.executors.cluster import worker
 from onebit.executors.cluster.dask_backend import _greets as dask_greets
@@ -299,7 +299,7 @@ def test_a_worker_that_cannot_be_reached_is_asked_again_and_then_it_says_why(mon
     backend.said = {"a": ConnectionError("no route to a")}
     executor = ClusterExecutor(backend)
     monkeypatch.setattr(cluster, "NO_WORKERS_S", 0.05)
-    with pytest.raises(OnebitError, match=r"Paper on a desk has had no workers for 0\.05 s: no route to a"):
+    with pytest.raises(NetworkError, match=r"Paper on a desk has had no workers for 0\.05 s: no route to a"):
         come(executor, trials_on(stream(X, Y), 2))
     backend.said = {}
     assert len(come(executor, trials_on(stream(X, Y), 2))) == 6
@@ -320,7 +320,7 @@ def test_without_workers_it_waits_and_then_says_so(monkeypatch: pytest.MonkeyPat
     trials = trials_on(stream(X, Y), 2)
     assert len(come(ClusterExecutor(backend), trials)) == 6
     monkeypatch.setattr(cluster, "NO_WORKERS_S", 0.01)
-    with pytest.raises(OnebitError, match=r"Paper on a desk has had no workers for 0\.01 s; sharpen a pencil"):
+    with pytest.raises(NetworkError, match=r"Paper on a desk has had no workers for 0\.01 s; sharpen a pencil"):
         come(ClusterExecutor(Paper()), trials)
     assert said[-1] == "waiting for workers of Paper on a desk; sharpen a pencil"
 

@@ -20,7 +20,7 @@ import pytest
 
 import onebit
 from onebit.data.streams import stream
-from onebit.errors import OnebitError
+from onebit.errors import NetworkError, OnebitError
 from onebit.executors import executor_of
 from onebit.executors.cluster import dask_backend, worker
 from onebit.executors.cluster.dask_backend import dask_executor
@@ -285,7 +285,7 @@ def test_a_worker_without_onebit_is_left_out_and_gets_nothing(tmp_path: Path) ->
 
 
 def test_an_address_where_nobody_is_is_a_sentence() -> None:
-    with pytest.raises(OnebitError, match=r"there is no Dask scheduler at 127\.0\.0\.1:\d+: .*refused"):
+    with pytest.raises(NetworkError, match=r"there is no Dask scheduler at 127\.0\.0\.1:\d+: .*refused"):
         executor_of(f"dask://127.0.0.1:{free_port()}")
 
 
@@ -297,7 +297,7 @@ def test_another_server_is_no_scheduler() -> None:
                 line.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
 
         Thread(target=speak).start()
-        with pytest.raises(OnebitError, match=r"no Dask scheduler at 127\.0\.0\.1:\d+: something else answers there"):
+        with pytest.raises(NetworkError, match=r"no Dask scheduler at 127\.0\.0\.1:\d+: something else answers there"):
             executor_of(f"dask://127.0.0.1:{other.getsockname()[1]}")
 
 
@@ -306,7 +306,7 @@ def test_whatever_dask_fails_with_there_is_no_scheduler(address: str, monkeypatc
         raise MemoryError("Unable to allocate 2.82 EiB")
 
     monkeypatch.setattr(distributed, "Client", broken)
-    with pytest.raises(OnebitError, match=rf"there is no Dask scheduler at {address}: Unable to allocate 2\.82 EiB"):
+    with pytest.raises(NetworkError, match=rf"there is no Dask scheduler at {address}: Unable to allocate 2\.82 EiB"):
         executor_of(f"dask://{address}")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onebit.data.streams import stream
-from onebit.errors import OnebitError
+from onebit.errors import NetworkError, OnebitError
 from onebit.executors.cluster import executor as cluster
 from onebit.executors.cluster import ray_backend
 from onebit.executors.cluster.executor import ClusterExecutor
@@ -155,7 +155,7 @@ def test_a_head_that_is_lost_is_a_sentence(head: socket.socket, monkeypatch: pyt
     )
     next(found)
     head.close()
-    with pytest.raises(OnebitError, match="the Ray head on a desk no longer answers; the records that came are kept"):
+    with pytest.raises(NetworkError, match="the Ray head on a desk no longer answers; the records that came are kept"):
         list(found)
     assert not ray.killed, "there is nobody who could do that"
 
@@ -169,6 +169,6 @@ def test_a_call_that_fails_on_the_way_is_a_lost_head(head: socket.socket, monkey
         raise ConnectionError("the client is not connected")
 
     monkeypatch.setattr(ray, "put", broken)
-    with pytest.raises(OnebitError, match="the Ray head on a desk no longer answers"):
+    with pytest.raises(NetworkError, match="the Ray head on a desk no longer answers"):
         come(executor, trials_on(stream(X, Y), 2))
     assert not ray.killed

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from onebit.data.streams import stream
-from onebit.errors import OnebitError
+from onebit.errors import NetworkError, OnebitError
 from onebit.executors import executor_of
 from onebit.executors.cluster import ray_backend
 from onebit.executors.cluster.executor import ClusterExecutor
@@ -110,7 +110,7 @@ def test_a_ray_that_the_user_has_joined_is_left_to_them(
 def test_an_address_where_nobody_is_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
-    with pytest.raises(OnebitError, match=r"there is no Ray cluster at 127\.0\.0\.1:\d+: .*refused"):
+    with pytest.raises(NetworkError, match=r"there is no Ray cluster at 127\.0\.0\.1:\d+: .*refused"):
         executor_of(f"ray://127.0.0.1:{free_port()}")
 
 

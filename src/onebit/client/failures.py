@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from onebit.errors import MissingExtraError, OnebitError
+from onebit.errors import MissingExtraError, NetworkError, OnebitError
 
 NotInstalledError = MissingExtraError  # its name in 0.3
 
@@ -30,5 +30,5 @@ class ServiceError(OnebitError):
         return again, (str(self),), vars(self)
 
 
-class UnreachableError(ServiceError, ConnectionError):
+class UnreachableError(ServiceError, NetworkError):
     """No reply came, or none to its end. `status` is None and `code` is "unreachable"; it is a `ConnectionError` too."""

@@ -23,7 +23,7 @@ from onebit.data.fetchers import SEXES, Parts
 from onebit.data.files import arrays_of, dataset_of, require
 from onebit.data.paths import cached_data, own_data
 from onebit.data.tables import Dataset
-from onebit.errors import InputError, OnebitError, brief, nearest
+from onebit.errors import InputError, NetworkError, OnebitError, brief, nearest
 
 RINGS = ((1, 7), (8, 14), (15, 21), (22, 29))  # the classes of abalone, after Arora and Manwani 2020
 _EVERY_S = 0.2  # how often the growth of a download is looked at
@@ -183,6 +183,8 @@ def _download(name: str, progress: FileProgress | None) -> Path:
             whole = Path(home) / f"{name}.npz"
             np.savez_compressed(whole, **parts)  # type: ignore[arg-type]
             return whole.replace(folder / f"{name}.npz")
+    except OnebitError:  # that it could not be downloaded is an OSError too
+        raise
     except OSError as error:
         raise InputError(f"{name} cannot be kept in {folder}: {error.strerror or error}") from None
 
@@ -200,7 +202,7 @@ def _got(name: str, real: RealDataset, home: Path) -> Parts:
         named_folder = f"{own}, the folder named by ONEBIT_DATA" if own else "the folder named by ONEBIT_DATA"
         parts = "data, indices, indptr, shape" if real.sparse else "X"
         parts += ", y, classes" + (", rings" if name == "abalone" else "")
-        raise InputError(
+        raise NetworkError(
             f"{name} is not on this machine and could not be downloaded ({reason}): put {name}.npz with the arrays {parts} "
             f"into {named_folder}, or into {cached_data()}"
         ) from None

@@ -14,7 +14,7 @@ from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
 from onebit.data.sources import Source
-from onebit.errors import InputError
+from onebit.errors import InputError, NetworkError
 from onebit.executors.cluster.executor import (
     CONNECT_S,
     Backend,
@@ -69,7 +69,7 @@ def _joined(distributed: Any, cluster: LocalCluster | None, address: str | None)
         return distributed.Client(cluster or f"tcp://{address}", timeout=CONNECT_S, set_as_default=False, name="onebit")
     except Exception as error:
         at = f"at {address}" if cluster is None else "on this machine, though one was started"
-        raise InputError(f"there is no Dask scheduler {at}: {error}") from None
+        raise NetworkError(f"there is no Dask scheduler {at}: {error}") from None
 
 
 def _greets(greeting: bytes) -> bool:
@@ -143,7 +143,7 @@ class DaskBackend(Backend):
         try:
             return dict(self._client.nthreads())
         except (OSError, TimeoutError):
-            raise InputError(
+            raise NetworkError(
                 f"the Dask scheduler {self.at} no longer answers; the records that came are kept"
             ) from None
 

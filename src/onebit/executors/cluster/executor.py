@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, S
 from contextlib import contextmanager
 
 from onebit.data.sources import Source
-from onebit.errors import InputError, MissingExtraError, OnebitError
+from onebit.errors import InputError, MissingExtraError, NetworkError, OnebitError
 from onebit.executors.cluster.work_queue import Slot, WorkQueue
 from onebit.executors.cluster.worker import TASK_S, TrialBatch, WorkerVersion, batch_of, named, worker_version
 from onebit.executors.threads import Fallback, threads_executor
@@ -270,7 +270,7 @@ class ClusterExecutor:
         elif now - self._stuck > NO_WORKERS_S:
             what = "taken nothing" if self._workers else "had no workers"
             why = f": {self._trouble}" if self._trouble else f"; {self._backend.more}"
-            raise InputError(f"{self._backend.kind} {self._backend.at} has {what} for {NO_WORKERS_S:g} s{why}")
+            raise NetworkError(f"{self._backend.kind} {self._backend.at} has {what} for {NO_WORKERS_S:g} s{why}")
 
     def _look(self) -> None:
         present = self._backend.present()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.data.sources import Source
-from onebit.errors import InputError, brief, lines_of
+from onebit.errors import InputError, NetworkError, brief, lines_of
 from onebit.executors.cluster.executor import (
     BREATH_S,
     CONNECT_S,
@@ -88,7 +88,7 @@ def _join(ray: Any, address: str | None) -> str:
         else:
             why = _gist(error)
         what = f"there is no Ray cluster at {named}" if named else "Ray cannot be started on this machine"
-        raise InputError(f"{what}: {why}") from None
+        raise NetworkError(f"{what}: {why}") from None
 
 
 def _trusted_folder() -> AbstractContextManager[None]:
@@ -165,7 +165,7 @@ class RayBackend(Backend):
             yield
         except OSError:
             self._actors.clear()
-            raise InputError(f"the Ray head {self.at} no longer answers; the records that came are kept") from None
+            raise NetworkError(f"the Ray head {self.at} no longer answers; the records that came are kept") from None
 
     def versions(self, workers: Iterable[str]) -> dict[str, WorkerVersion | Exception]:
         """What these workers run. Instead of one that ended before it could say so there will be another, some times."""
