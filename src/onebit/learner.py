@@ -34,7 +34,7 @@ from onebit.signature import documentation_of, signature_of
 from onebit.spaces.choose import USUAL
 from onebit.state import from_state, state_of
 from onebit.storage import decode, encode, naming, read, write
-from onebit.validation import MOST_NUMBERS, ClassName, checked_id, checked_seed
+from onebit.validation import ClassName, checked_id, checked_seed
 
 
 class Learner:
@@ -195,9 +195,7 @@ class Learner:
                 runtime.features.forget_after(known)
                 model.memory = memory
                 raise
-            runtime.ledger.record(decision.id)
-            if isinstance(decision.id, int) and runtime.next_id <= decision.id < MOST_NUMBERS - 1:
-                runtime.next_id = decision.id + 1
+            runtime.record([decision.id])
 
     def learn_many(
         self,

@@ -110,7 +110,7 @@ class Model:
         """Make the space, with what was written down where something was."""
         try:
             space = blueprint.make()
-            self.space = space if arrays is None else self.space_choice.restored(space, arrays)
+            self.space = space if arrays is None else space.loaded(arrays)
         except MemoryError:
             columns = max(1, self.features.columns)
             raise OutOfMemoryError(f"there is not enough memory for {self.heads} x {columns} weights") from None
@@ -145,7 +145,8 @@ class Model:
         """What has been learnt, beside the memory. Room for names that were seen but never learnt is no part of it."""
         if self.space is None:
             return {}
-        return self.space_choice.arrays(self.space, None if self.features.vocabulary is None else self.features.columns)
+        arrays: Arrays = self.space.arrays(None if self.features.vocabulary is None else self.features.columns)
+        return arrays
 
     def restore(self, arrays: Arrays, planned: int) -> None:
         """Take up what was written down, once it is known that it holds all that the space would ask memory for."""

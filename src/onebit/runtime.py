@@ -31,7 +31,7 @@ from onebit.rows import Rows, SparseRow
 from onebit.spaces.choose import KernelChoice, SpaceChoice, choose
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
-from onebit.spaces.support import Support, support_of
+from onebit.spaces.support import Support
 from onebit.validation import MOST_NUMBERS, ClassName, checked_seed
 
 FLOOR = Real("[0, 1]", "the probability of playing any label")
@@ -149,7 +149,7 @@ class Runtime:
                 raise InputError("this learner has no kernel, so it stores no rows: learner.weights has its weights")
             if self.model.space is None:
                 raise InputError("this learner has seen no x yet, so it has stored nothing")
-            return support_of(self.model.space)
+            return self.model.space.support()  # type: ignore[no-any-return]
 
     def add_class(self, name: ClassName) -> None:
         """One class more, of which nothing is known."""
@@ -342,10 +342,14 @@ class Runtime:
             model = self.model
             with model.unchanged_if_refused(batch.rows):
                 model.run(batch.rows, batch.choices, model.learning, labels=batch.revealed, words=batch.words)
-            self.ledger.record_all(batch.ids)
-            numbers = [one for one in batch.ids if isinstance(one, int)]
-            if numbers and self.next_id <= max(numbers) < MOST_NUMBERS - 1:
-                self.next_id = max(numbers) + 1
+            self.record(batch.ids)
+
+    def record(self, ids: Sequence[int | str]) -> None:
+        """Note that these decisions have been learnt. Those that are made here get numbers beyond them."""
+        self.ledger.record_all(ids)
+        highest = max((one for one in ids if isinstance(one, int)), default=-1)
+        if self.next_id <= highest < MOST_NUMBERS - 1:
+            self.next_id = highest + 1
 
     def disable_ledger(self) -> None:
         """Keep no account of what was learnt: the caller sees to it that nothing is learnt twice, however late it comes."""

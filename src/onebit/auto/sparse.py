@@ -29,7 +29,7 @@ from onebit.contract.rule import Vector
 from onebit.engine import generic
 from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, refreshed_norm
-from onebit.spaces.space import Space, filled
+from onebit.spaces.space import Space
 from onebit.spaces.sparse import SparseRows, SparseSpace
 
 __all__ = ["AutoSparse", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
@@ -100,7 +100,7 @@ class AutoSparse(AutoSparseArrays, Space):
             cells = self.weights[:, part * self.stride : part * self.stride + self.heads]
             made.weights[:known, part * made.stride : part * made.stride + self.heads] = cells
         rest = {"features": self.features, "counts": self.counts, "facts": self.facts}
-        return filled(made, rest)._replace(sizes=self.sizes.copy())  # type: ignore[no-any-return]
+        return made.loaded(rest)._replace(sizes=self.sizes.copy())
 
     def roomier(self, rows: SparseRows) -> AutoSparse:
         """A copy with room for the view of the longest of these rows."""

@@ -27,9 +27,7 @@ from onebit.spaces.kernel_dense import KernelDense
 from onebit.spaces.kernel_sparse import KernelSparse
 from onebit.spaces.kernels import LINEAR, RATIONAL, Kernel
 from onebit.spaces.layout import SpaceLayout
-from onebit.spaces.space import filled
 from onebit.spaces.sparse import Sparse
-from onebit.spaces.support import arrays_of, from_arrays
 
 SLACK = 1.0 + 1e-5  # the norm of a row scaled to the limit is rounded
 USUAL = "usual"
@@ -77,15 +75,6 @@ class SpaceChoice:
     def settled(self, params: Any, space: Any) -> Any:
         """The record as the rule sees it once there is a space."""
         return params
-
-    def arrays(self, space: Any, known: int | None) -> Arrays:
-        """What has been learnt, to be written down; only `known` columns are more than room."""
-        found: Arrays = space.arrays(known)
-        return found
-
-    def restored(self, space: Any, arrays: Arrays) -> Any:
-        """An empty space with what was written down."""
-        return filled(space, arrays)
 
     def sq_norms(self, sq_norms: NDArray[np.float64]) -> NDArray[np.float64]:
         """The squared lengths of rows, bias included, as the space measures them."""
@@ -176,14 +165,6 @@ class KernelChoice(SpaceChoice):
         kind = KernelDense if form.dense else KernelSparse
         make = partial(kind.planned, heads, form.columns, self.bias, form.dtype, plan)
         return Blueprint(make, kind.layout(heads, form.columns, form.dtype, plan))
-
-    def arrays(self, space: Any, known: int | None) -> Arrays:
-        """The stored rows and their coefficients."""
-        return arrays_of(space)
-
-    def restored(self, space: Any, arrays: Arrays) -> Any:
-        """With the rows that were written down."""
-        return from_arrays(space, arrays)
 
     def sq_norms(self, sq_norms: NDArray[np.float64]) -> NDArray[np.float64]:
         """By the kernel."""

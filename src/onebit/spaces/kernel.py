@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.contract.rule import Vector
-from onebit.errors import InputError
 from onebit.spaces.kernels import RATIONAL, SHORTEN, Kernel, of_dots, self_value
 from onebit.spaces.layout import NUMBERS, SCALE, ArraySpec
 from onebit.spaces.scaled import LARGEST, SMALLEST
@@ -36,9 +35,6 @@ NOWHERE = -1  # in place of the slot of a row: none, or the new one
 # The positions in `counts`.
 STORED, NEXT, LEFT_OUT = range(3)  # rows stored, the oldest of them, how many were not stored or have gone since
 
-NO_WEIGHTS = (
-    "a learner with a kernel has no weights of features: learner.runtime.support has its rows and their coefficients"
-)
 NEGLIGIBLE = 1e-12  # a step that moves its own score by less than this share of the scores is not stored
 
 
@@ -52,24 +48,6 @@ class Plan(NamedTuple):
 
 
 # --- in Python: arrays are made, grow, and are kept -----------------------------------------------------------------------
-
-
-class KernelSpace:
-    """What Python does with either kernel space: stored rows and their coefficients (blocks, heads, lanes)."""
-
-    __slots__ = ()
-
-    def kept_of(self: Any, rows: Any) -> Any:
-        """What learning may change, for `restored`: everything."""
-        return self._replace(**copies(self))
-
-    def restored(self, kept: Any) -> Any:
-        """The space as it was."""
-        return kept
-
-    def matrix(self) -> Any:
-        """Refuse to give weights of features."""
-        raise InputError(NO_WEIGHTS)
 
 
 def empty_parts(heads: int, plan: Plan, dtype: Any) -> dict[str, Any]:
@@ -125,12 +103,6 @@ def more_heads(space: Any, heads: int) -> dict[str, Any]:
     weights = np.zeros((len(space.weights), heads, LANES), dtype=space.weights.dtype)
     weights[:, : space.weights.shape[1]] = space.weights
     return {"weights": weights, "last": np.zeros(heads), "gone": np.zeros(heads)}
-
-
-def copies(space: Any) -> dict[str, Any]:
-    """Copies of all arrays of a space, but for the one that is 0 between steps and may be long."""
-    parts = {name: part for name, part in space._asdict().items() if isinstance(part, np.ndarray) and name != "spread"}
-    return {name: part.copy() for name, part in parts.items()}
 
 
 # --- what depends on the form of the rows: looked up by the type of the space, when compiled as in plain Python ------------

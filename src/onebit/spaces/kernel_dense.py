@@ -14,7 +14,6 @@ from onebit.spaces.kernel import (
     FORMS,
     LANES,
     STORED,
-    KernelSpace,
     Plan,
     absorb,
     empty_parts,
@@ -27,7 +26,7 @@ from onebit.spaces.kernel import (
     score,
 )
 from onebit.spaces.layout import ANY, ArraySpec, SpaceLayout
-from onebit.spaces.support import refuse_length, saved_parts
+from onebit.spaces.support import KernelSpace, refuse_length, saved_parts
 
 __all__ = ["KernelDense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
@@ -96,7 +95,7 @@ class KernelDense(KernelDenseArrays, KernelSpace):
         saved = {**saved_parts(heads, dtype), "support_supports": ArraySpec((ANY, features), dtype)}
         return SpaceLayout({**arrays, "supports": supports}, saved, width=heads)
 
-    def filled(self, rows: dict[str, NDArray[Any]]) -> KernelDense:
+    def with_rows(self, rows: dict[str, NDArray[Any]]) -> KernelDense:
         """A copy with these rows in its lanes, for which there is room."""
         refuse_length("support_supports", len(rows["supports"]), int(self.counts[STORED]))
         supports = np.zeros((len(self.weights) * LANES, self.supports.shape[1]), dtype=self.supports.dtype)

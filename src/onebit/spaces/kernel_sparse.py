@@ -15,7 +15,6 @@ from onebit.spaces.kernel import (
     FORMS,
     LANES,
     STORED,
-    KernelSpace,
     Plan,
     absorb,
     empty_parts,
@@ -28,7 +27,7 @@ from onebit.spaces.kernel import (
 )
 from onebit.spaces.layout import ANY, NUMBERS, ArraySpec, SpaceLayout
 from onebit.spaces.sparse import SparseRows, SparseSpace
-from onebit.spaces.support import refuse_length, saved_parts
+from onebit.spaces.support import KernelSpace, refuse_length, saved_parts
 
 __all__ = ["KernelSparse", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
@@ -141,7 +140,7 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
         }
         return SpaceLayout({**arrays, **own}, saved, width=heads)
 
-    def filled(self, rows: dict[str, NDArray[Any]]) -> KernelSparse:
+    def with_rows(self, rows: dict[str, NDArray[Any]]) -> KernelSparse:
         """A copy with these rows in its slots, for which there is room."""
         refuse_length("support_starts", len(rows["starts"]) - 1, int(self.counts[STORED]))
         cuts, length = rows["starts"], len(rows["columns"])

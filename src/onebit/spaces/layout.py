@@ -67,9 +67,7 @@ def refuse_unlike(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, Array
             raise InputError(f"the array {brief(name)} is missing")
     for name in arrays:
         if name not in wanted:
-            raise InputError(
-                f"the array {brief(name[:80])} is unknown: a learner like this has {', '.join(sorted(wanted))}"
-            )
+            raise InputError(f"the array {brief(name)} is unknown: a learner like this has {', '.join(sorted(wanted))}")
     for name, one in wanted.items():
         _compare(name, arrays[name], one)
 

@@ -6,7 +6,7 @@ A space is a NamedTuple of arrays and numbers, which is all that compiled code s
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
@@ -17,9 +17,10 @@ class Space:
     __slots__ = ()
     SAVED: ClassVar[tuple[str, ...]] = ("weights", "scale")
 
-    def fresh(self, heads: int, features: int) -> Self:
-        """One like this with so many heads and features, in which nothing has been learnt."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # each space has its own
+
+        def fresh(self, heads: int, features: int) -> Self:
+            """One like this with so many heads and features, in which nothing has been learnt."""
 
     def grown(self, heads: int, features: int) -> Self:
         """A copy with room for more heads and features; the new ones know nothing."""
@@ -33,18 +34,16 @@ class Space:
         """What is written into a file: of the first so many features, where they may be more than are used."""
         return {name: getattr(self, name).copy() for name in self.SAVED}
 
+    def loaded(self, arrays: dict[str, NDArray[Any]]) -> Self:
+        """Take up what `arrays` gave, where nothing has been learnt yet and there is room enough."""
+        for name, array in arrays.items():
+            attrgetter(name)(self)[: len(array)] = array  # the name may have a dot: an array of a part
+        return self
+
     def kept_of(self, rows: Any) -> Any:
         """What learning from these rows may change, for `restored`."""
         return self.arrays(None)
 
     def restored(self, kept: Any) -> Self:
         """Undo what was learnt since."""
-        filled(self, kept)
-        return self
-
-
-def filled(space: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-    """A space of the right size with the content that `arrays` gave."""
-    for name, array in arrays.items():
-        attrgetter(name)(space)[: len(array)] = array  # the name may have a dot: an array of a part
-    return space
+        return self.loaded(kept)

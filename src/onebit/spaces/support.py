@@ -25,33 +25,8 @@ class Support:
         return int(self.coefficients.shape[1])
 
 
-def support_of(space: Any) -> Support:
-    """What a kernel space has stored, as a copy."""
-    parts = space.stored()
-    return Support(parts.get("supports", parts), coefficients_of(space) * space.scale[0], int(space.counts[LEFT_OUT]))
-
-
-def coefficients_of(space: Any) -> NDArray[Any]:
-    """The coefficients without their scale, heads by rows."""
-    heads = space.weights.shape[1]
-    return np.asarray(space.weights.transpose(1, 0, 2).reshape(heads, -1)[:, : space.counts[STORED]])
-
-
-def arrays_of(space: Any) -> dict[str, NDArray[Any]]:
-    """All that a kernel space has learnt, as arrays to be written down."""
-    stored = int(space.counts[STORED])
-    return {
-        "coefficients": coefficients_of(space).copy(),
-        "scale": space.scale.copy(),
-        "counts": space.counts.copy(),
-        "norms": space.norms[:stored].copy(),
-        "selves": space.selves[:stored].copy(),
-        **{f"support_{name}": part for name, part in space.stored().items()},
-    }
-
-
 def saved_parts(heads: int, dtype: Any) -> dict[str, ArraySpec]:
-    """What those arrays must be that both kernel spaces have; that they fit each other is seen to by `from_arrays`."""
+    """What those arrays must be that both kernel spaces have; that they fit each other is seen to by `KernelSpace.loaded`."""
     return {
         "coefficients": ArraySpec((heads, ANY), dtype),
         "scale": SCALE,
@@ -77,24 +52,71 @@ def refuse_length(name: str, length: int, stored: int) -> None:
         raise InputError(f"the array {brief(name)} is of {length} stored rows, but 'counts' speaks of {stored}")
 
 
-def from_arrays(space: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-    """A fresh space with what was written down; arrays that do not fit each other are refused before anything is allocated."""
-    stored = checked_counts(arrays["counts"], space.budget)
-    refuse_length("coefficients", arrays["coefficients"].shape[1], stored)
-    for name in ("norms", "selves"):
-        refuse_length(name, len(arrays[name]), stored)
-    blocks = max(1, -(-stored // LANES))
-    heads = space.weights.shape[1]
-    weights = np.zeros((heads, blocks * LANES), dtype=space.weights.dtype)
-    weights[:, :stored] = arrays["coefficients"]
-    lengths = {name: np.zeros(blocks * LANES) for name in ("norms", "selves", "values", "others")}
-    for name in ("norms", "selves"):
-        lengths[name][:stored] = arrays[name]
-    filled = space._replace(
-        weights=np.ascontiguousarray(weights.reshape(heads, blocks, LANES).transpose(1, 0, 2)),
-        counts=arrays["counts"].copy(),
-        scale=arrays["scale"].copy(),
-        **lengths,
-    )
-    rows = {name.removeprefix("support_"): part for name, part in arrays.items() if name.startswith("support_")}
-    return filled.filled(rows)
+NO_WEIGHTS = (
+    "a learner with a kernel has no weights of features: learner.runtime.support has its rows and their coefficients"
+)
+
+
+class KernelSpace:
+    """What Python does with either kernel space: stored rows and their coefficients (blocks, heads, lanes)."""
+
+    __slots__ = ()
+
+    def support(self: Any) -> Support:
+        """What is stored, as a copy."""
+        parts = self.stored()
+        return Support(parts.get("supports", parts), self.coefficients() * self.scale[0], int(self.counts[LEFT_OUT]))
+
+    def coefficients(self: Any) -> NDArray[Any]:
+        """The coefficients without their scale, heads by rows."""
+        heads = self.weights.shape[1]
+        return np.asarray(self.weights.transpose(1, 0, 2).reshape(heads, -1)[:, : self.counts[STORED]])
+
+    def arrays(self: Any, features: int | None) -> dict[str, NDArray[Any]]:
+        """What is written into a file; stored rows have the features that they have, however many are used."""
+        stored = int(self.counts[STORED])
+        return {
+            "coefficients": self.coefficients().copy(),
+            "scale": self.scale.copy(),
+            "counts": self.counts.copy(),
+            "norms": self.norms[:stored].copy(),
+            "selves": self.selves[:stored].copy(),
+            **{f"support_{name}": part for name, part in self.stored().items()},
+        }
+
+    def loaded(self: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+        """A space like this with what `arrays` gave; arrays that do not fit each other are refused before anything is allocated."""
+        stored = checked_counts(arrays["counts"], self.budget)
+        refuse_length("coefficients", arrays["coefficients"].shape[1], stored)
+        for name in ("norms", "selves"):
+            refuse_length(name, len(arrays[name]), stored)
+        blocks = max(1, -(-stored // LANES))
+        heads = self.weights.shape[1]
+        weights = np.zeros((heads, blocks * LANES), dtype=self.weights.dtype)
+        weights[:, :stored] = arrays["coefficients"]
+        lengths = {name: np.zeros(blocks * LANES) for name in ("norms", "selves", "values", "others")}
+        for name in ("norms", "selves"):
+            lengths[name][:stored] = arrays[name]
+        filled = self._replace(
+            weights=np.ascontiguousarray(weights.reshape(heads, blocks, LANES).transpose(1, 0, 2)),
+            counts=arrays["counts"].copy(),
+            scale=arrays["scale"].copy(),
+            **lengths,
+        )
+        rows = {name.removeprefix("support_"): part for name, part in arrays.items() if name.startswith("support_")}
+        return filled.with_rows(rows)
+
+    def kept_of(self: Any, rows: Any) -> Any:
+        """What learning may change, for `restored`: all arrays, but for the one that is 0 between steps and may be long."""
+        parts = {
+            name: part for name, part in self._asdict().items() if isinstance(part, np.ndarray) and name != "spread"
+        }
+        return self._replace(**{name: part.copy() for name, part in parts.items()})
+
+    def restored(self, kept: Any) -> Any:
+        """The space as it was."""
+        return kept
+
+    def matrix(self) -> Any:
+        """Refuse to give weights of features."""
+        raise InputError(NO_WEIGHTS)
