@@ -89,10 +89,7 @@ def _x_to_json(x: Kept) -> dict[str, Any]:
 
 
 def _refuse(name: str, value: object, wanted: str) -> NoReturn:
-    shown = repr(value)
-    raise InputError(
-        f"the field {brief(name)} of the decision is {shown if len(shown) < 80 else shown[:77] + '...'}, but must be {wanted}"
-    )
+    raise InputError(f"the field {brief(name)} of the decision is {brief(value)}, but must be {wanted}")
 
 
 def _number(name: str, value: object) -> float:

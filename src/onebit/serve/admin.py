@@ -11,14 +11,13 @@ import threading
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any, TypeVar
 
-from onebit.errors import InputError, OnebitError
+from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
 from onebit.serve.errors import (
     ConflictError,
     InvalidError,
     NotFoundError,
-    RequestError,
     UnavailableError,
     UnfinishedError,
 )
@@ -36,7 +35,7 @@ from onebit.serve.served_task import ServedTask
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import Snapshots
 from onebit.serve.statistics import Statistics
-from onebit.serve.tasks import TaskInfo, check_learner, floor_of, learner_of, refuse_large, texts_of
+from onebit.serve.tasks import TaskInfo, about, check_learner, floor_of, learner_of, refuse_large, texts_of
 from onebit.serve.threads import in_thread
 from onebit.validation import ClassName
 
@@ -109,7 +108,7 @@ class Admin:
                 raise InvalidError(f"display asks for {pixels} numbers, and features has others", "display")
         if new.items is not None:
             await in_thread(self._items.check, new.items, new.features.model_dump(), classes)
-        try:
+        with about("parameters"):
             floor = floor_of(new.learner, new.exploration_floor)
             info = TaskInfo(
                 number=self._next_task,
@@ -131,10 +130,6 @@ class Admin:
             plain = await in_thread(check_learner, info.detail, classes, info.inputs)
             refuse_large(plain, len(classes), info.inputs, self._settings.max_task_memory, "features")
             learner = await in_thread(self._compiler.learner, info.detail, classes, info.inputs)
-        except OnebitError as error:
-            raise (
-                error if isinstance(error, RequestError | MemoryError) else InvalidError(str(error), "parameters")
-            ) from None
         replicas = await in_thread(Replicas, learner, 1)  # a copy, which may be large
         info.number, self._next_task = self._next_task, self._next_task + 1
         snapshots = Snapshots(self._settings.data, info.number, self._settings.keep_snapshots)
@@ -220,12 +215,10 @@ class Admin:
             "parameters": new.parameters,
             "seed": secrets.randbelow(2**53) if new.seed is None else new.seed,
         }
-        try:
+        with about("learner"):
             detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
             plain = check_learner(detail, info.classes, info.inputs)
             refuse_large(plain, len(info.classes), info.inputs, self._settings.max_task_memory, "learner")
-        except OnebitError as error:
-            raise error if isinstance(error, RequestError) else InvalidError(str(error), "learner") from None
         classes = first_classes(self._reader, info.expected)
         counts = served.follower.statistics
         served.training = Training(learner=new.learner, done=0, of=counts.count("feedback") + counts.count("late"))
@@ -250,7 +243,7 @@ class Admin:
                 seq = await self._log_switch(served, detail, token)
             await self._progress.until(lambda: _followed(served, seq))
             if served.follower.failing is not None:
-                raise InputError(served.follower.failing)
+                raise OnebitError(served.follower.failing)
             served.training = None
             LOG.info(
                 f"task {info.name}: {detail['learner']} took over",

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from onebit.errors import InputError, OnebitError
-from onebit.serve.log.checks import DECISION, FEEDBACK, Test, is_utf8, of_class, of_probabilities, or_none, shown
+from onebit.errors import InputError, OnebitError, brief
+from onebit.serve.log.checks import DECISION, FEEDBACK, Test, is_utf8, of_class, of_probabilities, or_none
 from onebit.serve.log.files import refuse_remains
 from onebit.serve.log.folding import fold
 from onebit.serve.log.reading import Reader
@@ -256,7 +256,7 @@ def _failed(record: NamedTuple, tests: dict[str, Test]) -> Iterator[str]:
     for name, test in tests.items():
         value = getattr(record, name)
         if not test.holds([value]):
-            yield f"{name} is {shown(value)}, but must be {test.wanted}"
+            yield f"{name} is {brief(value)}, but must be {test.wanted}"
 
 
 _CHECKS: dict[str, Any] = {"changes": _change, "decisions": _decision, "feedback": _feedback}

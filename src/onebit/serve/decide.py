@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from onebit.engine.stream import CHOICE_COLUMNS
-from onebit.errors import InputError, OnebitError
+from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.errors import ConflictError, InvalidError, TooLargeError
@@ -128,14 +128,14 @@ class DecideHandler:
                     }
         except BaseException as error:
             self._recent.remove_all(task, ids)
-            written.set_exception(error if isinstance(error, Exception) else InputError("stopped"))
+            written.set_exception(error if isinstance(error, Exception) else OnebitError("stopped"))
             raise
         now = self._clock.now()  # the times of the log have the order of its rows
         rows = [row for part in parts for row in _rows(task, now, mode, *part)]
 
         def settle(future: asyncio.Future[int]) -> None:
             """The rows are on disk, or will never be; also where whoever asked does not wait any more."""
-            failed = InputError("stopped") if future.cancelled() else future.exception()
+            failed = OnebitError("stopped") if future.cancelled() else future.exception()
             if failed is not None:
                 self._recent.remove_all(task, ids)
                 written.set_exception(failed)

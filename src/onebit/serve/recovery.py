@@ -62,7 +62,7 @@ def recover(
     with closing(Reader(path)) as reader:
         clock = Clock(reader.last_time(), writer.last)
         _warn_of(clock)
-        tasks, damaged = reader.tasks(), reader.damaged()
+        tasks, damaged = reader.tasks()
         for info in tasks:
             if info.deleted is not None:
                 continue

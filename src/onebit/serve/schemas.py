@@ -12,10 +12,12 @@ from onebit.rules import DEFAULT
 ClassName = Annotated[str, Field(min_length=1, max_length=200)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
-Identity = Annotated[str, Field(min_length=1, max_length=200)]
+LONGEST_ID = 200  # characters
+Identity = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
 Mode = Literal["learn", "shadow", "log-only"]
 Silence = Literal["nothing", "wrong", "right"]
+Source = Literal["caller", "silence"]  # whose feedback it is: the caller's, or what silence stands for
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
 MOST_CLASSES = 10_000
 MOST_FEATURES = 1_000_000
@@ -198,7 +200,7 @@ class LoggedDecision(Decided):
     right: bool | None
     feedback_time: float | None
     late: bool
-    source: Literal["caller", "silence"] | None
+    source: Source | None
     shown: str | int | None
     shown_propensity: float | None
 

@@ -99,7 +99,7 @@ def snapshot_at(path: Path, task: int, reader: Reader) -> Snapshot:
         found = _unpacked(manifest, arrays, max(0.0, time.time() - path.stat().st_mtime))
     if found.mark != reader.mark(task, found.position):
         raise InputError(f"{path} is of another log, or of rows that this one has lost")
-    then = next((one for one in reader.tasks(found.position) if one.number == task), None)
+    then = reader.task(task, found.position)
     if then is None:
         raise InputError(f"{path} is of a task that the log does not know there")
     ours = (found.generation, found.learner.runtime.rule.name, tuple(found.learner.classes), found.statistics.classes)

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from onebit.contract.parameters import refuse_unknown
-from onebit.errors import InputError, OnebitError
+from onebit.errors import InputError, OnebitError, brief
 from onebit.learner import Learner, copy_of
 from onebit.rules import rule_named
-from onebit.serve.errors import InvalidError
+from onebit.serve.errors import InvalidError, RequestError
 from onebit.serve.inputs import Inputs
-from onebit.serve.log.checks import Expected, shown
+from onebit.serve.log.checks import Expected
 from onebit.serve.schemas import MOST_CLASSES, Change, Image, Mode, NewLearner, NewTask, Seed, Silence
 from onebit.serve.schemas import ClassName as ShownClass
 from onebit.validation import ClassName, checked_classes
@@ -135,7 +135,7 @@ def check_detail(kind: str, detail: dict[str, Any]) -> None:
     """Refuse (ValueError) the detail of a change that is none of its kind: the disk may have changed it."""
     shape = _DETAILS.get(kind)
     if shape is None:
-        raise ValueError(f"kind is {shown(kind)}, but must be {' or '.join(_DETAILS)}")
+        raise ValueError(f"kind is {brief(kind)}, but must be {' or '.join(_DETAILS)}")
     try:
         shape.model_validate(detail)
     except ValidationError as error:
@@ -145,12 +145,12 @@ def check_detail(kind: str, detail: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _about(field: str) -> Iterator[None]:
+def about(field: str) -> Iterator[None]:
     """What is refused here is said of this field."""
     try:
         yield
     except OnebitError as error:
-        raise error if isinstance(error, InvalidError | MemoryError) else InvalidError(str(error), field) from None
+        raise error if isinstance(error, RequestError | MemoryError) else InvalidError(str(error), field) from None
 
 
 def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
@@ -158,9 +158,9 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
 
     The learner without its features, which knows how much it would take.
     """
-    with _about("learner"):
+    with about("learner"):
         rule = rule_named(detail["learner"])
-    with _about("parameters"):
+    with about("parameters"):
         refuse_unknown(rule.title, detail["parameters"], {**rule.parameters, **dict.fromkeys(OPTIONS)})
         own = {name: value for name, value in detail["parameters"].items() if name in rule.parameters}
         params, _ = rule.settle(len(classes), rule.plain(own))
@@ -180,7 +180,7 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
             "hash_bits or features",
             "features",
         )
-    with _about("parameters"):  # without its features a learner has no weights yet, and needs no compiler
+    with about("parameters"):  # without its features a learner has no weights yet, and needs no compiler
         return Learner(
             rule,
             classes=classes,
@@ -192,7 +192,7 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
 
 def refuse_large(learner: Learner, classes: int, inputs: Inputs, most: int, field: str) -> None:
     """Refuse what would take more memory than a task may have, with so many classes. A task has two copies of its learner."""
-    with _about("parameters"):
+    with about("parameters"):
         needed = 2 * learner.runtime.model.size(classes, inputs.columns, inputs.kind == "numbers")
     if needed > most:
         raise InvalidError(
@@ -209,7 +209,7 @@ def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs)
     It keeps no account of what it was taught: the log sees to it that nothing is taught twice.
     """
     rule = check_learner(detail, classes, inputs).runtime.rule
-    with _about("parameters"):
+    with about("parameters"):
         learner = Learner(
             rule,
             classes=classes,
@@ -227,14 +227,14 @@ def floor_of(rule_name: str, wanted: float | None) -> float:
     """The exploration floor: as given, or the usual one where the rule can have it."""
     if wanted is not None:
         return wanted
-    with _about("learner"):
+    with about("learner"):
         rule = rule_named(rule_name)
     return 0.0 if rule.notes_the_label else USUAL_FLOOR
 
 
 def texts_of(classes: list[ClassName]) -> list[str]:
     """The names of the classes as keys of a JSON object, which must differ too."""
-    with _about("classes"):
+    with about("classes"):
         texts = [str(name) for name in checked_classes(classes)]
     seen: set[str] = set()
     for text in texts:

@@ -11,17 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
-from onebit.errors import OnebitError
+from onebit.errors import OnebitError, brief
 from onebit.serve.inputs import Inputs, numbers_in
 from onebit.serve.log.schema import LATEST
+from onebit.serve.schemas import LONGEST_ID, Mode, Source
 
-MODES = ("learn", "shadow", "log-only")
-LONGEST_ID = 200  # characters
 MOST = 2**53
 ROUNDED = 1.0 + 1e-6  # a probability, as sums and single precision leave it
-SHOWN = 60  # characters of a value in a sentence
 Row = tuple[Any, ...]
 
 
@@ -80,12 +78,12 @@ def or_none(test: Test) -> Test:
 
 ID = Test(_are_ids, f"a text of 1 to {LONGEST_ID} characters")
 TIME = real(-LATEST, LATEST, "seconds since 1970")
-MODE = one_of(*MODES)
+MODE = one_of(*get_args(Mode))
 PROBABILITY = real(0.0, ROUNDED, "a probability")
 NUMBER = real(-1.7976931348623157e308, 1.7976931348623157e308, "a finite number")
 COUNT = whole(0, MOST)
 FLAG = one_of(0, 1)
-SOURCE = one_of("caller", "silence")
+SOURCE = one_of(*get_args(Source))
 
 
 @lru_cache
@@ -142,7 +140,7 @@ class Expected:
         for row in rows:
             for index, name, test in tests:
                 if not test.holds([row[index]]):
-                    wrong = f"{name} is {shown(row[index])}, but must be {test.wanted}"
+                    wrong = f"{name} is {brief(row[index])}, but must be {test.wanted}"
                     raise BadRecordError(self.name, table, row[seq], wrong)
 
     def check_classes(
@@ -164,12 +162,6 @@ class Expected:
             raise
 
 
-def shown(value: object) -> str:
-    """A value in a sentence, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-
-
 def is_utf8(value: bytes) -> bool:
     """Whether it is a text."""
     try:
@@ -184,7 +176,7 @@ def detail_in(stored: bytes) -> dict[str, Any]:
     try:
         detail = json.loads(stored)
     except (TypeError, ValueError, RecursionError):
-        raise ValueError(f"detail is {shown(stored)}, but must be JSON") from None
+        raise ValueError(f"detail is {brief(stored)}, but must be JSON") from None
     if not isinstance(detail, dict):
-        raise ValueError(f"detail is {shown(detail)}, but must be an object")
+        raise ValueError(f"detail is {brief(detail)}, but must be an object")
     return detail

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from onebit.errors import OnebitError
-from onebit.serve.log.checks import TIME, BadRecordError, Row, detail_in, shown
+from onebit.errors import OnebitError, brief
+from onebit.serve.log.checks import TIME, BadRecordError, Row, detail_in
 from onebit.serve.schemas import TaskName
 from onebit.serve.tasks import TaskInfo, check_detail, texts_of
 
@@ -55,7 +55,7 @@ def _name_in(stored: bytes) -> str | None:
 def fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str, stored: bytes) -> None:
     """Take the next change of a task; ValueError or an OnebitError with what is wrong with it."""
     if not TIME.holds([when]):
-        raise ValueError(f"time is {shown(when)}, but must be {TIME.wanted}")
+        raise ValueError(f"time is {brief(when)}, but must be {TIME.wanted}")
     detail = detail_in(stored)
     check_detail(kind, detail)
     known = found.get(task)

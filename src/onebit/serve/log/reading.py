@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.errors import InputError, brief, nearest
-from onebit.serve.log.checks import DECISION, ID, MODE, TIME, BadRecordError, Expected, Row, detail_in, is_utf8, shown
+from onebit.serve.log.checks import DECISION, ID, MODE, TIME, BadRecordError, Expected, Row, detail_in, is_utf8
 from onebit.serve.log.folding import DamagedTask, folded
 from onebit.serve.log.records import (
     CHANGES,
@@ -43,7 +43,7 @@ PAGE_BYTES = 2**22  # of x and the probabilities in them
 
 
 class Reader:
-    """A connection that reads. Used by one thread. A row that cannot be what was written raises BadRow."""
+    """A connection that reads. Used by one thread. A row that cannot be what was written raises BadRecordError."""
 
     def __init__(self, path: Path) -> None:
         self._connection = opened(path)
@@ -52,16 +52,17 @@ class Reader:
         """Let go of the file."""
         self._connection.close()
 
-    def tasks(self, upto: int = NO_END) -> list[TaskInfo]:
-        """All tasks, deleted ones too, in the order in which they were created, as the changes have left them."""
-        return self._folded(upto)[0]
+    def tasks(self, upto: int = NO_END) -> tuple[list[TaskInfo], list[DamagedTask]]:
+        """All tasks, deleted ones too, in the order in which they were created, as the changes have left them.
 
-    def damaged(self, upto: int = NO_END) -> list[DamagedTask]:
-        """The tasks that `tasks` has not, since their changes cannot be read."""
-        return self._folded(upto)[1]
-
-    def _folded(self, upto: int) -> tuple[list[TaskInfo], list[DamagedTask]]:
+        And those whose changes cannot be read.
+        """
         return folded(self._connection.execute(f"{CHANGES} WHERE seq <= ? ORDER BY seq", (upto,)))
+
+    def task(self, number: int, upto: int) -> TaskInfo | None:
+        """A task as it was at a position of the log; None where it was not there, or where its changes cannot be read."""
+        changes = self._connection.execute(f"{CHANGES} WHERE task = ? AND seq <= ? ORDER BY seq", (number, upto))
+        return next(iter(folded(changes)[0]), None)
 
     def tasks_of(self, token: str) -> int:
         """How many tasks there are that were created with this token."""
@@ -253,7 +254,7 @@ class Reader:
             for row in self._connection.execute(query, values):
                 for index, table, seq in texts:
                     if isinstance(row[index], bytes) and not is_utf8(row[index]):
-                        raise BadRecordError(of.name, table, row[seq], f"{shown(row[index])} is not a text in UTF-8")
+                        raise BadRecordError(of.name, table, row[seq], f"{brief(row[index])} is not a text in UTF-8")
         finally:
             self._connection.text_factory = str
         raise BadRecordError(of.name, texts[0][1], 0, "a text is not in UTF-8")
@@ -296,13 +297,13 @@ class LogReader:
 
     def tasks(self) -> list[TaskInfo]:
         """All tasks, deleted ones too, in the order in which they were created."""
-        return self._reader.tasks(self._end)
+        return self._reader.tasks(self._end)[0]
 
     def task(self, name: str) -> TaskInfo:
         """The task of a name; of several the one that is not deleted, or the newest."""
-        tasks = self.tasks()
+        tasks, damaged = self._reader.tasks(self._end)
         named = [one for one in tasks if one.name == name]
-        broken = [one.reason for one in self._reader.damaged(self._end) if one.name in (name, None)]
+        broken = [one.reason for one in damaged if one.name in (name, None)]
         if broken and not any(one.deleted is None for one in named):
             raise InputError(f"there is no task {brief(name)} that can be read: {broken[0]}")
         if not named:

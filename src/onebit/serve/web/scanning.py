@@ -42,7 +42,7 @@ class Outline:
 
 
 def outline(content: Content, most_items: int, most_values: int) -> Outline:
-    """The items of a body that is a list. What has more of them, or more values and names in all, is TooMuch.
+    """The items of a body that is a list. What has more of them, or more values and names in all, is TooManyValuesError.
 
     >>> found = outline(b'[{"id": "a, b", "x": [1, 2]}, {"x": "]"}]', 10, 100)
     >>> found.starts, found.ends, found.commas, found.colons
@@ -76,7 +76,7 @@ def outline(content: Content, most_items: int, most_values: int) -> Outline:
 
 
 def counts_of(content: Content, most_values: int) -> tuple[int, int]:
-    """How many commas and colons a body has. What has more values and names is TooMuch.
+    """How many commas and colons a body has. What has more values and names is TooManyValuesError.
 
     >>> counts_of(b'{"id": "a, b", "x": [1, 2]}', 100)
     (2, 2)
