@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from onebit import cli
 from onebit.checks import rows
 from onebit.cli import console, main, parser
 from onebit.cli.options import positive, settings, whole
@@ -84,8 +85,33 @@ def test_the_version_is_that_of_the_package(call: Call) -> None:
     assert call("--version") == (0, f"onebit {VERSION}\n", "")
 
 
-def test_every_command_of_the_issue_is_there() -> None:
-    assert {"learners", "run", "warmup", "compare"} <= set(commands())
+def test_every_file_with_a_command_is_one() -> None:
+    files = {one.stem for one in Path(cli.__file__).parent.glob("*.py") if "\ndef execute(" in one.read_text()}
+    assert set(cli.COMMANDS) == files == set(commands())
+
+
+def test_without_a_command_there_is_help(call: Call) -> None:
+    assert call() == call("--help")
+
+
+@pytest.mark.parametrize(("word", "imported"), [("--version", []), ("learners", ["onebit.cli.learners"])])
+def test_nothing_is_imported_for_other_commands(word: str, imported: list[str]) -> None:
+    program = (
+        f"import sys; from onebit import cli; cli.main([{word!r}, '--help']); "
+        "print(*sorted({f'onebit.cli.{name}' for name in cli.COMMANDS} & sys.modules.keys()), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, text=True, capture_output=True)
+    assert done.stderr.split() == imported
+
+
+def test_the_version_is_said_without_numpy() -> None:
+    program = "import sys; from onebit.cli import main; main(['--version']); sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False, capture_output=True).returncode == 0
+
+
+def test_an_option_is_not_cut_short(call: Call) -> None:
+    code, _, err = call("learners", "--jso")
+    assert (code, err) == (2, "onebit learners: there is no --jso here (see onebit learners --help)\n")
 
 
 def test_help_lists_every_command_with_what_it_does(call: Call) -> None:
@@ -354,8 +380,7 @@ def test_warmup_says_what_was_done(call: Call) -> None:
 # --- bad input ---------------------------------------------------------------------------------------------------------
 
 BAD: dict[str, tuple[list[str], list[str]]] = {
-    "nothing": ([], ["COMMAND"]),
-    "no such command": (["lerners"], ["'lerners'"]),
+    "no such command": (["lerners"], ["'lerners'", "did you mean 'learners'?"]),
     "no rule and no data": (["run"], ["DATA"]),
     "no data": (["run", "bpa"], ["DATA is missing", "'bpa' is a learner"]),
     "unknown option": (["run", "bpa", "synsep10", "--round", "5", "--foo"], ["--foo"]),

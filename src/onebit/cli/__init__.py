@@ -7,17 +7,33 @@ import importlib
 import io
 import logging
 import os
-import pkgutil
 import shlex
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, NoReturn
 
-from onebit.errors import OnebitError
+from onebit.errors import InputError, OnebitError, brief, nearest
 from onebit.version import VERSION
 
+COMMANDS = (
+    "run",
+    "compare",
+    "sweep",
+    "reproduce",
+    "learners",
+    "data",
+    "warmup",
+    "margin",
+    "bounds",
+    "serve",
+    "token",
+    "export",
+    "check",
+    "replay",
+    "evaluate",
+)  # one file each, in the order in which --help has them
 SAID = ("engine", "executors")  # the parts whose progress is shown
 STOPPED = 130  # what shells expect of a program that was stopped with Ctrl-C
 
@@ -26,6 +42,11 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose complaint is one line, and to which options may be given before, between and after what they are for."""
 
     _mixing = False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            allow_abbrev=False, **options
+        )  # an option that is added later would change what a short form means
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Read the arguments, those of a command in any order."""
@@ -42,24 +63,33 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of all commands, found by looking into this folder."""
+def parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The parser of these commands; their files are imported for it."""
     top = _Parser(prog="onebit", description="Online multiclass classification with bandit feedback.")
     top.add_argument("-V", "--version", action="version", version=f"onebit {VERSION}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
-    for found in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{found.name}")
-        if hasattr(module, "execute"):
-            text = module.__doc__ or ""
-            command = commands.add_parser(
-                found.name,
-                help=text.split("\n")[0],
-                description=text,
-                formatter_class=argparse.RawDescriptionHelpFormatter,
-            )
-            module.declare(command)
-            command.set_defaults(execute=module.execute, complain=command.error)
+    parsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    for name in commands:
+        module = importlib.import_module(f"{__name__}.{name}")
+        text = module.__doc__ or ""
+        command = parsers.add_parser(
+            name,
+            help=text.split("\n")[0],
+            description=text,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.declare(command)
+        command.set_defaults(execute=module.execute, complain=command.error)
     return top
+
+
+def _parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
+    """A parser of the command that is meant, so that nothing is imported for the others."""
+    named = next((word for word in words if not word.startswith("-")), None)
+    if named is None:
+        return parser(() if words[0] in ("-V", "--version") else COMMANDS)
+    if named not in COMMANDS:
+        raise InputError(f"there is no command {brief(named)}; {nearest(named, COMMANDS)}")
+    return parser([named])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,10 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a terminal without the letters of a name shows it as well as it can
     try:
         try:
-            chosen, unknown = parser().parse_known_args(arguments)
+            words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+            chosen, unknown = _parser_for(words).parse_known_args(words)
             if unknown:
                 chosen.complain(f"there is no {' '.join(unknown)} here")
-            chosen.said = shlex.join(["onebit", *(sys.argv[1:] if arguments is None else arguments)])
+            chosen.said = shlex.join(["onebit", *words])
             with nullcontext() if chosen.command == "serve" else _log_shown():  # a service has a log of its own form
                 code = int(chosen.execute(chosen) or 0)
         except SystemExit as leaving:  # argparse's way to end after --help, --version and what it cannot read
