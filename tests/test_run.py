@@ -64,7 +64,7 @@ def by_hand(result: Result, number: int, learner: Learner, X: Any, labels: list[
 @pytest.mark.parametrize("rounds", [None, 25, 60, 61, 500])
 def test_a_run_of_any_length_is_its_steps(rounds: int | None) -> None:
     """Fewer rounds than rows stop early, and more go through the rows again."""
-    result = run("banditron", X, LABELS, exploration=0.3, rounds=rounds, seed=4)
+    result = run("banditron", X, LABELS, exploration=0.3, rounds=rounds, order="file", seed=4)
     length = rounds or 60
     assert result.rounds == length
     order = [place % 60 for place in range(length)]
@@ -118,7 +118,7 @@ def test_rows_of_every_form_run_as_they_step(form: str) -> None:
         "list": SPARSE.tolist(),
     }[form]
     one_by_one = [scipy.sparse.csr_array(SPARSE[row : row + 1]) for row in range(60)] if "cs" in form else SPARSE
-    result = run("conservative-ova", table, LABELS, seed=2, bias=True)
+    result = run("conservative-ova", table, LABELS, order="file", seed=2, bias=True)
     by_hand(
         result, 0, Learner("conservative-ova", classes=NAMES, seed=2, bias=True), one_by_one, LABELS, list(range(60))
     )
@@ -139,7 +139,7 @@ tables = {
 }
 for kind, options in json.loads(sys.argv[1]):
     table = tables[kind]
-    result = run("bpa", table, labels, runs=2, rounds=90, seed=3, **options)
+    result = run("bpa", table, labels, runs=2, rounds=90, order="file", seed=3, **options)
     for number in range(2):
         learner, wrong = Learner("bpa", classes=5, seed=3 + number, **options), 0
         for place in range(90):
@@ -153,7 +153,7 @@ for kind, options in json.loads(sys.argv[1]):
     trained = Learner("bpa", classes=5, **options)
     trained.learn(trained.decide(table[0]), right=True)
     before = state(trained)
-    assert run(trained, table, labels).learner.features == learner.features
+    assert run(trained, table, labels, order="file").learner.features == learner.features
     assert state(trained) == before
     print(kind, options, "the same")
 """
@@ -177,7 +177,7 @@ def test_a_learner_that_has_learnt_goes_on_from_there() -> None:
     learner = Learner("banditron", classes=NAMES, exploration=0.3, seed=9)
     stepped(learner, X, LABELS, list(range(20)))
     before = state(learner)
-    result = run(learner, X, LABELS, rounds=100)
+    result = run(learner, X, LABELS, rounds=100, order="file")
     assert state(learner) == before
     by_hand(result, 0, copy_of(learner), X, LABELS, [place % 60 for place in range(100)])
     assert result.learner.learnt == 120
@@ -188,7 +188,7 @@ def test_a_learner_that_waits_for_feedback_goes_on_too() -> None:
     """Decision 0 never hears anything; the rounds of the run come after it, and 0 can still be learnt."""
     learner = Learner("bpa", classes=NAMES)
     waiting = learner.decide(X[0])
-    result = run(learner, X, LABELS)
+    result = run(learner, X, LABELS, order="file")
     by_hand(result, 0, copy_of(learner), X, LABELS, list(range(60)))
     result.learner.learn(waiting, right=True)
     assert "already" in refused(lambda: result.learner.learn(waiting, right=True))
@@ -205,13 +205,13 @@ def test_a_fresh_learner_that_is_given_stays_as_it_was() -> None:
 
 def test_the_labels_of_a_file_may_be_fewer_than_the_classes_of_the_learner() -> None:
     learner = Learner("bpa", classes=[*reversed(NAMES), "fox"])
-    result = run(learner, X, LABELS)
+    result = run(learner, X, LABELS, order="file")
     assert result.learner.classes == (*reversed(NAMES), "fox")
     by_hand(result, 0, copy_of(learner), X, LABELS, list(range(60)))
 
 
 def test_classes_that_are_given_are_the_classes() -> None:
-    result = run("bpa", X, LABELS, classes=["fox", *NAMES])
+    result = run("bpa", X, LABELS, classes=["fox", *NAMES], order="file")
     assert result.learner.classes == ("fox", *NAMES)
     by_hand(result, 0, Learner("bpa", classes=["fox", *NAMES]), X, LABELS, list(range(60)))
 
@@ -219,7 +219,7 @@ def test_classes_that_are_given_are_the_classes() -> None:
 def test_classes_of_two_kinds_run_as_they_step() -> None:
     learner = Learner("bpa", classes=[0, "a"])
     labels = [0, "a"] * 30
-    by_hand(run(learner, X, labels), 0, copy_of(learner), X, labels, list(range(60)))
+    by_hand(run(learner, X, labels, order="file"), 0, copy_of(learner), X, labels, list(range(60)))
 
 
 def test_generated_data_run_as_they_step() -> None:
@@ -405,7 +405,7 @@ BAD: list[tuple[str, list[str], Callable[[], object]]] = [
     ("own options", ["own"], lambda: run(Learner("bpa", classes=NAMES), X, LABELS, exploration=0.5)),
     ("names and arrays", ["dict"], lambda: run("bpa", X, LABELS, hash_bits=4)),
     ("names and csr", ["dict"], lambda: run("bpa", scipy.sparse.csr_array(X), LABELS, hash_bits=4)),
-    ("too long", ["row 0", "at most 0.5"], lambda: run("gaptron", X, LABELS, max_norm=0.5)),
+    ("too long", ["row 0", "at most 0.5"], lambda: run("gaptron", X, LABELS, order="file", max_norm=0.5)),
     ("own rule", ["rule"], lambda: run("bpa", X, LABELS, rule="banditron")),
 ]
 
@@ -524,7 +524,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="lo
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["table", "json"])
 def test_ctrl_c_on_the_command_line_prints_the_runs_that_are_done_and_ends_with_130(options: list[str]) -> None:
     """On one core 10,000 runs take half a minute, and each a few milliseconds: some are done by then, and not all."""
-    code, out, err = interrupted(["run", "banditron", "synsep10", "--rounds", "5000", "--runs", "10000", *options], 2.0)
+    code, out, err = interrupted(["run", "banditron", "synsep10", "--rounds", "5000", "--runs", "10000", *options], 5.0)
     assert (code, err) == (130, "onebit: stopped\n")
     if options:
         printed = json.loads(out)

@@ -205,7 +205,7 @@ def test_events_come_in_order(delays: list[int]) -> None:
 
 
 def test_events_are_told_with_their_rows_and_the_truth() -> None:
-    streamed = stream(np.arange(4.0)[:, None], ["a", "b", "a", "b"], rounds=6, delay=2)
+    streamed = stream(np.arange(4.0)[:, None], ["a", "b", "a", "b"], rounds=6, order="file", delay=2)
     told = [(what, number) for what, number, _ in streamed.events()]
     assert told == [
         ("decide", 0), ("decide", 1), ("decide", 2), ("answer", 0), ("decide", 3), ("answer", 1), ("decide", 4), ("answer", 2),
@@ -285,8 +285,8 @@ def visited(streamed: Stream, seed: int) -> list[int]:
 
 
 def test_rows_in_the_order_of_the_file_begin_again() -> None:
-    assert visited(stream(NUMBERED, PARITY, rounds=70), 5) == [number % 30 for number in range(70)]
-    assert visited(stream(NUMBERED, PARITY, rounds=7), 5) == list(range(7))
+    assert visited(stream(NUMBERED, PARITY, rounds=70, order="file"), 5) == [number % 30 for number in range(70)]
+    assert visited(stream(NUMBERED, PARITY, rounds=7, order="file"), 5) == list(range(7))
     assert len(stream(NUMBERED, PARITY)) == 30
 
 
@@ -309,12 +309,11 @@ def test_resampled_rows_are_drawn_uniformly_with_replacement() -> None:
     assert seen != visited(stream(NUMBERED, PARITY, rounds=3000, order="resample"), 6)
 
 
-def test_files_and_arrays_stand_as_they_are_unless_another_order_is_usual_and_generators_always_do() -> None:
-    assert stream(NUMBERED, PARITY).order == "file"
-    assert stream(NUMBERED, PARITY, usual_order="shuffle").order == "shuffle"
-    assert stream(NUMBERED, PARITY, usual_order="shuffle", order="file").order == "file"
-    assert stream("synsep9", usual_order="shuffle").order == "file"
-    assert stream("synsep9", usual_order="shuffle", same_rows=True).order == "shuffle"
+def test_files_and_arrays_are_shuffled_unless_another_order_is_said_and_generators_come_as_they_are_drawn() -> None:
+    assert stream(NUMBERED, PARITY).order == "shuffle"
+    assert stream(NUMBERED, PARITY, order="file").order == "file"
+    assert stream("synsep9").order == "file"
+    assert stream("synsep9", same_rows=True).order == "shuffle"
 
 
 def test_a_generator_draws_fresh_rows_for_each_seed_or_the_same_where_that_is_asked_for() -> None:
@@ -364,7 +363,7 @@ def test_a_learner_hears_of_the_stream_and_not_the_stream_of_the_learner() -> No
 def test_noise_replaces_its_share_of_the_labels_by_any_class(noise: float) -> None:
     """The replacement may be the label itself, so noise (K-1)/K of them are wrong: five standard deviations."""
     truth = np.arange(50_000) % 5
-    streamed = stream(np.zeros((50_000, 1)), truth, noise=noise)
+    streamed = stream(np.zeros((50_000, 1)), truth, order="file", noise=noise)
     labels = streamed.schedule(streamed.data(0), 3).labels
     floor = noise * 4 / 5
     assert abs((labels != truth).mean() - floor) < 5 * np.sqrt(floor * (1 - floor) / 50_000)
@@ -387,7 +386,7 @@ def test_noise_is_the_floor_of_the_error() -> None:
 
 def renamed(drift: str, seed: int, classes: int = 6, rounds: int = 20_000) -> tuple[NDArray[Any], NDArray[Any]]:
     truth = np.arange(rounds) % classes
-    streamed = stream(np.zeros((rounds, 1)), truth, drift=drift)
+    streamed = stream(np.zeros((rounds, 1)), truth, order="file", drift=drift)
     return truth, streamed.schedule(streamed.data(seed), seed).labels
 
 
@@ -462,11 +461,12 @@ def test_rows_of_every_form_come_as_they_are(form: Callable[[Any], Any]) -> None
     square = SPARSE[:6, :6]  # as many rows as columns, so that a mistaken one is no error
     table, labels = form(square), [0, 1] * 3
     learner = Learner("bpa", classes=2, dtype="float64", seed=1)
-    for x, right in stream(table, labels):
+    for x, right in stream(table, labels, order="file"):
         decision = learner.decide(x)
         learner.learn(decision, right(decision.label))
-    assert np.array_equal(learner.weights, run("bpa", table, labels, dtype="float64", seed=1).learner.weights)
-    assert np.allclose(learner.weights, run("bpa", square, labels, dtype="float64", seed=1).learner.weights)
+    options: dict[str, Any] = {"order": "file", "dtype": "float64", "seed": 1}
+    assert np.array_equal(learner.weights, run("bpa", table, labels, **options).learner.weights)
+    assert np.allclose(learner.weights, run("bpa", square, labels, **options).learner.weights)
 
 
 def test_the_rows_of_a_frame_come_one_by_one() -> None:
@@ -474,7 +474,7 @@ def test_the_rows_of_a_frame_come_one_by_one() -> None:
 
     table = pandas.DataFrame(X)
     assert run("bpa", table, LABELS).rounds == 80
-    assert [np.asarray(x).tolist() for x, _ in stream(table, LABELS)] == X.tolist()
+    assert [np.asarray(x).tolist() for x, _ in stream(table, LABELS, order="file")] == X.tolist()
 
 
 # --- a stream brings its own -------------------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ def test_the_rounds_are_those_of_the_stream_in_its_order() -> None:
         assert y[int(row[0]) // 2] == label
     assert sorted(rounds.X[:6, 0]) == [0, 2, 4, 6, 8, 10]
     assert not np.array_equal(rounds.X[:6], X)
-    assert rounds_of(X, y, 3, {}).X.tolist() == X.tolist()
+    assert rounds_of(X, y, 3, {"order": "file"}).X.tolist() == X.tolist()
 
 
 @pytest.mark.parametrize(

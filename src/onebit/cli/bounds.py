@@ -48,7 +48,7 @@ def declare(command: argparse.ArgumentParser) -> None:
         "--groups", metavar="A,B/C,D,E", help="groups of classes, for the theorems on group weakly separable ones"
     )
     command.add_argument("--out", metavar="DIR", help="folder for the page (default: one below onebit-results/)")
-    add_run_options(command, "file")
+    add_run_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> int:

@@ -35,16 +35,14 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument("--runs", type=positive, default=RUNS, help=f"runs of each (default {RUNS})")
     add_executor(command)
     add_result_folder(command)
-    add_run_options(command, "shuffle")
+    add_run_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> int:
     """Run all of them, print the table and write the page; Ctrl-C shows what is done, and the rest runs next time."""
     learners = learners_of(chosen.learners)
     with download_bar(chosen.quiet) as heard:
-        given = [
-            stream(one, usual_order="shuffle", progress=heard, **stream_settings(chosen, one)) for one in chosen.data
-        ]
+        given = [stream(one, progress=heard, **stream_settings(chosen, one)) for one in chosen.data]
     folder = result_folder(chosen, *chosen.data)
     count = len(usual_entries() if learners is None else learners)
     total = sum(one.rounds for one in given) * chosen.runs * count
@@ -75,5 +73,10 @@ def show(found: Comparison, as_json: bool) -> None:
         return
     for result in found.results:
         if result.summaries:
-            print_wide(learner_table(result), "\n".join(filter(None, (result.stream.about, result.stream.source.note))))
+            told = (
+                result.stream.about,
+                result.stream.caveat and f"but {result.stream.caveat}",
+                result.stream.source.note,
+            )
+            print_wide(learner_table(result), "\n".join(filter(None, told)))
     print_cost(found.cost)

@@ -21,7 +21,7 @@ from onebit.trials.trial import Progress
 LINE_S = 60.0  # so often progress is said where there is no terminal
 
 
-def add_run_options(command: argparse.ArgumentParser, usual_order: str) -> None:
+def add_run_options(command: argparse.ArgumentParser) -> None:
     """The options of every command that runs streams."""
     command.add_argument("--rounds", type=positive, help="rounds of each run (default: 100,000, or the rows of a file)")
     command.add_argument(
@@ -29,9 +29,7 @@ def add_run_options(command: argparse.ArgumentParser, usual_order: str) -> None:
     )
     come = command.add_argument_group("how the data come")
     orders = ", ".join(f"{name} ({meaning})" for name, meaning in ORDERS.items())
-    come.add_argument(
-        "--order", choices=list(ORDERS), help=f"order of the rows of a file: {orders}; default {usual_order}"
-    )
+    come.add_argument("--order", choices=list(ORDERS), help=f"order of the rows of a file: {orders}; default shuffle")
     come.add_argument(
         "--prepare", metavar="STEP,STEP,...", help=f"what is done to the rows, in order: {', '.join(STEPS)}"
     )

@@ -4,7 +4,7 @@ DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .svmlight or
 
     onebit run digits --order resample --rounds 20000 --explain
     onebit run bpa synsep10 --set aggressiveness=0.001 --runs 10
-    onebit run conservative-ova digits --prepare scale,unit-norm --order shuffle --json
+    onebit run conservative-ova digits --prepare scale,unit-norm --json
     onebit run banditron tickets.csv --label team --delay geometric:50
 """
 
@@ -20,6 +20,7 @@ from onebit.data.streams import Stream, stream
 from onebit.errors import InputError, brief
 from onebit.experiments.run import Result, Stopped, run
 from onebit.rules import DEFAULT, registry, rule_named
+from onebit.trials.cost import quantity
 from onebit.trials.trial import OPTIONS
 
 
@@ -36,7 +37,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the learner")
     command.add_argument("--runs", type=positive, default=1, help="runs, each with a seed of its own (default 1)")
     command.add_argument("--explain", action="store_true", help="let the learner of the first run describe itself")
-    add_run_options(command, "file")
+    add_run_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> int:
@@ -75,8 +76,8 @@ def show(result: Result, given: Stream, as_json: bool, explain: bool) -> None:
         print(f"  data    {given.about}")
     print(f"  error   {100 * result.error:6.2f} %{spread}")
     print(f"  greedy  {100 * result.greedy_error:6.2f} %")
-    speed = result.rounds_per_second
-    shown = f"{speed / 1e6:6.2f} million" if speed >= 1e6 else f"{speed:6,.0f}"
-    print(f"  speed   {shown} rounds a second on one core")
+    if result.caveat:
+        print(f"  but     {result.caveat}")
+    print(f"  speed   {quantity(result.rounds_per_second)} rounds a second on one core")
     if explain:
         print(textwrap.indent(str(description), "  "))

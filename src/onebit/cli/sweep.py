@@ -41,7 +41,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     )
     add_executor(command)
     add_result_folder(command)
-    add_run_options(command, "shuffle")
+    add_run_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> int:
@@ -49,7 +49,7 @@ def execute(chosen: argparse.Namespace) -> int:
     axes, options = settings(chosen.grid, "--grid", str), settings(chosen.set)
     cells = len(Grid(chosen.rule, axes, options).entries)
     with download_bar(chosen.quiet) as heard:
-        given = stream(chosen.data, usual_order="shuffle", progress=heard, **stream_settings(chosen, chosen.data))
+        given = stream(chosen.data, progress=heard, **stream_settings(chosen, chosen.data))
     folder = result_folder(chosen, chosen.rule, chosen.data)
     total = given.rounds * (cells * chosen.runs + chosen.fresh_runs)
     run = partial(sweep, chosen.rule, given, grid=axes, options=options, fresh_runs=chosen.fresh_runs)
@@ -65,6 +65,8 @@ def show(found: Sweep, as_json: bool) -> None:
         f"{found.grid.rule.name} on {found.stream.name}: {len(found.grid.entries)} settings, {found.stream.rounds:,} rounds"
     )
     _show_choice(found)
+    if found.stream.caveat:
+        print(f"  but     {found.stream.caveat}")
     print_cost(found.cost)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from onebit.experiments.statistics import MeanEstimate
 from onebit.experiments.summary import whose_speed
 from onebit.report.parts import BANDIT, FULL_INFORMATION
+from onebit.trials.cost import quantity
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,12 +36,12 @@ def learner_table(result: DataResult) -> Table:
     table = Table(
         title=escape(f"{result.stream.name}: {runs} x {result.stream.rounds:,} rounds, error in %, lowest first"),
         caption="±: 95 % interval of the mean over runs. more: than the best, run by run."
-        + (f" M/s: million rounds a second, {whose_speed(result.summaries)}" if roomy else ""),
+        + (f" rounds/s: {whose_speed(result.summaries)}." if roomy else ""),
         caption_justify="left",
     )
     table.add_column("learner", no_wrap=True)
     table.add_column("set", style="dim", overflow="fold")
-    for title in ("error", "more", *(("greedy", "M/s") if roomy else ())):
+    for title in ("error", "more", *(("greedy", "rounds/s") if roomy else ())):
         table.add_column(title, justify="right", no_wrap=True)
     for title, entries in (
         (BANDIT, [one for one in result.summaries if not one.full_information]),
@@ -50,7 +51,7 @@ def learner_table(result: DataResult) -> Table:
             table.add_section()
             table.add_row(f"[bold]{title}[/]")
         for one in entries:
-            more = [f"{100 * one.greedy_error.mean:.2f}", f"{one.rounds_per_second / 1e6:.1f}"] if roomy else []
+            more = [f"{100 * one.greedy_error.mean:.2f}", quantity(one.rounds_per_second)] if roomy else []
             table.add_row(
                 f"  {one.entry.rule.name}",
                 escape(one.entry.said),

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.parameters import refuse_unknown
+from onebit.data.label_runs import runs_test
 from onebit.data.sources import Source, source_of
 from onebit.data.tables import Dataset
 from onebit.deprecation import Renamed
@@ -184,6 +185,19 @@ class Stream:
             f"always naming the most frequent class errs {100 * (1 - counts.max() / data.rows):.1f} %"
         )
 
+    @cached_property
+    def caveat(self) -> str:
+        """What makes errors on this stream mean less than they seem to; nothing where there is nothing of the kind."""
+        if self.order != "file" or not self.source.fixed:
+            return ""
+        found = runs_test(self.data(0).y)
+        if not found.long:
+            return ""
+        return (
+            f"equal labels stand together in the file ({found.runs:,} runs of them, and {found.mean:,.0f} would be usual): the error is that "
+            "of this order, in which naming the class before is often right, and not of new rows; order shuffle has that"
+        )
+
     def described(self) -> dict[str, Any]:
         """Everything that makes the stream what it is, but for the seed of a run, as plain values."""
         return {
@@ -256,7 +270,7 @@ class Stream:
     def events(self) -> Iterator[tuple[str, int, Any]]:
         """What happens: ("decide", number of the round, x), and later, or never, ("answer", number of the round, right).
 
-        >>> rounds = stream([[0.0], [1.0]], ["no", "yes"], rounds=3, delay=1)
+        >>> rounds = stream([[0.0], [1.0]], ["no", "yes"], rounds=3, order="file", delay=1)
         >>> [(what, number) for what, number, _ in rounds.events()]
         [('decide', 0), ('decide', 1), ('answer', 0), ('decide', 2), ('answer', 1)]
         """
@@ -297,13 +311,13 @@ def stream(
     delay: float | str | Delay | None = None,
     missing: float = 0.0,
     seed: int | None = None,
-    usual_order: str = "file",
     **data: Any,
 ) -> Stream:
     """Turn labelled data into a stream of right and wrong.
 
-    `X` is a data name, a path, or rows with labels `y`; the further keywords are those of `onebit.data.source_of`. A label is replaced
-    by one drawn uniformly with probability `noise`, and the feedback on a round never comes with probability `missing`.
+    `X` is a data name, a path, or rows with labels `y`; the further keywords are those of `onebit.data.source_of`. Rows are shuffled
+    unless another `order` is given: many files are sorted by class, and then "the same as before" is nearly always right. What is
+    generated comes as it is drawn. A label is replaced by one drawn uniformly with probability `noise`, and the feedback on a round never comes with probability `missing`.
 
     >>> import onebit
     >>> learner = onebit.BPA(classes=10, aggressiveness=0.001)
@@ -327,7 +341,7 @@ def stream(
     return Stream(
         source,
         source.rounds if rounds is None else int(rounds),
-        order or (usual_order if source.fixed else "file"),
+        order or ("shuffle" if source.fixed else "file"),
         _share("noise", noise),
         Drift.read(drift),
         Delay.read(delay),

@@ -231,4 +231,4 @@ def _entry(given: Any) -> ComparisonEntry:
 
 def _stream(given: Any, settings: dict[str, Any]) -> Stream:
     X, y = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
-    return stream(X, y, usual_order="shuffle", **settings)
+    return stream(X, y, **settings)

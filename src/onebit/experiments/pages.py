@@ -35,7 +35,7 @@ from onebit.report.parts import (
     Text,
 )
 from onebit.report.tables import table_html
-from onebit.trials.cost import Cost
+from onebit.trials.cost import Cost, quantity
 from onebit.trials.trial import cores, shown
 from onebit.version import VERSION
 
@@ -82,6 +82,8 @@ def _data_parts(found: Comparison, result: DataResult) -> list[Part]:
         text.append(
             "The rows came in the order of the file in every run: intervals show the learners' own chance alone."
         )
+    if data.caveat:
+        text.append(f"But {data.caveat}.")
     if data.source.note:
         text.append(data.source.note)
     parts: list[Part] = [Text(text)]
@@ -100,7 +102,7 @@ def error_table(result: DataResult) -> Table:
         Column("error, %", True, "labels played, exploration included"),
         Column("more than the best", True, "difference to the best learner with bandit feedback, run by run"),
         Column("greedy, %", True, "labels that the learner thought best"),
-        Column("million rounds/s", True, f"on {whose_speed(result.summaries)}"),
+        Column("rounds/s", True, f"on {whose_speed(result.summaries)}"),
     ]
     rows = [
         TableRow(
@@ -110,7 +112,7 @@ def error_table(result: DataResult) -> Table:
                 number(one.error, bar=True),
                 Number(0.0, "best") if one is result.best else number(result.difference(one), signed=True),
                 number(one.greedy_error),
-                Number(one.rounds_per_second / 1e6, f"{one.rounds_per_second / 1e6:.1f}"),
+                Number(one.rounds_per_second, quantity(one.rounds_per_second)),
             ],
             FULL_INFORMATION if one.full_information else BANDIT,
         )
@@ -168,6 +170,8 @@ def _sweep_words(found: Sweep) -> list[str]:
         f"on). The setting with the lowest mean error on these was chosen, and then run on {found.fresh_runs} fresh streams (seeds "
         f"from {found.seed + FRESH} on: {what}). What counts is the fresh error: the lowest of many tuning errors is too low."
     ]
+    if found.stream.caveat:
+        words.append(f"But {found.stream.caveat}.")
     if found.chosen is not None and found.best is not None:
         tuned = found.summaries[found.chosen]
         assert tuned is not None

@@ -52,6 +52,7 @@ class Result:
     curve: ErrorCurve = field(repr=False)
     rounds_per_second: float
     learner: Learner = field(repr=False)
+    caveat: str = ""  # what makes the errors mean less than they seem to
 
     @property
     def runs(self) -> int:
@@ -93,6 +94,7 @@ class Result:
             "errors": self.errors.tolist(),
             "greedy_errors": self.greedy_errors.tolist(),
             "rounds_per_second": self.rounds_per_second,
+            "caveat": self.caveat,
         }
 
     def plot(self, logarithmic: bool = False) -> Figure:
@@ -217,4 +219,5 @@ def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) 
         curve=ErrorCurve(first.marks, curves[:, 0], curves[:, 1]),
         rounds_per_second=rounds * len(finished) / max(1e-9, sum(one.seconds for one in finished)),
         learner=first.learner,
+        caveat=streamed.caveat,
     )

@@ -156,7 +156,7 @@ def sweep(
     counted("fresh_runs", fresh_runs)
     checked_seed(seed)
     cells = Grid(learner, grid, options or {})
-    streamed = stream(X, y, usual_order="shuffle", **settings)
+    streamed = stream(X, y, **settings)
     tuning, afresh = range(seed, seed + runs), range(seed + FRESH, seed + FRESH + fresh_runs)
     tuned = Collected()
     chosen: int | None = None

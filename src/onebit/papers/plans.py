@@ -63,7 +63,7 @@ class PaperStreams:
             return source
         if settings.pop("same_rows", False):
             source = source_of(data.source, prepare=prepare, same_rows=True)
-        return stream(source, rounds=settings.pop("rounds", item.rounds), **settings)
+        return stream(source, **{"rounds": item.rounds, "order": "file", **settings})
 
 
 class ItemPlan(ABC):

@@ -104,7 +104,7 @@ def fixed_rounds(given: Stream, seed: int) -> Stream:
     """
     refuse_late(given)
     made = _FixedRounds(given, seed)
-    return stream(Source(given.name, True, given.rounds, made, made.describe))
+    return stream(Source(given.name, True, given.rounds, made, made.describe), order="file")
 
 
 def refuse_late(given: Stream) -> None:
