@@ -108,6 +108,7 @@ def _section(rule: Rule) -> list[str]:
         "",
         f"- Feedback: {feedback_of(rule)}.",
         f"- Paper: {rule.paper}.",
+        f"- Exactly: {_exactly(rule)}.",
         "",
         _prose(rule.documentation),
         "",
@@ -120,6 +121,14 @@ def _section(rule: Rule) -> list[str]:
     else:
         lines.append("There is nothing to set.")
     return [*lines, "", "**Example**", "", *_example(rule, needed), "", *_command(rule, needed)]
+
+
+def _exactly(rule: Rule) -> str:
+    """Where a rule stands formula by formula."""
+    if rule.composite:
+        return f"[a page of its own]({rule.name}.md)"
+    page = "algorithms-first-order.md" if rule.second_order is None else "algorithms-second-order.md"
+    return f"[formula by formula]({page}#{rule.name})"
 
 
 def _prose(text: str) -> str:
