@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from docs.hooks import on_page_content, on_page_markdown
 
 from tests.report.browser import Browser, chromium
 
@@ -33,6 +34,12 @@ def test_every_formula_is_set(site: Path) -> None:
         assert page.count('<div class="formula" tabindex="0"><math') == displayed, path.name
         assert page.count("<math ") == displayed + inline, path.name
         assert "-formula-" not in page
+
+
+@pytest.mark.parametrize("formula", [r"\nosuchcommand x", "a & b"])
+def test_a_formula_that_cannot_be_set_ends_the_build(formula: str) -> None:
+    with pytest.raises(ValueError, match="does not know all of this formula"):
+        on_page_content(on_page_markdown(f"$`{formula}`$"))
 
 
 def test_pages_fetch_nothing_from_elsewhere(site: Path) -> None:
