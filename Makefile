@@ -1,6 +1,7 @@
 # `make run` sets everything up and shows what it does, `make serve` starts the service, `make test` sets up and runs everything that CI runs.
 PYTHON ?= python3
 BIN := .venv/bin
+# Data may lie in a folder beside the clone; `make DATA=...` names another, and without any the tests of real data are skipped.
 DATA ?= ../shared/data
 export ONEBIT_DATA ?= $(realpath $(DATA))
 

@@ -8,7 +8,7 @@ Errors are those of the label played, in % of all rounds from the first, with 95
 rows as they are. What it is compared with gets rows of length one: AROW (diagonal, ridge 0.01) and the perceptron have full
 information, the rivals of --unseen bandit feedback, as `auto` has. Tuned peers are quoted: the best of a grid, chosen by the error that is told.
 
-A target without a number of its own is the best row of the specification's table of stress streams plus one point; one fixed LinUCB,
+A target without a number of its own is the best of docs/algorithms-numbers.md#stress-streams plus one point; one fixed LinUCB,
 which stands beside that table, counts as a row.
 """
 

@@ -1,10 +1,10 @@
 """Streams that are made to go wrong: sorted, imbalanced, with two classes and with a hundred, with words as rare as in texts.
 
-The specification of these streams gives their shapes and what learners err on them, not their constants. Those were chosen so that
+docs/algorithms-numbers.md#stress-streams has their shapes and what learners err on them, not their constants. Those were chosen so that
 reference learners err as they do there; `auto` had no part in it:
 
     two Gaussians       the distance of the means, so that the best possible rule errs 13 %
-    hundred Gaussians   the spread of the means, so that diagonal AROW with full information errs 18.5 % (specification 18.3)
+    hundred Gaussians   the spread of the means, so that diagonal AROW with full information errs 18.5 % (there 18.3)
     topics              length, share of a topic's own words and Zipf's exponent, so that diagonal LinUCB errs about 11 % (11.6),
                         Banditron 48 % (47.0) and AROW with full information 1.1 % (0.5)
 

@@ -1,4 +1,7 @@
-"""Makes the page of the learners from the registry while the site is built, so that a new rule is documented by being there."""
+"""Makes the page of the learners from the registry while the site is built, so that a new rule is documented by being there.
+
+It also sets the formulas of the pages: what is written in LaTeX becomes MathML, which browsers draw by themselves.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,9 @@ if TYPE_CHECKING:  # the tests read this file where MkDocs is not installed
     from mkdocs.structure.files import Files
 
 CLASSES = ["left", "right", "up"]
+FORMULA = re.compile(r"^```math\n(?P<display>.+?)\n```$|\$`(?P<inline>[^`]+)`\$", re.MULTILINE | re.DOTALL)
+# A formula on its way through Markdown, which must not touch it: its bytes in hexadecimal.
+CARRIED = re.compile(r"<p>display-formula-(?P<display>[0-9a-f]+)-end</p>|inline-formula-(?P<inline>[0-9a-f]+)-end")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -29,8 +35,35 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """What MkDocs asks for each page: without the empty line that ends an example for doctest."""
-    return markdown.replace("\n\n```\n", "\n```\n")
+    """What MkDocs asks for each page: formulas in a safe form, and without the empty line that ends an example for doctest."""
+    return FORMULA.sub(_carried, markdown.replace("\n\n```\n", "\n```\n"))
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """What MkDocs asks for each page once it is HTML: the formulas set."""
+    return CARRIED.sub(_mathml, html)
+
+
+def _carried(formula: re.Match[str]) -> str:
+    """A formula as a word.
+
+    >>> on_page_markdown("Where $`x = 0`$ nothing moves.")
+    'Where inline-formula-78203d2030-end nothing moves.'
+    """
+    return f"{formula.lastgroup}-formula-{formula[formula.lastgroup or 0].encode().hex()}-end"
+
+
+def _mathml(word: re.Match[str]) -> str:
+    """A formula as MathML. What the converter does not know it would print as it is: that ends the build."""
+    from latex2mathml.converter import convert
+
+    latex = bytes.fromhex(word[word.lastgroup or 0]).decode()
+    displayed = word.lastgroup == "display"
+    formula: str = convert(latex, display="block" if displayed else "inline")
+    if "\\" in formula or "<mi>&</mi>" in formula:
+        raise ValueError(f"latex2mathml does not know all of this formula: {latex}")
+    # A formula that is too wide scrolls, by keys too.
+    return f'<div class="formula" tabindex="0">{formula}</div>' if displayed else formula
 
 
 def learners_page() -> str:
@@ -75,6 +108,7 @@ def _section(rule: Rule) -> list[str]:
         "",
         f"- Feedback: {feedback_of(rule)}.",
         f"- Paper: {rule.paper}.",
+        f"- Exactly: {_exactly(rule)}.",
         "",
         _prose(rule.documentation),
         "",
@@ -87,6 +121,14 @@ def _section(rule: Rule) -> list[str]:
     else:
         lines.append("There is nothing to set.")
     return [*lines, "", "**Example**", "", *_example(rule, needed), "", *_command(rule, needed)]
+
+
+def _exactly(rule: Rule) -> str:
+    """Where a rule stands formula by formula."""
+    if rule.composite:
+        return f"[a page of its own]({rule.name}.md)"
+    page = "algorithms-first-order.md" if rule.second_order is None else "algorithms-second-order.md"
+    return f"[formula by formula]({page}#{rule.name})"
 
 
 def _prose(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from docs.hooks import learners_page
+from docs.hooks import FORMULA, learners_page
 
 import onebit
 import onebit.client
@@ -42,6 +42,11 @@ EVERYTHING = "\n".join([README, *PAGES.values(), learners_page()])
 GENERATED = ("learners.md", "reproduction.md")  # made while the site is built, and by `onebit reproduce`
 DESCRIBING = ("running.md", "data.md", "experiments.md", "kernels.md", "theory.md", "service.md", "offpolicy.md")
 COMMANDS = "\n".join([README, *(PAGES[name] for name in DESCRIBING)])
+CODE = [path for folder in ("src", "tests", "benchmarks", "tools") for path in sorted((ROOT / folder).rglob("*.py"))]
+ORACLES = [path for path in CODE if path.parent.name == "oracles" and path.name != "__init__.py"]
+WRITTEN = [ROOT / "Makefile", *(ROOT / ".ci").glob("*"), *(ROOT / "docs").glob("*.css"), *CODE]
+for kind in ("md", "toml", "yml"):
+    WRITTEN += [*ROOT.glob(f"*.{kind}"), *(ROOT / "docs").glob(f"*.{kind}"), *(ROOT / "src").rglob(f"*.{kind}")]
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
@@ -233,6 +238,63 @@ def test_every_scope_is_documented(scope: str) -> None:
     assert f"| `{scope}` |" in PAGES["service.md"]
 
 
+def anchors(text: str) -> set[str]:
+    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head).strip().lower().replace(" ", "-") for head in heads}
+
+
+def pointers(path: Path) -> list[tuple[str, str]]:
+    """The sections of pages that a source file names."""
+    return re.findall(r"\bdocs/([\w-]+\.md)#([\w-]+)", path.read_text())
+
+
+@pytest.mark.parametrize("path", ORACLES, ids=lambda path: path.stem)
+def test_every_oracle_names_the_section_it_was_written_from(path: Path) -> None:
+    assert pointers(path), f"{path.name} does not name the section of a page in docs"
+
+
+def test_sections_that_the_code_names_are_there() -> None:
+    found = [(path, page, anchor) for path in CODE for page, anchor in pointers(path)]
+    assert len({path for path, _, _ in found}) >= len(ORACLES)
+    for path, page, anchor in found:
+        assert page in PAGES, f"{path.name} names {page}, which is not there"
+        assert anchor in anchors(PAGES[page]), f"{path.name} names {page}#{anchor}, and there is no such section"
+
+
+def test_every_rule_has_its_section() -> None:
+    found = re.findall(r"^- Exactly: \[.+\]\(([\w-]+\.md)#?([\w-]*)\)\.$", learners_page(), re.MULTILINE)
+    assert len(found) == len(registry())
+    for page, anchor in found:
+        assert not anchor or anchor in anchors(PAGES[page]), f"{page} has no section {anchor}"
+
+
+def test_formulas_are_whole() -> None:
+    for name, page in PAGES.items():
+        formulas = [found["display"] or found["inline"] for found in FORMULA.finditer(page)]
+        assert (
+            page.count("$`") + page.count("```math\n") == page.count("`$") + page.count("```math\n") == len(formulas)
+        ), name
+        for formula in formulas:
+            assert formula.count("{") == formula.count("}"), f"{name}: {formula}"
+            assert formula.count(r"\left") - formula.count(r"\leftarrow") == formula.count(r"\right"), (
+                f"{name}: {formula}"
+            )
+            assert formula.count(r"\begin") == formula.count(r"\end"), f"{name}: {formula}"
+
+
+def test_nothing_points_outside_of_the_repository() -> None:
+    default = "DATA ?= ../shared/data"  # a folder of data that may be there or not, and that `make DATA=...` names
+    assert {ROOT / "README.md", ROOT / "docs" / "algorithms.md"} <= set(WRITTEN)
+    for path in WRITTEN:
+        text = path.read_text().replace(default, "")
+        if path.suffix == ".py":  # tests hand hostile paths to the service
+            outside = re.findall(r"\bshared/[\w-]+\.md\b", text)
+        else:
+            steps = re.findall(r"(?<![\w./])(?:\.\./)+[\w./-]*", text)
+            outside = [step for step in steps if not (path.parent / step).resolve().is_relative_to(ROOT)]
+        assert not outside, f"{path.relative_to(ROOT)} points to {outside}"
+
+
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", *PAGES])
 def test_links_lead_somewhere(page: str) -> None:
     path = ROOT / page if page in ("README.md", "CHANGELOG.md") else ROOT / "docs" / page
@@ -241,9 +303,9 @@ def test_links_lead_somewhere(page: str) -> None:
         if goal.name in GENERATED:
             continue
         assert goal.exists(), f"{page} has a link to {target}, which is not there"
+        assert goal.is_relative_to(ROOT), f"{page} has a link to {target}, outside of the repository"
         if anchor:
-            heads = re.findall(r"^#+ (.+)$", goal.read_text(), re.MULTILINE)
-            assert anchor in {re.sub(r"[^\w\- ]", "", head).strip().lower().replace(" ", "-") for head in heads}, anchor
+            assert anchor in anchors(goal.read_text()), anchor
 
 
 def test_the_glossary_has_thirty_terms_at_most() -> None:

@@ -1,6 +1,6 @@
 """AROW, multiclass, against the top rival, full information.
 
-Specification: shared/algorithms-baselines.md, section 4.
+Specification: docs/algorithms-second-order.md#arow.
 """
 
 from __future__ import annotations

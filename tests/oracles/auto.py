@@ -1,6 +1,6 @@
 """Auto on dense rows: softmax members on views of x and one of clusters, weighed by what they gave to what was heard.
 
-Specification: the text about `auto` for dense rows, with its letters. Five things are as they were built, not as first written: a class
+Specification: docs/auto.md#dense-rows. Five things stand there in short, and are written out here: a class
 is left alone below 1e-4 (not 1e-5), by its evidence given that of the others where matrices are full; a right answer with
 rest^2 q_a < 1e-7 leaves a member alone; with two classes a wrong answer tells G that the other was right; after 1,000 rows the
 variances of columns, and what G makes of them, are taken anew only every 16 rows; and rows whose scales differ by orders of magnitude

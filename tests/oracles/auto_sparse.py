@@ -1,6 +1,7 @@
 """Auto on sparse rows: a regression on the non-zeros of a row whatever their scale, with naive Bayes as one more feature.
 
-Specification: the text about `auto` for sparse rows, with its letters; everything is kept as tables of features by classes.
+Specification: docs/auto.md#sparse-rows. How naive Bayes counts, and the order of the updates, is written out here alone. Everything
+is kept as tables of features by classes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bandit perceptron for strongly separable data, linear form (Beygelzimer et al. 2019; thesis of Prompak).
 
-Specification: shared/algorithms.md, section 9, and shared/algorithms-baselines.md, section 8.
+Specification: docs/algorithms-first-order.md#bandit-perceptron.
 """
 
 from __future__ import annotations

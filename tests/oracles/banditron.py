@@ -1,6 +1,6 @@
 """Banditron (Kakade, Shalev-Shwartz, Tewari 2008).
 
-Specification: shared/algorithms.md, section 3.
+Specification: docs/algorithms-first-order.md#banditron.
 """
 
 from __future__ import annotations

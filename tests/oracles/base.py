@@ -1,6 +1,7 @@
 """What the slow twins share: scores, ties, the epsilon-greedy draw and the binary passive-aggressive step size.
 
-Specification: shared/algorithms.md, section 0 (conventions) and section 4 (the three step sizes).
+Specification: docs/algorithms.md#notation, docs/algorithms.md#exploring, docs/algorithms.md#ties and
+docs/algorithms.md#passive-aggressive-steps.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """BPA, BPA-I, BPA-II: bandit passive-aggressive (Zhong and Dauce).
 
-Specification: shared/algorithms.md, section 4.
+Specification: docs/algorithms-first-order.md#bpa.
 """
 
 from __future__ import annotations

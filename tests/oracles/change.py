@@ -1,6 +1,6 @@
 """The slow twin of the change detector, which `auto` has for dense and for sparse rows.
 
-Specification: the section CHANGE of the text about `auto`, with its letters.
+Specification: docs/auto.md#when-the-stream-changes, with its letters but for the level, ps, and the length of a bucket, len.
 """
 
 from __future__ import annotations

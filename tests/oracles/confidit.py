@@ -1,6 +1,6 @@
 """Confidit (Crammer and Gentile 2011/2013).
 
-Specification: shared/algorithms-baselines.md, section 1, and section 0 (point 1) for the two forms of the diagonal.
+Specification: docs/algorithms-second-order.md#confidit, and docs/algorithms-second-order.md#two-forms-of-a-diagonal.
 """
 
 from __future__ import annotations

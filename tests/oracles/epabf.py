@@ -1,9 +1,9 @@
 """EPABF, EPABF-I, EPABF-II: exact passive-aggressive with bandit feedback (Arora and Manwani 2020).
 
-Specification: shared/algorithms.md, section 5: `update="printed"` is 5.1 word for word, `"stated"` the exact minimiser
-of the stated problem, `"others"` the same with the constraint r = y left out when right (5.4).
+Specification: `update="printed"` is docs/algorithms-first-order.md#epabf-as-printed word for word, `"stated"` the minimiser of the
+problem of docs/algorithms-first-order.md#epabf, `"others"` the same with the constraint r = y left out when right.
 
-The exact steps are found by bisection, not by the sorted closed form of 5.2. With beta = change of the score of the
+The exact steps are found by bisection, not by the sorted walk of docs/algorithms-first-order.md#epabf-the-exact-minimiser. With beta = change of the score of the
 played class y, the optimality conditions are
 
     lam_r = the multiplier of constraint r, a function of what is still missing there, g_r - a beta (r != y)
@@ -84,7 +84,7 @@ class Oracle:
             change = self._exact_wrong(s, y, n)
         self.W += np.outer(change, x)
 
-    # ---- as printed (5.1) ----
+    # ---- as printed ----
 
     def _printed(self, s: Array, y: int, a: float, n: float) -> Array:
         classes = len(s)
@@ -142,7 +142,7 @@ class Oracle:
             numerator += a * losses[y]
         return numerator / self._denominator(support, y, a, e)
 
-    # ---- exact (5.2, 5.4) ----
+    # ---- exact ----
 
     def _exact_wrong(self, s: Array, y: int, n: float) -> Array:
         """a = 0: every row (or only the played one) is pushed to a score of -1 at most, each for itself."""

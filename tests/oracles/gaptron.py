@@ -1,6 +1,6 @@
 """Gaptron with logistic, hinge and smooth hinge loss, full information and bandit (van der Hoeven 2020).
 
-Specification: shared/algorithms.md, section 8 (table of losses, gap maps and theoretical constants).
+Specification: docs/algorithms-first-order.md#gaptron (the table of losses and gaps, and the constants).
 """
 
 from __future__ import annotations

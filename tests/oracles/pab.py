@@ -1,6 +1,6 @@
 """PAB, passive-aggressive with bandit feedback: Simple (rho = 0) and Full (rho = 1) (Zhong, Dauce, Ralaivola 2015).
 
-Specification: shared/algorithms.md, section 6 (with the loss corrected to 1[yhat != y]); `exploration` = 1 - gamma_PAB.
+Specification: docs/algorithms-first-order.md#pab; `exploration` is 1 minus the paper's gamma.
 """
 
 from __future__ import annotations

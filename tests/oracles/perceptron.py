@@ -1,6 +1,6 @@
 """Multiclass Perceptron (Kesler's construction), full information.
 
-Specification: shared/algorithms.md, section 2.
+Specification: docs/algorithms-first-order.md#perceptron.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Policy gradient (REINFORCE) on a softmax policy (Dauce, Proix, Ralaivola 2013).
 
-Specification: shared/algorithms-baselines.md, section 5; late feedback: shared/algorithms.md, section 0.
+Specification: docs/algorithms-first-order.md#policy-gradient; late feedback: docs/algorithms.md#late-feedback.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Second-order perceptron, multiclass, full information.
 
-Specification: shared/algorithms-baselines.md, section 4.
+Specification: docs/algorithms-second-order.md#second-order-perceptron.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SOBA (Beygelzimer, Orabona and Zhang 2017).
 
-Specification: shared/algorithms-baselines.md, section 3, and section 0 (point 1) for the two forms of the diagonal.
+Specification: docs/algorithms-second-order.md#soba, and docs/algorithms-second-order.md#two-forms-of-a-diagonal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Softmax (Boltzmann) play on ridge scores.
 
-Specification: shared/algorithms-baselines.md, section 9.
+Specification: docs/algorithms-second-order.md#softmax.
 """
 
 from __future__ import annotations
