@@ -16,13 +16,21 @@ projection is the paper's, and not harmless either (SynSep10, full: 16.5 % with,
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, greedy_label, share_greedy
 from onebit.contract.covariance import Covariance, DiagonalForm, Forms, Matrices, Order
 from onebit.contract.draws import OWN, uniform
-from onebit.contract.parameters import Flag, Real
+from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
+
+
+class Projection(IntEnum):
+    """Which classes keep their projected weights."""
+
+    ALL = 0
+    PLAYED = 1
 
 
 class Confidit(NamedTuple):
@@ -32,6 +40,9 @@ class Confidit(NamedTuple):
     alpha: Annotated[float, Real("(-1, 1]", "how scores and probabilities go together")] = 1.0
     eta: Annotated[float, Real("[0, inf)", "the width of the confidence bounds, squared")] = 1.0
     project: Annotated[int, Flag("whether scores are kept in [-alpha, 1]")] = 1
+    projection: Annotated[
+        int, OneOf(Projection, "which classes keep their projected weights: all of them, or the one played alone")
+    ] = Projection.ALL
     form: Forms = DiagonalForm.RESIDUAL
     coin: Annotated[int, Flag("whether a wrong answer is tossed for, as published, or its mean taken")] = 0
     matrix: Matrices = Covariance.DIAGONAL
@@ -57,13 +68,17 @@ def decide(params: Confidit, given: RuleInput) -> Choice:
     return Choice(label, greedy_label(work[1], params.classes, given.draws), 1.0, 0.0, 0.0)
 
 
+def overshoot(params: Confidit, scores: Vector, label: int) -> float:
+    """How far along P x the weights of a class are to go back, to be projected."""
+    score, variance = scores[label], scores[params.classes + label]
+    return (score - kept_in(params, score)) / variance if variance > 0.0 else 0.0
+
+
 def move(params: Confidit, scores: Vector, label: int, target: float, step: Vector) -> None:
     """Fill in the projection and the step of one class towards its target."""
-    score, variance = scores[label], scores[params.classes + label]
-    kept = kept_in(params, score)
-    back = (score - kept) / variance if variance > 0.0 else 0.0
+    variance, back = scores[params.classes + label], overshoot(params, scores, label)
     if params.form == DiagonalForm.RESIDUAL:
-        step[label] = (target - kept) / (1.0 + variance) - back
+        step[label] = (target - kept_in(params, scores[label])) / (1.0 + variance) - back
     else:
         step[label] = target - back
     step[params.classes + label] = 1.0
@@ -77,6 +92,9 @@ def learn(params: Confidit, given: RuleInput, choice: Choice, revealed: int, ste
         if params.coin == 1:
             target = 1.0 if uniform(given.draws, OWN) < 0.5 * (1.0 - params.alpha) else -1.0
     fill(step, 2 * params.classes, 0.0)
+    if params.projection == Projection.ALL:
+        for label in range(params.classes):
+            step[label] = -overshoot(params, given.scores, label)
     move(params, given.scores, choice.label, target, step)
     return 1.0
 
@@ -115,5 +133,6 @@ RULE = Rule(
         {"form": "published", "eta": 10.0},
         {"matrix": "full", "alpha": 0.3, "coin": True},
         {"project": False, "alpha": 0.0},
+        {"projection": "played", "matrix": "full"},
     ),
 )
