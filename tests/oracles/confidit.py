@@ -17,7 +17,6 @@ import numpy as np
 from .base import Array, Decided, Draw, all_scores, check_choice, dot, greedy_distribution, greedy_label, squared_norm
 from .second_order import FORMS, Regressions, kept, solve, variance
 
-
 PROJECTIONS = ("all", "played")
 
 

@@ -1,16 +1,22 @@
 """Confidit: ridge regression of +1 and -1 for each class, kept inside what a probability can be, and upper confidence bounds.
 
 Crammer and Gentile, "Multiclass Classification with Bandit Feedback using Adaptive Regularization", ICML 2011 and Machine Learning 90,
-2013 (from memory: not compared with the original text). Promise: O(sqrt(T) log T) regret where P(y = i | x) = (alpha + u_i.x)/(1 + alpha).
+2013. Promise: O(sqrt(T) log T) regret where P(y = i | x) = (alpha + u_i.x)/(1 + alpha).
 
     c_i = clip(s_i, -alpha, 1),   play argmax c_i + sqrt(eta q_i)
-    w' = w_a - (s_a - c_a)/q_a P_a x                         the projection on -alpha <= w.x <= 1
+    w'_i = w_i - (s_i - c_i)/q_i P_i x                       the projection on -alpha <= w.x <= 1
     lab = 1 if right, else -1 (for alpha < 1: +1 with probability (1 - alpha)/2, or with the mean, -alpha)
-    A_a += x x',   w_a = A_a^-1 (A_a,old w' + lab x)
+    A_a += x x',   w_a = A_a^-1 (A_a,old w'_a + lab x);   w_i = w'_i for the others, or with projection=played w_i
+
+Compared with public code; the papers themselves were not to be had. The step agrees with nikhilraju/banditron (f7788d9), which writes
+it for all classes at once, W = A^-1 (A_old W + X), and with kangzi/Online_Multiclass_with-Bandit_Feedback (0ee6197; a diagonal in the
+published form). Both leave the projection out; the former also loses its old matrix. The projection of one class agrees with DOGMA's
+selective sampling (denizyuret/dogma 91fef86, dgs_mod_train.m), an earlier rule of Gentile's that projects only where it learns. No
+text found says which classes keep it: `all` is the step for all classes with projected W, `played` is DOGMA's way.
 
 Rows of length one. The paper's width has further logarithms; practice uses eta q. With a diagonal the published form keeps the sums,
 w = b/A, which is far worse than the residual form, the default here; with full matrices the two are one. The
-projection is the paper's, and not harmless either (SynSep10, full: 16.5 % with, 11.7 % without). Time and memory O(K d) or O(K d^2).
+projection is the paper's, and not harmless either (SynSep10, full: 17.0 % with, 11.9 % without). Time and memory O(K d) or O(K d^2).
 """
 
 from __future__ import annotations
