@@ -54,7 +54,7 @@ class Oracle:
         alpha: float,
         eta: float,
         project: bool,
-        projection: str = "all",
+        projection: str,
         form: str,
         coin: bool,
         matrix: str,
