@@ -161,6 +161,7 @@ class Confidit(Learner):
         alpha: float = ...,
         eta: float = ...,
         project: bool = ...,
+        projection: Literal["all", "played"] = ...,
         form: Literal["residual", "published"] = ...,
         coin: bool = ...,
         matrix: Literal["diagonal", "full", "fit"] = ...,

@@ -1,6 +1,11 @@
 """Confidit (Crammer and Gentile 2011/2013).
 
-Specification: docs/algorithms-second-order.md#confidit, and docs/algorithms-second-order.md#two-forms-of-a-diagonal.
+Specification: docs/algorithms-second-order.md#confidit, and docs/algorithms-second-order.md#two-forms-of-a-diagonal. The step of the
+paper, as far as it is known, is written for all classes at once, with W' the K projected vectors:
+
+    W_t = A_t^-1 (A_{t-1} W'_{t-1} + X_t),   X_t = (0, ..., lab x, ..., 0)
+
+of which A_i^-1 A_i w'_i = w'_i is left for a class that was not played.
 """
 
 from __future__ import annotations
@@ -11,6 +16,8 @@ import numpy as np
 
 from .base import Array, Decided, Draw, all_scores, check_choice, dot, greedy_distribution, greedy_label, squared_norm
 from .second_order import FORMS, Regressions, kept, solve, variance
+
+PROJECTIONS = ("all", "played")
 
 
 def target(alpha: float, right: bool, coin: bool, draw: Draw) -> float:
@@ -47,6 +54,7 @@ class Oracle:
         alpha: float,
         eta: float,
         project: bool,
+        projection: str,
         form: str,
         coin: bool,
         matrix: str,
@@ -56,6 +64,7 @@ class Oracle:
         self.alpha = alpha
         self.eta = eta
         self.low, self.high = (-alpha, 1.0) if project else (-math.inf, math.inf)
+        self.projection = check_choice("projection", projection, PROJECTIONS)
         self.form = check_choice("form", form, FORMS)
         self.coin = coin
 
@@ -82,8 +91,16 @@ class Oracle:
     def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
         if squared_norm(x) == 0.0:
             return
-        a = decided.label
-        lab = target(self.alpha, told == a, self.coin, draw)
+        lab = target(self.alpha, told == decided.label, self.coin, draw)
+        for i in range(len(self.W)):
+            if i == decided.label:
+                self.regress(i, x, lab)
+            elif self.projection == "all":
+                self.W[i] = projected(self.W[i], self.regressions.A[i], x, self.low, self.high)
+                self.b[i] = self.regressions.A[i] @ self.W[i]
+
+    def regress(self, a: int, x: Array, lab: float) -> None:
+        """The step of the class that was played."""
         A = self.regressions.A[a]
         if self.form == "residual":
             self.regressions.regress(a, projected(self.W[a], A, x, self.low, self.high), x, lab)

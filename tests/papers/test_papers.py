@@ -161,7 +161,7 @@ def test_zhong_caption() -> None:
         options = {learner.name: learner.options_on(data) for learner in item.learners}
         assert options["Banditron"] == {"exploration": gamma}
         matrix = "diagonal" if data == "Reuters" else "full"  # the caption is silent on this
-        reading = {"form": "published", "project": True, "matrix": matrix}
+        reading = {"form": "published", "project": True, "projection": "all", "matrix": matrix}
         assert options["Confidit"] == {"alpha": confidit[0], "eta": confidit[1], **reading}
         assert options["Policy Gradient"] == {"rate": gradient[0], "decay": gradient[1]}
         for name, rho in (("Simple PAB", 0), ("Full PAB", 1)):

@@ -26,7 +26,7 @@ from tests.oracles.draws import draws
 CLASSES, FEATURES, SEED = 4, 5, 3
 
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "confidit": {"alpha": 1.0, "eta": 1.0, "project": True, "form": "residual", "coin": False},
+    "confidit": {"alpha": 1.0, "eta": 1.0, "project": True, "projection": "all", "form": "residual", "coin": False},
     "newtron": {"alpha": 10.0, "beta": 0.01, "radius": 1.0, "exploration": 0.01},
     "soba": {"ridge": 1.0, "exploration": 0.1, "form": "residual"},
     "second-order-perceptron": {"ridge": 1.0},
@@ -42,6 +42,7 @@ RIDGES = ("linucb", "thompson", "squarecb", "softmax", "epsilon-greedy")
 
 both = pytest.mark.parametrize("kind", ["oracle", "compiled"])
 matrices = pytest.mark.parametrize("matrix", ["diagonal", "full"])
+projections = pytest.mark.parametrize("projection", ["all", "played"])
 
 
 class Slow:
@@ -217,7 +218,8 @@ def test_nothing_is_learnt_from_x_of_zero(kind: str, matrix: str, name: str) -> 
 @matrices
 @pytest.mark.parametrize("name", ["confidit", *RIDGES])
 def test_only_the_played_class_changes_and_its_variance_falls(kind: str, matrix: str, name: str) -> None:
-    one = subject(kind, name, matrix)
+    played_alone: dict[str, Any] = {"projection": "played"} if name == "confidit" else {}
+    one = subject(kind, name, matrix, **played_alone)
     for identity, x, y in stream(60):
         W, q = one.W, one.variances(x)
         played = one.decide(x, identity)
@@ -279,6 +281,10 @@ class Fused:
         self.P = np.eye(features) / start
         self.matrix = matrix
 
+    def project(self, x: Array, low: float, high: float) -> None:
+        s, v = float(self.w @ x), self.P @ x
+        self.w -= (s - min(high, max(low, s))) / float(x @ v) * v
+
     def step(self, x: Array, target: float, low: float = -math.inf, high: float = math.inf) -> None:
         s, v = float(self.w @ x), self.P @ x
         q, c = float(x @ v), min(high, max(low, s))
@@ -305,9 +311,12 @@ def test_ridge_rules_follow_the_fused_step(kind: str, matrix: str, name: str) ->
 
 @both
 @matrices
+@projections
 @pytest.mark.parametrize("alpha", [1.0, 0.5, -0.4])
-def test_confidit_follows_the_fused_step_and_lands_on_the_clipped_score(kind: str, matrix: str, alpha: float) -> None:
-    one = subject(kind, "confidit", matrix, alpha=alpha)
+def test_confidit_follows_the_fused_step_and_lands_on_the_clipped_score(
+    kind: str, matrix: str, alpha: float, projection: str
+) -> None:
+    one = subject(kind, "confidit", matrix, alpha=alpha, projection=projection)
     twins = [Fused((1.0 + alpha) ** 2, matrix) for _ in range(CLASSES)]
     clipped = 0
     for identity, x, y in stream(120, uneven=9, noise=0.7):
@@ -320,8 +329,31 @@ def test_confidit_follows_the_fused_step_and_lands_on_the_clipped_score(kind: st
         target = 1.0 if a == y else -alpha
         assert one.scores(x)[a] == pytest.approx(c + (target - c) * q / (1.0 + q), rel=1e-9)  # that is, w'.x = c
         twins[a].step(x, target, -alpha, 1.0)
+        for label, twin in enumerate(twins):
+            if label != a and projection == "all":
+                twin.project(x, -alpha, 1.0)
         np.testing.assert_allclose(one.W, [twin.w for twin in twins], rtol=1e-7, atol=1e-9)
-    assert clipped > 10
+    assert clipped > 5
+
+
+@both
+@matrices
+@pytest.mark.parametrize("form", ["residual", "published"])
+def test_every_class_of_confidit_keeps_its_projection_and_its_variance(kind: str, matrix: str, form: str) -> None:
+    """W = A^-1 (A W' + X): a class that was not played is left with its projected weights."""
+    one = subject(kind, "confidit", matrix, form=form)
+    moved = 0
+    for identity, x, y in stream(120, uneven=9, noise=0.7):
+        s, q, W = one.scores(x), one.variances(x), one.W
+        played = one.decide(x, identity)
+        one.learn(played, y)
+        others = np.arange(CLASSES) != played.label
+        np.testing.assert_allclose(one.scores(x)[others], np.clip(s, -1.0, 1.0)[others], rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(one.variances(x)[others], q[others])
+        inside = others & (np.abs(s) <= 1.0)
+        np.testing.assert_allclose(one.W[inside], W[inside], rtol=1e-9, atol=1e-12)
+        moved += int((others & ~inside).any())
+    assert moved > 10
 
 
 @both
@@ -339,7 +371,7 @@ def test_both_forms_of_confidit_are_one_with_a_full_matrix(kind: str, project: b
 
 @both
 def test_the_published_diagonal_of_confidit_is_b_over_a(kind: str) -> None:
-    one, residual = (subject(kind, "confidit", form=form) for form in ("published", "residual"))
+    one, residual = (subject(kind, "confidit", form=form, projection="played") for form in ("published", "residual"))
     b, A = np.zeros((CLASSES, FEATURES)), np.full((CLASSES, FEATURES), 4.0)
     clipped = 0
     for identity, x, y in stream(120, uneven=9, noise=0.7):

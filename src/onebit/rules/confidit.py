@@ -1,28 +1,42 @@
 """Confidit: ridge regression of +1 and -1 for each class, kept inside what a probability can be, and upper confidence bounds.
 
 Crammer and Gentile, "Multiclass Classification with Bandit Feedback using Adaptive Regularization", ICML 2011 and Machine Learning 90,
-2013 (from memory: not compared with the original text). Promise: O(sqrt(T) log T) regret where P(y = i | x) = (alpha + u_i.x)/(1 + alpha).
+2013. Promise: O(sqrt(T) log T) regret where P(y = i | x) = (alpha + u_i.x)/(1 + alpha).
 
     c_i = clip(s_i, -alpha, 1),   play argmax c_i + sqrt(eta q_i)
-    w' = w_a - (s_a - c_a)/q_a P_a x                         the projection on -alpha <= w.x <= 1
+    w'_i = w_i - (s_i - c_i)/q_i P_i x                       the projection on -alpha <= w.x <= 1
     lab = 1 if right, else -1 (for alpha < 1: +1 with probability (1 - alpha)/2, or with the mean, -alpha)
-    A_a += x x',   w_a = A_a^-1 (A_a,old w' + lab x)
+    A_a += x x',   w_a = A_a^-1 (A_a,old w'_a + lab x);   w_i = w'_i for the others, or with projection=played w_i
+
+Compared with public code; the papers themselves were not to be had. The step agrees with nikhilraju/banditron (f7788d9), which writes
+it for all classes at once, W = A^-1 (A_old W + X), and with kangzi/Online_Multiclass_with-Bandit_Feedback (0ee6197; a diagonal in the
+published form). Both leave the projection out; the former also loses its old matrix. The projection of one class agrees with DOGMA's
+selective sampling (denizyuret/dogma 91fef86, dgs_mod_train.m), an earlier rule of Gentile's that projects only where it learns. No
+text found says which classes keep it: `all` is the step for all classes with projected W, `played` is DOGMA's way.
 
 Rows of length one. The paper's width has further logarithms; practice uses eta q. With a diagonal the published form keeps the sums,
 w = b/A, which is far worse than the residual form, the default here; with full matrices the two are one. The
-projection is the paper's, and not harmless either (SynSep10, full: 16.5 % with, 11.7 % without). Time and memory O(K d) or O(K d^2).
+projection is the paper's, and not harmless either (SynSep10, full: 17.0 % with, 11.9 % without). Time and memory O(K d) or O(K d^2).
 """
 
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, greedy_label, share_greedy
 from onebit.contract.covariance import Covariance, DiagonalForm, Forms, Matrices, Order
 from onebit.contract.draws import OWN, uniform
-from onebit.contract.parameters import Flag, Real
+from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
+
+
+class Projection(IntEnum):
+    """Which classes keep their projected weights."""
+
+    ALL = 0
+    PLAYED = 1
 
 
 class Confidit(NamedTuple):
@@ -32,6 +46,9 @@ class Confidit(NamedTuple):
     alpha: Annotated[float, Real("(-1, 1]", "how scores and probabilities go together")] = 1.0
     eta: Annotated[float, Real("[0, inf)", "the width of the confidence bounds, squared")] = 1.0
     project: Annotated[int, Flag("whether scores are kept in [-alpha, 1]")] = 1
+    projection: Annotated[
+        int, OneOf(Projection, "which classes keep their projected weights: all of them, or the one played alone")
+    ] = Projection.ALL
     form: Forms = DiagonalForm.RESIDUAL
     coin: Annotated[int, Flag("whether a wrong answer is tossed for, as published, or its mean taken")] = 0
     matrix: Matrices = Covariance.DIAGONAL
@@ -57,13 +74,17 @@ def decide(params: Confidit, given: RuleInput) -> Choice:
     return Choice(label, greedy_label(work[1], params.classes, given.draws), 1.0, 0.0, 0.0)
 
 
+def overshoot(params: Confidit, scores: Vector, label: int) -> float:
+    """How far along P x the weights of a class are to go back, to be projected."""
+    score, variance = scores[label], scores[params.classes + label]
+    return (score - kept_in(params, score)) / variance if variance > 0.0 else 0.0
+
+
 def move(params: Confidit, scores: Vector, label: int, target: float, step: Vector) -> None:
     """Fill in the projection and the step of one class towards its target."""
-    score, variance = scores[label], scores[params.classes + label]
-    kept = kept_in(params, score)
-    back = (score - kept) / variance if variance > 0.0 else 0.0
+    variance, back = scores[params.classes + label], overshoot(params, scores, label)
     if params.form == DiagonalForm.RESIDUAL:
-        step[label] = (target - kept) / (1.0 + variance) - back
+        step[label] = (target - kept_in(params, scores[label])) / (1.0 + variance) - back
     else:
         step[label] = target - back
     step[params.classes + label] = 1.0
@@ -77,6 +98,9 @@ def learn(params: Confidit, given: RuleInput, choice: Choice, revealed: int, ste
         if params.coin == 1:
             target = 1.0 if uniform(given.draws, OWN) < 0.5 * (1.0 - params.alpha) else -1.0
     fill(step, 2 * params.classes, 0.0)
+    if params.projection == Projection.ALL:
+        for label in range(params.classes):
+            step[label] = -overshoot(params, given.scores, label)
     move(params, given.scores, choice.label, target, step)
     return 1.0
 
@@ -115,5 +139,6 @@ RULE = Rule(
         {"form": "published", "eta": 10.0},
         {"matrix": "full", "alpha": 0.3, "coin": True},
         {"project": False, "alpha": 0.0},
+        {"projection": "played", "matrix": "full"},
     ),
 )

@@ -1,10 +1,14 @@
 """Epsilon-greedy: play the best label, and any label with a small probability; over a regression of being right.
 
-The folklore baseline of contextual bandits, over one of two models of the label played (from memory: not compared with any one
-original text). Promise: O(T^(2/3)) regret with the right exploration.
+The folklore baseline of contextual bandits, over one of two models of the label played. Promise: O(T^(2/3)) regret with the right
+exploration.
 
     ridge:     the regression of LinUCB
     logistic:  g = r - 1/(1 + exp(-s_a)),  G += (g x)^2,  w_a += rate g x / sqrt(G)        AdaGrad, coordinate by coordinate
+
+Compared with public code: the probabilities are those of Vowpal Wabbit (872fd8d, generate_epsilon_greedy), the greedy label over full
+matrices that of the Open Bandit Pipeline (st-tech/zr-obp 8cbd5fa, LinEpsilonGreedy). The logistic step is that of river (online-ml/river
+64285b9, AdaGrad), which adds 1e-8 to G, where nothing is added here.
 
 Exploration blind to what is known costs most where there are many classes. The logistic model takes features of any scale and is
 good on text-like rows; its step is Duchi, Hazan and Singer's (JMLR 12, 2011). Time and memory O(K d); full matrices for ridge only.

@@ -1,11 +1,14 @@
 """LinUCB: ridge regression of being right, one for each class, and the benefit of the doubt.
 
 Li, Chu, Langford and Schapire, "A Contextual-Bandit Approach to Personalized News Article Recommendation", WWW 2010, with a ridge
-for each class and reward 1 for right (from memory: not compared with the original text). Promise: O(sqrt(T)) regret where being
-right is linear in x.
+for each class ("disjoint") and reward 1 for right. Promise: O(sqrt(T)) regret where being right is linear in x.
 
     play argmax s_i + width sqrt(q_i),   q_i = x'P_i x
     w_a += (r - s_a) P_a x / (1 + q_a),  P_a^-1 += x x'        of the label played alone, right or wrong
+
+Compared with public code: with full matrices scores, variances and labels are those of the Open Bandit Pipeline (st-tech/zr-obp 8cbd5fa)
+and MABWiser (fidelity/mabwiser b104071), whose alpha is `width`; both start with ridge 1 and width 1 or 0. MABWiser with a ridge
+other than 1 starts with its matrix where the inverse should be. Neither has a diagonal.
 
 With full matrices this is the ridge regression itself; with a diagonal it is its recursion, which is far better than the diagonal of
 the normal equations. Time and memory O(K d), or O(K d^2) with full matrices. Rows of length about one; the strongest simple learner

@@ -1,14 +1,20 @@
 """Newtron: the online Newton step for the logistic loss, with bandit feedback.
 
-Hazan and Kale, "NEWTRON: an Efficient Bandit Algorithm for Online Multiclass Prediction", NIPS 2011 (from memory: not compared with the
-original text; the two distributions are those of the public MATLAB code). Promise: O(log T) regret of the logistic loss for small alpha D.
+Hazan and Kale, "NEWTRON: an Efficient Bandit Algorithm for Online Multiclass Prediction", NIPS 2011. Promise:
+O(log T) regret of the logistic loss for small alpha D.
 
     P = softmax(alpha W x),   p = (1 - gamma) P + gamma/K;   play any label with probability gamma, else a ~ P
     right: g = (1 - P_a)/p_a (1/K - e_a) (x) x, kappa = p_a;      wrong: g = P_a/p_a (e_a - 1/K) (x) x, kappa = 1
     b += (1 - [not explored] kappa beta <g, W>) g,   A += kappa beta g g',   A starts at I/D
     W = the projection of -A^-1 b on |W| <= D
 
-The expectation of g is the gradient of the logistic loss. Diagonal: the projection is a factor ("PNewtron"); full: the projection in
+Compared with public code; the paper itself was not to be had. Gradient, kappa, b and A agree with
+Caoang327/Efficient-Online-Bandit-Multiclass-learning (13721b6, PWNetron.py), which forgets alpha and the ball and plays the greedy
+label; gradient and ball with nikhilraju/banditron (43c5697, unfinished). The MATLAB of bahh723/separable-bandit-classification (b0bdee5)
+has these two distributions and these defaults, but another gradient, (1/K)(1 - 2 e_a), and stretches W to the length D also from inside
+the ball. The expectation of g here is the gradient of the logistic loss; of that one it is not.
+
+Diagonal: the projection is a factor ("PNewtron"); full: the projection in
 the norm of A, by a root search, for K d up to a few hundred. The most sensitive to its parameters of all rules here: on rows of
 length one it needs a radius of about 10.
 """

@@ -1,12 +1,16 @@
 """The second-order perceptron: the perceptron in coordinates in which everything seen so far looks round; full information.
 
 Cesa-Bianchi, Conconi and Gentile, "A Second-Order Perceptron Algorithm", SIAM Journal on Computing 34, 2005, with one matrix for all
-classes (from memory: not compared with the original text). Promise: fewer mistakes than the perceptron where rows are correlated.
+classes. Promise: fewer mistakes than the perceptron where rows are correlated.
 
     predict argmax V P x;   on a mistake V_y += x, V_h -= x, P^-1 += x x'          P starts at I/a
 
-Since the matrix is shared, whether the current row is counted in it changes no label. Time and memory
-O(K d + d^2), or O(K d) with a diagonal.
+Compared with public code; the paper itself was not to be had. With two classes it plays, label for label, what DOGMA plays
+(denizyuret/dogma 91fef86, sop_train.m), ties apart; `ridge` is 1/a there. LIBOL (d7e11b5, SOP.m) counts a row in the matrix in every
+round, not on mistakes alone. For more than two classes nothing was found: the sums are the multiclass perceptron's.
+
+Since the matrix is shared, whether the row of a round is counted in it before that round's label, as in LIBOL, changes no label. Time
+and memory O(K d + d^2), or O(K d) with a diagonal.
 """
 
 from __future__ import annotations

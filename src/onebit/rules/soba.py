@@ -1,12 +1,16 @@
 """SOBA: a second-order perceptron with bandit feedback, which learns from right answers alone, and only where that does not hurt.
 
-Beygelzimer, Orabona and Zhang, "Efficient Online Bandit Multiclass Learning with O(sqrt(T)) Regret", ICML 2017 (from memory: not compared
-with the original text; agrees with the public MATLAB code). Promise: O(sqrt(T)) regret for a family of losses between the hinge and
-its square.
+Beygelzimer, Orabona and Zhang, "Efficient Online Bandit Multiclass Learning with O(sqrt(T)) Regret", ICML 2017. Promise: O(sqrt(T))
+regret for a family of losses between the hinge and its square.
 
     play the greedy label, or with probability gamma any label;   p = the probability of what was played
     wrong: nothing.  right: b the best rival of a,  delta = s_b - s_a,  u = (e_b - e_a) (x) x,  v = A^-1 u,  q = u.v
     m = (delta^2 + 2 delta)/(p + q);   if M + m >= 0:  M += m,  A += u u'/p,  W -= (1 + delta)/(p + q) v
+
+Compared with the paper: `full` is its Algorithm 1, number for number, and the diagonal in the published form its SOBAdiag, which is also
+Caoang327/Efficient-Online-Bandit-Multiclass-learning (13721b6, SOBA2.py). The MATLAB of bahh723/separable-bandit-classification
+(b0bdee5) agrees for greedy right answers alone: an explored one there adds nothing to M, takes delta = 0 and the root of p with q. The
+paper's adaptive gamma (Appendix A) is not here.
 
 An explored right answer always passes the test. With `full` there is one matrix over all classes and features, (K d)^2 numbers; the
 diagonal moves weights and variances of two classes. Its published form, W = theta/A, is a little worse.

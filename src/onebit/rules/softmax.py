@@ -1,10 +1,13 @@
 """Softmax, or Boltzmann exploration: ridge regression of being right, and labels played by how good they look.
 
-The oldest way to explore (from memory: not compared with any one original text). Promise: none of regret; every label is played
-now and then, so that logs can be evaluated.
+The oldest way to explore. Promise: none of regret; every label is played now and then, so that logs can be evaluated.
 
     play a ~ softmax(sharpness s)
     ridge regression of the label played, as LinUCB
+
+Compared with public code: the probabilities are those of Vowpal Wabbit (872fd8d, generate_softmax), whose lambda is `sharpness`.
+contextualbandits (david-cortes/contextualbandits 52b8dfc, SoftmaxExplorer) takes the softmax of the logit of the score. The regression is
+compared at LinUCB.
 
 Time and memory as LinUCB. What is known of a class makes no difference to how often it is tried, which costs (SynSep10: 13 % against
 9 % for LinUCB).

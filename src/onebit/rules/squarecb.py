@@ -1,10 +1,14 @@
 """SquareCB: labels that look worse are played less, in inverse proportion to how much worse they look.
 
-Foster and Rakhlin, "Beyond UCB: Optimal and Efficient Contextual Bandits with Regression Oracles", ICML 2020, after Abe and Long 1999
-(from memory: not compared with the original text). Promise: optimal regret for any regression that predicts well.
+Foster and Rakhlin, "Beyond UCB: Optimal and Efficient Contextual Bandits with Regression Oracles", ICML 2020, after Abe and Long 1999.
+Promise: optimal regret for any regression that predicts well.
 
     p_i = 1/(K + g sqrt(t) (s_best - s_i))  for all but the best, which has the rest;   scores are clipped to [0, 1]
     ridge regression of the label played, as LinUCB;   t counts the feedbacks
+
+Compared with the paper: its Algorithm 1 with mu = K, as its Theorem 1 has it, and costs 1 - s. The theorem's gamma is one number, made of T
+and the regret of the regression; g sqrt(t) is that of Vowpal Wabbit (872fd8d, cb_explore_adf_squarecb.cc), with its 10 for g. There t is 0
+in the first round, here 1, and this step there does not clip scores.
 
 Time and memory as LinUCB. Every label keeps a probability that is known and falls slowly: good logs, at a price (SynSep10: 11 %).
 """
