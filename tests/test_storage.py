@@ -6,7 +6,6 @@ import json
 import os
 import stat
 import threading
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from onebit import files, storage
 from onebit.checks import played, rows, state
 from onebit.learner import Learner
 from onebit.rules import registry
-from tests.golden import UNRELEASED, newest_release
+from tests.golden import UNRELEASED, going_on, newest_release
 from tests.golden.write import HERE, expected
 
 GOLDEN = [
@@ -54,11 +53,19 @@ def test_this_release_has_golden_files_of_every_rule() -> None:
 @pytest.mark.parametrize(("folder", "name"), GOLDEN, ids=[f"{folder.name}-{name}" for folder, name in GOLDEN])
 def test_golden_file(folder: Path, name: str) -> None:
     """Loaded here or on any other machine, a golden learner scores as it did, to rounding, and can go on learning."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # another machine is what golden files are for
-        learner = onebit.load(folder / f"{name}.onebit")
-    wanted: dict[str, Any] = json.loads((folder / "expected.json").read_text())[name]
-    found = expected(learner)
+    learner = going_on.loaded(folder / f"{name}.onebit")
+    assert_alike(expected(learner), json.loads((folder / "expected.json").read_text())[name])
+
+
+@pytest.mark.parametrize(("folder", "name"), GOLDEN, ids=[f"{folder.name}-{name}" for folder, name in GOLDEN])
+def test_golden_learners_go_on_as_their_release_did(folder: Path, name: str) -> None:
+    """Twenty rounds more, as the release itself played and learnt them: with its defaults, whatever they are now."""
+    learner = going_on.loaded(folder / f"{name}.onebit")
+    assert_alike(going_on.going_on(name, learner), json.loads((folder / going_on.FILE).read_text())[name])
+
+
+def assert_alike(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """The same labels, and the same numbers to rounding."""
     assert found["learnt"] == wanted["learnt"]
     for one, other in zip(found["scores"], wanted["scores"], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
