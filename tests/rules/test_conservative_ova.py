@@ -216,9 +216,7 @@ def test_algorithm_1_as_printed(variant: str, classes: int) -> None:
     for _ in range(40):
         scores, norm = generator.normal(size=classes), float(generator.uniform(0.2, 3.0))
         played = int(generator.integers(classes))
-        right = [
-            binary(variant, 0.4, float(scores[s]), 1.0 if s == played else -1.0, norm) for s in range(classes)
-        ]
+        right = [binary(variant, 0.4, float(scores[s]), 1.0 if s == played else -1.0, norm) for s in range(classes)]
         assert np.allclose(step(printed, scores, norm, played, played).coefficients, right, rtol=1e-12, atol=1e-15)
         wrong = np.zeros(classes)
         wrong[played] = binary(variant, 0.4, float(scores[played]), -1.0, norm)

@@ -91,7 +91,9 @@ def _refuse_no_version(version: str) -> str:
 
 
 FIRST = "0.3.0"  # the release with a service, whose changes do not say that they are of it
-Writer = Annotated[str, AfterValidator(_refuse_no_version)]  # the version that parameters were given to, and whose defaults hold
+Writer = Annotated[
+    str, AfterValidator(_refuse_no_version)
+]  # the version that parameters were given to, and whose defaults hold
 
 
 class _Created(NewTask):
