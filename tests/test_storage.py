@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import stat
 import threading
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from onebit import files, storage
 from onebit.checks import played, rows, state
 from onebit.learner import Learner
 from onebit.rules import registry
-from tests.golden import UNRELEASED, newest_release
+from tests.golden import UNRELEASED, going_on, newest_release
 from tests.golden.write import HERE, expected
 
 GOLDEN = [
@@ -27,6 +28,9 @@ GOLDEN = [
     if folder.is_dir() and (folder / "expected.json").exists()
     for name in json.loads((folder / "expected.json").read_text())
 ]
+
+
+CHANGED = HERE / "0.3.0" / "changed-defaults"  # written by 0.3.0 itself, with parameters that mean something else now
 
 
 @pytest.fixture
@@ -54,11 +58,38 @@ def test_this_release_has_golden_files_of_every_rule() -> None:
 @pytest.mark.parametrize(("folder", "name"), GOLDEN, ids=[f"{folder.name}-{name}" for folder, name in GOLDEN])
 def test_golden_file(folder: Path, name: str) -> None:
     """Loaded here or on any other machine, a golden learner scores as it did, to rounding, and can go on learning."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # another machine is what golden files are for
-        learner = onebit.load(folder / f"{name}.onebit")
-    wanted: dict[str, Any] = json.loads((folder / "expected.json").read_text())[name]
-    found = expected(learner)
+    learner = going_on.loaded(folder / f"{name}.onebit")
+    assert_alike(expected(learner), json.loads((folder / "expected.json").read_text())[name])
+
+
+@pytest.mark.parametrize(("folder", "name"), GOLDEN, ids=[f"{folder.name}-{name}" for folder, name in GOLDEN])
+def test_golden_learners_go_on_as_their_release_did(folder: Path, name: str) -> None:
+    """Twenty rounds more, as the release itself played and learnt them: with its defaults, whatever they are now."""
+    learner = going_on.loaded(folder / f"{name}.onebit")
+    assert_alike(going_on.going_on(name, learner), json.loads((folder / going_on.FILE).read_text())[name])
+
+
+@pytest.mark.parametrize("name", json.loads((CHANGED / going_on.FILE).read_text()))
+def test_parameters_mean_what_they_meant_to_their_release(name: str, tmp_path: Path) -> None:
+    """Also when the learner is written and read once more by this one, or copied."""
+    wanted = json.loads((CHANGED / going_on.FILE).read_text())[name]
+    learner = going_on.loaded(CHANGED / f"{name}.onebit")
+    learner.save(tmp_path / "again.onebit")
+    for one in (copy.deepcopy(learner), pickle.loads(pickle.dumps(learner)), onebit.load(tmp_path / "again.onebit")):
+        assert_alike(going_on.going_on(name, one), wanted)
+    assert_alike(going_on.going_on(name, learner), wanted)
+
+
+@pytest.mark.parametrize("version", ["", "0.4", "four", "0.x.0", 4, None])
+def test_a_file_of_no_version_is_refused(saved: Path, version: object) -> None:
+    """Its defaults would not be known."""
+    manifest, arrays = storage.read(saved)
+    storage.write({**manifest, "version": version}, arrays, saved)
+    assert "must be a version such as 0.4.0" in refusal(saved)
+
+
+def assert_alike(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """The same labels, and the same numbers to rounding."""
     assert found["learnt"] == wanted["learnt"]
     for one, other in zip(found["scores"], wanted["scores"], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

@@ -189,7 +189,7 @@ class ConservativeOVA(Learner):
         aggressiveness: float = ...,
         coding: Any = ...,
         decoding: Literal["loss", "hamming"] = ...,
-        wrong: Literal["strict", "lenient"] = ...,
+        wrong: Literal["strict", "lenient", "played"] = ...,
         guess_if_all_negative: bool = ...,
     ) -> None: ...
 
@@ -449,7 +449,8 @@ class PolicyGradient(Learner):
         when_full: str = ...,
         exploration_floor: float = ...,
         seed: int = ...,
-        rate: float = ...,
+        rewards: Literal["centred", "plain"] = ...,
+        rate: float | None = ...,
         decay: float = ...,
         baseline: bool = ...,
     ) -> None: ...

@@ -10,6 +10,7 @@ from typing import Any
 
 from onebit.errors import InputError, brief
 from onebit.validation import MOST_NUMBERS, is_text
+from onebit.version import release_of
 
 Check = Callable[[Any], bool]
 
@@ -21,6 +22,14 @@ def is_whole(value: object, least: int = 0, most: int = MOST_NUMBERS) -> bool:
 
 def _is_words(value: object) -> bool:
     return isinstance(value, str) and is_text(value)
+
+
+def is_version(value: object) -> bool:
+    """Whether this is a version of onebit, such as 0.4.0."""
+    try:
+        return isinstance(value, str) and len(release_of(value)) == 3
+    except ValueError:
+        return False
 
 
 def _is_flag(value: object) -> bool:
@@ -42,7 +51,7 @@ _FLAG: tuple[Check, str] = (_is_flag, "true or false")
 
 # What every file has, whatever its format, and how it is said.
 FIELDS: dict[str, tuple[Check, str]] = {
-    "version": _WORDS,
+    "version": (is_version, "a version such as 0.4.0"),
     "machine": _OBJECT,
     "rule": _WORDS,
     "parameters": _OBJECT,

@@ -84,7 +84,8 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     """
     refuse_manifest(manifest)
     rule = _rule_of(manifest, rule)
-    for name in manifest["parameters"]:
+    parameters = rule.migrated(manifest["parameters"], manifest["version"])
+    for name in parameters:
         if name not in rule.parameters:
             raise InputError(f"the manifest has the parameter {brief(name)}, but {rule.title} has none of that name")
     options = Options(
@@ -93,7 +94,7 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
         exploration_floor=manifest.get("exploration_floor", 0.0),
         seed=manifest["seed"],
     )
-    runtime = Runtime(rule, manifest["classes"], manifest["parameters"], options)
+    runtime = Runtime(rule, manifest["classes"], parameters, options)
     features, ledger, model = runtime.features, runtime.ledger, runtime.model
     read = manifest["features"]
     counted = read["hash_bits"] is None and not read["named"]

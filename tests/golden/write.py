@@ -18,9 +18,10 @@ from onebit.serve.log.schema import FILE
 from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewTask, NumbersFeatures, TextFeatures
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
+from tests.golden import going_on
+from tests.golden.going_on import CLASSES
 
 HERE = Path(__file__).parent
-CLASSES = ["ant", "bee", "cat"]
 
 
 def rows() -> Any:
@@ -105,3 +106,4 @@ if __name__ == "__main__":
         learner.save(folder / f"{name}.onebit")
     answers = {name: expected(learner) for name, learner in learners().items()}
     (folder / "expected.json").write_text(json.dumps(answers, indent=1) + "\n")
+    going_on.write(folder)

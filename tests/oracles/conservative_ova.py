@@ -67,6 +67,8 @@ def hamming_distance(code: Sequence[int], f: Array) -> float:
 
 def columns_after_wrong(M: Sequence[Sequence[int]], label: int, wrong: str) -> dict[int, int]:
     """The columns that "not `label`" teaches, each with its target sign."""
+    if wrong == "played":  # Algorithm 1 of the paper; the coding is one-vs-all
+        return {label: -1}
     targets: dict[int, int] = {}
     for s in range(len(M[0])):
         entries = [M[r][s] for r in range(len(M)) if r != label]
@@ -98,7 +100,7 @@ class Oracle:
         self.variant = check_choice("variant", variant, VARIANTS)
         self.C = aggressiveness
         self.decoding = check_choice("decoding", decoding, ("loss", "hamming"))
-        self.wrong = check_choice("wrong", wrong, ("strict", "lenient"))
+        self.wrong = check_choice("wrong", wrong, ("strict", "lenient", "played"))
         self.guessing = guess_if_all_negative and isinstance(coding, str) and coding == "one-vs-all"
 
     def class_scores(self, f: Array) -> Array:

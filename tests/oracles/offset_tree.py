@@ -102,6 +102,8 @@ class Oracle:
         self.stop = check_choice("stop", stop, ("none", "after", "before", "path"))
         self.weighting = check_choice("weighting", weighting, ("weighted", "costing"))
         self.variant = check_choice("variant", variant, VARIANTS)
+        if (self.kind, self.weighting, self.variant) == ("general", "weighted", "PA"):
+            raise ValueError("PA has no C that the weights could multiply")
         self.C = aggressiveness
         self.exploration = exploration
         self.learnt = 0

@@ -163,7 +163,7 @@ def test_zhong_caption() -> None:
         matrix = "diagonal" if data == "Reuters" else "full"  # the caption is silent on this
         reading = {"form": "published", "project": True, "projection": "all", "matrix": matrix}
         assert options["Confidit"] == {"alpha": confidit[0], "eta": confidit[1], **reading}
-        assert options["Policy Gradient"] == {"rate": gradient[0], "decay": gradient[1]}
+        assert options["Policy Gradient"] == {"rewards": "centred", "rate": gradient[0], "decay": gradient[1]}
         for name, rho in (("Simple PAB", 0), ("Full PAB", 1)):
             assert options[name].pop("exploration") == pytest.approx(1 - pab[1], abs=1e-12)
             assert options[name] == {"rho": rho, "aggressiveness": pab[0]}

@@ -206,6 +206,33 @@ def test_columns_determined_by_a_wrong_answer(classes: int, wrong: str) -> None:
             assert np.array_equal(coefficients, -all_pairs(classes)[played])
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_algorithm_1_as_printed(variant: str, classes: int) -> None:
+    """wrong=played: right moves all k columns towards M(played, s), wrong that of the played class alone, towards -1."""
+    generator = np.random.default_rng(2)
+    printed = bench_of(RULE, classes, variant=variant, aggressiveness=0.4, wrong="played")
+    usual = bench_of(RULE, classes, variant=variant, aggressiveness=0.4)
+    for _ in range(40):
+        scores, norm = generator.normal(size=classes), float(generator.uniform(0.2, 3.0))
+        played = int(generator.integers(classes))
+        right = [binary(variant, 0.4, float(scores[s]), 1.0 if s == played else -1.0, norm) for s in range(classes)]
+        assert np.allclose(step(printed, scores, norm, played, played).coefficients, right, rtol=1e-12, atol=1e-15)
+        wrong = np.zeros(classes)
+        wrong[played] = binary(variant, 0.4, float(scores[played]), -1.0, norm)
+        taken = step(printed, scores, norm, played, WRONG).coefficients
+        assert np.allclose(taken, wrong, rtol=1e-12, atol=1e-15)
+        if classes > 2:
+            assert np.array_equal(taken, step(usual, scores, norm, played, WRONG).coefficients)
+
+
+@pytest.mark.parametrize("coding", ["all-pairs", [[1.0, -1.0], [-1.0, 1.0]]])
+def test_algorithm_1_is_one_vs_all(coding: object) -> None:
+    """Elsewhere a class has no column of its own."""
+    with pytest.raises(OnebitError, match="one-vs-all only"):
+        bench_of(RULE, 2, coding=coding, wrong="played")
+
+
 @settings(derandomize=True, max_examples=80, deadline=None)
 @given(matrix=st.one_of(matrices, st.integers(2, 5).map(all_pairs)), data=st.data())
 def test_teaching_is_the_step_of_a_right_answer(matrix: Matrix, data: st.DataObject) -> None:
@@ -319,6 +346,15 @@ def test_two_classes_are_not_trapped(seed: int) -> None:
     walked, mistakes = trapped(40, seed, classes=2)
     assert mistakes <= 2
     assert (walked.played[3:] == 1).all()
+
+
+def test_two_classes_are_trapped_by_algorithm_1_as_printed() -> None:
+    """Where only the played column moves, the same stream holds two classes, too: both columns end at -1 or below."""
+    found = [trapped(40, seed, classes=2, wrong="played") for seed in range(10)]
+    assert max(mistakes for _, mistakes in found) >= 39
+    for walked, mistakes in found:
+        if mistakes >= 39:
+            assert (walked.scores[-1] <= -1.0 + 1e-12).all()
 
 
 def test_guessing_plays_uniformly_only_when_all_are_negative() -> None:

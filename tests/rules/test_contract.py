@@ -11,6 +11,8 @@ import pytest
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
 from onebit.contract.rule import CONTRACT, Rule, RuleInput, known
 from onebit.errors import OnebitError
+from onebit.rules import registry
+from onebit.version import VERSION, release_of
 
 
 class Still(NamedTuple):
@@ -47,7 +49,7 @@ def rules_as_before() -> Iterator[None]:
     known.pop(Still, None)
 
 
-def rule_with(**functions: Callable[..., Any]) -> Rule:
+def rule_with(**functions: Any) -> Rule:
     usual = {"decide": decide_greedy, "learn": learn, "probabilities": greedy_probabilities, "teach": teach}
     return Rule("still", "none", "never moves", Still, **{**usual, **functions})  # type: ignore[arg-type]
 
@@ -167,3 +169,34 @@ def test_every_function_has_its_arguments() -> None:
     assert set(CONTRACT) == {"decide", "learn", "probabilities", "teach"}
     assert {arguments[:2] for arguments in CONTRACT.values()} == {("params", "given")}
     assert RuleInput._fields == ("memory", "scores", "sq_norm", "draws", "work")
+
+
+@pytest.mark.parametrize(
+    ("version", "meant"),
+    [
+        ("0.1.0", {"a": "first", "b": "old"}),
+        ("0.3.0", {"a": "second", "b": "old"}),
+        ("0.4.0.dev0", {"b": "old"}),
+        ("0.10.0", {}),
+    ],
+)
+def test_options_mean_what_they_meant_to_a_version(version: str, meant: dict[str, object]) -> None:
+    """From the oldest change on, whatever their order; what was given stays, and 0.10 comes after 0.4."""
+    rule = rule_with(
+        migrations={
+            "0.9.0": lambda given: {"b": "old", **given},
+            "0.4.0": lambda given: {"a": "second", **given},
+            "0.3.0": lambda given: {"a": "first", **given},
+        }
+    )
+    assert rule.migrated({}, version) == meant
+    assert rule.migrated({"a": "given", "b": "too"}, version) == {"a": "given", "b": "too"}
+
+
+def test_migrated_options_can_be_given() -> None:
+    """Whatever an older version was given of its own examples, this one takes."""
+    for rule in registry().values():
+        for options in rule.examples:
+            rule.settle(3, rule.migrated(options, "0.1.0"))
+        for release in rule.migrations:
+            assert release_of(release) <= release_of(VERSION)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onebit.contract.rule import LEARNT
+from onebit.errors import OnebitError
 from onebit.rules.offset_tree import RULE
 
 from .steps import WRONG, Vector, bench_of, decision, enumerated, learnt, probabilities_of, step, surprise, taught
@@ -191,8 +192,9 @@ def test_teaching_trains_the_path_of_the_label(variant: str, scores: list[float]
     by_hand = np.zeros(classes - 1)
     for node, side in path_of(label, classes).items():
         by_hand[node] = binary(variant, 0.4, scores[node], side, 1.3)
-    for kind in ("realizable", "general"):
-        lesson = taught(bench_of(RULE, classes, variant=variant, aggressiveness=0.4, kind=kind), vector, 1.3, label)
+    for kind, weighting in (("realizable", "weighted"), ("general", "costing")):
+        bench = bench_of(RULE, classes, variant=variant, aggressiveness=0.4, kind=kind, weighting=weighting)
+        lesson = taught(bench, vector, 1.3, label)
         assert lesson.scale == 1.0
         assert np.allclose(lesson.coefficients, by_hand, rtol=1e-12, atol=1e-15)
 
@@ -256,6 +258,15 @@ def test_the_weight_multiplies_the_cap(classes: int) -> None:
                 step(plain, scores, 1.0, label, revealed, label, weight).coefficients,
                 step(plain, scores, 1.0, label, revealed, label, 1.0).coefficients,
             )
+
+
+@pytest.mark.parametrize("weighting", [{}, {"weighting": "weighted"}])
+def test_weights_that_nothing_would_multiply_are_refused(weighting: dict[str, object]) -> None:
+    """PA has no C; what takes its weights, and what has none, is not refused."""
+    with pytest.raises(OnebitError, match="PA has no C: give variant PA-I or PA-II, or weighting=costing"):
+        bench_of(RULE, 4, kind="general", variant="PA", **weighting)
+    bench_of(RULE, 4, kind="general", variant="PA", weighting="costing")
+    bench_of(RULE, 4, kind="realizable", variant="PA", **weighting)
 
 
 @pytest.mark.parametrize("greedy_played", [True, False])

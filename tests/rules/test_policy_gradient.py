@@ -1,4 +1,4 @@
-"""Policy gradient: the expected step is the gradient of the probability of being right, with or without a baseline."""
+"""Policy gradient: the expected step is the gradient of the probability of being right, whatever answers are worth, with or without a baseline."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ from .steps import (
     walk,
 )
 
+REWARDS = ("centred", "plain")
+both_rewards = pytest.mark.parametrize("rewards", REWARDS)
 scores_of_classes = st.lists(st.floats(-6, 6), min_size=2, max_size=9)
 
 
@@ -38,6 +40,11 @@ def softmax(scores: Vector) -> Vector:
     """The softmax."""
     powers = np.exp(scores - scores.max())
     return np.asarray(powers / powers.sum())
+
+
+def worth(rewards: str, classes: int) -> tuple[float, float]:
+    """r+ and r-."""
+    return (classes - 1.0, -1.0) if rewards == "centred" else (1.0, 0.0)
 
 
 def mean_step(bench: Bench, scores: Vector, truth: int) -> Vector:
@@ -50,9 +57,9 @@ def mean_step(bench: Bench, scores: Vector, truth: int) -> Vector:
     return mean
 
 
-def experienced(baseline: bool, answers: int, classes: int) -> Bench:
+def experienced(baseline: bool, answers: int, classes: int, rewards: str = "plain") -> Bench:
     """A bench whose running mean is that of some answers, the first of every three right."""
-    bench = bench_of(RULE, classes, rate=0.7, baseline=baseline)
+    bench = bench_of(RULE, classes, rate=0.7, baseline=baseline, rewards=rewards)
     scores = np.zeros(classes)
     for number in range(answers):
         choice = decision(bench, scores, 1.0, number)
@@ -63,10 +70,11 @@ def experienced(baseline: bool, answers: int, classes: int) -> Bench:
     return bench
 
 
+@both_rewards
 @settings(derandomize=True, max_examples=100, deadline=None)
 @given(scores=scores_of_classes, data=st.data())
-def test_the_expected_step_is_the_gradient(scores: list[float], data: st.DataObject) -> None:
-    """E[step] = rate d pi_y / d s, the derivative taken by central differences."""
+def test_the_expected_step_is_the_gradient(rewards: str, scores: list[float], data: st.DataObject) -> None:
+    """E[step] = rate (r+ - r-) d pi_y / d s, the derivative taken by central differences."""
     vector, classes = np.array(scores), len(scores)
     truth = data.draw(st.integers(0, classes - 1))
     nudge = 1e-6
@@ -75,7 +83,66 @@ def test_the_expected_step_is_the_gradient(scores: list[float], data: st.DataObj
         / (2.0 * nudge)
         for row in range(classes)
     ]
-    assert np.allclose(mean_step(bench_of(RULE, classes, rate=0.3), vector, truth), 0.3 * np.array(slopes), atol=1e-8)
+    bench, (high, low) = bench_of(RULE, classes, rate=0.3, rewards=rewards), worth(rewards, classes)
+    assert np.allclose(mean_step(bench, vector, truth), 0.3 * (high - low) * np.array(slopes), atol=1e-8)
+
+
+@both_rewards
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(scores=st.lists(st.floats(-3, 3), min_size=2, max_size=9), data=st.data())
+def test_right_and_wrong_answers_point_the_same_way(rewards: str, scores: list[float], data: st.DataObject) -> None:
+    """With D = e_y - sum_{k != y} pi_k/(1 - pi_y) e_k: E[step | right] = rate r+ (1 - pi_y) D, E[step | wrong] = -rate r- pi_y D.
+
+    "Gradient estimator in the binary reward case" of Dauce, Proix and Ralaivola 2015: a wrong answer teaches what a right one does where r- < 0, and nothing where r- = 0.
+    """
+    vector, classes = np.array(scores), len(scores)
+    truth = data.draw(st.integers(0, classes - 1))
+    bench, (high, low) = bench_of(RULE, classes, rate=0.3, rewards=rewards), worth(rewards, classes)
+    chances, others = softmax(vector), 1.0 - softmax(vector)[truth]
+    direction = unit(classes, truth) - (chances - chances[truth] * unit(classes, truth)) / others
+    when_right = step(bench, vector, 1.0, truth, truth, propensity=float(chances[truth])).coefficients
+    when_wrong = sum(
+        chances[label] / others * step(bench, vector, 1.0, label, WRONG, propensity=float(chances[label])).coefficients
+        for label in range(classes)
+        if label != truth
+    )
+    assert np.allclose(when_right, 0.3 * high * others * direction, rtol=1e-9, atol=1e-12)
+    assert np.allclose(when_wrong, -0.3 * low * chances[truth] * direction, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_a_guess_is_worth_nothing_where_rewards_are_centred(classes: int) -> None:
+    """The mean of r is 0 where one answer in K is right."""
+    high, low = worth("centred", classes)
+    assert high / classes + low * (classes - 1) / classes == pytest.approx(0.0, abs=1e-15)
+    bench = bench_of(RULE, classes, rate=1.0)
+    for label in range(classes):
+        direction = unit(classes, label) - 1.0 / classes
+        for revealed, reward in ((label, high), (WRONG, low)):
+            taken = step(bench, np.zeros(classes), 1.0, label, revealed, propensity=1.0 / classes).coefficients
+            assert np.allclose(taken, reward * direction, rtol=1e-12, atol=1e-15)
+
+
+def test_the_usual_rate_goes_with_the_rewards() -> None:
+    """Where none is given, or `none` is."""
+    for options, rate in (({}, 0.2), ({"rewards": "centred"}, 0.2), ({"rewards": "plain"}, 0.1), ({"rate": 0.7}, 0.7)):
+        assert bench_of(RULE, 4, **options).params.rate == rate
+        assert bench_of(RULE, 4, **{"rate": None, **options}).params.rate == rate
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(scores=scores_of_classes, answers=st.integers(1, 9), right=st.booleans(), data=st.data())
+def test_less_their_mean_centred_rewards_are_plain_ones(
+    scores: list[float], answers: int, right: bool, data: st.DataObject
+) -> None:
+    """K right - 1 less its mean is K times right less its mean: the step of K times the rate."""
+    vector, classes = np.array(scores), len(scores)
+    label = data.draw(st.integers(0, classes - 1))
+    revealed, weight = label if right else WRONG, float(softmax(vector)[label])
+    centred, plain = (experienced(True, answers, classes, rewards) for rewards in REWARDS)
+    one = step(centred, vector, 1.0, label, revealed, propensity=weight).coefficients
+    other = step(plain, vector, 1.0, label, revealed, propensity=weight).coefficients
+    assert np.allclose(one, classes * other, rtol=1e-12, atol=1e-12)
 
 
 @settings(derandomize=True, max_examples=100, deadline=None)
@@ -93,16 +160,20 @@ def test_a_baseline_leaves_the_expectation_alone(scores: list[float], answers: i
     assert not other.any()
 
 
+@both_rewards
 @settings(derandomize=True, max_examples=100, deadline=None)
 @given(scores=scores_of_classes, answers=st.integers(0, 9), right=st.booleans(), data=st.data())
-def test_a_single_step(scores: list[float], answers: int, right: bool, data: st.DataObject) -> None:
-    """The step is rate (r - base) ([i = a] - pi_i), where base is 0 before the first answer and their mean after it."""
+def test_a_single_step(rewards: str, scores: list[float], answers: int, right: bool, data: st.DataObject) -> None:
+    """The step is rate (r - base) ([i = a] - pi_i), where base is 0 before the first answer and the mean of r after it."""
     vector, classes = np.array(scores), len(scores)
     label = data.draw(st.integers(0, classes - 1))
-    base = math.ceil(answers / 3) / answers if answers else 0.0
+    high, low = worth(rewards, classes)
+    heard = [high if number % 3 == 0 else low for number in range(answers)]
+    base = sum(heard) / answers if answers else 0.0
     weight = float(softmax(vector)[label])
-    taken = step(experienced(True, answers, classes), vector, 1.0, label, label if right else WRONG, propensity=weight)
-    by_hand = 0.7 * (float(right) - base) * (unit(classes, label) - softmax(vector))
+    bench = experienced(True, answers, classes, rewards)
+    taken = step(bench, vector, 1.0, label, label if right else WRONG, propensity=weight)
+    by_hand = 0.7 * ((high if right else low) - base) * (unit(classes, label) - softmax(vector))
     assert np.allclose(taken.coefficients, by_hand, rtol=0, atol=1e-13)
 
 
@@ -145,7 +216,7 @@ def test_an_empty_row_is_played_uniformly() -> None:
 
 def test_late_feedback_uses_todays_softmax_held_back() -> None:
     """The step is times min(1, pi_today/pi_then): held back where the label has become unlikely, never blown up."""
-    bench = bench_of(RULE, 3, rate=1.0)
+    bench = bench_of(RULE, 3, rate=1.0, rewards="plain")
     today = np.array([0.5, -0.2, 0.1])
     chance = softmax(today)
     direction = unit(3, 1) - chance

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from onebit.serve.schemas import DecideRequest, FeedbackRequest
+import onebit
+from onebit.serve.log.reading import LogReader
+from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewTask, NumbersFeatures
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
-from tests.golden import newest_release
+from tests.golden import going_on, newest_release
 from tests.golden.write import HERE
 
 FOLDERS = sorted(path.parent for path in HERE.glob("*/service/expected.json"))
@@ -52,3 +54,67 @@ def test_a_folder_of_a_release(folder: Path, snapshots: bool, tmp_path: Path) ->
     asyncio.run(work())
     assert found == expected["counts"]
     assert min(one["learnt"] for one in found.values()) == 60
+
+
+# Written by 0.3.0 itself, as was what it answered in 20 rounds more: a policy gradient that was given no parameter, and an offset
+# tree with a pair of them that is refused now, which took over after 30 rounds.
+CHANGED = HERE / "0.3.0" / "changed-defaults" / "service"
+
+
+@pytest.mark.parametrize("snapshots", [True, False])
+def test_a_folder_goes_on_with_the_defaults_of_its_release(snapshots: bool, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(CHANGED / "data", data)
+    if not snapshots:
+        shutil.rmtree(data / "snapshots")
+    wanted: dict[str, list[dict[str, Any]]] = json.loads((CHANGED / going_on.FILE).read_text())
+
+    async def play(service: Service, first: int, last: int) -> None:
+        for task, answers in wanted.items():
+            for number in range(first, last):
+                answer = answers[number]
+                asked = DecideRequest(id=answer["id"], x=going_on.example(task, number))
+                found = (await service.decide(task, [asked]))[0]
+                for name in ("id", "label", "greedy", "version"):
+                    assert found[name] == answer[name]
+                assert found["probabilities"] == pytest.approx(answer["probabilities"], rel=1e-4)
+                right = answer["label"] == going_on.CLASSES[number * number % 3]
+                await service.feedback(task, [FeedbackRequest(id=answer["id"], right=right)])
+                while service.stats(task)["queue"]:
+                    await asyncio.sleep(0.001)
+
+    async def work() -> None:
+        for first in (0, 10):  # the second time from what this version has written
+            service = Service(Settings(data=data))
+            await service.start()
+            await play(service, first, first + 10)
+            await service.stop()
+
+    asyncio.run(work())
+
+
+def test_the_log_says_which_defaults_its_parameters_went_with() -> None:
+    """What other readers see: the values of 0.3.0, where they are others now."""
+    with LogReader(CHANGED / "data") as log:
+        assert log.task("created").parameters == {"rewards": "plain", "rate": 0.1}
+        switched = log.task("switched")
+        assert switched.parameters == {"kind": "realizable", "variant": "PA", "exploration": 0.03}
+        assert [detail["parameters"] for _, _, detail in log.changes(switched)] == [{}, switched.parameters]
+
+
+def test_a_new_task_says_which_version_its_parameters_were_given_to(tmp_path: Path) -> None:
+    """So that a later one knows its defaults."""
+
+    async def work() -> None:
+        service = Service(Settings(data=tmp_path))
+        await service.start()
+        numbers = NumbersFeatures(kind="numbers", size=4)
+        new = NewTask(name="new", classes=["a", "b"], learner="policy-gradient", features=numbers, seed=5)
+        await service.create(new)
+        await service.stop()
+
+    asyncio.run(work())
+    with LogReader(tmp_path) as log:
+        task = log.task("new")
+        assert task.parameters == {}
+        assert [detail["version"] for _, _, detail in log.changes(task)] == [onebit.__version__]

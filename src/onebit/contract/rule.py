@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from onebit.contract.covariance import Order
 from onebit.contract.draws import Draws
 from onebit.contract.parameters import OneOf, Parameter, kinds_of, parameters_of, refuse_unknown
 from onebit.errors import InputError, brief
+from onebit.version import release_of
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -34,6 +35,8 @@ NORM = 0
 LEARNT = 1
 RIGHT = 2
 OWN = 3
+
+Migration = Callable[[Mapping[str, object]], Mapping[str, object]]
 
 
 class RuleInput(NamedTuple):
@@ -121,7 +124,8 @@ class Rule:
     (`contract.covariance`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
     exploration can put another in its place. `composite` makes a space with several members, and `describe` says what there is to
     say of them. `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
-    file must have them. `examples` are the option sets that every check and oracle runs with.
+    file must have them. `migrations` has, by the version that changed a default, the function that turns options given to an older one into those that
+    mean the same since: files and logs have only what was given. `examples` are the option sets that every check and oracle runs with.
     """
 
     name: str
@@ -144,6 +148,7 @@ class Rule:
     composite: Callable[..., Any] | None = None
     counts: tuple[tuple[int, int], ...] = ()
     describe: Callable[[Any, Vector, Sequence[str]], Mapping[str, Any]] | None = None
+    migrations: Mapping[str, Migration] = field(default_factory=dict)
     examples: tuple[Mapping[str, Any], ...] = ({},)
     full: InitVar[object] = None  # what `full_information` was called in 0.3
 
@@ -203,6 +208,14 @@ class Rule:
             named = not isinstance(parameter, OneOf) or code in parameter.names.values()
             found[name] = parameter.show(code) if named else value  # type: ignore[arg-type]
         return found
+
+    def migrated(self, options: Mapping[str, object], version: str) -> dict[str, Any]:
+        """Options that were given to a version of onebit, as they must be given to this one to mean the same."""
+        given = dict(options)
+        for changed in sorted(self.migrations, key=release_of):
+            if release_of(version) < release_of(changed):
+                given = dict(self.migrations[changed](given))
+        return given
 
     def settle(self, classes: int, options: Mapping[str, object]) -> tuple[Any, Vector]:
         """The record and the first memory for these options; what cannot be used is refused with a sentence."""

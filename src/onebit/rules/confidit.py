@@ -22,6 +22,7 @@ projection is the paper's, and not harmless either (SynSep10, full: 17.0 % with,
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
@@ -124,6 +125,11 @@ def order(params: Confidit) -> Order:
     return Order(start=1.0 / (1.0 + params.alpha) ** 2, sums=params.form == DiagonalForm.PUBLISHED)
 
 
+def before_0_4(options: Mapping[str, object]) -> Mapping[str, object]:
+    """The class that was played kept its projected weights, and no other."""
+    return {"projection": "played", **options}
+
+
 RULE = Rule(
     name="confidit",
     paper="Crammer, Gentile 2011, 2013",
@@ -134,6 +140,7 @@ RULE = Rule(
     probabilities=probabilities,
     teach=teach,
     second_order=order,
+    migrations={"0.4.0": before_0_4},
     examples=(
         {},
         {"form": "published", "eta": 10.0},

@@ -17,7 +17,8 @@ Fast and strong where rows have norm one and classes a margin (MNIST 14 %, C = 1
 (SynSep10: 82 % at C = 1, 35 % at 0.001, and 16 % at 0.001 with all pairs). Theorem 2 of the paper is false: the rule can lock in on a
 class whose score stays highest at -1 or below. `guess_if_all_negative` removes that trap and costs exploration.
 
-Departure: with two classes both columns of one-vs-all are determined by a wrong answer, and both learn.
+Departure: with two classes both columns of one-vs-all are determined by a wrong answer, and both learn. Algorithm 1 of the paper, as
+printed, moves that of the played class alone: `wrong=played`, which differs for two classes only.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class WrongColumns(IntEnum):
 
     STRICT = 0
     LENIENT = 1
+    PLAYED = 2
 
 
 class ConservativeOVA(NamedTuple):
@@ -68,7 +70,11 @@ class ConservativeOVA(NamedTuple):
     ] = Coding.ONE_VS_ALL
     decoding: Annotated[int, OneOf(Decoding, "how their answers name a class")] = Decoding.LOSS
     wrong: Annotated[
-        int, OneOf(WrongColumns, "wrong moves the columns it determines, or all it does not contradict")
+        int,
+        OneOf(
+            WrongColumns,
+            "wrong moves the columns it determines, all it does not contradict, or that of the played class (one-vs-all only)",
+        ),
     ] = WrongColumns.LENIENT
     guess_if_all_negative: Annotated[int, Flag("guess where every score is negative; one-vs-all only")] = 0
     columns: int = 0
@@ -78,6 +84,8 @@ def prepare(params: ConservativeOVA, options: Mapping[str, object]) -> tuple[Con
     """The number of columns; a coding matrix goes into the memory."""
     if params.guess_if_all_negative and params.coding != Coding.ONE_VS_ALL:
         raise InputError("guess_if_all_negative is for the coding one-vs-all only")
+    if params.wrong == WrongColumns.PLAYED and params.coding != Coding.ONE_VS_ALL:
+        raise InputError("wrong=played is for the coding one-vs-all only: with others a class has no column of its own")
     if params.coding == Coding.MATRIX:
         matrix = checked_matrix(options["coding"], params.classes)
         return params._replace(columns=matrix.shape[1]), tuple(matrix.ravel().tolist())
@@ -188,7 +196,7 @@ def sign_when_wrong(params: ConservativeOVA, memory: Vector, label: int, column:
     if params.coding == Coding.ONE_VS_ALL:
         if column == label:
             return -1.0
-        return 1.0 if params.classes == 2 else 0.0
+        return 1.0 if params.classes == 2 and params.wrong != WrongColumns.PLAYED else 0.0
     up, down, indifferent = False, False, False
     for other in range(params.classes):
         if other != label:
@@ -264,6 +272,7 @@ RULE = Rule(
         {},
         {"variant": "PA", "guess_if_all_negative": True},
         {"variant": "PA-II", "decoding": "hamming"},
+        {"wrong": "played", "aggressiveness": 0.1},
         {"coding": "all-pairs", "aggressiveness": 0.001},
         {"coding": "all-pairs", "wrong": "strict", "decoding": "hamming"},
     ),

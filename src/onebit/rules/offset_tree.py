@@ -7,8 +7,8 @@ memory: not compared with the original text, and the climb is our reading of it)
     climb from the played leaf: each node on the way takes a binary step towards the played side if right, the other if wrong
 
     realizable  weight 1, exploration min(1, t^-1/2) with t the feedbacks learnt
-    general     weight 1/(2P) for the 1/2 offset, constant exploration: `weighted` multiplies C by it, `costing` accepts the
-                feedback with probability P_min/P and then takes a unit step
+    general     weight 1/(2P) for the 1/2 offset, constant exploration: `weighted` multiplies C by it, and so is for PA-I and
+                PA-II, which have a C; `costing` accepts the feedback with probability P_min/P and then takes a unit step
 
 How far the climb goes is not clear from the texts and decides results, so the readings are named (`stop`): none (to the root),
 before / after (until a node that sent / after its step sends x away from the played side), path (as before when wrong, to the
@@ -19,6 +19,7 @@ it splits one leaf. Time O(K d) as all node scores are computed, memory O(K d).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
@@ -27,6 +28,7 @@ from onebit.contract.draws import OWN, PLAY, uniform
 from onebit.contract.margins import Variant, binary_step
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.rule import LEARNT, Choice, Rule, RuleInput, Vector
+from onebit.errors import InputError
 
 GENERAL_EXPLORATION = 0.03  # the best of those tried for the weighted general tree on four of six streams
 
@@ -68,6 +70,26 @@ class OffsetTree(NamedTuple):
     exploration: Annotated[
         float, Real("(0, 1]", "the probability of exploring; none is t^-1/2 (realizable) or 0.03 (general)", True)
     ] = math.nan
+
+
+def prepare(params: OffsetTree, options: Mapping[str, object]) -> tuple[OffsetTree, tuple[float, ...]]:
+    """Weights that would be dropped in silence are refused."""
+    weighted = params.kind == TreeKind.GENERAL and params.weighting == Weighting.WEIGHTED
+    if weighted and params.variant == Variant.PA:
+        raise InputError(
+            "the general tree multiplies C by its importance weights, and the variant PA has no C: give variant PA-I or PA-II, or "
+            "weighting=costing; without weights it is kind=realizable with an exploration"
+        )
+    return params, ()
+
+
+def before_0_4(options: Mapping[str, object]) -> Mapping[str, object]:
+    """The pair that is refused now was the realizable tree with the exploration of the general one."""
+    pair = (options.get("kind"), options.get("variant"), options.get("weighting", "weighted"))
+    if pair != ("general", "PA", "weighted"):
+        return options
+    given = {name: value for name, value in options.items() if value is not None}
+    return {"exploration": GENERAL_EXPLORATION, **given, "kind": "realizable"}
 
 
 def heads(params: OffsetTree) -> int:
@@ -181,9 +203,12 @@ RULE = Rule(
     probabilities=probabilities,
     teach=teach,
     heads=heads,
+    prepare=prepare,
+    migrations={"0.4.0": before_0_4},
     examples=(
         {},
-        {"kind": "general", "variant": "PA"},
+        {"kind": "general", "variant": "PA-II", "aggressiveness": 0.1},
+        {"kind": "general", "weighting": "costing", "variant": "PA"},
         {"kind": "general", "weighting": "costing", "exploration": 0.3, "stop": "none", "aggressiveness": 0.1},
         {"stop": "before", "variant": "PA-II"},
         {"stop": "after", "aggressiveness": 1.0},

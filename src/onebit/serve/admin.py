@@ -38,6 +38,7 @@ from onebit.serve.statistics import Statistics
 from onebit.serve.tasks import TaskInfo, about, check_learner, floor_of, learner_of, refuse_large, texts_of
 from onebit.serve.threads import in_thread
 from onebit.validation import ClassName
+from onebit.version import VERSION
 
 LOG = logging.getLogger("onebit.serve")
 AGAIN_S = 0.5  # until what could not be written is tried again
@@ -214,6 +215,7 @@ class Admin:
             "learner": new.learner,
             "parameters": new.parameters,
             "seed": secrets.randbelow(2**53) if new.seed is None else new.seed,
+            "version": VERSION,
         }
         with about("learner"):
             detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)

@@ -7,18 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from onebit.contract.parameters import refuse_unknown
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner import Learner, copy_of
-from onebit.rules import rule_named
+from onebit.manifest import is_version
+from onebit.rules import registry, rule_named
 from onebit.serve.errors import InvalidError, RequestError
 from onebit.serve.inputs import Inputs
-from onebit.serve.log.checks import Expected
+from onebit.serve.log.checks import Expected, detail_in
 from onebit.serve.schemas import MOST_CLASSES, Change, Image, Mode, NewLearner, NewTask, Seed, Silence
 from onebit.serve.schemas import ClassName as ShownClass
 from onebit.validation import ClassName, checked_classes
+from onebit.version import VERSION
 
 USUAL_FLOOR = 0.05  # what a log needs to be evaluated, and what exploring costs
 MOST_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
@@ -79,7 +81,19 @@ class TaskInfo:
     @property
     def detail(self) -> dict[str, Any]:
         """What the change that creates it says."""
-        return {name: getattr(self, name) for name in CREATED}
+        return {**{name: getattr(self, name) for name in CREATED}, "version": VERSION}
+
+
+def _refuse_no_version(version: str) -> str:
+    if not is_version(version):
+        raise ValueError(f"it is {brief(version)}, but must be a version such as 0.4.0")
+    return version
+
+
+FIRST = "0.3.0"  # the release with a service, whose changes do not say that they are of it
+Writer = Annotated[
+    str, AfterValidator(_refuse_no_version)
+]  # the version that parameters were given to, and whose defaults hold
 
 
 class _Created(NewTask):
@@ -96,6 +110,7 @@ class _Created(NewTask):
     silence: Silence
     display: Image | None
     items: str | None
+    version: Writer = FIRST
 
 
 class _Switched(NewLearner):
@@ -106,6 +121,7 @@ class _Switched(NewLearner):
     exploration_floor: Annotated[float, Field(ge=0.0, le=1.0)]
     seed: Seed
     parameters: dict[str, Any]
+    version: Writer = FIRST
 
 
 class _Changed(Change):
@@ -131,9 +147,12 @@ CREATED = (
 SWITCHED = ("generation", "learner", "parameters", "exploration_floor", "seed")
 
 
-def check_detail(kind: str, detail: dict[str, Any]) -> None:
-    """Refuse (ValueError) the detail of a change that is none of its kind: the disk may have changed it."""
-    shape = _DETAILS.get(kind)
+def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
+    """The detail of a change, as this version writes it: with parameters that mean what they did to the version that wrote it.
+
+    Refuse (ValueError) one that is none of its kind: the disk may have changed it.
+    """
+    detail, shape = detail_in(stored), _DETAILS.get(kind)
     if shape is None:
         raise ValueError(f"kind is {brief(kind)}, but must be {' or '.join(_DETAILS)}")
     try:
@@ -142,6 +161,11 @@ def check_detail(kind: str, detail: dict[str, Any]) -> None:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(part) for part in ("detail", *first["loc"]))
         raise ValueError(f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
+    rule = registry().get(detail["learner"]) if kind in ("created", "learner") else None
+    if rule is None:
+        return detail
+    parameters = rule.migrated(detail["parameters"], detail.get("version", FIRST))
+    return {**detail, "parameters": parameters, "version": VERSION}
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from onebit.errors import OnebitError, brief
 from onebit.serve.log.checks import TIME, BadRecordError, Row, detail_in
 from onebit.serve.schemas import TaskName
-from onebit.serve.tasks import TaskInfo, check_detail, texts_of
+from onebit.serve.tasks import TaskInfo, read_detail, texts_of
 
 _NAME: TypeAdapter[str] = TypeAdapter(TaskName)
 
@@ -56,8 +56,7 @@ def fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str
     """Take the next change of a task; ValueError or an OnebitError with what is wrong with it."""
     if not TIME.holds([when]):
         raise ValueError(f"time is {brief(when)}, but must be {TIME.wanted}")
-    detail = detail_in(stored)
-    check_detail(kind, detail)
+    detail = read_detail(kind, stored)
     known = found.get(task)
     if (known is None) != (kind == "created"):
         raise ValueError(

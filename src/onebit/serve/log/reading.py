@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.errors import InputError, brief, nearest
-from onebit.serve.log.checks import DECISION, ID, MODE, TIME, BadRecordError, Expected, Row, detail_in, is_utf8
+from onebit.serve.log.checks import DECISION, ID, MODE, TIME, BadRecordError, Expected, Row, is_utf8
 from onebit.serve.log.folding import DamagedTask, folded
 from onebit.serve.log.records import (
     CHANGES,
@@ -32,7 +32,7 @@ from onebit.serve.log.records import (
     logged,
 )
 from onebit.serve.log.schema import FILE, NAMES, last_seq, last_time, opened
-from onebit.serve.tasks import TaskInfo, check_detail
+from onebit.serve.tasks import TaskInfo, read_detail
 
 Mark = list[list[float] | None]  # the seq and the time of the last row of each table
 NO_END = 2**62  # a seq that no row has
@@ -94,8 +94,7 @@ class Reader:
         found = []
         for seq, _, _, kind, stored in rows:
             try:
-                detail = detail_in(stored)
-                check_detail(kind.decode(errors="replace"), detail)
+                detail = read_detail(kind.decode(errors="replace"), stored)
             except ValueError as error:
                 raise BadRecordError(of.name, "changes", seq, str(error)) from None
             found.append((seq, kind.decode(), detail))
