@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +15,14 @@ from onebit.checks import refused, rows
 from onebit.cli import main
 from onebit.experiments.run import run
 from onebit.experiments.statistics import MeanEstimate, estimate
-from onebit.papers.paper import Paper, read_paper
+from onebit.papers.paper import read_paper
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import Reproduction, Verdict
 from onebit.report.html import page_html
 from onebit.report.parts import Curves, HeatMap, Scatter, Section
+from tests.papers.conftest import Give
 
 ROUNDS, RUNS = 300, 3
-Give = Callable[[str], None]
-
-
-@pytest.fixture
-def give(monkeypatch: pytest.MonkeyPatch) -> Give:
-    """Let `mine2026` be the paper of this TOML."""
-
-    def paper(text: str) -> None:
-        found = read_paper("mine2026", text)
-
-        def named(name: str) -> Paper:
-            if name != "mine2026":
-                raise onebit.OnebitError(f"there is no paper {name!r}; did you mean 'mine2026'?")
-            return found
-
-        monkeypatch.setattr("onebit.papers.reproduce.paper_named", named)
-        monkeypatch.setattr("onebit.cli.reproduce.paper_named", named)
-        monkeypatch.setattr("onebit.cli.reproduce.paper_names", lambda: ["mine2026"])
-        monkeypatch.setattr("onebit.report.figures.save_figures", lambda page, folder: [])
-
-    return paper
 
 
 def measured(rule: str, **options: Any) -> MeanEstimate:

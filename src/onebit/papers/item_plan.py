@@ -58,6 +58,9 @@ class ItemPlan(ABC):
 
     def unmeasured(self, data: str, what: str, verdict: str = MISSING, published: str = "") -> Verdict:
         """The verdict of what could not be measured, with the reason."""
-        reasons = {FAILED: "some of its runs failed", LACKING: "its runs were not done, or with other code or other data"}
+        reasons = {
+            FAILED: "some of its runs failed",
+            LACKING: "its runs were not done, or with other code or other data",
+        }
         told = reasons.get(verdict) or str(self.streams[data])
         return Verdict(self.item.name, data, what, published, None, "", verdict, told)

@@ -133,7 +133,7 @@ class Reproduction:
         """The paper and whether it was measured; whether it was reproduced is said cell by cell."""
         cells, lacking = len(self.verdicts), len(self.unmeasured)
         if not lacking:
-            return f"{self.paper.name}: published and measured"
+            return f"{self.paper.name}: {'published and measured' if cells else 'drawn'}"
         told = "nothing was" if lacking == cells else f"{lacking} of {number_of(cells, 'cell')} were not"
         return f"{self.paper.name}: {told} measured"
 
@@ -155,7 +155,7 @@ class Reproduction:
         cells = number_of(len(self.verdicts), "cell")
         return [
             f"{len(self.unmeasured)} of {cells} could not be measured ({why}): nothing is known of them.",
-            *(f"{told[:1].upper()}{told[1:]}." for told in self.missing_data.values()),
+            *(f"{told}." for told in self.missing_data.values()),
         ]
 
     def to_dict(self) -> dict[str, Any]:
