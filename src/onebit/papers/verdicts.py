@@ -28,6 +28,16 @@ REPRODUCED, DIFFERS, UNDECIDED, VACUOUS, FITTED, SHOWN, MISSING, LACKING, FAILED
 )
 UNMEASURED = (MISSING, LACKING, FAILED)  # of these nothing is known
 STATED = "All that the paper states"
+HOW_JUDGED = (
+    "Errors are in percent of the rounds: the mean over runs with its 95 % interval. A verdict is that of the whole interval. A number is *reproduced* "
+    "if all of the interval lies within the item's tolerance of the published number, and *differs* if none of it does. A claim that one learner errs "
+    "less than another is reproduced if the interval of the difference, taken run by run, lies above 0, and differs if it lies below. A setting chosen "
+    "from a grid is reproduced if the interval of what it errs more than the best of the grid lies within the tolerance, and differs if it lies above; "
+    "it is *vacuous* if a parameter of it makes no difference there (three quarters of its other values do as well), as is a bound that is no less "
+    "than the number of rounds. What is neither is *undecided*: more runs would tell. *Fitted* counts for nothing: what the paper does not describe "
+    "was chosen here so that its numbers come out, and what is tested is the order of the learners. *Missing data* means that a data set was not to "
+    "be had, and *not run* that there is no run, so that nothing is known."
+)
 
 
 def near(measured: MeanEstimate, expected: float, tolerance: float) -> str:
@@ -186,6 +196,8 @@ class Reproduction:
             rows = [[one.what, one.says, self._shown_by(one)] for one in self.paper.results]
             sections.append(Section(STATED, [Table("Results, and the items that test or show them", columns, rows)]))
         intro = [*self.lacking(), self.paper.title, *([self.paper.note] if self.paper.note else []), self.summary]
+        if self.verdicts:
+            intro.append(HOW_JUDGED.replace("*", ""))
         about = facts(self.folder, self.cost)
         if self.measured_with:
             about = {**about, "versions": "; ".join(self.measured_with)}
