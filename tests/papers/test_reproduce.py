@@ -218,7 +218,8 @@ def test_one_run_decides_nothing(give: Give) -> None:
     text = HEAD.replace(f"runs = {RUNS}", "runs = 1") + DATA
     text += learner("Perceptron", "perceptron", 100 * error.mean) + learner("Banditron", "banditron", 1.0)
     give(text + claim("Perceptron", "Banditron") + claim("Banditron", "Perceptron"))
-    assert [one.verdict for one in reproduce("mine2026").verdicts] == ["undecided"] * 4, "it has no interval"
+    told = [(one.verdict, one.why) for one in reproduce("mine2026").verdicts]
+    assert told == [("undecided", "One run has no interval, and decides nothing.")] * 4
 
 
 def test_a_claim_may_be_about_some_data(give: Give) -> None:
@@ -291,7 +292,7 @@ def test_a_setting_is_vacuous_where_a_parameter_of_it_makes_no_difference(give: 
     give(MORE_RUNS.replace("tolerance = 2.0", "tolerance = 30.0") + DATA + learnt)
     (one,) = reproduce("mine2026").verdicts
     assert one.verdict == "vacuous", "every setting of the grid is within 30 points of the best"
-    assert one.why == "no difference is made on the grid by aggressiveness, 3 of whose 3 other values do as well"
+    assert one.why == "No difference is made on the grid by aggressiveness, 3 of whose 3 other values do as well."
     # How much Banditron explores matters, and how its rows are kept does not: one of two that makes none is enough.
     two = searched(
         "Banditron",
@@ -302,7 +303,7 @@ def test_a_setting_is_vacuous_where_a_parameter_of_it_makes_no_difference(give: 
     give(MORE_RUNS + DATA + two)
     (one,) = reproduce("mine2026").verdicts
     assert one.verdict == "vacuous"
-    assert one.why == "no difference is made on the grid by space, 1 of whose 1 other values do as well"
+    assert one.why == "No difference is made on the grid by space, 1 of whose 1 other values do as well."
 
 
 def test_a_setting_that_differs_is_not_vacuous(give: Give) -> None:

@@ -21,12 +21,12 @@ from onebit.papers.verdicts import (
     FAILED,
     LACKING,
     MISSING,
-    REPRODUCED,
     SHOWN,
     VACUOUS,
     ItemResult,
     Verdict,
     at_most,
+    explanation,
 )
 from onebit.report.parts import Curves, HeatMap, Part, Section
 from onebit.trials.trial import Trial, shown
@@ -101,12 +101,13 @@ class GridPlan(ItemPlan):
         published = summaries[grid.positions[tuple(chosen[name] for name in grid.axes)]]
         if published is None:
             return replace(failed, said=said), found
-        judged = at_most(published.difference(lowest), self.item.tolerance / 100)
+        excess = published.difference(lowest)
+        judged = at_most(excess, self.item.tolerance / 100)
         idle = self._idle(grid, chosen, means)
         if idle and judged != DIFFERS:
-            judged, why = VACUOUS, f"no difference is made on the grid by {'; '.join(idle)}"
+            judged, why = VACUOUS, f"No difference is made on the grid by {'; '.join(idle)}."
         else:
-            why = "" if judged == REPRODUCED else learner.why.get(data.name, "") or data.why
+            why = explanation(judged, excess, learner.why.get(data.name, "") or data.why)
         said = f"{percent(published.error)} there; {said}"
         return replace(failed, measured=published.error, said=said, verdict=judged, why=why), found
 

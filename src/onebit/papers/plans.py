@@ -27,6 +27,7 @@ from onebit.papers.verdicts import (
     VACUOUS,
     ItemResult,
     Verdict,
+    explanation,
     near,
     positive,
 )
@@ -99,7 +100,7 @@ class ErrorsPlan(ItemPlan):
             verdict, why = FITTED, " ".join(filter(None, (data.fitted, learner.why.get(data.name))))
         else:
             verdict = near(measured, published / 100, self.item.tolerance / 100)
-        told = "" if verdict == REPRODUCED else why
+        told = explanation(verdict, measured, why)
         return Verdict(self.item.name, data.name, learner.name, number, measured, self._said(found), verdict, told)
 
     def _said(self, found: Summary) -> str:
@@ -118,7 +119,7 @@ class ErrorsPlan(ItemPlan):
         gain = higher.difference(lower, self.item.measure)
         verdict = positive(gain)
         said = f"{self._said(lower)} against {self._said(higher)}"
-        told = claim.why.get(data, "") if verdict != REPRODUCED else ""
+        told = explanation(verdict, gain, claim.why.get(data, ""))
         return Verdict(self.item.name, data, claim.text, "claimed", gain, said, verdict, told)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +63,13 @@ def positive(gain: MeanEstimate) -> str:
 def at_most(excess: MeanEstimate, tolerance: float) -> str:
     """Whether something is worse than the best by the tolerance at most: so is all of the interval, or none of it, or a part."""
     return REPRODUCED if excess.high <= tolerance else DIFFERS if excess.low > tolerance else UNDECIDED
+
+
+def explanation(verdict: str, judged: MeanEstimate, why: str) -> str:
+    """What is told beside a verdict: nothing where it is reproduced, else why; of one run, that it decides nothing."""
+    if verdict == UNDECIDED and math.isnan(judged.low):
+        return "One run has no interval, and decides nothing."
+    return "" if verdict == REPRODUCED else why
 
 
 @dataclass(frozen=True)
