@@ -19,8 +19,8 @@ from onebit.papers.paper import PaperData, PaperItem, PaperLearner
 from onebit.papers.verdicts import (
     DIFFERS,
     FAILED,
-    LACKING,
     MISSING,
+    NOT_RUN,
     SHOWN,
     VACUOUS,
     ItemResult,
@@ -88,7 +88,7 @@ class GridPlan(ItemPlan):
             for entry, one in zip(grid.entries, summaries, strict=True)
             if one is None
         )
-        failed = self.unmeasured(data.name, learner.name, LACKING if lacking else FAILED, shown(chosen))
+        failed = self.unmeasured(data.name, learner.name, NOT_RUN if lacking else FAILED, shown(chosen))
         if lowest is None:
             return failed, None
         found = Sweep(grid, streamed, summaries, means.index(min(means)), None, [], self.runs, 0, 0, "", None)

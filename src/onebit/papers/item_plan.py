@@ -10,7 +10,7 @@ from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
 from onebit.experiments.runner import Collected
 from onebit.papers.paper import PaperData, PaperItem
-from onebit.papers.verdicts import FAILED, LACKING, MISSING, ItemResult, Verdict
+from onebit.papers.verdicts import FAILED, MISSING, NOT_RUN, ItemResult, Verdict
 from onebit.trials.trial import Trial
 
 QUICK_RUNS = 2
@@ -60,7 +60,7 @@ class ItemPlan(ABC):
         """The verdict of what could not be measured, with the reason."""
         reasons = {
             FAILED: "some of its runs failed",
-            LACKING: "its runs were not done, or with other code or other data",
+            NOT_RUN: "its runs were not done, or with other code or other data",
         }
         told = reasons.get(verdict) or str(self.streams[data])
         return Verdict(self.item.name, data, what, published, None, "", verdict, told)

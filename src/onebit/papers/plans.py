@@ -20,8 +20,8 @@ from onebit.papers.verdicts import (
     DIFFERS,
     FAILED,
     FITTED,
-    LACKING,
     MISSING,
+    NOT_RUN,
     REPRODUCED,
     SHOWN,
     VACUOUS,
@@ -64,7 +64,7 @@ class ErrorsPlan(ItemPlan):
             return MISSING
         records = collected.of(Trial(entry, streamed, seed) for seed in range(self.runs))  # fewer after Ctrl-C
         if not records:
-            return LACKING
+            return NOT_RUN
         return FAILED if any(record.failed for record in records) else Summary(entry, records)
 
     def result(self, collected: Collected) -> ItemResult:
@@ -162,7 +162,7 @@ class BoundaryPlan(ItemPlan):
             if done and not done[0].failed:
                 parts.append(drawn_regions(name, done[0].measured))
             else:
-                nothing = MISSING if isinstance(streamed, OnebitError) else FAILED if done else LACKING
+                nothing = MISSING if isinstance(streamed, OnebitError) else FAILED if done else NOT_RUN
                 verdicts.append(self.unmeasured(name, "the picture", nothing))
         return ItemResult(self.item, 0, verdicts, parts)
 
@@ -208,7 +208,7 @@ class BoundsPlan(ItemPlan):
                 records = [record for record in collected.of(trials) if not record.failed]
                 first = collected.of(trials[:1])
                 if not first or first[0].failed:
-                    verdicts.append(self.unmeasured(name, learner.name, FAILED if first else LACKING))
+                    verdicts.append(self.unmeasured(name, learner.name, FAILED if first else NOT_RUN))
                     continue
                 found = Promises.from_dict(records[0].measured)
                 if self.item.kind == "regrets":

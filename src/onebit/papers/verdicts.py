@@ -16,7 +16,7 @@ from onebit.report.parts import Badge, Column, Number, Page, Part, Section, Tabl
 from onebit.trials.cost import Cost, number_of
 from onebit.trials.records import Record
 
-REPRODUCED, DIFFERS, UNDECIDED, VACUOUS, FITTED, SHOWN, MISSING, LACKING, FAILED = (
+REPRODUCED, DIFFERS, UNDECIDED, VACUOUS, FITTED, SHOWN, MISSING, NOT_RUN, FAILED = (
     "reproduced",
     "differs",
     "undecided",
@@ -27,7 +27,7 @@ REPRODUCED, DIFFERS, UNDECIDED, VACUOUS, FITTED, SHOWN, MISSING, LACKING, FAILED
     "not run",
     "failed",
 )
-UNMEASURED = (MISSING, LACKING, FAILED)  # of these nothing is known
+UNMEASURED = (MISSING, NOT_RUN, FAILED)  # of these nothing is known
 STATED = "All that the paper states"
 HOW_JUDGED = (
     "Errors are in percent of the rounds: the mean over runs with its 95 % interval. A verdict is that of the whole interval. A number is *reproduced* "
