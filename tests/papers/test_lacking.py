@@ -182,14 +182,16 @@ def test_all_that_a_paper_states_is_on_the_page_and_in_the_file(give: Give, tmp_
     give(HEAD + DATA + TWO + STATED)
     found = onebit.reproduce("mine2026")
     text = "\n".join(found.markdown())
-    assert "| Theorem 1 | it always wins | table1: 2 no number published |" in text
+    assert "| Theorem 1 | it always wins | Table 1: errors (table1) |" in text
     assert "| Theorem 2 | it never loses | It is the same. |" in text
     page = page_html(found.page())
-    for words in ("All that the paper states", "it always wins", "table1: 2 no number published", "It is the same."):
+    for words in ("All that the paper states", "it always wins", "Table 1: errors (table1)", "It is the same."):
         assert words in page
 
 
 def test_an_item_that_was_not_run_is_said_to_be_so(give: Give) -> None:
     other = HEAD.split("[[item]]")[1].replace("table1", "table2")
     give(HEAD + DATA + TWO + "[[item]]" + other + DATA + TWO + STATED)
-    assert "| table1: not run here |" in "\n".join(onebit.reproduce("mine2026", ["table2"]).markdown())
+    assert "| Table 1: errors (table1, not run here) |" in "\n".join(
+        onebit.reproduce("mine2026", ["table2"]).markdown()
+    )

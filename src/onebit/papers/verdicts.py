@@ -249,9 +249,11 @@ class Reproduction:
         return lines
 
     def _shown_by(self, stated: PaperResult) -> str:
-        """The items that show what a paper states, with what came of them; or why there are none."""
-        ran = {result.item.name: _sum(result.verdicts) or "drawn" for result in self.results}
-        return stated.why or "; ".join(f"{name}: {ran.get(name, 'not run here')}" for name in stated.items)
+        """The items that test or show what a paper states; or why there are none."""
+        titles = {item.name: item.title for item in self.paper.items}
+        ran = {result.item.name for result in self.results}
+        named = [f"{titles[name]} ({name}{'' if name in ran else ', not run here'})" for name in stated.items]
+        return stated.why or "; ".join(named)
 
 
 def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
