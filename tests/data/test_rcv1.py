@@ -77,7 +77,7 @@ def is_expected() -> bool:
     rows = scipy.sparse.csr_array((data.X.data, data.X.indices, data.X.indptr), shape=data.X.shape)
     assert data.classes == TOPICS
     assert [data.classes[label] for label in data.y] == list(KEPT.values())
-    return (rows != expected()).nnz == 0
+    return bool((rows != expected()).nnz == 0)
 
 
 @pytest.mark.parametrize(("packed", "qrels"), [(False, QRELS[0]), (True, QRELS[0]), (True, QRELS[1])])

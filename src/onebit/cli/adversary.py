@@ -62,7 +62,7 @@ def show(found: Forced) -> None:
     table = Table(
         title=f"{found.rule} against adversaries: {one.feedback} feedback, {one.classes} classes, {one.kind}ly separable, "
         f"R/margin {one.ratio:g}",
-        caption=f"{one.blocks:,} rows, each {one.length} times: {one.rounds:,} rounds, {len(found.adaptive)} runs. "
+        caption=f"{one.blocks:,} rows, each {'once' if one.length == 1 else f'{one.length} times'}: {one.rounds:,} rounds, {len(found.adaptive)} runs. "
         f"The classes chosen have the margin {found.margin:.4g}.",
         caption_justify="left",
     )
