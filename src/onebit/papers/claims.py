@@ -12,7 +12,7 @@ from onebit.experiments.statistics import MeanEstimate
 from onebit.experiments.summary import Summary
 from onebit.papers.paper import Claim
 from onebit.papers.plans import ErrorsPlan
-from onebit.papers.verdicts import DIFFERS, FAILED, MISSING, REPRODUCED, UNDECIDED, ItemResult, Verdict
+from onebit.papers.verdicts import DIFFERS, MISSING, REPRODUCED, UNDECIDED, ItemResult, Verdict
 from onebit.trials.trial import Trial
 
 
@@ -89,7 +89,8 @@ class ClaimsPlan(ErrorsPlan):
             one = self.summary(collected, name, data)
             if isinstance(one, str):
                 told = str(self.streams[data]) if one == MISSING else f"{name}: some of its runs failed"
-                return Verdict(self.item.name, data, claim.text, "claimed", None, "", one or FAILED, told)
+                number = f"{claim.gain[data]:g}" if data in claim.gain else "claimed"
+                return Verdict(self.item.name, data, claim.text, number, None, "", one, told)
             found.append(one)
         return found
 

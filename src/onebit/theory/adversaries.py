@@ -99,7 +99,7 @@ class Adversary:
     @property
     def expected(self) -> float:
         """The mistakes that the oblivious adversary forces in expectation, at least."""
-        return self.blocks * ((1.0 - 1.0 / self.classes) if self.feedback == "full" else (self.classes - 1) / 2.0)
+        return self.blocks * (self.classes - 1) / (self.classes if self.feedback == "full" else 2)
 
     @property
     def published(self) -> float:
