@@ -295,7 +295,7 @@ def test_the_polynomial_keeps_its_bounds_for_vectors_as_long_as_theorem_6_has_th
         assert direct[inside].min(initial=0.5) >= 0.5
         assert direct[outside].max(initial=-0.5) <= -0.5
         for term in terms:
-            assert np.sum(T(term).coef ** 2) <= (105.0 * degree) ** degree
+            assert float(np.linalg.norm(T(term).coef)) ** 2 <= (105.0 * degree) ** degree
         assert math.log(np.linalg.norm(p.coef)) <= prompak2017.log_polynomial_norm(1, margin)
 
 

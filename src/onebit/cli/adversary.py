@@ -1,4 +1,4 @@
-"""Play against a learner so that it errs as often as the lower bounds say that every learner must.
+"""Play against a learner so that it errs as often as every learner must, by the lower bounds on mistakes.
 
 An adaptive adversary looks at what is played, and every round is a mistake; an oblivious one has drawn all classes beforehand, and
 its bound is in expectation. R is the length of the rows, and the classes are separable with the margin. Examples:
