@@ -100,7 +100,7 @@ def test_every_command_and_option_is_documented(command: str) -> None:
                 assert found, f"{option} of {command} is not documented"
 
 
-@pytest.mark.parametrize("command", ["margin", "bounds"])
+@pytest.mark.parametrize("command", ["margin", "bounds", "adversary"])
 def test_every_option_of_the_commands_on_theory_is_on_their_page(command: str) -> None:
     for action in commands()[command]._actions:
         for option in action.option_strings:
@@ -149,7 +149,7 @@ def test_every_kind_of_item_is_documented(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [field for field in PaperItem.__dataclass_fields__ if field not in ("learners", "claims")]
+    "key", [field for field in PaperItem.__dataclass_fields__ if field not in ("learners", "claims", "adversaries")]
 )
 def test_every_key_of_an_item_is_documented(key: str) -> None:
     assert re.search(rf"`item\.{key}`|^    {key} =", PAGES["experiments.md"], re.MULTILINE)

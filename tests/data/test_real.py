@@ -69,7 +69,7 @@ def newsgroups(data_home: str, subset: str, shuffle: bool) -> SimpleNamespace:
     return SimpleNamespace(data=texts, target=np.arange(40) % 20, target_names=names)
 
 
-def rcv1(data_home: str, subset: str, shuffle: bool) -> SimpleNamespace:
+def rcv1(data_home: str, subset: str, shuffle: bool, download_if_missing: bool) -> SimpleNamespace:
     assert subset == "all"
     assert not shuffle
     names = np.array(["C11", "CCAT", "ECAT", "GCAT", "M14", "MCAT"])

@@ -54,10 +54,12 @@ def test_items_are_whole(paper: Paper) -> None:
     for item in paper.items:
         assert item.title
         assert item.measure in ("played", "greedy")
-        assert bool(item.data) == (item.kind != "gap")
+        assert bool(item.data) == (item.kind not in ("gap", "time", "adversary"))
         assert len({data.name for data in item.data}) == len(item.data)
         assert len({learner.name for learner in item.learners}) == len(item.learners)
-        assert (item.kind not in ("scatter", "gap")) == bool(item.learners)
+        assert (item.kind not in ("scatter", "gap", "adversary", "separability")) == bool(item.learners)
+        assert bool(item.scale) == (item.kind == "time")
+        assert bool(item.adversaries) == (item.kind == "adversary")
         assert all(bool(learner.grid) == (item.kind == "grid") for learner in item.learners)
 
 
@@ -138,6 +140,35 @@ def test_chen_data_come_in_file_order_and_shuffled() -> None:
     for source, count in vocabularies.items():
         orders = [data.settings["order"] for data in item.data if data.source == source]
         assert sorted(orders) == ["file"] * count + ["shuffle"] * count
+
+
+def test_chen_claims_are_on_table_1() -> None:
+    table, item = item_of("chen2009", "table1"), item_of("chen2009", "claims")
+    assert (item.data, item.learners, item.runs) == (table.data, table.learners, 10)
+    published = {learner.name: learner.published for learner in table.learners}
+    printed = {"RCV1-v2": 7.96, "20 Newsgroups": 41.71}  # the text has 47.71, which its table does not
+    gains = [claim for claim in item.claims if claim.gain]
+    for claim in gains:
+        for data, gain in claim.gain.items():
+            assert gain == pytest.approx(published[claim.higher][data] - published[claim.lower][data])
+            assert gain == printed.get(data.split(",")[0], gain)
+    assert {data.split(",")[0] for claim in gains for data in claim.gain} == set(COLUMNS)
+    assert [claim.learners for claim in item.claims if claim.among] == [
+        [f"{name} with {variant}" for variant in ("PA", "PA-I", "PA-II")]
+        for name in ("Conservative OVA", "Realizable Offset Tree")
+    ]
+    for claim in item.claims:
+        if claim.rising:
+            less, more = (published[claim.higher][data] - published[claim.lower][data] for data in claim.rising)
+            assert less < more
+
+
+def test_chen_time_is_taken_of_all_variants() -> None:
+    item = item_of("chen2009", "time")
+    assert [learner.options["variant"] for learner in item.learners] == ["PA", "PA-I", "PA-II"]
+    for values in item.scale.values():
+        assert len(values) == 5
+        assert max(values) == 16 * min(values)
 
 
 # --- Zhong, Daucé, Ralaivola 2015 ------------------------------------------------------------------------------------------
@@ -313,6 +344,20 @@ def test_prompak_figure_7() -> None:
     assert published["kernelised"] == [15.8]
     (claim,) = item.claims
     assert (claim.lower, claim.higher) == ("kernelised", "standard")
+
+
+def test_prompak_figure_5_has_the_groups_of_its_caption() -> None:
+    item = item_of("prompak2017", "figure5")
+    assert [data.separable for data in item.data] == ["strong", "weak", "group"]
+    groups = item.data[-1].groups
+    assert groups is not None
+    assert [len(group) for group in groups] == [3, 4, 1]
+
+
+def test_prompak_lower_bounds_are_those_of_the_introduction() -> None:
+    item = item_of("prompak2017", "lower-bounds")
+    found = {(one.feedback, one.kind) for _, one in item.adversaries}
+    assert found == {("full", "weak"), ("bandit", "strong"), ("bandit", "weak")}
 
 
 def test_hoeven_has_published_nothing_to_compare_with() -> None:

@@ -272,22 +272,40 @@ def test_the_polynomial_of_theorem_5_separates_the_group_sets(
     assert wrong[own].min() < 0.5 or wrong[~own].max() > -0.5  # a degree that is too low does not
 
 
-def test_the_coefficients_of_the_polynomial_keep_their_bound() -> None:
-    """In one dimension with one halfspace, where the coefficients can be written down."""
+@pytest.mark.parametrize("v", [1.0, math.sqrt(2.0)])
+def test_the_polynomial_keeps_its_bounds_for_vectors_as_long_as_theorem_6_has_them(v: float) -> None:
+    """In one dimension with one halfspace, where the coefficients can be written down. Theorem 5 is stated for lengths up to 1, and
+    Theorem 6 applies it to u_g - u_j, whose length may be sqrt(2)."""
     from numpy.polynomial import Polynomial
     from numpy.polynomial.chebyshev import Chebyshev
 
     for margin in (0.9, 0.4, 0.2):
         power, degree = prompak2017.polynomial_degree(1, margin)
         T = Chebyshev.basis(degree).convert(kind=Polynomial)
-        low, high, v = -0.5, 0.6, 1.0
+        low, high = -0.5, 0.6
         terms = [Polynomial([1.0, -v]), Polynomial([1.0 + low / 2, -0.5]), Polynomial([1.0 - high / 2, 0.5])]
         p = Polynomial([3.5]) - sum(T(term) ** power for term in terms)
         assert p.degree() == power * degree
-        x = np.linspace(-1.0, 1.0, 50)
+        x = np.linspace(-1.0, 1.0, 401)
         direct = prompak2017.separating_polynomial(x[:, None], np.array([[v]]), np.array([1.0]), low, high, margin)
         assert np.allclose(p(x), direct, rtol=1e-6, atol=1e-6)
+        inside = (v * x >= margin) & (x >= low + margin) & (x <= high - margin)
+        outside = (v * x <= -margin) | (x <= low - margin) | (x >= high + margin)
+        assert inside.any() == (margin < 0.3)
+        assert direct[inside].min(initial=0.5) >= 0.5
+        assert direct[outside].max(initial=-0.5) <= -0.5
+        for term in terms:
+            assert float(np.linalg.norm(T(term).coef)) ** 2 <= (105.0 * degree) ** degree
         assert math.log(np.linalg.norm(p.coef)) <= prompak2017.log_polynomial_norm(1, margin)
+
+
+def test_the_constants_of_theorem_5_cover_vectors_of_length_sqrt_2() -> None:
+    """||f||^2 is at most 3 then. The proof's chain with 3^(2j) ends at 105, and with the 3^j that it needs below the printed 47."""
+    chebyshev = (1.0 + math.sqrt(2.0)) ** 2
+    for s in range(1, 200):
+        rest = math.log(s + 1.0) + s * math.log(s) + s * math.log(chebyshev)
+        assert rest + 2 * s * math.log(3.0) <= s * math.log(105.0 * s)
+        assert rest + s * math.log(3.0) <= s * math.log(47.0 * s)
 
 
 def test_a_class_without_rows_has_no_polynomial() -> None:

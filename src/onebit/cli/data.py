@@ -96,7 +96,7 @@ def _fetch(names: list[str], as_json: bool, quiet: bool) -> None:
         before = whereabouts(name)
         with download_bar(quiet) as progress:
             fetch(name, progress)
-        found.append({"name": name, "where": whereabouts(name), "fetched": before == "to be downloaded"})
+        found.append({"name": name, "where": whereabouts(name), "fetched": whereabouts(name) != before})
         if not as_json:
             how = "is here now" if found[-1]["fetched"] else "was here already"
             print(f"{name} {how}: {found[-1]['where']}")

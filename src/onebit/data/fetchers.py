@@ -114,19 +114,24 @@ def newsgroups(home: Path) -> Parts:
     }
 
 
-def rcv1(home: Path) -> Parts:
-    """The documents of RCV1-v2 with exactly one of the four top topics."""
+def rcv1(home: Path, download: bool = True) -> Parts:
+    """The documents of RCV1-v2 with exactly one of the four top topics; without `download` from what was kept in `home`."""
     from sklearn.datasets import fetch_rcv1
 
-    bunch = fetch_rcv1(data_home=str(home), subset="all", shuffle=False)
+    bunch = fetch_rcv1(data_home=str(home), subset="all", shuffle=False, download_if_missing=download)
     names = [str(name) for name in bunch.target_names]
     topics = bunch.target[:, [names.index(topic) for topic in TOPICS]].toarray()
+    return one_topic(bunch.data, topics, np.asarray(bunch.sample_id))
+
+
+def one_topic(vectors: Any, topics: NDArray[Any], documents: NDArray[Any]) -> Parts:
+    """Of documents as sparse rows those with exactly one of the four topics, a column for each of which says whether they have it."""
     single = np.flatnonzero(topics.sum(axis=1) == 1)
     return {
-        **_csr(bunch.data[single], np.float32),
+        **_csr(vectors[single], np.float32),
         "y": topics[single].argmax(axis=1).astype(np.int16),
         "classes": np.array(TOPICS),
-        "doc_id": np.asarray(bunch.sample_id)[single].astype(np.int32),
+        "doc_id": documents[single].astype(np.int32),
     }
 
 

@@ -1,7 +1,7 @@
 """Real data sets by name, found in the folder `ONEBIT_DATA`, in the user's cache, in scikit-learn, or downloaded by it.
 
 A file is NAME.npz with `X` (or `data`, `indices`, `indptr` and `shape`), `y` and `classes`; what is downloaded is kept in the
-cache in that form. Values are as the source has them: unscaled, in the source's order, which is often sorted by class.
+cache in that form, and so is RCV1 from the files that it is distributed as (`onebit.data.rcv1`). Values are as the source has them: unscaled, in the source's order, which is often sorted by class.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onebit.data import fetchers
+from onebit.data import fetchers, rcv1
 from onebit.data.blocks import FileProgress
 from onebit.data.fetchers import SEXES, Parts
 from onebit.data.files import arrays_of, dataset_of, require
@@ -98,7 +98,7 @@ def load(name: str, progress: FileProgress | None = None) -> Dataset:
         require("sklearn", name)
         return _checked(name, real.get(Path()), None)
     if path is None:
-        path = _download(name, progress)
+        path = _obtained(name, progress)
     return _checked(name, arrays_of(path), path)
 
 
@@ -106,7 +106,7 @@ def fetch(name: str, progress: FileProgress | None = None) -> Path | None:
     """Download a data set into the cache unless it is found already; its file, or None where scikit-learn ships it."""
     real = named(name)
     path = _found(name)
-    return path if path is not None or real.shipped else _download(name, progress)
+    return path if path is not None or real.shipped else _obtained(name, progress)
 
 
 def whereabouts(name: str) -> str:
@@ -114,7 +114,10 @@ def whereabouts(name: str) -> str:
     real = named(name)
     path = _found(name)
     if path is not None:
-        return f"{'cache' if path.parent == cached_data() else 'ONEBIT_DATA'}: {path}"
+        return f"{_place(path.parent)}: {path}"
+    raw = _distributed(name)
+    if raw is not None:
+        return f"{_place(raw.folder)}: {raw.folder}, to be converted"
     return "scikit-learn" if real.shipped else "to be downloaded"
 
 
@@ -125,9 +128,23 @@ def named(name: str) -> RealDataset:
     return REAL[name]
 
 
+def _folders() -> list[Path]:
+    return [folder for folder in (own_data(), cached_data()) if folder is not None]
+
+
+def _place(folder: Path) -> str:
+    return "cache" if folder == cached_data() else "ONEBIT_DATA"
+
+
 def _found(name: str) -> Path | None:
-    places = [folder / f"{name}.npz" for folder in (own_data(), cached_data()) if folder is not None]
+    places = [folder / f"{name}.npz" for folder in _folders()]
     return next((path for path in places if path.is_file()), None)
+
+
+def _distributed(name: str) -> rcv1.Rcv1Files | None:
+    """The files that a data set is distributed as, where they are here; of RCV1 alone we know them."""
+    found = map(rcv1.files_in, _folders() if name == "rcv1" else [])
+    return next((files for files in found if files is not None), None)
 
 
 def _checked(name: str, parts: Parts, path: Path | None) -> Dataset:
@@ -166,20 +183,24 @@ def _in_four_classes(parts: Parts, path: Path) -> Parts:
     }
 
 
-# --- downloads -----------------------------------------------------------------------------------------------------------
+# --- downloads and conversions -------------------------------------------------------------------------------------------
 
 
-def _download(name: str, progress: FileProgress | None) -> Path:
-    """Download a data set, and keep it in the cache under its name once it is whole."""
+def _obtained(name: str, progress: FileProgress | None) -> Path:
+    """Convert a data set from the files it is distributed as, or download it, and keep it in the cache once it is whole."""
     real = REAL[name]
     require("sklearn", name)
     folder = cached_data()
+    raw = _distributed(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=f"{name}-") as home:
-            with _growth(Path(home), name, real.size, progress):
-                parts = _got(name, real, Path(home))
-            _checked(name, parts, None)
+            if raw is not None:
+                parts = raw.read(raw.folder)
+            else:
+                with _growth(Path(home), name, real.size, progress):
+                    parts = _got(name, real, Path(home))
+            _checked(name, parts, None if raw is None else raw.folder)
             whole = Path(home) / f"{name}.npz"
             np.savez_compressed(whole, **parts)  # type: ignore[arg-type]
             return whole.replace(folder / f"{name}.npz")
@@ -202,8 +223,9 @@ def _got(name: str, real: RealDataset, home: Path) -> Parts:
         named_folder = f"{own}, the folder named by ONEBIT_DATA" if own else "the folder named by ONEBIT_DATA"
         parts = "data, indices, indptr, shape" if real.sparse else "X"
         parts += ", y, classes" + (", rings" if name == "abalone" else "")
+        bring = f"{name}.npz with the arrays {parts}" + (f", or {rcv1.BRING}," if name == "rcv1" else "")
         raise NetworkError(
-            f"{name} is not on this machine and could not be downloaded ({reason}): put {name}.npz with the arrays {parts} "
+            f"{name} is not on this machine and could not be downloaded ({reason}): put {bring} "
             f"into {named_folder}, or into {cached_data()}"
         ) from None
 

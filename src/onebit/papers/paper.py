@@ -3,14 +3,20 @@
 title, note                        the paper, which is named by its file
 [[item]]                           a table or a figure
   name, title, note                what --item takes, and what is shown
-  kind                             errors | grid | scatter | boundary | bounds | regrets | gap
+  kind                             errors | claims | grid | scatter | boundary | bounds | regrets | gap | time | adversary | separability
   runs, rounds, measure            runs of each, rounds of each (default: as the data have), played (default) or greedy
   tolerance                        points between a published and a measured error that count as reproduced
+  like                             the name of an item before it whose data, learners, runs, rounds and measure this one has too
   on_request                       true where it takes so long that it is run only if it is named, and not with all the others
   [[item.data]]                    name, source, and the settings of `onebit.stream` (prepare, order, rounds, noise, ...); why; fitted: what was
                                    chosen here so that the published numbers come out, which then count for nothing
+    (kind separability)            separable: strong, weak or group, and for the last the groups of classes
   [[item.learner]]                 name, rule, set = {...}; set_for, published and why by the name of the data
   [[item.claim]]                   text, lower, higher (names of learners), data (names; default all), why by the name of the data
+    (kind claims)                  within: lower errs at most so many points more than higher, or those of `among` differ by so many;
+                                   gain: the published difference by the name of the data; rising: it is smaller on the first of two data
+  scale (kind time)                rounds, classes and features that are timed, each a list whose first is the one the others are timed at
+  [[item.adversary]]               (kind adversary) name, feedback, kind, classes, ratio; it plays against every learner there is
   boundary_of (kind boundary)      which class: that with the fewest mistakes in the end (easiest), or the most (hardest)
   grid (kind grid)                 the values of each parameter; a learner with a grid of its own has that instead, the whole of it
   chosen (of a learner in a grid)  by the name of the data the setting that was published; `why` then says why it is not the best
@@ -23,13 +29,28 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
 
 from onebit.errors import InputError, brief, nearest
+from onebit.theory.adversaries import Adversary
 
-KINDS = ("errors", "grid", "scatter", "boundary", "bounds", "regrets", "gap")
+KINDS = (
+    "errors",
+    "claims",
+    "grid",
+    "scatter",
+    "boundary",
+    "bounds",
+    "regrets",
+    "gap",
+    "time",
+    "adversary",
+    "separability",
+)
+SCALES = ("rounds", "classes", "features")
+LIKE = ("data", "learners", "runs", "rounds", "measure")  # what an item that is like another has from it
 
 
 @dataclass(frozen=True)
@@ -41,6 +62,8 @@ class PaperData:
     settings: Mapping[str, Any]
     why: str = ""
     fitted: str = ""
+    separable: str = ""
+    groups: Sequence[Sequence[int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -63,13 +86,22 @@ class PaperLearner:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper: one learner errs less than another."""
+    """A sentence of the paper: one learner errs less than another, or one of the other forms of an item of claims."""
 
     text: str
     lower: str
     higher: str
     data: Sequence[str]
     why: Mapping[str, str]
+    within: float | None = None
+    among: Sequence[str] = ()
+    gain: Mapping[str, float] = field(default_factory=dict)
+    rising: Sequence[str] = ()
+
+    @property
+    def learners(self) -> list[str]:
+        """The learners that it is about."""
+        return [*self.among] if self.among else [self.lower, self.higher]
 
 
 @dataclass(frozen=True)
@@ -89,6 +121,8 @@ class PaperItem:
     claims: Sequence[Claim] = ()
     boundary_of: str = "easiest"
     on_request: bool = False
+    scale: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    adversaries: Sequence[tuple[str, Adversary]] = ()
 
 
 @dataclass(frozen=True)
@@ -142,7 +176,9 @@ def read_paper(name: str, text: str) -> Paper:
     """A paper from its TOML; what does not fit is refused, and where it is is said."""
     table = tomllib.loads(text)
     _refuse_more(name, table, {"title", "note", "item", "result"})
-    items = [_item(f"{name}, item {number}", one) for number, one in enumerate(table.get("item", ()), start=1)]
+    items: list[PaperItem] = []
+    for number, one in enumerate(table.get("item", ()), start=1):
+        items.append(_item(f"{name}, item {number}", one, {item.name: item for item in items}))
     known = {item.name for item in items}
     results = [
         _result(f"{name}, result {number}", one, known) for number, one in enumerate(table.get("result", ()), start=1)
@@ -150,34 +186,27 @@ def read_paper(name: str, text: str) -> Paper:
     return Paper(name, table["title"], table.get("note", ""), items, results)
 
 
-def _item(where: str, table: dict[str, Any]) -> PaperItem:
+def _item(where: str, table: dict[str, Any], before: Mapping[str, PaperItem]) -> PaperItem:
     where = f"{where} ({table.get('name')})"
     table = dict(table)
     data = [_data(where, one) for one in table.pop("data", ())]
     grid = table.pop("grid", {})
     learners = [_learner(where, {"grid": grid, **one}) for one in table.pop("learner", ())]
-    names, titles = {one.name for one in data}, {one.name for one in learners}
-    claims = []
-    for one in table.pop("claim", ()):
-        _refuse_more(where, one, {"text", "lower", "higher", "data", "why"})
-        claims.append(
-            Claim(
-                one["text"],
-                one["lower"],
-                one["higher"],
-                one.get("data", [each.name for each in data]),
-                one.get("why", {}),
-            )
-        )
-        _refuse_more(f"{where}, claim", dict.fromkeys([one["lower"], one["higher"]]), titles)
-        _refuse_more(f"{where}, claim", dict.fromkeys(claims[-1].data), names)
-    for learner in learners:
+    claims, like = table.pop("claim", ()), table.pop("like", None)
+    adversaries = [_adversary(where, one) for one in table.pop("adversary", ())]
+    _refuse_more(where, table, set(PaperItem.__dataclass_fields__) - {"data", "learners", "claims", "adversaries"})
+    item = PaperItem(data=data, learners=learners, adversaries=adversaries, **table)
+    if like is not None:
+        _refuse_more(f"{where}, like", {like: None}, set(before))
+        item = replace(item, **{name: getattr(before[like], name) for name in LIKE})
+    item = replace(item, claims=[_claim(where, one, item) for one in claims])
+    names = {one.name for one in item.data}
+    for learner in item.learners:
         for by_data in (learner.options_for, learner.published, learner.why, learner.chosen):
             _refuse_more(f"{where}, {learner.name}", by_data, names)
-    _refuse_more(where, table, set(PaperItem.__dataclass_fields__) - {"data", "learners", "claims"})
-    item = PaperItem(data=data, learners=learners, claims=claims, **table)
     if item.kind not in KINDS:
         raise InputError(f"{where} is of the kind {brief(item.kind)}; {nearest(item.kind, KINDS)}")
+    _refuse_more(f"{where}, scale", item.scale, set(SCALES))
     return item
 
 
@@ -192,14 +221,38 @@ def _result(where: str, table: dict[str, Any], known: set[str]) -> PaperResult:
     return PaperResult(table["what"], table["says"], items, table.get("why", ""))
 
 
+def _claim(where: str, table: dict[str, Any], item: PaperItem) -> Claim:
+    _refuse_more(where, table, set(Claim.__dataclass_fields__))
+    gain = table.get("gain", {})
+    settings = {
+        "lower": "",
+        "higher": "",
+        "data": [*gain, *table.get("rising", ())] or [one.name for one in item.data],
+        "why": {},
+        **table,
+    }
+    claim = Claim(**settings)
+    _refuse_more(f"{where}, claim", dict.fromkeys(claim.learners), {one.name for one in item.learners})
+    _refuse_more(f"{where}, claim", dict.fromkeys([*claim.data, *gain, *claim.rising]), {one.name for one in item.data})
+    return claim
+
+
+def _adversary(where: str, table: dict[str, Any]) -> tuple[str, Adversary]:
+    settings = dict(table)
+    _refuse_more(f"{where}, adversary", settings, {"name", *Adversary.__dataclass_fields__})
+    name = settings.pop("name")
+    return name, Adversary(**settings)
+
+
 def _data(where: str, table: dict[str, Any]) -> PaperData:
     settings = dict(table)
     name, source = settings.pop("name"), settings.pop("source")
     why, fitted = settings.pop("why", ""), settings.pop("fitted", "")
+    separable, groups = settings.pop("separable", ""), settings.pop("groups", None)
     _refuse_more(
         f"{where}, {name}", settings, {"prepare", "order", "rounds", "noise", "drift", "delay", "missing", "same_rows"}
     )
-    return PaperData(name, source, settings, why, fitted)
+    return PaperData(name, source, settings, why, fitted, separable, groups)
 
 
 def _learner(where: str, table: dict[str, Any]) -> PaperLearner:

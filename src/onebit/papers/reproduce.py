@@ -11,13 +11,25 @@ from onebit.errors import InputError
 from onebit.executors import executor_of
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Collected, Interrupted, collect
+from onebit.papers.claims import ClaimsPlan
 from onebit.papers.item_plan import ItemPlan, PaperStreams
+from onebit.papers.lower_bounds import AdversaryPlan
 from onebit.papers.paper import paper_named
 from onebit.papers.plans import PLANS
 from onebit.papers.provenance import measured_here, measured_with
+from onebit.papers.separability import SeparabilityPlan
+from onebit.papers.timing import TimePlan
 from onebit.papers.verdicts import Reproduction
 from onebit.trials.records import FILE, Records
 from onebit.trials.trial import Progress, Trial
+
+ALL_PLANS: dict[str, type[ItemPlan]] = {
+    **PLANS,
+    "claims": ClaimsPlan,
+    "time": TimePlan,
+    "adversary": AdversaryPlan,
+    "separability": SeparabilityPlan,
+}
 
 
 def reproduce(
@@ -61,7 +73,7 @@ def reproduce(
         closing(executor_of(on, threads)) as executor,
         closing(Records(out)) as records,
     ):  # before data are fetched for nothing
-        plans += [PLANS[item.kind](item, streams, quick) for item in chosen]
+        plans += [ALL_PLANS[item.kind](item, streams, quick) for item in chosen]
         wanted += [trial for plan in plans for trial in plan.trials()]
         trials += [trial for trial in wanted if measure or records.get(trial) is not None]
         if began is not None:

@@ -50,9 +50,14 @@ def near(measured: MeanEstimate, expected: float, tolerance: float) -> str:
     >>> near(MeanEstimate(0.1764, 0.1599, 0.1929), 0.158, 0.02), near(MeanEstimate(0.16, 0.15, 0.17), 0.158, 0.02)
     ('undecided', 'reproduced')
     """
-    if expected - tolerance <= measured.low and measured.high <= expected + tolerance:
+    return between(measured, expected - tolerance, expected + tolerance)
+
+
+def between(measured: MeanEstimate, low: float, high: float) -> str:
+    """Whether a mean lies between two numbers: all of its interval does, or none of it, or a part."""
+    if low <= measured.low and measured.high <= high:
         return REPRODUCED
-    return DIFFERS if measured.low > expected + tolerance or measured.high < expected - tolerance else UNDECIDED
+    return DIFFERS if measured.low > high or measured.high < low else UNDECIDED
 
 
 def positive(gain: MeanEstimate) -> str:
@@ -62,7 +67,7 @@ def positive(gain: MeanEstimate) -> str:
 
 def at_most(excess: MeanEstimate, tolerance: float) -> str:
     """Whether something is worse than the best by the tolerance at most: so is all of the interval, or none of it, or a part."""
-    return REPRODUCED if excess.high <= tolerance else DIFFERS if excess.low > tolerance else UNDECIDED
+    return between(excess, -math.inf, tolerance)
 
 
 def explanation(verdict: str, judged: MeanEstimate, why: str) -> str:

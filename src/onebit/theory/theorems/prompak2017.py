@@ -7,7 +7,8 @@
 
 The margins of Theorems 4 and 6 are so small that they and the bounds that follow from them (Corollaries 1 and 2, with Theorem 3 and
 R^2 = 2) are computed as logarithms. Theorem 6 divides K vectors by sqrt(L), and their squared lengths then sum to K/L, not to 1:
-sqrt(K) is right, which costs a factor K/L in the mistakes.
+sqrt(K) is right, which costs a factor K/L in the mistakes. It also applies Theorem 5 to u_g - u_j, of length up to sqrt(2), which that is
+not stated for; it holds for these too, with the same constants.
 """
 
 from __future__ import annotations

@@ -1,0 +1,164 @@
+"""What a round costs: the CPU time of a learner against rounds, classes and features, with the exponents of the power laws that fit.
+
+Every setting is timed on rows drawn for it: normal ones, with the labels of a random linear classifier. A trial is run a few times more
+when it is done, so that nothing is compiled any more, and the least time counts: what else the machine does can only add to it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.data.sources import Source
+from onebit.data.streams import stream
+from onebit.data.tables import Dataset
+from onebit.experiments.runner import Collected
+from onebit.experiments.statistics import MeanEstimate, means_and_halves, student_quantile
+from onebit.learner import Learner
+from onebit.papers.item_plan import ItemPlan, PaperStreams
+from onebit.papers.measurements import source_mark
+from onebit.papers.paper import SCALES, PaperItem, PaperLearner
+from onebit.papers.verdicts import FAILED, ItemResult, Verdict, between
+from onebit.report.parts import Band, Curves, Part, Series
+from onebit.trials.execution import run_trial
+from onebit.trials.shared_data import SharedData
+from onebit.trials.trial import Trial, entry_of
+
+REPEATS = 3
+TOLERANCE = 0.1  # by which a measured exponent may exceed the published 1
+SYMBOLS = dict(zip(SCALES, ("T", "K", "d"), strict=True))
+
+
+class Size(NamedTuple):
+    """A setting that is timed."""
+
+    rounds: int
+    classes: int
+    features: int
+
+
+@dataclass(frozen=True)
+class DrawnRows:
+    """Rows of a size, drawn from the seed of a run."""
+
+    classes: int
+    features: int
+
+    def draw(self, total: int, seed: int) -> Dataset:
+        """Normal rows of length one or so, and the class whose random vector is nearest."""
+        generator = np.random.default_rng([24, seed])
+        X = generator.standard_normal((total, self.features), dtype=np.float32) / np.float32(math.sqrt(self.features))
+        vectors = generator.standard_normal((self.features, self.classes), dtype=np.float32)
+        return Dataset(X, (X @ vectors).argmax(axis=1).astype(np.int64), tuple(range(self.classes)))
+
+    def describe(self) -> dict[str, Any]:
+        """What makes them what they are."""
+        return {"classes": self.classes, "features": self.features}
+
+
+@dataclass(frozen=True)
+class TimeMeasurement:
+    """The CPU time of a trial's loop, several times."""
+
+    repeats: int = REPEATS
+    what = "its time"
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """How often, with which code."""
+        return {"kind": "time", "repeats": self.repeats, "code": source_mark("papers.timing", "trials.execution")}
+
+    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+        """The seconds of one core in the loop, one number for each time."""
+        shared, again, stop = SharedData(trial, {}), replace(trial, measurement=None), threading.Event()
+        outcomes = [run_trial(again, shared, stop, lambda count: None) for _ in range(self.repeats)]
+        return {"seconds": [outcome.seconds for outcome in outcomes if outcome is not None]}
+
+
+class TimePlan(ItemPlan):
+    """An item that times a learner: a verdict for each exponent, and the times beside the power laws that fit."""
+
+    def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
+        super().__init__(item, streams, quick)
+        self.base = Size(*(item.scale[name][0] for name in SCALES))
+
+    def _sizes(self, scale: str) -> list[Size]:
+        return [self.base._replace(**{scale: value}) for value in sorted(self.item.scale[scale])]
+
+    def _trials(self, learner: PaperLearner, size: Size) -> list[Trial]:
+        rows = DrawnRows(size.classes, size.features)
+        given = stream(Source("drawn rows", False, size.rounds, rows.draw, rows.describe))
+        entry = entry_of(learner.rule, dict(learner.options))
+        return [Trial(entry, given, seed, curve=False, measurement=TimeMeasurement()) for seed in range(self.runs)]
+
+    def trials(self) -> list[Trial]:
+        """Every learner in every setting with every seed; what two scales have in common is run once."""
+        sizes = dict.fromkeys(size for scale in SCALES for size in self._sizes(scale))
+        return [trial for size in sizes for learner in self.item.learners for trial in self._trials(learner, size)]
+
+    def result(self, collected: Collected) -> ItemResult:
+        """The exponents, and the curves."""
+        verdicts: list[Verdict] = []
+        parts: list[Part] = []
+        for learner in self.item.learners:
+            for scale in SCALES:
+                verdict, curves = self._scaled(learner, scale, collected)
+                verdicts.append(verdict)
+                parts += [curves] if curves is not None else []
+        return ItemResult(self.item, self.runs, verdicts, parts)
+
+    def _scaled(self, learner: PaperLearner, scale: str, collected: Collected) -> tuple[Verdict, Curves | None]:
+        """The exponent of the time in one of the three, the others being those of the base."""
+        sizes, symbol = self._sizes(scale), SYMBOLS[scale]
+        others = ", ".join(f"{SYMBOLS[name]} = {getattr(self.base, name):,}" for name in SCALES if name != scale)
+        told = Verdict(self.item.name, others, f"{learner.name}: exponent of {symbol}", "at most 1", None, "", FAILED)
+        times = []
+        for size in sizes:
+            trials = self._trials(learner, size)
+            records = [record for record in collected.of(trials) if not record.failed]
+            if len(records) < len(trials):
+                return replace(told, why="some of its runs failed, or were not done"), None
+            times.append([min(record.measured["seconds"]) for record in records])
+        values, milliseconds = [float(getattr(size, scale)) for size in sizes], 1000.0 * np.array(times).T
+        found, constant = power_law(values, milliseconds)
+        mean, half = means_and_halves(milliseconds)
+        ends = ((mean - half).tolist(), (mean + half).tolist()) if len(milliseconds) > 1 else (None, None)
+        fitted = [constant * value**found.mean for value in values]
+        title = f"{learner.name}: CPU time against {scale} {symbol}, {others}"
+        law = f"{symbol}^{found.mean:.2f}"
+        series = [
+            Series("measured", {"time": Band(mean.tolist(), *ends)}),
+            Series(f"fitted: {law}", {"time": Band(fitted)}),
+        ]
+        curves = Curves(title, values, scale, "milliseconds of one core", series)
+        # Linear in the rounds; classes and features cost at most as much, since a round has a part that neither adds to.
+        low = 1.0 - TOLERANCE if scale == "rounds" else -math.inf
+        said = f"{found.mean:.3f} ± {found.high - found.mean:.3f}"
+        verdict = replace(told, said=said, verdict=between(found, low, 1.0 + TOLERANCE))
+        return (replace(verdict, published="1") if scale == "rounds" else verdict), curves
+
+
+def power_law(values: Sequence[float], times: NDArray[np.float64]) -> tuple[MeanEstimate, float]:
+    """The exponent of values^exponent that fits times best (least squares of logarithms) with its interval, and the constant before it.
+
+    `times` has a row for each run and a column for each value.
+
+    >>> found, constant = power_law([1.0, 2.0, 4.0], np.array([[3.0, 12.0, 48.0]]))
+    >>> round(found.mean, 9), round(constant, 9)
+    (2.0, 3.0)
+    """
+    x = np.tile(np.log(values), len(times))
+    y = np.log(np.maximum(times, 1e-9)).ravel()
+    centred = x - x.mean()
+    slope = float(centred @ y / (centred @ centred))
+    intercept = float(y.mean() - slope * x.mean())
+    free = len(x) - 2
+    rest = y - intercept - slope * x
+    half = student_quantile(free) * math.sqrt(float(rest @ rest) / free / float(centred @ centred))
+    return MeanEstimate(slope, slope - half, slope + half), math.exp(intercept)

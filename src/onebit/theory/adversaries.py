@@ -1,0 +1,293 @@
+"""`onebit.theory.adversary`: the lower bounds of the thesis (Prompak 2017, after Beygelzimer et al. 2019) as opponents that can be run.
+
+An adversary has M rows of length R that are orthogonal but for a constant part, so that what is learnt of one says nothing of the
+next, and so that every labelling of them is separable with the margin. Each row comes in a block of rounds: once where the class is
+revealed after each round (full information), K - 1 times where only right and wrong is said (bandit feedback). With rho = R/margin
+
+    weakly separable     M = floor(rho^2):                 rows R e_j,          w_k = sum of e_j with y_j = k, over sqrt(M)
+    strongly separable   M = floor((rho - sqrt(K)/2)^2):   rows (R' e_j, h),    w_k = (margin/R' sum of e_j with y_j = k, -margin/(2 h))
+
+Adaptive, it answers to what is played: "wrong", and the class of a block is one that was not played in it. Every round is a mistake,
+of any learner with any luck. Oblivious, it draws the class of every block beforehand, uniformly, and forces in expectation, again of
+any learner, M (1 - 1/K) mistakes with full information and M (K - 1)/2 with bandit feedback. The page on theory has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.rule import Rule
+from onebit.data.sources import Source
+from onebit.data.streams import Stream, stream
+from onebit.data.tables import Dataset
+from onebit.errors import InputError, brief, nearest
+from onebit.experiments.run import run
+from onebit.experiments.statistics import MeanEstimate, estimate
+from onebit.learner import Learner
+from onebit.trials.shared_data import Tables
+from onebit.trials.trial import ComparisonEntry, counted, entry_of
+from onebit.validation import ClassName, checked_seed
+
+FEEDBACKS = ("full", "bandit")
+KINDS = ("weak", "strong")
+MOST_VALUES = 20_000_000  # of all rows together
+
+RUNS = 20
+SURE = 0.999
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """An adversary with K classes against learners of one kind of feedback; `ratio` is R/margin, and R is 1."""
+
+    feedback: Literal["full", "bandit"]
+    kind: Literal["weak", "strong"]
+    classes: int
+    ratio: float
+
+    def __post_init__(self) -> None:
+        for name, given, known in (("feedback", self.feedback, FEEDBACKS), ("kind", self.kind, KINDS)):
+            if given not in known:
+                raise InputError(f"there is no {name} {brief(given)}; {nearest(str(given), known)}")
+        if counted("classes", self.classes) < 2:
+            raise InputError(f"classes is {self.classes}, but must be at least 2")
+        least = 1.0 if self.kind == "weak" else 1.0 + math.sqrt(self.classes) / 2.0
+        if not (isinstance(self.ratio, int | float) and least * (1.0 - 1e-12) <= self.ratio < math.inf):
+            raise InputError(
+                f"ratio is {brief(self.ratio)}, but R/margin must be at least {least:.4g} for an adversary of {self.classes} "
+                f"classes that are {self.kind}ly separable"
+            )
+        if self.blocks * self.features * self.length > MOST_VALUES:
+            raise InputError(
+                f"with ratio {self.ratio:g} and {self.classes} classes there would be {self.rounds:,} rows of {self.features:,} "
+                "values, which is too many: give a smaller ratio"
+            )
+
+    @property
+    def margin(self) -> float:
+        """The margin with which all labellings are separable; the rows have length 1."""
+        return 1.0 / self.ratio
+
+    @property
+    def blocks(self) -> int:
+        """M, the number of rows that differ."""
+        room = self.ratio if self.kind == "weak" else self.ratio - math.sqrt(self.classes) / 2.0
+        return math.floor(room * room * (1.0 + 1e-12))  # (1/0.1)^2 is 100
+
+    @property
+    def length(self) -> int:
+        """How often each row comes."""
+        return 1 if self.feedback == "full" else self.classes - 1
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are; in each the adaptive adversary forces a mistake."""
+        return self.blocks * self.length
+
+    @property
+    def features(self) -> int:
+        """How long rows are."""
+        return self.blocks + (self.kind == "strong")
+
+    @property
+    def expected(self) -> float:
+        """The mistakes that the oblivious adversary forces in expectation, at least."""
+        return self.blocks * (self.classes - 1) / (self.classes if self.feedback == "full" else 2)
+
+    @property
+    def published(self) -> float:
+        """What the thesis gives: floor(rho^2)/2 with full information; with bandit feedback the order K rho^2, without its constant."""
+        squared = self.ratio * self.ratio * (1.0 + 1e-12)
+        return math.floor(squared) / 2.0 if self.feedback == "full" else self.classes * squared
+
+    @cached_property
+    def _parts(self) -> tuple[float, float]:
+        """R' and h of a row, whose squares sum to 1: as they leave the vectors of the classes shortest."""
+        if self.kind == "weak":
+            return 1.0, 0.0
+        own, constant = math.sqrt(self.blocks), math.sqrt(self.classes) / 2.0
+        return math.sqrt(own / (own + constant)), math.sqrt(constant / (own + constant))
+
+    def rows(self) -> NDArray[np.float64]:
+        """The M rows."""
+        own, constant = self._parts
+        rows = own * np.eye(self.blocks)
+        return rows if self.kind == "weak" else np.column_stack([rows, np.full(self.blocks, constant)])
+
+    def vectors(self, labels: Sequence[int]) -> NDArray[np.float64]:
+        """A vector for each class that separate the rows with these labels; their squared lengths sum to 1 at most."""
+        own = np.asarray(labels)[None, :] == np.arange(self.classes)[:, None]
+        if self.kind == "weak":
+            return np.asarray(own / math.sqrt(self.blocks), dtype=np.float64)
+        part, constant = self._parts
+        return np.column_stack([own * (self.margin / part), np.full(self.classes, -self.margin / (2.0 * constant))])
+
+    def certified(self, labels: Sequence[int]) -> float:
+        """The margin of the rows with these labels, recomputed from `vectors`: it is `margin` at least, up to rounding."""
+        vectors, chosen = self.vectors(labels), np.asarray(labels)
+        vectors = vectors / max(1.0, float(np.linalg.norm(vectors)))
+        scores = self.rows() @ vectors.T
+        mine = scores[np.arange(self.blocks), chosen]
+        scores[np.arange(self.blocks), chosen] = -np.inf
+        others = scores.max(axis=1)
+        return float((mine - others).min() if self.kind == "weak" else 2.0 * min(mine.min(), -others.max()))
+
+    # --- oblivious: a stream like any other ---------------------------------------------------------------------------------
+
+    def stream(self) -> Stream:
+        """The rounds of the oblivious adversary: every seed draws other classes."""
+        return stream(Source(f"adversary-{self.feedback}-{self.kind}", False, self.rounds, self._draw, self._describe))
+
+    def _draw(self, total: int, seed: int) -> Dataset:
+        labels = np.random.default_rng([23, seed]).integers(self.classes, size=self.blocks)
+        block = np.arange(total) // self.length % self.blocks
+        return Dataset(self.rows().astype(np.float32)[block], labels[block], tuple(range(self.classes)))
+
+    def _describe(self) -> dict[str, Any]:
+        return {"classes": self.classes, "ratio": self.ratio}
+
+    # --- adaptive: it looks at what is played ---------------------------------------------------------------------------------
+
+    def fits(self, learner: Learner) -> bool:
+        """Whether its bound is one for this learner: that of bandit feedback is not for one that every class is revealed to."""
+        return self.feedback == "full" or not learner.runtime.needs_labels
+
+    def play(self, learner: Learner) -> Game:
+        """Play against a learner with the classes 0, 1, ... that has learnt nothing."""
+        if not self.fits(learner):
+            raise InputError(
+                f"{learner.runtime.rule.name} has full information, and this adversary is for learners with bandit feedback"
+            )
+        plays, labels = [], []
+        for x in self.rows().astype(np.float32):
+            tried: list[ClassName] = []
+            for _ in range(self.length):
+                decision = learner.decide(x)
+                tried.append(decision.label)
+                if learner.runtime.needs_labels:
+                    learner.learn(decision, label=self._untried(tried))
+                else:
+                    learner.learn(decision, right=False)
+            plays.append(tried)
+            labels.append(self._untried(tried))
+        return Game(plays, labels)
+
+    def _untried(self, tried: Sequence[ClassName]) -> int:
+        return next(label for label in range(self.classes) if label not in tried)
+
+
+@dataclass(frozen=True)
+class Game:
+    """What was played in each block, and the class that the adversary settled on in the end."""
+
+    plays: list[list[ClassName]]
+    labels: list[int]
+
+    @property
+    def mistakes(self) -> int:
+        """How many of the plays were wrong."""
+        return sum(one != label for some, label in zip(self.plays, self.labels, strict=True) for one in some)
+
+
+def fresh_learner(entry: ComparisonEntry, given: Stream, seed: int) -> Learner:
+    """The learner of a trial before its first round."""
+    tables = Tables(given.data(seed))
+    return entry.make(given, tables.data, seed, tables.longest)
+
+
+@dataclass(frozen=True)
+class Forced:
+    """What an adversary forced on a learner: the mistakes of each run, and the smallest margin of the labels it chose."""
+
+    adversary: Adversary
+    rule: str
+    options: dict[str, Any]
+    adaptive: tuple[int, ...]
+    oblivious: tuple[int, ...]
+    margin: float = field(repr=False)
+
+    @property
+    def mean(self) -> MeanEstimate:
+        """The mean mistakes against the oblivious adversary, with its interval."""
+        return estimate(np.array(self.oblivious, dtype=np.float64))
+
+    @property
+    def held(self) -> bool:
+        """Whether both bounds were kept: that in expectation if the interval of the mean, here of 99.9 %, reaches up to it.
+
+        A learner that meets the bound with equality stays below it in half of all cases; with this interval in one of 2,000.
+        """
+        mean = estimate(np.array(self.oblivious, dtype=np.float64), SURE)
+        separable = self.margin >= self.adversary.margin * (1.0 - 1e-9)
+        highest = mean.mean if math.isnan(mean.high) else mean.high
+        certain = min(self.adaptive) == self.adversary.rounds
+        return separable and certain and highest >= self.adversary.expected * (1.0 - 1e-9)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, as `onebit adversary --json` prints it."""
+        adversary = self.adversary
+        return {
+            "rule": self.rule,
+            "options": self.options,
+            "feedback": adversary.feedback,
+            "kind": adversary.kind,
+            "classes": adversary.classes,
+            "ratio": adversary.ratio,
+            "rounds": adversary.rounds,
+            "blocks": adversary.blocks,
+            "margin": self.margin,
+            "adaptive": {"bound": adversary.rounds, "mistakes": list(self.adaptive)},
+            "oblivious": {
+                "bound": adversary.expected,
+                "mistakes": list(self.oblivious),
+                "mean": self.mean.to_dict(),
+            },
+            "published": adversary.published,
+            "held": self.held,
+        }
+
+
+def adversary(
+    rule: str | Rule,
+    *,
+    feedback: Literal["full", "bandit"] | None = None,
+    kind: Literal["weak", "strong"] = "weak",
+    classes: int = 4,
+    ratio: float = 4.0,
+    runs: int = RUNS,
+    seed: int = 0,
+    **options: Any,
+) -> Forced:
+    """Play against a learner: by an adversary that sees what it plays, and by one that has fixed all classes beforehand.
+
+    `feedback` says which lower bound; by itself the one for what the learner gets. `ratio` is R/margin.
+
+    >>> from onebit.theory import adversary
+    >>> found = adversary("banditron", classes=3, ratio=4.0, runs=5)
+    >>> found.adversary.rounds, found.adaptive, found.held
+    (32, (32, 32, 32, 32, 32), True)
+    """
+    counted("runs", runs)
+    first = checked_seed(seed)
+    entry = entry_of(rule, options)
+    opponent = Adversary(feedback or "full", kind, classes, ratio)
+    if feedback is None and not fresh_learner(entry, opponent.stream(), first).runtime.needs_labels:
+        opponent = replace(opponent, feedback="bandit")
+    given = opponent.stream()
+    games = [opponent.play(fresh_learner(entry, given, first + number)) for number in range(runs)]
+    result = run(entry.rule, given, runs=runs, seed=first, **options)
+    return Forced(
+        opponent,
+        entry.rule.name,
+        dict(options),
+        tuple(game.mistakes for game in games),
+        tuple(round(error * opponent.rounds) for error in result.errors.tolist()),
+        min(opponent.certified(game.labels) for game in games),
+    )
