@@ -66,14 +66,17 @@ CLASSES, FEATURES, ROUNDS, SEED = 6, 7, 250, 5
 # Option sets beyond the rules' own examples, which must fit any number of classes.
 EXTRA: dict[str, list[dict[str, Any]]] = {
     "conservative-ova": [
-        {"coding": coding, "decoding": decoding, "wrong": wrong, "aggressiveness": 0.3}
-        for decoding in ("loss", "hamming")
-        for wrong in ("strict", "lenient")
-        for coding in (
-            "one-vs-all",
-            "all-pairs",
-            [[1, 0, 1, -1], [-1, 1, 0, -1], [-1, -1, 1, 0], [1, 1, -1, 1], [-1, 0, -1, 1], [-1, 1, 1, 1]],
-        )
+        *({"wrong": "played", "variant": variant, "aggressiveness": 0.3} for variant in ("PA", "PA-I", "PA-II")),
+        *(
+            {"coding": coding, "decoding": decoding, "wrong": wrong, "aggressiveness": 0.3}
+            for decoding in ("loss", "hamming")
+            for wrong in ("strict", "lenient")
+            for coding in (
+                "one-vs-all",
+                "all-pairs",
+                [[1, 0, 1, -1], [-1, 1, 0, -1], [-1, -1, 1, 0], [1, 1, -1, 1], [-1, 0, -1, 1], [-1, 1, 1, 1]],
+            )
+        ),
     ],
     "gaptron": [
         {"setting": setting, "loss": loss, "horizon": 1000, "radius": radius, "max_norm": 6.0}
@@ -85,7 +88,8 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
         {"stop": stop, "kind": kind, "weighting": weighting, "aggressiveness": 0.2}
         for stop in ("none", "after", "before", "path")
         for kind, weighting in (("realizable", "weighted"), ("general", "weighted"), ("general", "costing"))
-    ],
+    ]
+    + [{"kind": "general", "weighting": "costing", "variant": "PA", "exploration": 0.3}],
     "epabf": [
         {"update": update, "variant": variant, "wrong": wrong, "exploration": 0.3, "aggressiveness": 0.5}
         for update in ("printed", "stated", "others")

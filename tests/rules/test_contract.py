@@ -51,7 +51,7 @@ def rules_as_before() -> Iterator[None]:
 
 def rule_with(**functions: Any) -> Rule:
     usual = {"decide": decide_greedy, "learn": learn, "probabilities": greedy_probabilities, "teach": teach}
-    return Rule("still", "none", "never moves", Still, **{**usual, **functions})  # type: ignore[arg-type]
+    return Rule("still", "none", "never moves", Still, **{**usual, **functions})
 
 
 IN_GIVEN = "memory is now given.memory, scores is now given.scores, norm is now given.sq_norm"
@@ -152,7 +152,7 @@ def test_a_whole_file_written_for_the_former_contract_gets_to_the_sentence() -> 
 
 def test_the_flag_of_the_former_contract_is_refused() -> None:
     with pytest.raises(OnebitError, match="Still gives full, which is now full_information"):
-        rule_with(full=True)  # type: ignore[arg-type]
+        rule_with(full=True)
 
 
 def test_other_names_and_arguments_with_defaults_are_fine() -> None:

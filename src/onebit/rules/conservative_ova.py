@@ -272,7 +272,6 @@ RULE = Rule(
         {},
         {"variant": "PA", "guess_if_all_negative": True},
         {"variant": "PA-II", "decoding": "hamming"},
-        {"wrong": "played", "aggressiveness": 0.1},
         {"coding": "all-pairs", "aggressiveness": 0.001},
         {"coding": "all-pairs", "wrong": "strict", "decoding": "hamming"},
     ),

@@ -208,7 +208,6 @@ RULE = Rule(
     examples=(
         {},
         {"kind": "general", "variant": "PA-II", "aggressiveness": 0.1},
-        {"kind": "general", "weighting": "costing", "variant": "PA"},
         {"kind": "general", "weighting": "costing", "exploration": 0.3, "stop": "none", "aggressiveness": 0.1},
         {"stop": "before", "variant": "PA-II"},
         {"stop": "after", "aggressiveness": 1.0},
