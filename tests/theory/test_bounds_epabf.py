@@ -304,7 +304,7 @@ def test_the_mistakes_keep_a_bound_that_is_below_the_rounds(variant: str, update
 @pytest.mark.parametrize(("variant", "update", "C"), ONE_HOT)
 def test_noise_and_other_rows_keep_the_bound_on_the_mistakes(variant: str, update: str, C: float) -> None:
     X, y = one_hot(2000, noise=0.03)
-    options = {"variant": variant, "update": update, "aggressiveness": C, "exploration": 0.2}
+    options: dict[str, Any] = {"variant": variant, "update": update, "aggressiveness": C, "exploration": 0.2}
     assert not bounds("epabf", X, y, runs=20, **options).broken
     for X, y, K in itertools.islice(streams(6, count=150), 3):
         assert not bounds("epabf", X, y, classes=range(K), runs=5, **options).broken

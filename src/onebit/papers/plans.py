@@ -33,7 +33,7 @@ from onebit.papers.verdicts import (
     Verdict,
 )
 from onebit.report.parts import Curves, HeatMap, Part, Scatter, Section
-from onebit.theory.mistakes import CheckedBound, kept_by, mistake_curves, regret_table
+from onebit.theory.mistakes import FEW, CheckedBound, kept_by, mistake_curves, regret_table
 from onebit.theory.promises import Promises, check_theorems
 from onebit.theory.rounds import fixed_rounds
 from onebit.trials.trial import ComparisonEntry, Trial, entry_of, shown
@@ -337,7 +337,8 @@ class BoundsPlan(ItemPlan):
 
     def _verdict(self, data: str, learner: PaperLearner, one: CheckedBound, rounds: int) -> Verdict:
         what = f"{learner.name}: {one.bound.name}, {one.bound.of}"
-        said = f"{one.mean.mean:,.0f}" if one.bound.applies else ""
+        small = one.bound.value < FEW and not one.bound.of.startswith("mistakes")
+        said = one.said if small or not one.bound.applies else f"{one.mean.mean:,.0f}"
         if one.held is None:
             verdict = SHOWN
         elif not one.held:
@@ -345,7 +346,8 @@ class BoundsPlan(ItemPlan):
         else:
             verdict = REPRODUCED if one.bound.value < rounds else VACUOUS
         told = "" if verdict == REPRODUCED else one.bound.why or f"more than the {rounds:,} rounds there are"
-        return Verdict(self.item.name, data, what, f"at most {one.bound.shown}", None, said, verdict, told)
+        promise = one.bound.promised if one.bound.equal else f"at most {one.bound.shown}"
+        return Verdict(self.item.name, data, what, promise, None, said, verdict, told)
 
 
 class GapPlan(ItemPlan):
