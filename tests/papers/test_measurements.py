@@ -269,7 +269,8 @@ def test_ctrl_c_in_the_midst_of_a_measurement_keeps_and_shows_what_is_done(
     assert len(list(read_records(path))) == 2, "the boundary, and the run that measures nothing"
     drawn, unfinished = stopped.value.result.results
     assert [type(part) for part in drawn.parts] == [Regions]
-    assert [one.why for one in unfinished.verdicts] == ["its first run failed, or was not done"]
+    assert [one.why for one in unfinished.verdicts] == ["its runs were not done, or with other code or other data"]
+    assert unfinished.verdicts[0].verdict == "not run"
 
 
 @pytest.mark.usefixtures("_heard_by_python")

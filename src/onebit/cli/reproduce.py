@@ -2,13 +2,15 @@
 
 PAPER is chen2009, zhong2015, arora2020, prompak2017, hoeven2020, or all. Every figure and table has its data, parameters and number of
 runs from the paper; --quick takes two runs of each, and one of each setting of a grid. An item that takes hours on a laptop runs only if
-it is named: arora2020's search. What is done is kept: after Ctrl-C the same command goes on. Examples:
+it is named: arora2020's search. What is done is kept: after Ctrl-C the same command goes on, and --no-runs shows a folder that was measured
+elsewhere. Where cells could not be measured, because data are missing, the exit code is 3. Examples:
 
     onebit reproduce chen2009 --quick
     onebit reproduce arora2020 --item figure3
     onebit reproduce arora2020 --item search --on gpu
     onebit reproduce arora2020 --on gpu
-    onebit reproduce all --markdown reproduction.md
+    onebit reproduce all --out results --markdown reproduction.md
+    onebit reproduce all --out results --no-runs --markdown reproduction.md
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,11 +26,12 @@ from onebit.cli.experiment import add_executor, add_result_folder, report_failur
 from onebit.cli.options import download_bar, growing_bar
 from onebit.cli.tables import print_cost, print_wide
 from onebit.errors import InputError
-from onebit.experiments.pages import facts
 from onebit.papers.paper import paper_named, paper_names
 from onebit.papers.reproduce import reproduce
-from onebit.papers.verdicts import DIFFERS, REPRODUCED, Reproduction
+from onebit.papers.verdicts import DIFFERS, HOW_JUDGED, REPRODUCED, Reproduction
 from onebit.trials.cost import number_of
+
+UNMEASURED = 3  # the exit code where some cells could not be measured
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -45,6 +49,12 @@ def declare(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="two runs of each (one of each setting of a grid) instead of the paper's number",
     )
+    command.add_argument(
+        "--no-runs",
+        dest="measure",
+        action="store_false",
+        help="run nothing: page and verdicts of the runs that are in the folder",
+    )
     command.add_argument("--markdown", metavar="FILE", help="also write the verdicts into a Markdown file")
     command.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     command.add_argument("--quiet", action="store_true", help="show no progress")
@@ -60,7 +70,6 @@ def execute(chosen: argparse.Namespace) -> int:
     quick = ["--quick"] if chosen.quick else []
     items = [word for item in chosen.item for word in ("--item", item)]
     found: list[Reproduction] = []
-    code = 0
     for name in names:
         folder = result_folder(chosen, name) if not chosen.out or len(names) == 1 else Path(chosen.out) / name
         said = shlex.join(["onebit", "reproduce", name, *quick, *items])
@@ -73,6 +82,7 @@ def execute(chosen: argparse.Namespace) -> int:
                     name,
                     chosen.item,
                     quick=chosen.quick,
+                    measure=chosen.measure,
                     out=folder,
                     on=chosen.on,
                     threads=chosen.threads,
@@ -93,13 +103,21 @@ def execute(chosen: argparse.Namespace) -> int:
             show(one)
             print(f"page: {page}")
         found.append(one)
-        code = max(code, report_failures(one))
     if chosen.json:
         _print_json(found)
     if chosen.markdown:
         made_by = ["onebit", "reproduce", *chosen.papers, *quick, *items]  # and not where
         write_markdown(found, Path(chosen.markdown), shlex.join(made_by))
-    return code
+    return max([report_failures(one) for one in found]) or max([report_lacking(one) for one in found])
+
+
+def report_lacking(found: Reproduction) -> int:
+    """Say how much could not be measured, in a line; the exit code."""
+    if not found.unmeasured:
+        return 0
+    missing = f"; missing data: {', '.join(found.missing_data)}" if found.missing_data else ""
+    print(f"onebit: {found.title}{missing}", file=sys.stderr)
+    return UNMEASURED
 
 
 def _print_json(found: Sequence[Reproduction]) -> None:
@@ -111,6 +129,8 @@ def show(found: Reproduction) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    for sentence in found.lacking():
+        print(sentence)
     colours = {REPRODUCED: "green", DIFFERS: "red"}
     for result in found.results:
         runs = f" ({number_of(result.runs, 'run')})" if result.runs else ""
@@ -130,22 +150,19 @@ def show(found: Reproduction) -> None:
             print_wide(table)
         for why, number in notes.items():
             print(f"  ({number}) {why}")
-    print(f"{found.paper.name}: " + ", ".join(f"{count} {name}" for name, count in found.counts().items()))
+    print(f"{found.paper.name}: {found.summary}")
     print_cost(found.cost)
 
 
 def write_markdown(found: list[Reproduction], path: Path, said: str) -> None:
     """Write the verdicts of all papers into one file."""
-    about = facts(None)
+    measured = list(dict.fromkeys(told for one in found for told in one.measured_with))
     lines = [
         "# What the papers published, and what was measured",
         "",
-        f"Generated by `{said}`; do not edit. Errors in percent of the rounds, mean over runs with its 95 % interval. A number counts as *reproduced* "
-        "if the published one lies within the item's tolerance of ours, and as *undecided* if not, but within our interval; a claim as "
-        "reproduced if the difference, taken run by run, has an interval above 0, and as undecided if that holds 0. *Missing data* means that "
-        "a data set was not to be had on the machine.",
+        f"Generated by `{said}`; do not edit. {HOW_JUDGED}",
         "",
-        f"Measured with {about['versions']} on {about['machine']}.",
+        *(f"Measured with {told}." for told in measured),
         "",
     ]
     for one in found:

@@ -7,12 +7,16 @@ title, note                        the paper, which is named by its file
   runs, rounds, measure            runs of each, rounds of each (default: as the data have), played (default) or greedy
   tolerance                        points between a published and a measured error that count as reproduced
   on_request                       true where it takes so long that it is run only if it is named, and not with all the others
-  [[item.data]]                    name, source, and the settings of `onebit.stream` (prepare, order, rounds, noise, ...); why
+  [[item.data]]                    name, source, and the settings of `onebit.stream` (prepare, order, rounds, noise, ...); why; fitted: what was
+                                   chosen here so that the published numbers come out, which then count for nothing
   [[item.learner]]                 name, rule, set = {...}; set_for, published and why by the name of the data
   [[item.claim]]                   text, lower, higher (names of learners), data (names; default all), why by the name of the data
   boundary_of (kind boundary)      which class: that with the fewest mistakes in the end (easiest), or the most (hardest)
   grid (kind grid)                 the values of each parameter; a learner with a grid of its own has that instead, the whole of it
   chosen (of a learner in a grid)  by the name of the data the setting that was published; `why` then says why it is not the best
+[[result]]                         what the paper states, none left out: its theorems, lemmas, tables, figures, algorithms, claims
+  what, says                       "Theorem 1", and what that is
+  item or why                      the items (a name, or a list) that test or show it; or a sentence why there is none
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ class PaperData:
     source: str
     settings: Mapping[str, Any]
     why: str = ""
+    fitted: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,13 +92,24 @@ class PaperItem:
 
 
 @dataclass(frozen=True)
+class PaperResult:
+    """What a paper states, and the items that test or show it; where there are none, why."""
+
+    what: str
+    says: str
+    items: Sequence[str]
+    why: str
+
+
+@dataclass(frozen=True)
 class Paper:
-    """A paper and its items."""
+    """A paper, its items, and all that it states."""
 
     name: str
     title: str
     note: str
     items: Sequence[PaperItem]
+    results: Sequence[PaperResult] = ()
 
     def chosen(self, names: Sequence[str]) -> list[PaperItem]:
         """The items of these names; where there are none, all but those that are run on request alone."""
@@ -125,9 +141,13 @@ def paper_named(name: str) -> Paper:
 def read_paper(name: str, text: str) -> Paper:
     """A paper from its TOML; what does not fit is refused, and where it is is said."""
     table = tomllib.loads(text)
-    _refuse_more(name, table, {"title", "note", "item"})
+    _refuse_more(name, table, {"title", "note", "item", "result"})
     items = [_item(f"{name}, item {number}", one) for number, one in enumerate(table.get("item", ()), start=1)]
-    return Paper(name, table["title"], table.get("note", ""), items)
+    known = {item.name for item in items}
+    results = [
+        _result(f"{name}, result {number}", one, known) for number, one in enumerate(table.get("result", ()), start=1)
+    ]
+    return Paper(name, table["title"], table.get("note", ""), items, results)
 
 
 def _item(where: str, table: dict[str, Any]) -> PaperItem:
@@ -161,13 +181,25 @@ def _item(where: str, table: dict[str, Any]) -> PaperItem:
     return item
 
 
+def _result(where: str, table: dict[str, Any], known: set[str]) -> PaperResult:
+    where = f"{where} ({table.get('what')})"
+    _refuse_more(where, table, {"what", "says", "item", "why"})
+    named = table.get("item", [])
+    items = [named] if isinstance(named, str) else named
+    _refuse_more(where, dict.fromkeys(items), known)
+    if bool(items) == bool(table.get("why")):
+        raise InputError(f"{where} needs either an item that tests it, or a sentence (why) that says why there is none")
+    return PaperResult(table["what"], table["says"], items, table.get("why", ""))
+
+
 def _data(where: str, table: dict[str, Any]) -> PaperData:
     settings = dict(table)
-    name, source, why = settings.pop("name"), settings.pop("source"), settings.pop("why", "")
+    name, source = settings.pop("name"), settings.pop("source")
+    why, fitted = settings.pop("why", ""), settings.pop("fitted", "")
     _refuse_more(
         f"{where}, {name}", settings, {"prepare", "order", "rounds", "noise", "drift", "delay", "missing", "same_rows"}
     )
-    return PaperData(name, source, settings, why)
+    return PaperData(name, source, settings, why, fitted)
 
 
 def _learner(where: str, table: dict[str, Any]) -> PaperLearner:

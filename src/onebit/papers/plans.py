@@ -2,84 +2,39 @@
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from onebit.data.sources import Source, source_of
-from onebit.data.streams import Stream, stream
+from onebit.data.streams import Stream
 from onebit.errors import OnebitError
 from onebit.experiments.drawing import curves_of, percent
-from onebit.experiments.grid import Grid, axis_of
-from onebit.experiments.pages import sweep_pictures
 from onebit.experiments.runner import Collected
 from onebit.experiments.statistics import MeanEstimate
 from onebit.experiments.summary import Summary
-from onebit.experiments.sweep import Sweep
+from onebit.papers.grid_plan import GridPlan
+from onebit.papers.item_plan import ItemPlan, PaperStreams
 from onebit.papers.measurements import POINTS, BoundaryMeasurement, BoundsMeasurement, drawn_regions
 from onebit.papers.paper import Claim, PaperData, PaperItem, PaperLearner
 from onebit.papers.verdicts import (
     DIFFERS,
     FAILED,
+    FITTED,
+    LACKING,
     MISSING,
     REPRODUCED,
     SHOWN,
-    UNDECIDED,
     VACUOUS,
     ItemResult,
     Verdict,
+    near,
+    positive,
 )
-from onebit.report.parts import Curves, HeatMap, Part, Scatter, Section
+from onebit.report.parts import Part, Scatter
 from onebit.theory.mistakes import FEW, CheckedBound, kept_by, mistake_curves, regret_table
 from onebit.theory.promises import Promises, check_theorems
 from onebit.theory.rounds import fixed_rounds
-from onebit.trials.trial import ComparisonEntry, Trial, entry_of, shown
-
-QUICK_RUNS = 2
-
-
-class PaperStreams:
-    """The streams of a paper; data that are not to be had are asked for once."""
-
-    def __init__(self, progress: Any) -> None:
-        self._progress = progress
-        self._sources: dict[tuple[str, str], Source | OnebitError] = {}
-
-    def of(self, item: PaperItem, data: PaperData) -> Stream | OnebitError:
-        """The stream of a data set of an item, or why it is not to be had."""
-        settings = dict(data.settings)
-        prepare = settings.pop("prepare", ())
-        key = data.source, str(prepare)
-        if key not in self._sources:
-            try:
-                self._sources[key] = source_of(data.source, prepare=prepare, progress=self._progress)
-            except OnebitError as error:
-                self._sources[key] = error
-        source = self._sources[key]
-        if isinstance(source, OnebitError):
-            return source
-        if settings.pop("same_rows", False):
-            source = source_of(data.source, prepare=prepare, same_rows=True)
-        return stream(source, rounds=settings.pop("rounds", item.rounds), **settings)
-
-
-class ItemPlan(ABC):
-    """An item as it is run: the trials it needs, and what their records show."""
-
-    def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
-        self.item, self.runs = item, min(item.runs, QUICK_RUNS) if quick else item.runs
-        self.streams = {data.name: streams.of(item, data) for data in item.data}
-
-    def trials(self) -> list[Trial]:
-        """What is to be run and kept; nothing where an item needs no runs."""
-        return []
-
-    @abstractmethod
-    def result(self, collected: Collected) -> ItemResult:
-        """The verdicts, and what is drawn; nothing is run for it."""
+from onebit.trials.trial import ComparisonEntry, Trial, entry_of
 
 
 class ErrorsPlan(ItemPlan):
@@ -107,7 +62,9 @@ class ErrorsPlan(ItemPlan):
         if isinstance(streamed, OnebitError):
             return MISSING
         records = collected.of(Trial(entry, streamed, seed) for seed in range(self.runs))  # fewer after Ctrl-C
-        return Summary(entry, records) if records and not any(record.failed for record in records) else FAILED
+        if not records:
+            return LACKING
+        return FAILED if any(record.failed for record in records) else Summary(entry, records)
 
     def result(self, collected: Collected) -> ItemResult:
         """A verdict for each published error and each claim, and the curves."""
@@ -134,112 +91,35 @@ class ErrorsPlan(ItemPlan):
         number = "" if published is None else f"{published:g}"
         why = learner.why.get(data.name, "") or data.why
         if isinstance(found, str):
-            told = "some of its runs failed" if found == FAILED else str(self.streams[data.name])
-            return Verdict(self.item.name, data.name, learner.name, number, None, "", found, told)
+            return self.unmeasured(data.name, learner.name, found, number)
         measured = self._measure(found)
         if published is None:
             verdict = SHOWN
-        elif abs(measured.mean - published / 100) <= self.item.tolerance / 100:
-            verdict = REPRODUCED
-        else:  # an interval that holds both says nothing
-            verdict = UNDECIDED if measured.low <= published / 100 <= measured.high else DIFFERS
+        elif data.fitted:
+            verdict, why = FITTED, " ".join(filter(None, (data.fitted, learner.why.get(data.name))))
+        else:
+            verdict = near(measured, published / 100, self.item.tolerance / 100)
         told = "" if verdict == REPRODUCED else why
-        return Verdict(self.item.name, data.name, learner.name, number, measured, percent(measured), verdict, told)
+        return Verdict(self.item.name, data.name, learner.name, number, measured, self._said(found), verdict, told)
+
+    def _said(self, found: Summary) -> str:
+        """An error with its interval; after Ctrl-C also how many runs it is of."""
+        done = f" ({found.runs} of {self.runs} runs)" if found.runs < self.runs else ""
+        return percent(self._measure(found)) + done
 
     def _claimed(self, claim: Claim, data: str, collected: Collected) -> Verdict:
         lower, higher = (self.summary(collected, name, data) for name in (claim.lower, claim.higher))
         for name, found in ((claim.lower, lower), (claim.higher, higher)):
             if isinstance(found, str):
-                return Verdict(self.item.name, data, claim.text, "claimed", None, "", found, f"{name}: {found}")
+                nothing = self.unmeasured(data, claim.text, found, "claimed")
+                return nothing if found == MISSING else replace(nothing, why=f"{name}: {nothing.why}")
         assert isinstance(lower, Summary)
         assert isinstance(higher, Summary)
         gain = higher.difference(lower, self.item.measure)
-        if math.isnan(gain.low):
-            verdict = REPRODUCED if gain.mean > 0 else DIFFERS
-        else:
-            verdict = REPRODUCED if gain.low > 0 else DIFFERS if gain.high < 0 else UNDECIDED
-        said = f"{percent(self._measure(lower))} against {percent(self._measure(higher))}"
+        verdict = positive(gain)
+        said = f"{self._said(lower)} against {self._said(higher)}"
         told = claim.why.get(data, "") if verdict != REPRODUCED else ""
         return Verdict(self.item.name, data, claim.text, "claimed", gain, said, verdict, told)
-
-
-class GridPlan(ItemPlan):
-    """An item that searches settings of each learner on each data set, to see whether the published ones are among the good ones."""
-
-    def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
-        super().__init__(item, streams, quick)
-        self.runs = 1 if quick else item.runs
-        self.grids: dict[tuple[str, str], Grid] = {}
-        for learner in item.learners:
-            for data in item.data:
-                axes = {name: axis_of(name, values) for name, values in learner.grid.items()}
-                for name, value in learner.chosen.get(data.name, {}).items():
-                    axes[name] = axes[name] if value in axes[name] else sorted([*axes[name], value])
-                self.grids[learner.name, data.name] = Grid(learner.rule, axes, learner.options_on(data.name))
-
-    def trials(self) -> list[Trial]:
-        """Every setting on every data set with every seed."""
-        return [
-            Trial(entry, streamed, seed, curve=False)
-            for name, streamed in self.streams.items()
-            if isinstance(streamed, Stream)
-            for seed in range(self.runs)
-            for learner in self.item.learners
-            for entry in self.grids[learner.name, name].entries
-        ]
-
-    def result(self, collected: Collected) -> ItemResult:
-        """A verdict for each learner and data set, and the pictures of the grid."""
-        verdicts: list[Verdict] = []
-        parts: list[Part] = []
-        for data in self.item.data:
-            pictures: list[Part] = []
-            for learner in self.item.learners:
-                verdict, found = self._searched(learner, data, collected)
-                verdicts.append(verdict)
-                if found is not None:
-                    of = data.name if len(self.item.learners) == 1 else learner.name
-                    pictures += [self._titled(picture, of, verdict) for picture in sweep_pictures(found)]
-            several = len(self.item.learners) > 1 and pictures
-            parts += [Section(data.name, pictures)] if several else pictures
-        return ItemResult(self.item, self.runs, verdicts, parts)
-
-    def _searched(self, learner: PaperLearner, data: PaperData, collected: Collected) -> tuple[Verdict, Sweep | None]:
-        streamed, grid = self.streams[data.name], self.grids[learner.name, data.name]
-        chosen = learner.chosen.get(data.name, {})
-        failed = Verdict(self.item.name, data.name, learner.name, shown(chosen), None, "", FAILED)
-        if isinstance(streamed, OnebitError):
-            return replace(failed, verdict=MISSING, why=str(streamed)), None
-        summaries = [collected.summary(entry, streamed, range(self.runs)) for entry in grid.entries]
-        means = [math.inf if one is None else one.error.mean for one in summaries]
-        best = means.index(min(means))
-        lowest = summaries[best]
-        if lowest is None:
-            return failed, None
-        found = Sweep(grid, streamed, summaries, best, None, [], self.runs, 0, 0, "", None)
-        assert found.best is not None
-        said = f"{percent(lowest.error)} at {shown(found.best)}"
-        if not chosen:
-            return replace(failed, measured=lowest.error, said=said, verdict=SHOWN), found
-        published = summaries[grid.positions[tuple(chosen[name] for name in grid.axes)]]
-        if published is None:
-            return replace(failed, said=said), found
-        near = published.error.mean - lowest.error.mean <= self.item.tolerance / 100
-        verdict = replace(
-            failed,
-            measured=published.error,
-            said=f"{percent(published.error)} there; {said}",
-            verdict=REPRODUCED if near else DIFFERS,
-            why="" if near else learner.why.get(data.name, "") or data.why,
-        )
-        return verdict, found
-
-    def _titled(self, picture: Curves | HeatMap, of: str, verdict: Verdict) -> Curves | HeatMap:
-        titled = replace(picture, title=f"{of}: {picture.title}")
-        if isinstance(titled, Curves):
-            return titled
-        runs = "error of one run" if self.runs == 1 else f"mean error of {self.runs} runs"
-        return replace(titled, note=f"{runs}, %" + (f"; published: {verdict.published}" if verdict.published else ""))
 
 
 class ScatterPlan(ItemPlan):
@@ -248,13 +128,16 @@ class ScatterPlan(ItemPlan):
     def result(self, collected: Collected) -> ItemResult:
         """The points."""
         parts: list[Part] = []
+        verdicts = []
         for name, streamed in self.streams.items():
-            if isinstance(streamed, Stream):
+            if isinstance(streamed, OnebitError):
+                verdicts.append(self.unmeasured(name, "the picture"))
+            else:
                 data = replace(streamed, rounds=POINTS).data(0)
                 x, y = np.asarray(data.X, dtype=np.float64)[:POINTS, :2].T.round(4).tolist()
                 classes = [str(one) for one in data.classes]
                 parts.append(Scatter(name, x, y, data.y[:POINTS].tolist(), classes))
-        return ItemResult(self.item, 0, [], parts)
+        return ItemResult(self.item, 0, verdicts, parts)
 
 
 class BoundaryPlan(ItemPlan):
@@ -272,11 +155,15 @@ class BoundaryPlan(ItemPlan):
     def result(self, collected: Collected) -> ItemResult:
         """The regions."""
         parts: list[Part] = []
+        verdicts = []
         for name, streamed in self.streams.items():
-            if isinstance(streamed, Stream):
-                done = collected.of([self._trial(name, streamed)])
-                parts += [drawn_regions(name, record.measured) for record in done if not record.failed]
-        return ItemResult(self.item, 0, [], parts)
+            done = collected.of([self._trial(name, streamed)]) if isinstance(streamed, Stream) else []
+            if done and not done[0].failed:
+                parts.append(drawn_regions(name, done[0].measured))
+            else:
+                nothing = MISSING if isinstance(streamed, OnebitError) else FAILED if done else LACKING
+                verdicts.append(self.unmeasured(name, "the picture", nothing))
+        return ItemResult(self.item, 0, verdicts, parts)
 
 
 class BoundsPlan(ItemPlan):
@@ -314,14 +201,13 @@ class BoundsPlan(ItemPlan):
         for name, fixed in self.fixed.items():
             for learner in self.item.learners:
                 if isinstance(fixed, OnebitError):
-                    told = str(fixed)
-                    verdicts.append(Verdict(self.item.name, name, learner.name, "", None, "", MISSING, told))
+                    verdicts.append(self.unmeasured(name, learner.name))
                     continue
                 trials = self._trials(learner, name, fixed)
                 records = [record for record in collected.of(trials) if not record.failed]
-                if not records or records[0].fields["id"] != trials[0].identity:
-                    told = "its first run failed, or was not done"
-                    verdicts.append(Verdict(self.item.name, name, learner.name, "", None, "", FAILED, told))
+                first = collected.of(trials[:1])
+                if not first or first[0].failed:
+                    verdicts.append(self.unmeasured(name, learner.name, FAILED if first else LACKING))
                     continue
                 found = Promises.from_dict(records[0].measured)
                 if self.item.kind == "regrets":
@@ -344,7 +230,8 @@ class BoundsPlan(ItemPlan):
         elif not one.held:
             verdict = DIFFERS
         else:
-            verdict = REPRODUCED if one.bound.value < rounds else VACUOUS
+            vacuous = one.bound.of.startswith("mistakes") and one.bound.value >= rounds
+            verdict = VACUOUS if vacuous else REPRODUCED
         told = "" if verdict == REPRODUCED else one.bound.why or f"more than the {rounds:,} rounds there are"
         promise = one.bound.promised if one.bound.equal else f"at most {one.bound.shown}"
         return Verdict(self.item.name, data, what, promise, None, said, verdict, told)

@@ -7,13 +7,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from onebit.errors import InputError
 from onebit.executors import executor_of
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Collected, Interrupted, collect
+from onebit.papers.item_plan import ItemPlan, PaperStreams
 from onebit.papers.paper import paper_named
-from onebit.papers.plans import PLANS, ItemPlan, PaperStreams
+from onebit.papers.plans import PLANS
+from onebit.papers.provenance import measured_here, measured_with
 from onebit.papers.verdicts import Reproduction
-from onebit.trials.records import Records
+from onebit.trials.records import FILE, Records
 from onebit.trials.trial import Progress, Trial
 
 
@@ -22,6 +25,7 @@ def reproduce(
     items: Sequence[str] = (),
     *,
     quick: bool = False,
+    measure: bool = True,
     out: str | Path | None = None,
     on: str = "auto",
     threads: int | None = None,
@@ -32,29 +36,34 @@ def reproduce(
 ) -> Reproduction:
     """Run a paper's experiments, or some of its items, and compare with what was published.
 
-    `quick` takes two runs of each, and one of each setting of a grid. `out`, `on` and `threads` are as for `onebit.compare`; `began` is told the number of rounds ahead, `heard` of downloads.
+    `quick` takes two runs of each, and one of each setting of a grid. Without `measure` nothing is run, and what `out` has is shown. `out`, `on` and `threads` are as for `onebit.compare`; `began` is told the number of rounds ahead, `heard` of downloads.
 
     >>> import onebit
     >>> found = onebit.reproduce("hoeven2020", ["figure1"])
     >>> [part.title for part in found.results[0].parts][0]
     'Surrogate gap, logistic loss, rate 0.1733'
     """
+    if not measure and (out is None or not (Path(out) / FILE).is_file()):
+        raise InputError(f"nothing is to be run, but there are no results in {out}: give a folder that has a {FILE}")
     found = paper_named(paper)
     chosen = found.chosen(items)
     streams = PaperStreams(heard)
     plans: list[ItemPlan] = []
+    wanted: list[Trial] = []
     trials: list[Trial] = []
 
     def result(collected: Collected, folder: Path | None) -> Reproduction:
         results = [plan.result(collected) for plan in plans]
-        return Reproduction(found, results, collected.failures(trials), command, folder, collected.cost)
+        told = measured_with(folder, collected.cost.rounds > 0) if wanted else [measured_here()]
+        return Reproduction(found, results, collected.failures(trials), command, folder, collected.cost, told)
 
     with (
         closing(executor_of(on, threads)) as executor,
         closing(Records(out)) as records,
     ):  # before data are fetched for nothing
         plans += [PLANS[item.kind](item, streams, quick) for item in chosen]
-        trials += [trial for plan in plans for trial in plan.trials()]
+        wanted += [trial for plan in plans for trial in plan.trials()]
+        trials += [trial for trial in wanted if measure or records.get(trial) is not None]
         if began is not None:
             began(sum(trial.stream.rounds for trial in trials))
         collected = Collected()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,20 +10,58 @@ from typing import Any
 from onebit.deprecation import Renamed
 from onebit.experiments.pages import facts
 from onebit.experiments.statistics import MeanEstimate
-from onebit.papers.paper import Paper, PaperItem
+from onebit.papers.paper import Paper, PaperItem, PaperResult
 from onebit.report.parts import Badge, Column, Number, Page, Part, Section, Table, Text
 from onebit.trials.cost import Cost, number_of
 from onebit.trials.records import Record
 
-REPRODUCED, DIFFERS, UNDECIDED, MISSING, SHOWN, FAILED, VACUOUS = (
+REPRODUCED, DIFFERS, UNDECIDED, VACUOUS, FITTED, SHOWN, MISSING, LACKING, FAILED = (
     "reproduced",
     "differs",
     "undecided",
-    "missing data",
-    "no number published",
-    "failed",
     "vacuous",
+    "fitted",
+    "no number published",
+    "missing data",
+    "not run",
+    "failed",
 )
+UNMEASURED = (MISSING, LACKING, FAILED)  # of these nothing is known
+STATED = "All that the paper states"
+HOW_JUDGED = (
+    "Errors are in percent of the rounds: the mean over runs with its 95 % interval. A verdict is that of the whole interval. A number is *reproduced* "
+    "if all of the interval lies within the item's tolerance of the published number, and *differs* if none of it does. A claim that one learner errs "
+    "less than another is reproduced if the interval of the difference, taken run by run, lies above 0, and differs if it lies below. A setting chosen "
+    "from a grid is reproduced if the interval of what it errs more than the best of the grid lies within the tolerance, and differs if it lies above; "
+    "it is *vacuous* if a parameter of it makes no difference there (three quarters of its other values do as well), as is a bound that is no less "
+    "than the number of rounds. What is neither is *undecided*: more runs would tell. *Fitted* counts for nothing: what the paper does not describe "
+    "was chosen here so that its numbers come out, and what is tested is the order of the learners. *Missing data* means that a data set was not to "
+    "be had, and *not run* that there is no run, so that nothing is known."
+)
+
+
+def near(measured: MeanEstimate, expected: float, tolerance: float) -> str:
+    """Whether a mean is what was published: the verdict is that of its whole interval.
+
+    Where the interval lies within the tolerance of the published number it is reproduced, where no part of it does it differs, and
+    where a part does, or one run has no interval, more runs would tell.
+
+    >>> near(MeanEstimate(0.1764, 0.1599, 0.1929), 0.158, 0.02), near(MeanEstimate(0.16, 0.15, 0.17), 0.158, 0.02)
+    ('undecided', 'reproduced')
+    """
+    if expected - tolerance <= measured.low and measured.high <= expected + tolerance:
+        return REPRODUCED
+    return DIFFERS if measured.low > expected + tolerance or measured.high < expected - tolerance else UNDECIDED
+
+
+def positive(gain: MeanEstimate) -> str:
+    """Whether a difference that was claimed is there: all of its interval is above 0, or below, or neither."""
+    return REPRODUCED if gain.low > 0 else DIFFERS if gain.high < 0 else UNDECIDED
+
+
+def at_most(excess: MeanEstimate, tolerance: float) -> str:
+    """Whether something is worse than the best by the tolerance at most: so is all of the interval, or none of it, or a part."""
+    return REPRODUCED if excess.high <= tolerance else DIFFERS if excess.low > tolerance else UNDECIDED
 
 
 @dataclass(frozen=True)
@@ -66,7 +104,7 @@ class ItemResult:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of a paper."""
+    """What came of a paper; `measured_with` says for each machine that ran any of it with which versions."""
 
     paper: Paper
     results: list[ItemResult]
@@ -74,11 +112,12 @@ class Reproduction:
     command: str
     folder: Path | None = field(repr=False)
     cost: Cost
+    measured_with: Sequence[str] = ()
 
     effort = Renamed("cost")
 
     def __repr__(self) -> str:
-        return f"Reproduction({self.paper.name}: {_sum(self.counts())})"
+        return f"Reproduction({self.paper.name}: {self.summary})"
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -87,8 +126,47 @@ class Reproduction:
 
     def counts(self) -> dict[str, int]:
         """How many verdicts there are of each kind."""
-        found = [verdict.verdict for verdict in self.verdicts]
-        return {name: found.count(name) for name in dict.fromkeys(found)}
+        return _counts(self.verdicts)
+
+    @property
+    def summary(self) -> str:
+        """The counts in words."""
+        return _sum(self.verdicts) or "nothing to compare; what was drawn is on the page"
+
+    @property
+    def unmeasured(self) -> list[Verdict]:
+        """The cells that could not be measured, so that nothing is known of them."""
+        return [one for one in self.verdicts if one.verdict in UNMEASURED]
+
+    @property
+    def title(self) -> str:
+        """The paper and whether it was measured; whether it was reproduced is said cell by cell."""
+        cells, lacking = len(self.verdicts), len(self.unmeasured)
+        if not lacking:
+            return f"{self.paper.name}: {'published and measured' if cells else 'drawn'}"
+        told = "nothing was" if lacking == cells else f"{lacking} of {number_of(cells, 'cell')} were not"
+        return f"{self.paper.name}: {told} measured"
+
+    @property
+    def missing_data(self) -> dict[str, str]:
+        """The data that were not to be had, by the name of their source, and how to bring them."""
+        found = {}
+        for result in self.results:
+            sources = {data.name: data.source for data in result.item.data}
+            found.update({sources[one.data]: one.why for one in result.verdicts if one.verdict == MISSING})
+        return found
+
+    def lacking(self) -> list[str]:
+        """In sentences what could not be measured, which data are missing and how to bring them; nothing where all was."""
+        counts = {name: count for name, count in self.counts().items() if name in UNMEASURED}
+        if not counts:
+            return []
+        why = ", ".join(f"{count} {name}" for name, count in counts.items())
+        cells = number_of(len(self.verdicts), "cell")
+        return [
+            f"{len(self.unmeasured)} of {cells} could not be measured ({why}): nothing is known of them.",
+            *(f"{told}." for told in self.missing_data.values()),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, as `onebit reproduce --json` prints it."""
@@ -97,23 +175,34 @@ class Reproduction:
         ]
         return {
             "paper": self.paper.name,
+            "title": self.title,
             "counts": self.counts(),
+            "lacking": self.lacking(),
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "failures": failures,
             "effort": self.cost.to_dict(),
         }
 
     def page(self) -> Page:
-        """The page: a section for each item, verdicts first, then the figures."""
+        """The page: what is lacking, a section for each item, verdicts first, then the figures, and all that the paper states."""
         sections = []
         for result in self.results:
             parts: list[Part] = [Text([result.item.note])] if result.item.note else []
             if result.verdicts:
                 parts.append(verdict_table(result))
             sections.append(Section(result.item.title, [*parts, *result.parts]))
-        intro = [self.paper.title, *([self.paper.note] if self.paper.note else []), _sum(self.counts())]
+        if self.paper.results:
+            columns = [Column("result"), Column("what it says"), Column("item, or why there is none")]
+            rows = [[one.what, one.says, self._shown_by(one)] for one in self.paper.results]
+            sections.append(Section(STATED, [Table("Results, and the items that test or show them", columns, rows)]))
+        intro = [*self.lacking(), self.paper.title, *([self.paper.note] if self.paper.note else []), self.summary]
+        if self.verdicts:
+            intro.append(HOW_JUDGED.replace("*", ""))
         about = facts(self.folder, self.cost)
-        return Page(f"{self.paper.name} reproduced", self.command, [Text(intro), *sections], about)
+        if self.measured_with:
+            about = {**about, "versions": "; ".join(self.measured_with)}
+            about.pop("machine")
+        return Page(self.title, self.command, [Text(intro), *sections], about)
 
     def markdown(self) -> list[str]:
         """The verdicts as lines of Markdown."""
@@ -121,7 +210,15 @@ class Reproduction:
         if self.paper.note:
             lines += [self.paper.note, ""]
         command = self.command.partition(" --out ")[0]  # the folder is of no interest on another machine
-        lines += [f"`{command}`: {_sum(self.counts())}", ""]
+        lines += [f"`{command}`: {self.summary}", ""]
+        if self.unmeasured:
+            lines += [self.lacking()[0], ""]
+        if self.missing_data:
+            names = ", ".join(f"`{name}`" for name in self.missing_data)
+            lines += [
+                f"Missing data: {names}; `onebit data fetch NAME` fetches them, or says which file to put where.",
+                "",
+            ]
         for result in self.results:
             lines += [f"### {result.item.title}", ""]
             if result.item.note:
@@ -134,13 +231,28 @@ class Reproduction:
                 why = "The data set was not to be had." if one.verdict == MISSING else one.why
                 mark = f" [{notes.setdefault(why, len(notes) + 1)}]" if why else ""
                 lines.append(f"| {one.data} | {one.what} | {one.published} | {one.said} | {one.verdict}{mark} |")
-            lines += ["", *(f"{number}. {why}" for why, number in notes.items())]
+            lines += [""] if result.verdicts else []
+            lines += [f"{number}. {why}" for why, number in notes.items()]
             lines += [""] if notes else []
+        if self.paper.results:
+            lines += [f"### {STATED}", "", "| result | what it says | item, or why there is none |", "|---|---|---|"]
+            lines += [f"| {one.what} | {one.says} | {self._shown_by(one)} |" for one in self.paper.results]
+            lines += [""]
         return lines
 
+    def _shown_by(self, stated: PaperResult) -> str:
+        """The items that show what a paper states, with what came of them; or why there are none."""
+        ran = {result.item.name: _sum(result.verdicts) or "drawn" for result in self.results}
+        return stated.why or "; ".join(f"{name}: {ran.get(name, 'not run here')}" for name in stated.items)
 
-def _sum(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing to compare"
+
+def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    found = [verdict.verdict for verdict in verdicts]
+    return {name: found.count(name) for name in dict.fromkeys(found)}
+
+
+def _sum(verdicts: Sequence[Verdict]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in _counts(verdicts).items())
 
 
 TONES: dict[str, Any] = {REPRODUCED: "good", DIFFERS: "bad"}

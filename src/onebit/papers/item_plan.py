@@ -1,0 +1,66 @@
+"""What all items have as they are run: their streams, their trials, and a verdict for what could not be measured."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from onebit.data.sources import Source, source_of
+from onebit.data.streams import Stream, stream
+from onebit.errors import OnebitError
+from onebit.experiments.runner import Collected
+from onebit.papers.paper import PaperData, PaperItem
+from onebit.papers.verdicts import FAILED, LACKING, MISSING, ItemResult, Verdict
+from onebit.trials.trial import Trial
+
+QUICK_RUNS = 2
+
+
+class PaperStreams:
+    """The streams of a paper; data that are not to be had are asked for once."""
+
+    def __init__(self, progress: Any) -> None:
+        self._progress = progress
+        self._sources: dict[tuple[str, str], Source | OnebitError] = {}
+
+    def of(self, item: PaperItem, data: PaperData) -> Stream | OnebitError:
+        """The stream of a data set of an item, or why it is not to be had."""
+        settings = dict(data.settings)
+        prepare = settings.pop("prepare", ())
+        key = data.source, str(prepare)
+        if key not in self._sources:
+            try:
+                self._sources[key] = source_of(data.source, prepare=prepare, progress=self._progress)
+            except OnebitError as error:
+                self._sources[key] = error
+        source = self._sources[key]
+        if isinstance(source, OnebitError):
+            return source
+        if settings.pop("same_rows", False):
+            source = source_of(data.source, prepare=prepare, same_rows=True)
+        return stream(source, rounds=settings.pop("rounds", item.rounds), **settings)
+
+
+class ItemPlan(ABC):
+    """An item as it is run: the trials it needs, and what their records show."""
+
+    def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
+        self.item, self.runs = item, min(item.runs, QUICK_RUNS) if quick else item.runs
+        self.streams = {data.name: streams.of(item, data) for data in item.data}
+
+    def trials(self) -> list[Trial]:
+        """What is to be run and kept; nothing where an item needs no runs."""
+        return []
+
+    @abstractmethod
+    def result(self, collected: Collected) -> ItemResult:
+        """The verdicts, and what is drawn; nothing is run for it."""
+
+    def unmeasured(self, data: str, what: str, verdict: str = MISSING, published: str = "") -> Verdict:
+        """The verdict of what could not be measured, with the reason."""
+        reasons = {
+            FAILED: "some of its runs failed",
+            LACKING: "its runs were not done, or with other code or other data",
+        }
+        told = reasons.get(verdict) or str(self.streams[data])
+        return Verdict(self.item.name, data, what, published, None, "", verdict, told)
