@@ -289,14 +289,14 @@ def one_hot(count: int, noise: float = 0.0) -> tuple[Array, Labels]:
 def test_the_mistakes_keep_a_bound_that_is_below_the_rounds(variant: str, update: str, C: float) -> None:
     X, y = one_hot(4000)
     found = bounds("epabf", X, y, runs=20, variant=variant, update=update, aggressiveness=C, exploration=0.12)
-    name = f"EP{variant.replace('PA', 'ABF')}"
+    name = variant.replace("PA", "EPABF")
     assert not found.broken
-    assert found[f"{name}, mistakes"].bound.holds == "proved"
-    assert 0.12 / 2 * 4000 < found[f"{name}, mistakes"].bound.value < 1500
-    line = found[f"{name}, mistakes"].bound.line
+    assert found[f"Theorem B ({name})"].bound.holds == "proved"
+    assert 0.12 / 2 * 4000 < found[f"Theorem B ({name})"].bound.value < 1500
+    line = found[f"Theorem B ({name})"].bound.line
     assert line is not None
-    assert line[-1] == found[f"{name}, mistakes"].bound.value
-    losses = found[f"{name}, losses"]
+    assert line[-1] == found[f"Theorem B ({name})"].bound.value
+    losses = found[f"Theorem A ({name})"]
     assert losses.held
     assert losses.mean.mean > 0.3 * losses.bound.value  # it is nearly met
 

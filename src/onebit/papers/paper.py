@@ -3,14 +3,15 @@
 title, note                        the paper, which is named by its file
 [[item]]                           a table or a figure
   name, title, note                what --item takes, and what is shown
-  kind                             errors | grid | scatter | boundary | bounds | regrets | gap
+  kind                             errors | grid | scatter | boundary | feedback | bounds | regrets | gap
   runs, rounds, measure            runs of each, rounds of each (default: as the data have), played (default) or greedy
   tolerance                        points between a published and a measured error that count as reproduced
   on_request                       true where it takes so long that it is run only if it is named, and not with all the others
   [[item.data]]                    name, source, and the settings of `onebit.stream` (prepare, order, rounds, noise, ...); why; fitted: what was
                                    chosen here so that the published numbers come out, which then count for nothing
   [[item.learner]]                 name, rule, set = {...}; set_for, published and why by the name of the data
-  [[item.claim]]                   text, lower, higher (names of learners), data (names; default all), why by the name of the data
+  [[item.claim]]                   text, lower, higher (names of learners), data (names; default all), why by the name of the data; since: what is
+                                   compared is by how much each errs more than on that data set; within: the two differ by so many points at most
   boundary_of (kind boundary)      which class: that with the fewest mistakes in the end (easiest), or the most (hardest)
   grid (kind grid)                 the values of each parameter; a learner with a grid of its own has that instead, the whole of it
   chosen (of a learner in a grid)  by the name of the data the setting that was published; `why` then says why it is not the best
@@ -29,7 +30,7 @@ from typing import Any
 
 from onebit.errors import InputError, brief, nearest
 
-KINDS = ("errors", "grid", "scatter", "boundary", "bounds", "regrets", "gap")
+KINDS = ("errors", "grid", "scatter", "boundary", "feedback", "bounds", "regrets", "gap")
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,23 @@ class PaperLearner:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper: one learner errs less than another."""
+    """A sentence of the paper: one learner errs less than another, or about as much (`within` so many points).
+
+    With `since` it is about how much more each errs than on that data set.
+    """
 
     text: str
     lower: str
     higher: str
     data: Sequence[str]
     why: Mapping[str, str]
+    since: str = ""
+    within: float | None = None
+
+    @property
+    def compared_on(self) -> list[str]:
+        """All data sets that it is about."""
+        return [*self.data, *filter(None, [self.since])]
 
 
 @dataclass(frozen=True)
@@ -159,7 +170,7 @@ def _item(where: str, table: dict[str, Any]) -> PaperItem:
     names, titles = {one.name for one in data}, {one.name for one in learners}
     claims = []
     for one in table.pop("claim", ()):
-        _refuse_more(where, one, {"text", "lower", "higher", "data", "why"})
+        _refuse_more(where, one, {"text", "lower", "higher", "data", "why", "since", "within"})
         claims.append(
             Claim(
                 one["text"],
@@ -167,10 +178,12 @@ def _item(where: str, table: dict[str, Any]) -> PaperItem:
                 one["higher"],
                 one.get("data", [each.name for each in data]),
                 one.get("why", {}),
+                one.get("since", ""),
+                one.get("within"),
             )
         )
         _refuse_more(f"{where}, claim", dict.fromkeys([one["lower"], one["higher"]]), titles)
-        _refuse_more(f"{where}, claim", dict.fromkeys(claims[-1].data), names)
+        _refuse_more(f"{where}, claim", dict.fromkeys(claims[-1].compared_on), names)
     for learner in learners:
         for by_data in (learner.options_for, learner.published, learner.why, learner.chosen):
             _refuse_more(f"{where}, {learner.name}", by_data, names)

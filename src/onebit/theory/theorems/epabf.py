@@ -1,4 +1,4 @@
-"""Bounds of our own for EPABF, EPABF-I and EPABF-II, in place of Theorems 3 to 5 of Arora and Manwani, which cannot be read.
+"""Theorems A and B: bounds of our own for EPABF, EPABF-I and EPABF-II, in place of Theorems 3 to 5 of Arora and Manwani, which cannot be read.
 
 Proved in docs/theory.md. A round has constraints <w, z_r> >= 1 with z_r = a x (x) e_y - x (x) e_r, y the class played, a = 1[right]/P(y), and
 every reading of the update is w + sum lam_r z_r with lam >= 0. With l the learner's losses and l* those of any u, in every run
@@ -129,7 +129,7 @@ def losses_of_a_run(setting: Setting) -> Bound:
         value, norm = min((value, norm), (allowed(params, program, U, np.asarray(X @ U.T)), float(np.linalg.norm(U))))
     variant = Variant(params.variant)
     return Bound(
-        f"{SUFFIX[variant]}, losses",
+        f"Theorem A ({SUFFIX[variant]})",
         OURS,
         LEFT[variant],
         value,
@@ -214,7 +214,7 @@ def mistakes(setting: Setting) -> Bound:
     """The bound on the mistakes, with the best U among some."""
     params, rounds = setting.record, setting.rounds
     variant = Variant(params.variant)
-    name = f"{SUFFIX[variant]}, mistakes"
+    name = f"Theorem B ({SUFFIX[variant]})"
     why = unbounded(params)
     if why:
         return Bound(name, OURS, MISTAKES, math.inf, why=why, setting="in expectation")
@@ -246,7 +246,7 @@ def unbounded(params: EPABF) -> str:
     if params.update == Update.OTHERS:
         return "without the constraint of the class played after right answers its losses after wrong ones do not cancel, and they grow with T"
     if params.variant == Variant.PA:
-        return "every u has an expected loss of one of the class played, and without C to pay for it that counts 4 T at least"
+        return "every u has an expected loss of one of the class played, and without C that alone counts for more than all rounds"
     if params.variant == Variant.PA_I and params.update == Update.PRINTED:
         return (
             "the printed support leaves out constraints that C would pay for: only `update=stated` takes its full step"
