@@ -22,11 +22,11 @@ from onebit.executors.threads import threads_executor
 from onebit.experiments.run import Stopped
 from onebit.learner import Learner
 from onebit.papers import measurements, plans
-from onebit.papers.measurements import BoundaryMeasurement, BoundsMeasurement
+from onebit.papers.measurements import BoundaryMeasurement, BoundsMeasurement, FeedbackMeasurement
 from onebit.papers.paper import read_paper
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import FAILED, Reproduction
-from onebit.report.parts import Curves, Regions, Table
+from onebit.report.parts import Curves, HeatMap, Regions, Table
 from onebit.theory.bound import Bound
 from onebit.theory.mistakes import bounds
 from onebit.theory.promises import Promises, promised
@@ -46,6 +46,18 @@ name = "figure1"
 title = "Figure 1: a boundary"
 kind = "boundary"
 rounds = 200
+[[item.data]]
+name = "plane"
+source = "weak2d"
+[[item.learner]]
+name = "Banditron"
+rule = "banditron"
+
+[[item]]
+name = "figure2"
+title = "Figure 2: what feedback tells"
+kind = "feedback"
+rounds = 20
 [[item.data]]
 name = "plane"
 source = "weak2d"
@@ -100,20 +112,41 @@ def refused(*arguments: Any, **named: Any) -> Any:
 def test_items_are_kept_as_records_and_shown_from_them_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = reproduce("mine2026", out=tmp_path, on="threads")
     kinds = [type(part) for result in first.results for part in result.parts]
-    assert kinds == [Regions, Curves, Table]
+    assert kinds == [Regions, HeatMap, HeatMap, Curves, Table]
     records = list(read_records(tmp_path / FILE))
-    assert len(records) == 4, "the boundary, two runs for the bounds, and one for the regrets"
+    assert len(records) == 5, "the boundary, the feedback, two runs for the bounds, and one for the regrets"
     assert sorted(sorted(one.measured)[:2] for one in records if "measured" in one.fields) == [
         ["bounds", "compared"],
         ["bounds", "compared"],
         ["class", "classes"],
+        ["classes", "labels"],
     ]
-    for name in ("regions_of", "promised"):
+    for name in ("regions_of", "promised", "rounds_of"):
         monkeypatch.setattr(measurements, name, refused)
     monkeypatch.setattr("onebit.executors.threads.run_trial", refused)
     again = reproduce("mine2026", out=tmp_path, on="threads")
-    assert again.cost.found == 4
+    assert again.cost.found == 5
     assert shown(again) == shown(first)
+
+
+def test_feedback_is_drawn_as_what_is_known_of_every_class_in_every_round() -> None:
+    full, bandit = reproduce("mine2026", ["figure2"], on="threads").results[0].parts
+    assert isinstance(full, HeatMap)
+    assert isinstance(bandit, HeatMap)
+    assert [len(full.y_values), len(full.x_values)] == [3, 20]
+    learner, streamed = onebit.Banditron([0, 1, 2], seed=0), onebit.stream("weak2d", rounds=20).data(0)
+    for number, (x, label) in enumerate(zip(streamed.X, streamed.y.tolist(), strict=True)):
+        told = [row[number] for row in full.values]
+        assert told == [float(kind == label) for kind in range(3)]
+        decision = learner.decide(x)
+        learner.learn(decision, label=label)
+        right = decision.label == label
+        known = [row[number] for row in bandit.values]
+        assert known == (told if right else [0.0 if kind == decision.label else None for kind in range(3)])
+        marks = [row[number] for row in bandit.text]
+        assert marks[int(decision.label)] == ("[1]" if right else "[0]")
+        assert marks.count("?") == (0 if right else 2)
+    assert {None, 0.0, 1.0} == {value for row in bandit.values for value in row}
 
 
 def test_bounds_of_a_paper_are_those_of_the_library() -> None:
@@ -149,9 +182,14 @@ def test_a_measurement_is_part_of_what_a_trial_is() -> None:
     plain = Trial(entry, streamed, 0)
     others = [
         Trial(entry, streamed, 0, measurement=one)
-        for one in (BoundaryMeasurement("easiest"), BoundaryMeasurement("hardest"), BoundsMeasurement(1))
+        for one in (
+            BoundaryMeasurement("easiest"),
+            BoundaryMeasurement("hardest"),
+            BoundsMeasurement(1),
+            FeedbackMeasurement(),
+        )
     ]
-    assert len({plain.identity, *(one.identity for one in others)}) == 4
+    assert len({plain.identity, *(one.identity for one in others)}) == 5
     assert others[0].identity == Trial(entry, streamed, 0, measurement=BoundaryMeasurement("easiest")).identity
 
 
@@ -199,11 +237,14 @@ def test_a_cluster_leaves_what_is_measured_to_threads_and_says_so_in_a_line(monk
     assert shown(found) == shown(expected)
     assert said == [
         "banditron on weak2d runs on threads: its boundary is measured",
+        "banditron on weak2d runs on threads: what feedback tells it is measured",
         "gaptron on weak2d runs on threads: what theorems promise of it is measured",
     ]
     assert sum(count for _, count in backend.batches) == 1, "the second run of the bounds, which measures nothing"
     assert found.cost.where.startswith("Paper, 1 worker with 1 thread on a desk and ")
-    assert found.cost.where.endswith("(its boundary is measured; what theorems promise of it is measured)")
+    assert found.cost.where.endswith(
+        "(its boundary is measured; what feedback tells it is measured; what theorems promise of it is measured)"
+    )
 
 
 def test_a_cluster_that_can_run_nothing_of_it_is_not_named() -> None:

@@ -158,8 +158,9 @@ def test_chen_claims_are_on_table_1() -> None:
         for name in ("Conservative OVA", "Realizable Offset Tree")
     ]
     for claim in item.claims:
-        if claim.rising:
-            less, more = (published[claim.higher][data] - published[claim.lower][data] for data in claim.rising)
+        if claim.since:
+            pair = (claim.since, *claim.data)
+            less, more = (published[claim.higher][data] - published[claim.lower][data] for data in pair)
             assert less < more
 
 
@@ -307,6 +308,45 @@ def test_arora_search_has_the_settings_of_the_tables_on_its_grid(variant: str) -
         assert chosen == expected[data.split(",")[0]]
         for name, value in chosen.items():
             assert value in axis_of(name, learner.grid[name]), "a value more would make the grid larger"
+
+
+def test_arora_search_on_the_released_sets_is_that_on_the_others() -> None:
+    described, released = item_of("arora2020", "search"), item_of("arora2020", "search-released")
+    assert [data.source for data in released.data] == ["synsep10-released", "synnonsep10-released"]
+    for one, other in zip(released.learners, described.learners, strict=True):
+        assert (one.name, one.rule, one.options, one.grid) == (other.name, other.rule, other.options, other.grid)
+        assert {data.split(",")[0]: chosen for data, chosen in one.chosen.items()} == {
+            data.split(",")[0]: chosen for data, chosen in other.chosen.items() if data.startswith("Syn")
+        }
+
+
+def test_arora_claims_of_the_text_on_noise_and_on_full_information() -> None:
+    rises = {
+        (claim.lower, claim.higher, claim.since, *claim.data)
+        for claim in item_of("arora2020", "figure3").claims
+        if claim.since
+    }
+    assert rises == {
+        (ours, other, f"SynSep, as {kind}", f"SynNonSep, as {kind}")
+        for ours in ("EPABF", "EPABF-I", "EPABF-II")
+        for other in ("BPA", "Banditron")
+        for kind in ("described", "released")
+    }
+    near = [claim for claim in item_of("arora2020", "figure4").claims if claim.within is not None]
+    assert [(claim.lower, claim.higher) for claim in near] == [
+        ("PA", "EPABF"),
+        ("PA-I", "EPABF-I"),
+        ("PA-II", "EPABF-II"),
+    ]
+    assert {(claim.within, *claim.data) for claim in near} == {(2.5, "Ecoli", "USPS")}
+
+
+def test_zhong_has_confidit_before_three_on_synnonsep() -> None:
+    claims = [claim for claim in item_of("zhong2015", "figure1").claims if list(claim.data) == ["SynNonSep"]]
+    behind = {
+        name: {claim.higher for claim in claims if claim.lower == name} for name in ("Confidit", "Policy Gradient")
+    }
+    assert list(behind.values()) == [{"Simple PAB", "Full PAB", "Banditron"}] * 2
 
 
 def test_arora_search_is_run_on_request_alone() -> None:

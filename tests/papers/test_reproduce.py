@@ -229,6 +229,52 @@ def test_a_claim_may_be_about_some_data(give: Give) -> None:
     assert [one.data for one in reproduce("mine2026").verdicts if one.published == "claimed"] == ["Other"]
 
 
+OTHER = '[[item.data]]\nname = "Other"\nsource = "synnonsep9"\n'
+
+
+def test_a_claim_may_be_about_how_much_more_each_errs_than_on_other_data(give: Give) -> None:
+    two = learner("A", "perceptron") + learner("B", "banditron")
+    since = 'data = ["Other"]\nsince = "SynSep"'
+    give(HEAD + DATA + OTHER + two + claim("A", "B", since) + claim("B", "A", since))
+    right, wrong = reproduce("mine2026").verdicts[-2:]
+    errors = {
+        (rule, data): run(rule, data, rounds=ROUNDS, runs=RUNS).errors
+        for rule in ("perceptron", "banditron")
+        for data in ("synsep9", "synnonsep9")
+    }
+    rises = [errors[rule, "synnonsep9"] - errors[rule, "synsep9"] for rule in ("perceptron", "banditron")]
+    assert right.measured is not None
+    assert wrong.measured is not None
+    assert right.measured.mean == pytest.approx(float(np.mean(rises[1] - rises[0])))
+    assert wrong.measured.mean == -right.measured.mean
+    assert (right.data, right.said.startswith("rises by ")) == ("Other", True)
+    assert f"{100 * np.mean(rises[0]):.2f}" in right.said
+
+
+def test_a_claim_since_data_that_are_missing_is_not_judged(give: Give) -> None:
+    two = learner("A", "perceptron") + learner("B", "banditron")
+    gone = '[[item.data]]\nname = "Gone"\nsource = "rcv1"\n'
+    give(HEAD + DATA + gone + two + claim("A", "B", 'data = ["SynSep"]\nsince = "Gone"'))
+    one = reproduce("mine2026").verdicts[-1]
+    assert (one.data, one.verdict) == ("SynSep", "missing data")
+
+
+def test_a_claim_may_be_that_two_differ_by_so_little_at_most(give: Give) -> None:
+    two = learner("A", "perceptron") + learner("B", "banditron")
+    about = [claim("A", "B", f"within = {points}") for points in (500, 0.1)]
+    twins = learner("Twin", "banditron", more='set = { space = "dense" }')
+    give(HEAD + DATA + two + twins + "".join(about) + claim("Twin", "B", "within = 0.1"))
+    found = reproduce("mine2026").verdicts[-3:]
+    assert [one.verdict for one in found] == ["reproduced", "differs", "reproduced"]
+    assert found[1].published == "claimed, here within 0.1"
+
+
+def test_a_claim_since_unknown_data_is_refused() -> None:
+    two = learner("A", "perceptron") + learner("B", "banditron")
+    with pytest.raises(onebit.OnebitError, match="has 'Othr'"):
+        read_paper("mine2026", HEAD + DATA + OTHER + two + claim("A", "B", 'data = ["Other"]\nsince = "Othr"'))
+
+
 def test_a_claim_about_a_learner_that_failed_is_not_judged(give: Give) -> None:
     failing = learner("X", "gaptron", more="set = { max_norm = 0.5 }")
     give(HEAD + DATA + learner("BPA", "bpa") + failing + claim("BPA", "X"))

@@ -5,6 +5,7 @@ The rows come in the same order in every run. Every bound compares with the best
     onebit bounds perceptron synsep9 --rounds 5000
     onebit bounds gaptron synsep9 --set setting=full --set loss=smooth --rounds 5000
     onebit bounds conservative-ova digits --prepare scale --set variant=PA
+    onebit bounds pab synsep9 --rounds 5000 --set rho=1
     onebit bounds bandit-perceptron group2d --rounds 1000 --groups 0,1,2/3,4,5/6,7,8 --set kernel=rational
 """
 
@@ -103,9 +104,12 @@ def show(found: Bounds, as_json: bool) -> None:
     from rich.table import Table
 
     result = found.result
+    caption = "in expectation: held against the mean over runs and its 95 % interval; otherwise against every run"
+    if any(one.bound.equal for one in found.rows):
+        caption += "; = within twice that interval"
     table = Table(
         title=f"{result.rule} on {result.data}: {result.runs} x {result.rounds:,} rounds, bounds on mistakes",
-        caption="in expectation: held against the mean over runs and its 95 % interval; otherwise against every run",
+        caption=caption,
         caption_justify="left",
     )
     table.add_column("theorem", overflow="fold")
@@ -119,8 +123,8 @@ def show(found: Bounds, as_json: bool) -> None:
         table.add_row(
             f"{bound.name} [dim]({bound.paper})[/]",
             bound.of + (", in expectation" if bound.setting == "in expectation" else ""),
-            bound.shown,
-            f"{one.mean.mean:,.1f}" if bound.applies else "",
+            bound.promised,
+            one.said,
             bound.holds,
             "" if one.held is None else "yes" if one.held else "no",
         )

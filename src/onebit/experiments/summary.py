@@ -63,14 +63,17 @@ class Summary:
 
     def difference(self, other: Summary, measure: str = "played") -> MeanEstimate:
         """How much more it errs than another on the same streams, run by run, with the interval of that."""
+        return estimate(np.array(list(self.excess(other, measure).values())))
+
+    def excess(self, other: Summary, measure: str = "played") -> dict[int, float]:
+        """How much more it errs than another in each run, by the seed of the run."""
         name = "error" if measure == "played" else "greedy_error"
         others = {record.fields["seed"]: record.fields[name] for record in other.records}
-        pairs = [
-            (record.fields[name], others[record.fields["seed"]])
+        return {
+            record.fields["seed"]: record.fields[name] - others[record.fields["seed"]]
             for record in self.records
             if record.fields["seed"] in others
-        ]
-        return estimate(np.array([mine - its for mine, its in pairs]))
+        }
 
     def curve(self, measure: str) -> NDArray[np.float64]:
         """The errors so far, one line for each run."""

@@ -1,6 +1,6 @@
-"""What items of papers measure on a learner when its run is done: the regions it sees in the plane, what theorems promise of it.
+"""What items of papers measure on a learner when its run is done: the regions it sees in the plane, what feedback tells it, what theorems promise.
 
-Both are kept in the record of the run, so that an item is shown from records alone.
+All are kept in the record of the run, so that an item is shown from records alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from onebit.learner import Learner
 from onebit.regions import regions_of
-from onebit.report.parts import Regions, Scatter
+from onebit.report.parts import HeatMap, Part, Regions, Scatter
 from onebit.theory.promises import promised
 from onebit.theory.rounds import rounds_of
 from onebit.theory.setting import Setting
@@ -97,6 +97,67 @@ def _without_nan(grid: Sequence[Sequence[float]]) -> list[list[float | None]]:
 
 def _with_nan(grid: Sequence[Sequence[float | None]]) -> list[list[Any]]:
     return [[math.nan if one is None else one for one in line] for line in grid]
+
+
+@dataclass(frozen=True)
+class FeedbackMeasurement:
+    """The label of every round beside the one that the learner plays."""
+
+    what = "what feedback tells it"
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """With which code."""
+        return {"kind": "feedback", "code": source_mark("theory.setting", "papers.measurements")}
+
+    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+        """The run again, step by step."""
+        rounds, entry = rounds_of(trial.stream, None, trial.seed, {}), trial.entry
+        trace = Setting(entry.rule, entry.options, rounds, 1, trial.seed, marks_for(rounds.count)).traces[0]
+        labels = rounds.y[: len(trace.played)]
+        return {
+            "classes": [str(name) for name in rounds.classes],
+            "labels": labels.tolist(),
+            "played": trace.played.tolist(),
+        }
+
+
+def drawn_feedback(title: str, measured: dict[str, Any]) -> list[Part]:
+    """What a `FeedbackMeasurement` found, as two parts of a page: 1 where a class is known to be the label, 0 where it is known not to be."""
+    classes, labels, played = measured["classes"], measured["labels"], measured["played"]
+    rounds = list(zip(labels, played, strict=True))
+    full: list[list[float | None]] = [[float(kind == label) for label, _ in rounds] for kind in range(len(classes))]
+    bandit: list[list[float | None]] = [
+        [float(kind == label) if play in (label, kind) else None for label, play in rounds]
+        for kind in range(len(classes))
+    ]
+    right = sum(label == play for label, play in rounds)
+    bits = {
+        "(a) full information": "The label is told in every round.",
+        "(b) bandit feedback": f"Told is whether the label played is right: in {right} of {len(rounds)} rounds it is, and the label is known; "
+        "in all others one class is ruled out.",
+    }
+    return [
+        HeatMap(
+            f"{title}: {name}",
+            "round",
+            list(range(1, len(rounds) + 1)),
+            "class",
+            classes,
+            known,
+            [
+                [_marked(one, kind == play) for one, (_, play) in zip(line, rounds, strict=True)]
+                for kind, line in enumerate(known)
+            ],
+            note=f"{note} 1: known to be the label, 0: known not to be, ?: not known; in brackets the label played.",
+        )
+        for (name, note), known in zip(bits.items(), (full, bandit), strict=True)
+    ]
+
+
+def _marked(known: float | None, played: bool) -> str:
+    text = "?" if known is None else f"{known:.0f}"
+    return f"[{text}]" if played else text
 
 
 @dataclass(frozen=True)

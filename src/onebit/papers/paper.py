@@ -3,7 +3,7 @@
 title, note                        the paper, which is named by its file
 [[item]]                           a table or a figure
   name, title, note                what --item takes, and what is shown
-  kind                             errors | claims | grid | scatter | boundary | bounds | regrets | gap | time | adversary | separability
+  kind                             errors | claims | grid | scatter | boundary | feedback | bounds | regrets | gap | time | adversary | separability
   runs, rounds, measure            runs of each, rounds of each (default: as the data have), played (default) or greedy
   tolerance                        points between a published and a measured error that count as reproduced
   like                             the name of an item before it whose data, learners, runs, rounds and measure this one has too
@@ -12,9 +12,10 @@ title, note                        the paper, which is named by its file
                                    chosen here so that the published numbers come out, which then count for nothing
     (kind separability)            separable: strong, weak or group, and for the last the groups of classes
   [[item.learner]]                 name, rule, set = {...}; set_for, published and why by the name of the data
-  [[item.claim]]                   text, lower, higher (names of learners), data (names; default all), why by the name of the data
-    (kind claims)                  within: lower errs at most so many points more than higher, or those of `among` differ by so many;
-                                   gain: the published difference by the name of the data; rising: it is smaller on the first of two data
+  [[item.claim]]                   text, lower, higher (names of learners), data (names; default all), why by the name of the data; since: what is
+                                   compared is by how much each errs more than on that data set; within: lower errs so many points more at most
+    (kind claims)                  among: these learners, any two of them, differ by `within` at most; gain: the published difference by the
+                                   name of the data
   scale (kind time)                rounds, classes and features that are timed, each a list whose first is the one the others are timed at
   [[item.adversary]]               (kind adversary) name, feedback, kind, classes, ratio; it plays against every learner there is
   boundary_of (kind boundary)      which class: that with the fewest mistakes in the end (easiest), or the most (hardest)
@@ -42,6 +43,7 @@ KINDS = (
     "grid",
     "scatter",
     "boundary",
+    "feedback",
     "bounds",
     "regrets",
     "gap",
@@ -86,22 +88,30 @@ class PaperLearner:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper: one learner errs less than another, or one of the other forms of an item of claims."""
+    """A sentence of the paper: one learner errs less than another, or `within` so many points more at most.
+
+    With `since` it is about how much more each errs than on that data set. `among` and `gain` are for items of claims.
+    """
 
     text: str
     lower: str
     higher: str
     data: Sequence[str]
     why: Mapping[str, str]
+    since: str = ""
     within: float | None = None
     among: Sequence[str] = ()
     gain: Mapping[str, float] = field(default_factory=dict)
-    rising: Sequence[str] = ()
 
     @property
     def learners(self) -> list[str]:
         """The learners that it is about."""
         return [*self.among] if self.among else [self.lower, self.higher]
+
+    @property
+    def compared_on(self) -> list[str]:
+        """All data sets that it is about."""
+        return [*self.data, *filter(None, [self.since])]
 
 
 @dataclass(frozen=True)
@@ -227,13 +237,13 @@ def _claim(where: str, table: dict[str, Any], item: PaperItem) -> Claim:
     settings = {
         "lower": "",
         "higher": "",
-        "data": [*gain, *table.get("rising", ())] or [one.name for one in item.data],
+        "data": [*gain] or [one.name for one in item.data],
         "why": {},
         **table,
     }
     claim = Claim(**settings)
     _refuse_more(f"{where}, claim", dict.fromkeys(claim.learners), {one.name for one in item.learners})
-    _refuse_more(f"{where}, claim", dict.fromkeys([*claim.data, *gain, *claim.rising]), {one.name for one in item.data})
+    _refuse_more(f"{where}, claim", dict.fromkeys([*claim.compared_on, *gain]), {one.name for one in item.data})
     return claim
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -10,11 +13,18 @@ from onebit.data.streams import Stream
 from onebit.errors import OnebitError
 from onebit.experiments.drawing import curves_of, percent
 from onebit.experiments.runner import Collected
-from onebit.experiments.statistics import MeanEstimate
+from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.experiments.summary import Summary
 from onebit.papers.grid_plan import GridPlan
 from onebit.papers.item_plan import ItemPlan, PaperStreams
-from onebit.papers.measurements import POINTS, BoundaryMeasurement, BoundsMeasurement, drawn_regions
+from onebit.papers.measurements import (
+    POINTS,
+    BoundaryMeasurement,
+    BoundsMeasurement,
+    FeedbackMeasurement,
+    drawn_feedback,
+    drawn_regions,
+)
 from onebit.papers.paper import Claim, PaperData, PaperItem, PaperLearner
 from onebit.papers.verdicts import (
     DIFFERS,
@@ -27,15 +37,16 @@ from onebit.papers.verdicts import (
     VACUOUS,
     ItemResult,
     Verdict,
+    at_most,
     explanation,
     near,
     positive,
 )
 from onebit.report.parts import Part, Scatter
-from onebit.theory.mistakes import CheckedBound, kept_by, mistake_curves, regret_table
+from onebit.theory.mistakes import FEW, CheckedBound, kept_by, mistake_curves, regret_table
 from onebit.theory.promises import Promises, check_theorems
 from onebit.theory.rounds import fixed_rounds
-from onebit.trials.trial import ComparisonEntry, Trial, entry_of
+from onebit.trials.trial import ComparisonEntry, Measurement, Trial, entry_of
 
 
 class ErrorsPlan(ItemPlan):
@@ -109,18 +120,37 @@ class ErrorsPlan(ItemPlan):
         return percent(self._measure(found)) + done
 
     def _claimed(self, claim: Claim, data: str, collected: Collected) -> Verdict:
-        lower, higher = (self.summary(collected, name, data) for name in (claim.lower, claim.higher))
-        for name, found in ((claim.lower, lower), (claim.higher, higher)):
-            if isinstance(found, str):
-                nothing = self.unmeasured(data, claim.text, found, "claimed")
-                return nothing if found == MISSING else replace(nothing, why=f"{name}: {nothing.why}")
-        assert isinstance(lower, Summary)
-        assert isinstance(higher, Summary)
-        gain = higher.difference(lower, self.item.measure)
-        verdict = positive(gain)
-        said = f"{self._said(lower)} against {self._said(higher)}"
+        done: dict[tuple[str, str], Summary] = {}
+        for on in filter(None, (data, claim.since)):
+            for name in (claim.lower, claim.higher):
+                found = self.summary(collected, name, on)
+                if isinstance(found, str):
+                    nothing = replace(self.unmeasured(on, claim.text, found, "claimed"), data=data)
+                    return nothing if found == MISSING else replace(nothing, why=f"{name}: {nothing.why}")
+                done[name, on] = found
+        lower, higher = done[claim.lower, data], done[claim.higher, data]
+        said, claimed = f"{self._said(lower)} against {self._said(higher)}", "claimed"
+        if claim.within is not None:
+            gain, claimed = lower.difference(higher, self.item.measure), f"claimed, here within {claim.within:g}"
+            verdict = at_most(gain, claim.within / 100)
+        else:
+            if claim.since:
+                gain, said = self._risen(*done.values())
+            else:
+                gain = higher.difference(lower, self.item.measure)
+            verdict = positive(gain)
         told = explanation(verdict, gain, claim.why.get(data, ""))
-        return Verdict(self.item.name, data, claim.text, "claimed", gain, said, verdict, told)
+        return Verdict(self.item.name, data, claim.text, claimed, gain, said, verdict, told)
+
+    def _risen(
+        self, lower: Summary, higher: Summary, lower_since: Summary, higher_since: Summary
+    ) -> tuple[MeanEstimate, str]:
+        """How much more the error of one rises than that of another, run by run, and both in words."""
+        measure = self.item.measure
+        one, other = lower.excess(lower_since, measure), higher.excess(higher_since, measure)
+        gain = estimate(np.array([other[seed] - one[seed] for seed in one if seed in other]))
+        rises = [percent(estimate(np.array(list(rise.values())))) for rise in (one, other)]
+        return gain, f"rises by {rises[0]} against {rises[1]}"
 
 
 class ScatterPlan(ItemPlan):
@@ -141,8 +171,16 @@ class ScatterPlan(ItemPlan):
         return ItemResult(self.item, 0, verdicts, parts)
 
 
-class BoundaryPlan(ItemPlan):
-    """An item that draws the regions of a learner in the plane, and the boundary of one class."""
+class PicturePlan(ItemPlan):
+    """An item that draws what is measured of one run of a learner on each data set."""
+
+    @abstractmethod
+    def measurement(self) -> Measurement:
+        """What is measured."""
+
+    @abstractmethod
+    def drawn(self, data: str, measured: dict[str, Any]) -> list[Part]:
+        """What is drawn of it."""
 
     def trials(self) -> list[Trial]:
         """One run on each data set."""
@@ -151,20 +189,44 @@ class BoundaryPlan(ItemPlan):
     def _trial(self, data: str, streamed: Stream) -> Trial:
         (learner,) = self.item.learners
         entry = entry_of(learner.rule, learner.options_on(data))
-        return Trial(entry, streamed, streamed.seed, measurement=BoundaryMeasurement(self.item.boundary_of))
+        return Trial(entry, streamed, streamed.seed, measurement=self.measurement())
 
     def result(self, collected: Collected) -> ItemResult:
-        """The regions."""
+        """The pictures."""
         parts: list[Part] = []
         verdicts = []
         for name, streamed in self.streams.items():
             done = collected.of([self._trial(name, streamed)]) if isinstance(streamed, Stream) else []
             if done and not done[0].failed:
-                parts.append(drawn_regions(name, done[0].measured))
+                parts += self.drawn(name, done[0].measured)
             else:
                 nothing = MISSING if isinstance(streamed, OnebitError) else FAILED if done else NOT_RUN
                 verdicts.append(self.unmeasured(name, "the picture", nothing))
         return ItemResult(self.item, 0, verdicts, parts)
+
+
+class BoundaryPlan(PicturePlan):
+    """The regions of a learner in the plane, and the boundary of one class."""
+
+    def measurement(self) -> Measurement:
+        """The boundary of the class that the item names."""
+        return BoundaryMeasurement(self.item.boundary_of)
+
+    def drawn(self, data: str, measured: dict[str, Any]) -> list[Part]:
+        """The regions."""
+        return [drawn_regions(data, measured)]
+
+
+class FeedbackPlan(PicturePlan):
+    """What a learner knows of the label in each round, by full information and by bandit feedback."""
+
+    def measurement(self) -> Measurement:
+        """All rounds of the item."""
+        return FeedbackMeasurement()
+
+    def drawn(self, data: str, measured: dict[str, Any]) -> list[Part]:
+        """One picture for each sort of feedback."""
+        return drawn_feedback(data, measured)
 
 
 class BoundsPlan(ItemPlan):
@@ -224,15 +286,22 @@ class BoundsPlan(ItemPlan):
 
     def _verdict(self, data: str, learner: PaperLearner, one: CheckedBound, rounds: int) -> Verdict:
         what = f"{learner.name}: {one.bound.name}, {one.bound.of}"
-        said = f"{one.mean.mean:,.0f}" if one.bound.applies else ""
+        small = one.bound.value < FEW and not one.bound.of.startswith("mistakes")
+        said = one.said if small or not one.bound.applies else f"{one.mean.mean:,.0f}"
         if one.held is None:
             verdict = SHOWN
         elif not one.held:
             verdict = DIFFERS
         else:
-            verdict = REPRODUCED if one.bound.value < rounds else VACUOUS
+            vacuous = one.bound.of.startswith("mistakes") and one.bound.value >= rounds
+            verdict = VACUOUS if vacuous else REPRODUCED
         told = "" if verdict == REPRODUCED else one.bound.why or f"more than the {rounds:,} rounds there are"
-        return Verdict(self.item.name, data, what, f"at most {one.bound.shown}", None, said, verdict, told)
+        promise = (
+            f"at most {one.bound.shown}"
+            if math.isfinite(one.bound.value) and not one.bound.equal
+            else one.bound.promised
+        )
+        return Verdict(self.item.name, data, what, promise, None, said, verdict, told)
 
 
 class GapPlan(ItemPlan):
@@ -250,6 +319,7 @@ PLANS: dict[str, type[ItemPlan]] = {
     "grid": GridPlan,
     "scatter": ScatterPlan,
     "boundary": BoundaryPlan,
+    "feedback": FeedbackPlan,
     "bounds": BoundsPlan,
     "regrets": BoundsPlan,
     "gap": GapPlan,

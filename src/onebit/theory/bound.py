@@ -23,7 +23,8 @@ class Bound:
 
     `value` is in mistakes unless `of` says otherwise: infinite where nothing is promised, NaN where it cannot be read. `log_value` is
     its natural logarithm, known also where the value overflows. A theorem on something else than the mistakes of all runs brings what
-    was measured as `left`, one number for each run that was looked at. `line` is the bound at the rounds of a curve.
+    was measured as `left`, one number for each run that was looked at. `line` is the bound at the rounds of a curve. One that is `equal`
+    promises the value itself, and not at most that.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Bound:
     of: str = "mistakes"
     left: tuple[float, ...] | None = None
     applies: bool = True  # False where the theorem is about another learner than the one that was run
+    equal: bool = False
     line: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
     def judged(self, rounds: int) -> Bound:
@@ -72,6 +74,15 @@ class Bound:
             return "none"
         return f"10^{self.log_value / math.log(10.0):,.0f}"
 
+    @property
+    def promised(self) -> str:
+        """The value, and that it is one, where it is to be met and not only kept below.
+
+        >>> Bound("Lemma 2", "", "", 0.0, equal=True).promised
+        '= 0'
+        """
+        return f"= {self.shown}" if self.equal else self.shown
+
     def to_dict(self) -> dict[str, Any]:
         """As plain values; what is no finite number is None."""
         return {
@@ -85,6 +96,7 @@ class Bound:
             "why": self.why,
             "setting": self.setting,
             "applies": self.applies,
+            "equal": self.equal,
             "assumptions": {name: _finite(number) for name, number in self.assumptions.items()},
         }
 

@@ -30,6 +30,10 @@ from onebit.trials.trial import Progress, counted, entry_of
 from onebit.validation import ClassName, checked_seed
 
 RUNS = 5
+FEW = 10.0  # a promise of less than this, and not of mistakes, is compared to three decimals
+EQUAL_WITHIN = (
+    2.0  # halves of the 95 % interval: about four standard errors, so that what is equal fails once in 20,000 times
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class CheckedBound:
     def held(self) -> bool | None:
         """Whether the runs kept it; for a bound in expectation, whether the interval of their mean reaches down to it.
 
+        A mean that is promised to be equal to something keeps that within twice its interval, about four standard errors.
+
         None where there is nothing to compare: the theorem could not be read, or is about another learner.
         """
         if math.isnan(self.bound.value) or not self.bound.applies:
@@ -56,7 +62,19 @@ class CheckedBound:
         if self.bound.setting == "every run":
             return max(self.measured) <= limit
         mean = self.mean
+        if self.bound.equal:
+            return abs(mean.mean - self.bound.value) <= EQUAL_WITHIN * (mean.high - mean.mean) + 1e-9
         return (mean.mean if math.isnan(mean.low) else min(mean.mean, mean.low)) <= limit
+
+    @property
+    def said(self) -> str:
+        """What was measured, for people: a mean, with its interval where it is about small numbers; nothing where nothing was."""
+        mean = self.mean
+        if not self.bound.applies:
+            return ""
+        if abs(self.bound.value) >= FEW or self.bound.of.startswith("mistakes"):
+            return f"{mean.mean:,.1f}"
+        return f"{mean.mean:.3f}" + ("" if math.isnan(mean.low) else f" ± {mean.high - mean.mean:.3f}")
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
@@ -196,8 +214,8 @@ class Bounds:
         return [
             f"{bound.name} ({bound.paper})",
             f"{bound.statement}; {bound.setting}",
-            Number(bound.log_value, bound.shown),
-            Number(one.mean.mean, f"{one.mean.mean:,.1f}") if bound.applies else Number(None, ""),
+            Number(bound.log_value, bound.promised),
+            Number(one.mean.mean if bound.applies else None, one.said),
             Badge(bound.holds, tones.get(bound.holds, "plain")),  # type: ignore[arg-type]
             "" if one.held is None else Badge("yes", "good") if one.held else Badge("no", "bad"),
             "; ".join(part for part in (about + bound.why, numbers) if part),

@@ -13,7 +13,15 @@ from onebit.errors import InputError, nearest
 from onebit.theory.bound import Bound
 from onebit.theory.gap import LOSSES, LossName
 from onebit.theory.setting import Setting
-from onebit.theory.theorems import arora2020, chen2009, hoeven2020, passive_aggressive, perceptron, prompak2017
+from onebit.theory.theorems import (
+    arora2020,
+    chen2009,
+    hoeven2020,
+    passive_aggressive,
+    perceptron,
+    prompak2017,
+    zhong2015,
+)
 from onebit.trials.trial import ComparisonEntry, shown
 
 THEOREMS: dict[str, Callable[[Setting], list[Bound]]] = {
@@ -23,6 +31,7 @@ THEOREMS: dict[str, Callable[[Setting], list[Bound]]] = {
     "exact-pa": passive_aggressive.multiclass,
     "conservative-ova": chen2009.conservative,
     "epabf": arora2020.epabf,
+    "pab": zhong2015.pab,
     "gaptron": hoeven2020.gaptron,
     "bandit-perceptron": prompak2017.bandit_perceptron,
 }

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from onebit.contract.margins import Variant
 from onebit.theory.bound import Bound
 from onebit.theory.setting import Setting
+from onebit.theory.theorems.epabf import losses_of_a_run, mistakes
 
 PAPER = "Arora and Manwani 2020"
 
@@ -44,11 +45,13 @@ def support_size(losses: Sequence[float], own: int, a: float, damping: float = 0
 
 
 def epabf(setting: Setting) -> list[Bound]:
-    """Theorems 3-5, as far as they can be read."""
+    """Theorems 3-5, as far as they can be read, and what is proved in their place."""
     variant = int(setting.record.variant)
     if variant == Variant.PA:
-        return [_theorem3()]
-    return [_theorem4()] if variant == Variant.PA_I else [_theorem5(setting)]
+        printed = _theorem3()
+    else:
+        printed = _theorem4() if variant == Variant.PA_I else _theorem5(setting)
+    return [printed, losses_of_a_run(setting), mistakes(setting)]
 
 
 def _theorem3() -> Bound:
