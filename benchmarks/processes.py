@@ -161,7 +161,7 @@ def waited(name: str, ended: Ended, limit: float) -> Measurement:
 PEAK = """
 import re, numpy, onebit
 X = numpy.random.default_rng(0).random(({rows}, 100), dtype=numpy.float32)
-onebit.run("banditron", X, numpy.arange(len(X)) % 10, runs={runs}, threads={runs})
+onebit.run("banditron", X, numpy.arange(len(X)) % 10, order="file", runs={runs}, threads={runs})
 print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 """
 

@@ -42,7 +42,7 @@ y = np.argmax(X @ generator.normal(size=({FEATURES}, {CLASSES})), axis=1)
 print(json.dumps(onebit.__version__), flush=True)
 for line in sys.stdin:
     asked = json.loads(line)
-    result = onebit.run(asked["rule"], X, y, rounds=asked["rounds"], **asked["options"])
+    result = onebit.run(asked["rule"], X, y, rounds=asked["rounds"], order="file", **asked["options"])
     print(json.dumps([asked["rounds"] / result.rounds_per_second, result.error]), flush=True)
 """
 

@@ -140,7 +140,7 @@ def test_what_an_interval_says() -> None:
         (CLAIM + 'lower = "full"\nhigher = "nobody"', "nobody"),
         (CLAIM + 'among = ["full", "nobody"]\nwithin = 1', "nobody"),
         (CLAIM + 'lower = "full"\nhigher = "bandit"\ngain = { nowhere = 1 }', "nowhere"),
-        (CLAIM + 'lower = "full"\nhigher = "bandit"\nrising = ["easy", "nowhere"]', "nowhere"),
+        (CLAIM + 'lower = "full"\nhigher = "bandit"\nsince = "nowhere"', "nowhere"),
         (CLAIM + 'lower = "full"\nhigher = "bandit"\nwihtin = 1', "did you mean 'within'"),
     ],
 )

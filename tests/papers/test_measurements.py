@@ -151,7 +151,7 @@ def test_feedback_is_drawn_as_what_is_known_of_every_class_in_every_round() -> N
 
 def test_bounds_of_a_paper_are_those_of_the_library() -> None:
     found = reproduce("mine2026", ["theorems"], on="threads")
-    alone = bounds("gaptron", "weak2d", rounds=200, runs=2, setting="full", loss="smooth")
+    alone = bounds("gaptron", "weak2d", rounds=200, order="file", runs=2, setting="full", loss="smooth")
     assert [one.said for one in found.verdicts] == [f"{one.mean.mean:,.0f}" for one in alone.rows]
     assert [one.published for one in found.verdicts] == [f"at most {one.bound.shown}" for one in alone.rows]
     (part,) = found.results[0].parts

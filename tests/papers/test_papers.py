@@ -334,9 +334,9 @@ def test_arora_claims_of_the_text_on_noise_and_on_full_information() -> None:
     }
     near = [claim for claim in item_of("arora2020", "figure4").claims if claim.within is not None]
     assert [(claim.lower, claim.higher) for claim in near] == [
-        ("PA", "EPABF"),
-        ("PA-I", "EPABF-I"),
-        ("PA-II", "EPABF-II"),
+        ("EPABF", "PA"),
+        ("EPABF-I", "PA-I"),
+        ("EPABF-II", "PA-II"),
     ]
     assert {(claim.within, *claim.data) for claim in near} == {(2.5, "Ecoli", "USPS")}
 

@@ -259,9 +259,9 @@ def test_a_claim_since_data_that_are_missing_is_not_judged(give: Give) -> None:
     assert (one.data, one.verdict) == ("SynSep", "missing data")
 
 
-def test_a_claim_may_be_that_two_differ_by_so_little_at_most(give: Give) -> None:
+def test_a_claim_may_be_that_one_errs_so_little_more_at_most(give: Give) -> None:
     two = learner("A", "perceptron") + learner("B", "banditron")
-    about = [claim("A", "B", f"within = {points}") for points in (500, 0.1)]
+    about = [claim("B", "A", f"within = {points}") for points in (500, 0.1)]
     twins = learner("Twin", "banditron", more='set = { space = "dense" }')
     give(HEAD + DATA + two + twins + "".join(about) + claim("Twin", "B", "within = 0.1"))
     found = reproduce("mine2026").verdicts[-3:]

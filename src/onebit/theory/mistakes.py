@@ -266,6 +266,7 @@ def bounds(
         entry.rule,
         rounds.X,
         rounds.labels,
+        order="file",  # that of the stream already
         runs=runs,
         seed=first_seed,
         classes=rounds.classes,
