@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
 import re
 import tomllib
@@ -15,6 +16,7 @@ from docs.hooks import FORMULA, learners_page
 
 import onebit
 import onebit.client
+from onebit.checks import CHECKS
 from onebit.cli import parser
 from onebit.cli.serve import OPTIONS
 from onebit.data.preparation import STEPS
@@ -311,6 +313,32 @@ def test_links_lead_somewhere(page: str) -> None:
 def test_the_glossary_has_thirty_terms_at_most() -> None:
     terms = re.findall(r"^\| \*\*(.+?)\*\* \| .+ \|$", PAGES["glossary.md"], re.MULTILINE)
     assert 20 <= len(set(terms)) == len(terms) <= 30
+
+
+def defined_in(body: list[ast.stmt]) -> Iterator[str]:
+    """The functions, classes, methods, fields and constants of a module."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        if isinstance(node, ast.ClassDef | ast.If):
+            yield from defined_in(node.body)
+        for target in [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", []):
+            if isinstance(target, ast.Name):
+                yield target.id
+
+
+def test_design_names_what_there_is() -> None:
+    """Files; and in the instructions whatever looks like a name of the code."""
+    files = [path for part in ("src", "tests", "tools") for path in sorted((ROOT / part).rglob("*.py"))]
+    paths = "\n".join(str(path) for path in files)
+    for name in set(re.findall(r"[\w/]+\.py\b", PAGES["design.md"])):
+        assert name.endswith("NAME.py") or re.search(rf"/{name}$", paths, re.MULTILINE), f"there is no {name}"
+    known = {name for path in files for name in defined_in(ast.parse(path.read_text()).body)}
+    known |= {*CHECKS, "NAME", "NamedTuple", "on"}
+    instructions = re.findall(r"^## How to add .+?(?=^## )", PAGES["design.md"], re.MULTILINE | re.DOTALL)
+    assert len(instructions) == 4
+    for name in re.findall(r"`(\w+)[(`]", "".join(instructions)):
+        assert name in known, f"nothing is called {name}"
 
 
 def test_no_figure_is_pending() -> None:
