@@ -87,6 +87,17 @@ def test_every_learner_is_in_the_readme_and_on_its_page(name: str) -> None:
         assert note.meaning
 
 
+def test_the_readme_counts_the_algorithms() -> None:
+    said = re.search(r"([A-Z][\w-]+)\s+published algorithms", README)
+    tens, ones = (
+        ("", "", "Twenty", "Thirty"),
+        ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
+    )
+    count = len(registry()) - 1  # auto is this project's own
+    assert said
+    assert said[1] == "-".join(filter(None, (tens[count // 10], ones[count % 10])))
+
+
 @pytest.mark.parametrize("option", MEANINGS)
 def test_every_common_option_is_documented(option: str) -> None:
     assert f"`{option}`" in EVERYTHING or f"{option}=" in EVERYTHING
