@@ -22,6 +22,7 @@ from onebit.cli.serve import OPTIONS
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
+from onebit.executors import EXECUTORS
 from onebit.options import MEANINGS
 from onebit.papers.paper import KINDS, PaperItem, paper_names
 from onebit.rules import registry
@@ -149,6 +150,11 @@ def test_every_step_of_a_preparation_is_documented(step: str) -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_order_is_documented(order: str) -> None:
     assert f"`{order}`" in PAGES["running.md"]
+
+
+@pytest.mark.parametrize("on", EXECUTORS)
+def test_every_executor_is_documented(on: str) -> None:
+    assert re.search(rf"--on {on.removesuffix('host:port')}[\w`\n]", PAGES["scale.md"])
 
 
 @pytest.mark.parametrize("paper", paper_names())
