@@ -427,6 +427,10 @@ BAD: dict[str, tuple[list[str], list[str]]] = {
     "set classes": (["run", "bpa", "synsep10", *SHORT, "--set", "classes=5"], ["classes"]),
     "compare nothing": (["compare", "nothing"], ["'nothing'"]),
     "compare unknown": (["compare", "synsep10", "--learners", "banditron,bpp"], ["'bpp'", "'bpa'"]),
+    "compare learners without commas": (
+        ["compare", "iris", "--learners", "bpa", "banditron"],
+        ["'banditron' is a learner", "separated by commas"],
+    ),
     "compare nobody": (["compare", "synsep10", "--learners", ","], ["learner"]),
     "compare runs": (["compare", "synsep10", "--runs", "0"], ["--runs"]),
     "warmup unknown": (["warmup", "bandtron"], ["'bandtron'", "'banditron'"]),

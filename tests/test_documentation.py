@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
 import re
 import tomllib
@@ -15,11 +16,13 @@ from docs.hooks import FORMULA, learners_page
 
 import onebit
 import onebit.client
+from onebit.checks import CHECKS
 from onebit.cli import parser
 from onebit.cli.serve import OPTIONS
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
+from onebit.executors import EXECUTORS
 from onebit.options import MEANINGS
 from onebit.papers.paper import KINDS, PaperItem, paper_names
 from onebit.rules import registry
@@ -85,6 +88,17 @@ def test_every_learner_is_in_the_readme_and_on_its_page(name: str) -> None:
         assert note.meaning
 
 
+def test_the_readme_counts_the_algorithms() -> None:
+    said = re.search(r"([A-Z][\w-]+)\s+published algorithms", README)
+    tens, ones = (
+        ("", "", "Twenty", "Thirty"),
+        ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
+    )
+    count = len(registry()) - 1  # auto is this project's own
+    assert said
+    assert said[1] == "-".join(filter(None, (tens[count // 10], ones[count % 10])))
+
+
 @pytest.mark.parametrize("option", MEANINGS)
 def test_every_common_option_is_documented(option: str) -> None:
     assert f"`{option}`" in EVERYTHING or f"{option}=" in EVERYTHING
@@ -136,6 +150,11 @@ def test_every_step_of_a_preparation_is_documented(step: str) -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_order_is_documented(order: str) -> None:
     assert f"`{order}`" in PAGES["running.md"]
+
+
+@pytest.mark.parametrize("on", EXECUTORS)
+def test_every_executor_is_documented(on: str) -> None:
+    assert re.search(rf"--on {on.removesuffix('host:port')}[\w`\n]", PAGES["scale.md"])
 
 
 @pytest.mark.parametrize("paper", paper_names())
@@ -311,6 +330,32 @@ def test_links_lead_somewhere(page: str) -> None:
 def test_the_glossary_has_thirty_terms_at_most() -> None:
     terms = re.findall(r"^\| \*\*(.+?)\*\* \| .+ \|$", PAGES["glossary.md"], re.MULTILINE)
     assert 20 <= len(set(terms)) == len(terms) <= 30
+
+
+def defined_in(body: list[ast.stmt]) -> Iterator[str]:
+    """The functions, classes, methods, fields and constants of a module."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        if isinstance(node, ast.ClassDef | ast.If):
+            yield from defined_in(node.body)
+        for target in [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", []):
+            if isinstance(target, ast.Name):
+                yield target.id
+
+
+def test_design_names_what_there_is() -> None:
+    """Files; and in the instructions whatever looks like a name of the code."""
+    files = [path for part in ("src", "tests", "tools") for path in sorted((ROOT / part).rglob("*.py"))]
+    paths = "\n".join(str(path) for path in files)
+    for name in set(re.findall(r"[\w/]+\.py\b", PAGES["design.md"])):
+        assert name.endswith("NAME.py") or re.search(rf"/{name}$", paths, re.MULTILINE), f"there is no {name}"
+    known = {name for path in files for name in defined_in(ast.parse(path.read_text()).body)}
+    known |= {*CHECKS, "NAME", "NamedTuple", "on"}
+    instructions = re.findall(r"^## How to add .+?(?=^## )", PAGES["design.md"], re.MULTILINE | re.DOTALL)
+    assert len(instructions) == 4
+    for name in re.findall(r"`(\w+)[(`]", "".join(instructions)):
+        assert name in known, f"nothing is called {name}"
 
 
 def test_no_figure_is_pending() -> None:

@@ -2,7 +2,7 @@
 
 The manifest holds everything that is not an array, and a checksum over all of it and all arrays; a file that was cut or altered
 is refused. A checksum is no defence against whoever computes it anew, so whatever is read is compared with what it must be
-(`onebit.manifest`, and `wanted` of every space) before anything is allocated or made of it.
+(`onebit.manifest`, and `layout` of every space) before anything is allocated or made of it.
 """
 
 from __future__ import annotations

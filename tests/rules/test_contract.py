@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
-from onebit.contract.rule import CONTRACT, Rule, RuleInput, known
+from onebit.contract.rule import CONTRACT, LEARNT, RIGHT, Rule, RuleInput, known
 from onebit.errors import OnebitError
+from onebit.learner import Learner
 from onebit.rules import registry
 from onebit.version import VERSION, release_of
 
@@ -200,3 +201,11 @@ def test_migrated_options_can_be_given() -> None:
             rule.settle(3, rule.migrated(options, "0.1.0"))
         for release in rule.migrations:
             assert release_of(release) <= release_of(VERSION)
+
+
+def test_the_memory_counts_feedbacks_but_no_empty_rows_and_no_lessons() -> None:
+    learner = Learner("banditron", classes=2)
+    for x in ([1.0, 0.0], [0.0, 0.0], [0.0, 1.0]):
+        learner.learn(learner.decide(x), right=True)
+    learner.teach([[1.0, 1.0]], [1])
+    assert learner.runtime.model.memory[[LEARNT, RIGHT]].tolist() == [2.0, 2.0]

@@ -27,6 +27,7 @@ COMMANDS = (
     "warmup",
     "margin",
     "bounds",
+    "adversary",
     "serve",
     "token",
     "export",

@@ -22,6 +22,7 @@ from onebit.cli.tables import learner_table, print_cost, print_wide
 from onebit.data.streams import stream
 from onebit.errors import InputError, brief
 from onebit.experiments.compare import RUNS, Comparison, compare, usual_entries
+from onebit.rules import registry
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -41,6 +42,9 @@ def declare(command: argparse.ArgumentParser) -> None:
 def execute(chosen: argparse.Namespace) -> int:
     """Run all of them, print the table and write the page; Ctrl-C shows what is done, and the rest runs next time."""
     learners = learners_of(chosen.learners)
+    for one in chosen.data:
+        if one in registry():
+            raise InputError(f"{brief(one)} is a learner, and no data: say those after --learners, separated by commas")
     with download_bar(chosen.quiet) as heard:
         given = [stream(one, progress=heard, **stream_settings(chosen, one)) for one in chosen.data]
     folder = result_folder(chosen, *chosen.data)

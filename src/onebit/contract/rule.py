@@ -43,8 +43,8 @@ class RuleInput(NamedTuple):
     """What a rule is given in a round.
 
     `memory` is a small vector that is saved with the weights: memory[NORM] is ||W||^2 for rules that ask for it, memory[LEARNT] the
-    number of feedbacks learnt before this one and memory[RIGHT] how many of them said "right", all kept by the engine; from
-    memory[OWN] on it is the rule's. `work` is scratch, (2, max(H, K)), undefined on entry.
+    number of feedbacks learnt before this one (from x = 0 nothing is learnt, nor are lessons counted) and memory[RIGHT] how many of them
+    said "right", all kept by the engine; from memory[OWN] on it is the rule's. `work` is scratch, (2, max(H, K)), undefined on entry.
     """
 
     memory: Vector
