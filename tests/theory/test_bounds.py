@@ -265,7 +265,7 @@ def test_every_run_meets_the_same_rows_and_the_measured_are_those_of_onebit_run(
     found = bounds("perceptron", X, y, runs=3, seed=4, order="shuffle", rounds=100)
     order = np.random.default_rng([15, 4])
     rows = np.concatenate([order.permutation(len(X)) for _ in range(2)])[:100]
-    again = onebit.run("perceptron", X[rows], y[rows], runs=3, seed=4)
+    again = onebit.run("perceptron", X[rows], y[rows], order="file", runs=3, seed=4)
     assert found.mistakes == (again.errors * 100).round().astype(int).tolist()
 
 
