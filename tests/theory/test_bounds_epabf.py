@@ -310,6 +310,28 @@ def test_noise_and_other_rows_keep_the_bound_on_the_mistakes(variant: str, updat
         assert not bounds("epabf", X, y, classes=range(K), runs=5, **options).broken
 
 
+@pytest.mark.parametrize(
+    ("variant", "update"),
+    [(Variant.PA_I, Update.STATED), (Variant.PA_II, Update.PRINTED), (Variant.PA_II, Update.STATED)],
+)
+@pytest.mark.parametrize(("K", "length"), [(2, 1.0), (5, 0.3), (10, 7.0)])
+def test_the_bound_is_of_the_order_of_the_root_of_the_rounds(
+    variant: Variant, update: Update, K: int, length: float
+) -> None:
+    """The corollary, on rows of their own for each class: u has -1/length for all others."""
+    U, size = (np.eye(K) - 1.0) / length, math.sqrt(K * (K - 1))  # R ||u||
+    for count in (50_000, 200_000):
+        y = np.arange(count) % K
+        factor, C = (2.0, 1 / 4) if variant == Variant.PA_I else (3.0, 1 / 12)
+        gamma = factor * size * math.sqrt(K / count)
+        assert gamma < 0.5
+        params = EPABF(K, gamma, variant, C * gamma / (K * length**2), update)
+        found = balance(params, U, length * np.eye(K)[y] @ U.T, y, np.full(count, length**2))
+        root = size * math.sqrt(K * count)
+        limit = 4.0 * root + 2.0 * size**2 if variant == Variant.PA_I else 8.0 * root
+        assert mistakes_bound(params, found, count) <= limit * (1.0 + 1e-9)
+
+
 def test_a_learner_that_does_not_learn_breaks_the_bound_on_the_mistakes() -> None:
     X, y = one_hot(4000)
     params = EPABF(2, 0.12, Variant.PA_I, 0.02, Update.STATED)
