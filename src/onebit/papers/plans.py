@@ -293,8 +293,8 @@ class BoundsPlan(ItemPlan):
         elif not one.held:
             verdict = DIFFERS
         else:
-            vacuous = one.bound.of.startswith("mistakes") and one.bound.value >= rounds
-            verdict = VACUOUS if vacuous else REPRODUCED
+            beyond = one.bound.of.startswith("mistakes") and one.bound.value >= rounds
+            verdict = VACUOUS if beyond or one.bound.holds == "vacuous" else REPRODUCED
         told = "" if verdict == REPRODUCED else one.bound.why or f"more than the {rounds:,} rounds there are"
         promise = (
             f"at most {one.bound.shown}"
