@@ -125,7 +125,7 @@ class ErrorsPlan(ItemPlan):
             for name in (claim.lower, claim.higher):
                 found = self.summary(collected, name, on)
                 if isinstance(found, str):
-                    nothing = replace(self.unmeasured(on, claim.text, found, "claimed"), data=data)
+                    nothing = self.unmeasured(on, claim.text, found, "claimed")
                     return nothing if found == MISSING else replace(nothing, why=f"{name}: {nothing.why}")
                 done[name, on] = found
         lower, higher = done[claim.lower, data], done[claim.higher, data]
