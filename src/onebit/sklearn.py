@@ -106,8 +106,7 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Begin anew, and go through the rows once."""
-        X, y = validate_data(self, X, y, accept_sparse="csr")
-        check_classification_targets(y)
+        X, y = self._checked(X, y, reset=True)
         classes, labels = np.unique(y, return_inverse=True)
         learner = self._new(classes)
         order = NOTHING
@@ -121,8 +120,7 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
         """Go on with more rows, in this order; the first call needs all `classes` that there will be. If a row is refused, none is learnt."""
         first = not hasattr(self, "learner_")
-        X, y = validate_data(self, X, y, accept_sparse="csr", reset=first)
-        check_classification_targets(y)
+        X, y = self._checked(X, y, reset=first)
         if first and classes is None:
             raise InputError("classes must be given in the first call of partial_fit: all labels that there will be")
         given = None if classes is None else unique_labels(list(classes))
@@ -141,6 +139,12 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._go_on(learner, X, labels.astype(np.int64), NOTHING)
         self.classes_, self.learner_ = known, learner
         return self
+
+    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
+        """Rows and labels as scikit-learn checks them."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", reset=reset)
+        check_classification_targets(y)
+        return _rising(X), y
 
     def _new(self, classes: NDArray[Any]) -> Learner:
         """A learner that knows nothing yet."""
@@ -191,9 +195,18 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "learner_")
-        return self.learner_.runtime.table(validate_data(self, X, accept_sparse="csr", reset=False))
+        return self.learner_.runtime.table(_rising(validate_data(self, X, accept_sparse="csr", reset=False)))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _rising(X: Any) -> Any:
+    """The same rows, with columns that rise where they are sparse: vectorizers of scikit-learn give them in any order."""
+    if getattr(X, "has_canonical_format", True):
+        return X
+    sorted_ = X.copy()
+    sorted_.sum_duplicates()
+    return sorted_
