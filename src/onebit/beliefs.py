@@ -49,7 +49,7 @@ def belief_of(runtime: Runtime, x: Any) -> NDArray[np.float64]:
     """The same of one x in any form.
 
     >>> import onebit
-    >>> belief_of(onebit.Auto(classes=2).runtime, [1.0, 2.0]).tolist()
+    >>> belief_of(onebit.Auto(classes=2).runtime, [1.0, 2.0]).round(6).tolist()
     [0.5, 0.5]
     """
     with runtime.lock:
