@@ -51,7 +51,7 @@ def test_the_belief_of_auto_is_the_one_it_notes_with_its_decisions() -> None:
     learner = trained("auto")
     for x in X[:20]:
         decision = learner.decide(x)
-        believed = belief_of(learner.runtime, x)[decision.greedy]  # type: ignore[call-overload]
+        believed = belief_of(learner.runtime, x)[int(decision.greedy)]
         assert believed == pytest.approx(decision.notes[0])
         assert set(learner.probabilities(x).values()) == {0.0, 1.0}  # it plays without chance, and is not so sure
 

@@ -61,7 +61,7 @@ def test_to_evaluate_sparse_rows_is_to_run() -> None:
 
 def test_a_pipeline_ends_in_it() -> None:
     texts = [("late goal wins cup", "sport"), ("vote in parliament", "politics"), ("faster chip", "tech")] * 30
-    model = compose.Pipeline(feature_extraction.BagOfWords(), RiverClassifier(seed=0))
+    model: Any = compose.Pipeline(feature_extraction.BagOfWords(), RiverClassifier(seed=0))
     for text, topic in texts:
         model.learn_one(text, topic)
     assert model.predict_one("a goal in the cup") == "sport"
@@ -69,6 +69,11 @@ def test_a_pipeline_ends_in_it() -> None:
     scaled = preprocessing.StandardScaler() | RiverClassifier("linucb", seed=0)
     score = evaluate.progressive_val_score(datasets.ImageSegments().take(700), scaled, metrics.Accuracy())
     assert score.get() > 0.5
+
+
+def learner_of(model: RiverClassifier) -> onebit.Learner | None:
+    """The learner that it has by now."""
+    return model.learner
 
 
 # --- classes and features ----------------------------------------------------------------------------------------------
@@ -79,12 +84,13 @@ def test_classes_come_as_they_are_met() -> None:
     assert model.predict_one({"a": 1.0}) is None
     model.learn_one({"a": 1.0}, "x")
     assert model.predict_one({"a": 1.0}) == "x"
-    assert model.learner is None
+    assert learner_of(model) is None
     for label in ("y", "z", "y"):
         model.learn_one({"a": 1.0}, label)
-    assert model.learner is not None
-    assert model.learner.classes == (0, 1, 2)
-    assert model.learner.learnt == 2  # the two rounds in which there was something to choose from
+    learner = learner_of(model)
+    assert learner is not None
+    assert learner.classes == (0, 1, 2)
+    assert learner.learnt == 2  # the two rounds in which there was something to choose from
 
 
 def test_a_label_is_heard_only_where_it_is_to_be() -> None:
@@ -92,15 +98,13 @@ def test_a_label_is_heard_only_where_it_is_to_be() -> None:
     bandit = [RiverClassifier("bpa", classes=("a", "b", "c"), seed=2) for _ in range(2)]
     for round_ in range(60):
         x = {"p": float(round_ % 3), "q": 1.0}
-        plays = [copy.deepcopy(model.learner).decide(x).label for model in bandit if model.learner]
-        assert plays[0] == plays[1]
-        right = round_ % 3 == plays[0]
+        first, second = (int(copy.deepcopy(model.learner).decide(x).label) for model in bandit if model.learner)
+        assert first == second
+        right = round_ % 3 == first
         for model, step in zip(bandit, (1, 2), strict=True):
-            model.learn_one(x, "abc"[plays[0] if right else (int(plays[0]) + step) % 3])
-    first, second = (model.learner for model in bandit)
-    assert first is not None
-    assert second is not None
-    assert np.array_equal(first.weights, second.weights)
+            model.learn_one(x, "abc"[first if right else (first + step) % 3])
+    one, other = (model.learner.weights for model in bandit if model.learner)
+    assert np.array_equal(one, other)
     taught = RiverClassifier("perceptron", classes=("a", "b"), feedback="label")
     taught.learn_one({"p": 1.0}, "b")
     assert taught.predict_one({"p": 1.0}) == "b"
