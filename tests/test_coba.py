@@ -139,6 +139,7 @@ def test_the_probability_of_an_action_is_told() -> None:
     [
         ([1.0], [], "no actions to choose from"),
         ([1.0], None, "no actions to choose from"),
+        ([1.0], [("a", "x"), ("b", "y")], "actions with features are no classes"),
         ([1.0], [(0.3, 0.5), (0.1, 0.2)], "actions with features are no classes"),
         ([1.0], [{"price": 3}, {"price": 4}], "must be a class"),
         ([1.0, "red"], ["a", "b"], "a context has 'red', but features must be numbers"),
@@ -163,6 +164,8 @@ def test_actions_and_rewards_must_be_those_of_a_class() -> None:
         learner.predict([1.0], ["a", "b", "c"])
     with pytest.raises(onebit.InputError, match="there is no action 'c'"):
         learner.learn([1.0], "c", 1, 0.5)
+    with pytest.raises(onebit.InputError, match="there is no action 'c'"):
+        learner.score([1.0], ["a", "b"], "c")
     both = {"context": [1.0], "actions": ["a", "b"], "rewards": [1, 1]}
     with pytest.raises(onebit.InputError, match=r"round 1 .* \[1, 1\], but one action must have 1"):
         stream(Rounds([{**both, "rewards": [0, 1]}, both]))
@@ -177,7 +180,7 @@ def test_actions_and_rewards_must_be_those_of_a_class() -> None:
     [
         ("perceptron", {}, "Perceptron learns from labels, and coba tells rewards"),
         ("bandtron", {}, "did you mean 'banditron'"),
-        ("bpa", {"classes": 3}, "which are the actions"),
+        ("bpa", {"classes": 3}, "'classes', which comes from the actions"),
         (onebit.BPA(classes=2), {"seed": 3}, "a learner brings its own seed"),
     ],
 )

@@ -130,6 +130,10 @@ def test_features_that_are_named_make_dense_rows() -> None:
         ({"rule": "bandtron"}, "did you mean 'banditron'"),
         ({"rule": "perceptron"}, "Perceptron learns from labels"),
         ({"feedback": "much"}, "must be 'bandit' or 'label'"),
+        ({"options": {"seed": 3}}, "options has 'seed', which comes from seed"),
+        ({"options": 3}, "options is 3, but must be a dict"),
+        ({"features": ("p", "p")}, "must name each feature once"),
+        ({"features": ()}, "must name each feature once, and at least one"),
         ({"rule": "bpa", "options": {"agressiveness": 1.0}}, "did you mean 'aggressiveness'"),
     ],
 )
@@ -146,7 +150,17 @@ def test_a_row_that_is_refused_changes_nothing() -> None:
     for bad in ({"p": "red"}, {"p": float("nan")}, [1.0]):
         with pytest.raises(onebit.InputError):
             model.learn_one(bad, "c")  # type: ignore[arg-type]
+    with pytest.raises(onebit.InputError, match=r"y is \['a'\], but must be one label"):
+        model.learn_one({"p": 1.0}, ["a"])
     assert model.learner.to_bytes() == before
+    taught = RiverClassifier("bpa", feedback="label", seed=0)
+    taught.learn_one({"p": 1.0}, "a")
+    for label in ("b", "c"):
+        with pytest.raises(onebit.InputError, match="feature 'p' is nan"):
+            taught.learn_one({"p": float("nan")}, label)
+        taught.learn_one({"p": 1.0}, label)
+    assert taught.learner is not None
+    assert taught.learner.classes == (0, 1, 2)
 
 
 def test_a_rule_without_a_belief_has_no_probabilities() -> None:
@@ -175,5 +189,19 @@ def test_what_has_no_end_needs_rounds() -> None:
         stream(synth.Agrawal(seed=1))
     with pytest.raises(onebit.InputError, match="TrumpApproval is for regression"):
         stream(datasets.TrumpApproval())
-    with pytest.raises(onebit.InputError, match="pairs has no rows"):
-        stream([])
+
+
+@pytest.mark.parametrize(
+    ("given", "rounds", "sentence"),
+    [
+        ([], None, "pairs has no rows"),
+        (3, None, "3 is no data set"),
+        ([1, 2], None, "row 0 of pairs is 1, but must be a pair"),
+        ([({"a": 1}, "x"), ("text", "y")], None, "row 1 of pairs: x is 'text', but must be a dict"),
+        ([({"a": 1}, "x"), ({"a": "red"}, "y")], None, "row 1 of pairs: feature 'a' is 'red', but must be a number"),
+        ([({"a": 1}, "x")], 0, "rounds is 0, but must be a whole number"),
+    ],
+)
+def test_what_is_no_data_set_is_refused(given: Any, rounds: int | None, sentence: str) -> None:
+    with pytest.raises(onebit.InputError, match=sentence):
+        stream(given, rounds=rounds)

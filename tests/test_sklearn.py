@@ -83,6 +83,8 @@ def test_the_first_part_names_the_classes_and_others_are_refused() -> None:
     before = classifier.learner_.to_bytes()
     with pytest.raises(onebit.InputError, match=r"y\[1\] is .*'lily'.*, but the classes are"):
         classifier.partial_fit(X[:2], ["setosa", "lily"])
+    with pytest.raises(onebit.InputError, match=r"y\[0\] is 0, but the classes are"):
+        classifier.partial_fit(X[:2], [0, 1])
     with pytest.raises(onebit.InputError, match="but in the first call it was"):
         classifier.partial_fit(X[:2], NAMES[:2], classes=["setosa", "lily"])
     assert classifier.learner_.to_bytes() == before
@@ -104,6 +106,7 @@ def test_a_part_with_a_row_that_is_refused_teaches_nothing() -> None:
         ({"feedback": "some"}, "must be 'bandit' or 'label'"),
         ({"options": {"seed": 3}}, "'seed', which comes from random_state"),
         ({"options": {"classes": 3}}, "'classes', which comes from y"),
+        ({"options": 3}, "options is 3, but must be a dict"),
         ({"options": {"explration": 0.1}, "rule": "banditron"}, "exploration"),
     ],
 )

@@ -19,6 +19,7 @@ from onebit.data.streams import Stream
 from onebit.decision import Decision
 from onebit.errors import InputError, MissingExtraError, brief
 from onebit.learner import Learner, copy_of
+from onebit.options import options_beside
 from onebit.rules import DEFAULT
 from onebit.validation import ClassName, listed
 
@@ -36,8 +37,7 @@ class CobaLearner:
     def __init__(self, learner: str | Rule | Learner = DEFAULT, *, seed: int | None = None, **options: Any) -> None:
         if isinstance(learner, Learner) and (options or seed is not None):
             raise InputError("a learner brings its own seed and options")
-        if "classes" in options:
-            raise InputError("options has 'classes', which are the actions of the environment")
+        options = options_beside(options, classes="the actions of the environment")
         self._template, self._options, self._seed = learner, options, 0 if seed is None else seed
         self._names: dict[Any, ClassName] = {}  # of the actions, in their order
         tried = learner if isinstance(learner, Learner) else self._made((0, 1))  # bad options are found now
@@ -63,7 +63,7 @@ class CobaLearner:
     def score(self, context: Any, actions: Sequence[Any], action: Any) -> float:
         """The probability of playing an action."""
         learner, _ = self._ready(context, actions)
-        return learner.probabilities(row_of(context))[self._names[hashable(action)]]
+        return learner.probabilities(row_of(context))[self._name_of(action)]
 
     def learn(
         self, context: Any, action: Any, reward: float, probability: float | None, decision: Decision | None = None
@@ -74,11 +74,15 @@ class CobaLearner:
         if self.learner is None:
             raise InputError("the actions are not known yet: let coba predict as well as learn")
         if decision is None:
-            if hashable(action) not in self._names:
-                raise InputError(f"there is no action {brief(action)}; the actions are {listed(self._names)}")
-            label = self._names[hashable(action)]
+            label = self._name_of(action)
             decision = self.learner.from_log(row_of(context), label, probability)  # type: ignore[arg-type]
         self.learner.learn(decision, right=reward == 1)
+
+    def _name_of(self, action: Any) -> ClassName:
+        """The class of an action that is known."""
+        if hashable(action) not in self._names:
+            raise InputError(f"there is no action {brief(action)}; the actions are {listed(self._names)}")
+        return self._names[hashable(action)]
 
     def _ready(self, context: Any, actions: Sequence[Any]) -> tuple[Learner, list[ClassName]]:
         """The learner, made in the first round, and the classes of these actions."""
@@ -110,7 +114,7 @@ def hashable(action: Any) -> Any:
 
 def keys_of(actions: Sequence[Any] | None) -> list[Any]:
     """The actions of a round as keys; refused where there is nothing to choose from."""
-    if not actions:
+    if not isinstance(actions, Sequence) or not actions:
         raise InputError("there are no actions to choose from: an action on a scale is no class")
     for action in actions:
         if isinstance(action, Mapping):

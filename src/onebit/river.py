@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from onebit.data.streams import Stream
 from onebit.errors import InputError, MissingExtraError, brief, nearest
 from onebit.feedback import refuse_other_feedback
 from onebit.learner import Learner
+from onebit.options import options_beside
 from onebit.rules import DEFAULT, rule_named
 
 try:
@@ -61,6 +63,8 @@ class RiverClassifier(base.Classifier):
         self._believes = rule_named(rule).belief is not None
         self._drawn = secrets.randbits(62) if seed is None else seed
         self._columns = None if features is None else {name: column for column, name in enumerate(features)}
+        if self._columns is not None and not 0 < len(self._columns) == len(features or ()):
+            raise InputError(f"features is {brief(features)}, but must name each feature once, and at least one")
         self._labels: list[Any] = []  # by the number of their class
         self._numbers: dict[Any, int] = {}
         self.learner: Learner | None = None  # once there are two classes
@@ -75,7 +79,11 @@ class RiverClassifier(base.Classifier):
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
         """Play a label for x, and hear whether it is y."""
         row = self._row(x)
+        if not isinstance(y, Hashable):
+            raise InputError(f"y is {brief(y)}, but must be one label")
         if self.feedback == "label":
+            if y not in self._numbers:
+                (self.learner or self._made()).best(row)  # a row that is refused brings no class
             self._meet(y)
             if self.learner is not None:
                 self.learner.teach([row], [self._numbers[y]])
@@ -128,19 +136,26 @@ class RiverClassifier(base.Classifier):
 
     def _made(self) -> Learner:
         """A learner of the first two classes, which knows nothing yet."""
-        made = Learner(self.rule, classes=2, seed=self._drawn, **(self.options or {}))
+        made = Learner(
+            self.rule, classes=2, seed=self._drawn, **options_beside(self.options, classes="classes", seed="seed")
+        )
         refuse_other_feedback(made.runtime, self.feedback)
         return made
 
 
 def named(x: Mapping[Any, Any]) -> dict[str, Any]:
-    """The features of river, whose names may be of any kind, with strings for names.
+    """The features of river, whose names may be of any kind, with strings for names; what is no number is refused.
 
     >>> named({0: 1.5, "size": 2})
     {'0': 1.5, 'size': 2}
     """
     if not isinstance(x, Mapping):
         raise InputError(f"x is {brief(x)}, but must be a dict of feature name -> number")
+    for name, value in x.items():
+        if type(value) not in (float, int) and not isinstance(value, Real | np.bool_):
+            raise InputError(
+                f"feature {brief(name)} is {brief(value)}, but must be a number; river's OneHotEncoder makes them"
+            )
     return {name if isinstance(name, str) else str(name): value for name, value in x.items()}
 
 
@@ -154,15 +169,26 @@ def stream(dataset: Iterable[tuple[Any, Any]], *, rounds: int | None = None, **s
     >>> stream(datasets.Phishing(), rounds=100)
     Stream(Phishing, 100 rounds, order=file)
     """
+    if not isinstance(dataset, Iterable):
+        raise InputError(f"{brief(dataset)} is no data set: give one of river, or pairs of a dict and a label")
     name = type(dataset).__name__ if isinstance(dataset, datasets.base.Dataset) else "pairs"
     if isinstance(dataset, datasets.base.Dataset) and dataset.task not in CLASSIFICATION:
         raise InputError(f"{name} is for {str(dataset.task).lower()}, but a stream needs one label for each row")
     if isinstance(dataset, datasets.base.SyntheticDataset) and dataset.n_samples is None and rounds is None:
         raise InputError(f"{name} has no end: give rounds")
-    pairs = list(dataset if rounds is None else islice(iter(dataset), rounds))
-    if not pairs:
+    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1):
+        raise InputError(f"rounds is {brief(rounds)}, but must be a whole number of at least 1")
+    rows, labels = [], []
+    for number, pair in enumerate(islice(iter(dataset), rounds)):
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise InputError(f"row {number} of {name} is {brief(pair)}, but must be a pair: a dict and a label")
+        try:
+            rows.append(named(pair[0]))
+        except InputError as error:
+            raise InputError(f"row {number} of {name}: {error}") from None
+        labels.append(name_of(pair[1]))
+    if not rows:
         raise InputError(f"{name} has no rows")
-    rows, labels = [named(x) for x, _ in pairs], [name_of(y) for _, y in pairs]
     names = rows[0].keys()
     table = (
         np.array([[row[name] for name in names] for row in rows]) if all(row.keys() == names for row in rows) else None

@@ -21,7 +21,9 @@ from onebit.engine.stream import Tally
 from onebit.errors import InputError, MissingExtraError, OnebitError, brief
 from onebit.feedback import refuse_other_feedback
 from onebit.learner import Learner
+from onebit.options import options_beside
 from onebit.rules import DEFAULT, rule_named
+from onebit.validation import listed
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -60,8 +62,8 @@ def has_scores(classifier: BanditClassifier) -> bool:
         return True
     if rule.belief is not None:
         raise AttributeError(f"{rule.title} has beliefs in the classes: predict_proba gives them")
-    own = {name: value for name, value in (classifier.options or {}).items() if name in rule.parameters}
     try:
+        own = {name: value for name, value in options_beside(classifier.options).items() if name in rule.parameters}
         params, _ = rule.settle(4, own)  # with 3 classes there are as many pairs
     except OnebitError:
         return True
@@ -130,13 +132,15 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"classes is {brief(given.tolist())}, but in the first call it was {brief(known.tolist())}"
             )
-        labels = np.searchsorted(known, y)
-        strange = np.flatnonzero(known[np.minimum(labels, len(known) - 1)] != y)
+        names = known.tolist()
+        place = {label: number for number, label in enumerate(names)}
+        labels = np.array([place.get(label, -1) for label in y.tolist()], dtype=np.int64)
+        strange = np.flatnonzero(labels < 0)
         if len(strange):
             row = int(strange[0])
-            raise InputError(f"y[{row}] is {brief(y[row])}, but the classes are {brief(known.tolist())}")
+            raise InputError(f"y[{row}] is {brief(y.tolist()[row])}, but the classes are {listed(names)}")
         learner = self._new(known) if first else self.learner_
-        self._go_on(learner, X, labels.astype(np.int64), NOTHING)
+        self._go_on(learner, X, labels, NOTHING)
         self.classes_, self.learner_ = known, learner
         return self
 
@@ -148,10 +152,7 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _new(self, classes: NDArray[Any]) -> Learner:
         """A learner that knows nothing yet."""
-        options = dict(self.options or {})
-        for name, instead in (("classes", "y"), ("seed", "random_state")):
-            if name in options:
-                raise InputError(f"options has {name!r}, which comes from {instead}")
+        options = options_beside(self.options, classes="y", seed="random_state")
         state = self.random_state
         whole = isinstance(state, int | np.integer)
         seed = int(state) if whole else int(check_random_state(state).randint(_MOST_SEEDS))
