@@ -162,7 +162,9 @@ def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
 
 def _fixed(name: str, data: Dataset, describe: Callable[[], dict[str, Any]], steps: tuple[str, ...]) -> Source:
     if steps:
-        data = replace(data, X=prepared_rows(data.X, steps))
+        X = prepared_rows(data.X, steps)
+        names = data.names if data.names is not None and X.shape[1] == len(data.names) else None
+        data = replace(data, X=X, names=names)
     return Source(name, True, data.rows, lambda total, seed: data, describe, steps)
 
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
 from onebit.features import refuse_what_is_no_table
+from onebit.frames import NamedRows, Names, has_names, named_rows
+from onebit.rows import in_column_order, is_sparse, rising
 from onebit.validation import ClassName, checked_classes, listed
 
 
@@ -31,6 +33,12 @@ class Dataset:
     X: Any
     y: NDArray[np.int64]
     classes: tuple[ClassName, ...]
+    names: Names | None = None  # of the columns, where learners shall know them by these
+
+    @property
+    def given(self) -> Any:
+        """The rows as a learner is given them: with the names of their columns, where they have such."""
+        return self.X if self.names is None else NamedRows(self.X, self.names)
 
     @property
     def rows(self) -> int:
@@ -86,11 +94,27 @@ def whole(label: Any) -> Any:
 
 
 def matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dataset:
-    """Rows with indices of classes; refused where their numbers differ."""
+    """Rows with indices of classes; refused where their numbers differ. What is read of frames are their numbers and names."""
     refuse_what_is_no_table(X)
+    names = None
+    if has_names(X):
+        found = named_rows(X)
+        X, names = found.values, found.names
+    elif is_sparse(X):
+        X = _in_order(X)
     rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
     if rows != len(y):
         raise InputError(f"there are {rows} rows and {len(y)} labels")
     if rows == 0:
         raise InputError("there are no rows")
-    return Dataset(X, y, classes)
+    return Dataset(X, y, classes, names)
+
+
+def _in_order(X: Any) -> Any:
+    """A sparse matrix as CSR whose columns rise within each row; the same one where that is so."""
+    matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
+    columns, starts = np.asarray(matrix.indices), np.asarray(matrix.indptr)
+    fits = len(starts) > 0 and len(columns) == len(matrix.data) == starts[-1] and not np.any(np.diff(starts) < 0)
+    if not fits or rising(columns, starts):  # of what does not fit, learners say more
+        return matrix
+    return Csr(*in_column_order(np.asarray(matrix.data), columns, starts), tuple(matrix.shape))

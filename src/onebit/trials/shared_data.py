@@ -35,11 +35,11 @@ class Tables:
     def rows(self, learner: Learner) -> Rows:
         """The rows as this learner reads them."""
         if learner.runtime.reads_names:  # a learner's vocabulary is its own
-            return learner.runtime.table(self.data.X)
-        form = learner.runtime.features.options
+            return learner.runtime.table(self.data.given)
+        form = (*learner.runtime.features.options, learner.runtime.feature_names)
         with self._lock:
             if form not in self._rows:
-                self._rows[form] = learner.runtime.table(self.data.X)
+                self._rows[form] = learner.runtime.table(self.data.given)
             return self._rows[form]
 
     def longest(self, bias: bool, kernel: str | None) -> float:

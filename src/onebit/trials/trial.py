@@ -73,7 +73,7 @@ class ComparisonEntry:
     def make(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
         """A fresh learner, ready for these rows."""
         made = self.begin(stream, data, seed, longest)
-        made.runtime.fix_features(data.X)
+        made.runtime.fix_features(data.given)
         return made
 
     def begin(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
