@@ -57,6 +57,13 @@ def narwhals_frame(frame: Any) -> Any:
         ) from None
 
 
+def all_numbers(frame: Any) -> bool:
+    """Whether all columns of a frame are numbers, or true and false."""
+    narwhals = _narwhals(frame)
+    kinds = narwhals_frame(frame).schema.values()
+    return all(kind.is_numeric() or kind == narwhals.Boolean for kind in kinds)
+
+
 def names_of(x: Any) -> Names | None:
     """The names of the columns of x, where it has such and they are strings; two of one name are refused."""
     if isinstance(x, NamedRows):

@@ -114,7 +114,13 @@ def in_column_order(
     values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
     """The parts of a CSR matrix with the columns of each row in order, and each there once, with the sum of its values."""
-    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return csr_of(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), columns, values, len(starts) - 1)
+
+
+def csr_of(
+    owners: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], rows: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """Entries in any order, `values[i]` in row `owners[i]`, as the values, columns and starts of a CSR matrix."""
     order = np.lexsort((columns, owners))
     owners, columns, values = owners[order], columns[order], values[order]
     new = np.ones(len(columns), dtype=bool)
@@ -123,7 +129,7 @@ def in_column_order(
         # Sums of whole numbers, and of true and false, must not run over.
         wide = values if values.dtype == np.float64 else values.astype(np.float64)
         values = np.add.reduceat(wide, np.flatnonzero(new))
-    ends = np.cumsum(np.bincount(owners[new], minlength=len(starts) - 1))
+    ends = np.cumsum(np.bincount(owners[new], minlength=rows))
     return values, columns[new], np.concatenate([[0], ends]).astype(np.int64)
 
 

@@ -25,7 +25,7 @@ class Svmlight:
     """An svmlight file, plain or compressed."""
 
     def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
-        self.path = path
+        self.path, self.note, self.columns = path, "", None
         self.labels = Codes(MOST_CLASSES, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
         self.classes = None if classes is None else list(classes)
         self._lowest, self._highest = np.iinfo(np.int64).max, -1

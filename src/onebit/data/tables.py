@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
 from onebit.features import refuse_what_is_no_table
-from onebit.frames import NamedRows, Names, has_names, named_rows
+from onebit.frames import NamedRows, Names, is_frame, named_rows
 from onebit.rows import in_column_order, is_sparse, rising
 from onebit.validation import ClassName, checked_classes, listed
 
@@ -52,13 +52,18 @@ def labelled(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
     >>> labelled([[1.0], [2.0], [3.0]], ["no", "yes", "no"], None).y.tolist()
     [0, 1, 0]
     """
+    return matched(X, *coded(y, classes))
+
+
+def coded(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[np.int64], tuple[ClassName, ...]]:
+    """Labels as indices of classes, and these: those that occur, in order, unless they are given."""
     labels = label_names(y)
     known = in_order(labels) if classes is None else checked_classes(classes)
     place = {name: index for index, name in enumerate(known)}
     for row, label in enumerate(labels):
         if label not in place:
             raise InputError(f"y[{row}] is {brief(label)}, but the classes are {listed(known)}")
-    return matched(X, np.array([place[label] for label in labels], dtype=np.int64), known)
+    return np.array([place[label] for label in labels], dtype=np.int64), known
 
 
 def in_order(labels: Iterable[ClassName]) -> tuple[ClassName, ...]:
@@ -97,7 +102,7 @@ def matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dat
     """Rows with indices of classes; refused where their numbers differ. What is read of frames are their numbers and names."""
     refuse_what_is_no_table(X)
     names = None
-    if has_names(X):
+    if is_frame(X):
         found = named_rows(X)
         X, names = found.values, found.names
     elif is_sparse(X):

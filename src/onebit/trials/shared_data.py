@@ -48,7 +48,8 @@ class Tables:
             if self._longest is None:
                 values = self.data.X.data if is_sparse(self.data.X) else self.data.X
                 held = str(getattr(values, "dtype", "float64"))  # of what may be larger than memory no copy is made
-                features = Features(None, None, held if held == "float32" else "float64", False, None)
+                texts = isinstance(self.data.X, list) and isinstance(self.data.X[0], str)
+                features = Features(None, None, held if held == "float32" else "float64", texts, None)
                 features.settle(self.data.X)
                 self._longest = float(squared_lengths(features.table(self.data.X)).max())
         norm = np.array([self._longest + bias])

@@ -80,7 +80,7 @@ class ComparisonEntry:
         """A fresh learner; the rule may plan with what only a run knows: its length, and that of its rows."""
         if isinstance(self.template, Learner):
             return copy_of(self.template, seed)
-        options = self.options
+        options = {"text": True, **self.options} if stream.source.text else self.options
         if self.template.plan is not None:
             length = longest(bool(options.get("bias")), options.get("kernel"))
             planned = self.template.plan(options, stream.rounds, length)
