@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def test_names_that_do_not_fit_are_refused_in_a_file() -> None:
     manifest, arrays = state_of(learner.runtime)
     for names, words in ((b'["a"]', "1 names"), (b'["a", "a", "b"]', "2 of them"), (b'["a", "b", 3]', "texts")):
         bad = {**arrays, "feature_names": np.frombuffer(names, dtype=np.uint8)}
-        assert words in refused(lambda bad=bad: from_state(manifest, bad))
+        assert words in refused(partial(from_state, manifest, bad))
 
 
 @pytest.mark.filterwarnings("ignore:.* was saved on another machine")
@@ -163,8 +164,8 @@ def test_two_columns_of_one_name_are_refused() -> None:
 @every_frame
 def test_a_learner_of_dicts_or_texts_does_not_take_the_names_of_columns_for_rows(frame: Callable[..., Any]) -> None:
     for learner in (learner_of(text=True), learner_of(hash_bits=4)):
-        assert "table of columns" in refused(lambda learner=learner: learner.decide_many(frame(COLUMNS)))
-        assert "table of columns" in refused(lambda learner=learner: learner.teach(frame(COLUMNS), LABELS))
+        assert "table of columns" in refused(partial(learner.decide_many, frame(COLUMNS)))
+        assert "table of columns" in refused(partial(learner.teach, frame(COLUMNS), LABELS))
 
 
 def test_dicts_are_what_they_were() -> None:

@@ -106,9 +106,9 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     features.options = (size, space, read["dtype"], read["text"], read["hash_bits"])
     features.reset()
     features.named, features.space = read["named"], read["space"]
-    absent = () if _has_vocabulary(read) else ("vocabulary",)
+    absent = set() if _has_vocabulary(read) else {"vocabulary"}
     if "feature_names" not in arrays:  # no frame was shown, or the file is older than these
-        absent += ("feature_names",)
+        absent.add("feature_names")
     beside = {name: one for name, one in BESIDE.items() if name not in absent}
     refuse_unlike({name: arrays[name] for name in BESIDE if name in arrays}, beside)
     if _has_vocabulary(read):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_groups_of_characters_are_added_to_the_words(tmp_path: Path) -> None:
     assert data.X.shape[1] == 3 + len(groups)
     assert sorted(Ngrams(2, 3).groups("cat")) == [" c", " ca", "at", "at ", "ca", "cat", "t "]
     for bad in ("0", "a", "3-2", "2-3-4", 99, 1.5):
-        assert "ngrams" in refused(lambda bad=bad: Ngrams.read(bad))
+        assert "ngrams" in refused(partial(Ngrams.read, bad))
 
 
 def test_dates_and_ids_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
@@ -215,6 +216,29 @@ def test_anything_with_transform_makes_numbers_of_texts(tmp_path: Path) -> None:
         [table["length"], Lengths().transform(table["subject"]), Lengths().transform(table["body"])]
     )
     assert dense.tolist() == expected.tolist()
+
+
+def test_runs_with_different_vectorizers_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, settings = (
+        written(tmp_path, tickets()),
+        {"label": "team", "text": ["subject"], "drop": ["ticket_id", "opened"]},
+    )
+
+    class Others(Lengths):  # cannot be pickled, either
+        def transform(self, texts: list[str]) -> Any:
+            return super().transform(texts) + 1.0
+
+    monkeypatch.setenv("ONEBIT_CACHE", str(tmp_path / "cache"))
+    for limit in ("1000000", "1000"):  # in memory, and converted
+        monkeypatch.setenv("ONEBIT_LARGE_FILE", limit)
+        streams = [
+            onebit.stream(path, categorical=["product"], vectorizer=one, **settings)  # type: ignore[arg-type]
+            for one in (Lengths(), Others(), Lengths())
+        ]
+        assert streams[0].key == streams[2].key != streams[1].key
+        values = [float(one.data(0).X.data.max()) for one in streams]
+        assert values[0] == values[2] == values[1] - 1.0
+    assert len([one for one in (tmp_path / "cache" / "data").iterdir() if one.is_dir()]) == 1
 
 
 def test_a_vectorizer_of_scikit_learn_is_one_or_is_refused_with_its_reason(tmp_path: Path) -> None:

@@ -80,7 +80,8 @@ def read_as(
             return read_npz(path, classes)
         if is_large(path):
             how = (reading.described(), classes)
-            data, note = converted(path, how, lambda: _reader(path, reading, classes), progress)
+            anew = reading.vectorizer is not None
+            data, note = converted(path, how, lambda: _reader(path, reading, classes), progress, anew)
         else:
             store, reader = Memory(), _reader(path, reading, classes)
             known, width = fill(store, reader, f"reading {path.name}", progress)

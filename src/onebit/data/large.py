@@ -37,21 +37,27 @@ def is_large(path: Path) -> bool:
     """Whether a file is too large to be held in memory; `ONEBIT_LARGE_FILE` sets another limit, in bytes."""
     named = os.environ.get("ONEBIT_LARGE_FILE")
     ending = path.suffix.lower()
-    usual = LARGE_PARQUET if ending == ".parquet" else LARGE_COMPRESSED if ending in (".gz", ".bz2") else LARGE
+    usual = LARGE_PARQUET if ending == ".parquet" else LARGE_COMPRESSED if ending in (".gz", ".bz2", ".xlsx") else LARGE
     if named and not (named.isascii() and named.isdigit()):
         raise InputError(f"ONEBIT_LARGE_FILE is {brief(named)}, but must be a number of bytes")
     return path.stat().st_size > (int(named) if named else usual)
 
 
 def converted(
-    path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None
+    path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None, anew: bool = False
 ) -> tuple[Dataset, str]:
-    """The data of a large file, mapped from the cache, and what its reader noted; `how` is what besides the file decides what comes out."""
+    """The data of a large file, mapped from the cache, and what its reader noted; `how` is what besides the file decides what comes out.
+
+    Where more decides on it than can be said, it is converted `anew`, and takes the place of what was there.
+    """
     folder = _folder(path, how)
-    if not folder.is_dir():
+    if anew or not folder.is_dir():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with alone(folder):
+                if anew:
+                    for former in folder.parent.glob(f"{folder.name}*"):  # with the prepared rows beside it
+                        shutil.rmtree(former)
                 if not folder.is_dir():
                     _convert(reader(), folder, progress)
         except OSError as error:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -28,10 +26,10 @@ class Reading:
     def of(
         cls,
         label: str | None = None,
-        text: bool | Sequence[str] = (),
-        categorical: Sequence[str] = (),
-        numeric: Sequence[str] = (),
-        drop: Sequence[str] = (),
+        text: Iterable[str] = (),
+        categorical: Iterable[str] = (),
+        numeric: Iterable[str] = (),
+        drop: Iterable[str] = (),
         ngrams: object = None,
         vectorizer: Any = None,
     ) -> Reading:
@@ -40,11 +38,7 @@ class Reading:
         for what, chosen in said.items():
             if isinstance(chosen, str):
                 raise InputError(f"{what} is {brief(chosen)}, but must be a list of columns: [{brief(chosen)}]")
-            if isinstance(chosen, bool):
-                raise InputError(
-                    f"{what} is {chosen}, which is for rows that are texts themselves; of a table it names columns: {what}=['body']"
-                )
-            if not isinstance(chosen, Sequence):
+            if not isinstance(chosen, Iterable):
                 raise InputError(f"{what} is {brief(chosen)}, but must be a list of columns")
         if vectorizer is not None and not callable(getattr(vectorizer, "transform", None)):
             raise InputError(
@@ -52,8 +46,8 @@ class Reading:
             )
         if vectorizer is not None and ngrams is not None:
             raise InputError("a vectorizer cuts texts in its own way: give either that, or ngrams")
-        chosen = {what: tuple(columns) for what, columns in said.items()}
-        return cls(label, **chosen, ngrams=Ngrams.read(ngrams), vectorizer=vectorizer)
+        columns = {what: tuple(chosen) for what, chosen in said.items()}
+        return cls(label, **columns, ngrams=Ngrams.read(ngrams), vectorizer=vectorizer)
 
     @property
     def given(self) -> str | None:
@@ -74,16 +68,5 @@ class Reading:
         if self.ngrams is not None:
             said["ngrams"] = str(self.ngrams)
         if self.vectorizer is not None:
-            said["vectorizer"] = _mark(self.vectorizer)
+            said["vectorizer"] = True  # by its result: no object says all that it is
         return said
-
-
-def _mark(vectorizer: Any) -> str:
-    """A hash by which vectorizers are told apart."""
-    try:
-        content = pickle.dumps(vectorizer)
-    except Exception as error:  # whatever a class of the user's raises
-        raise InputError(
-            f"the vectorizer cannot be pickled, so that its results cannot be told from those of another: {error}"
-        ) from None
-    return hashlib.blake2b(content, digest_size=12).hexdigest()

@@ -144,7 +144,9 @@ def source_of(
         )
     data = files.read_as(path, reading, classes, progress)
     about = path.stat()
+    made = {} if vectorizer is None else {"content": _content(data)}
     said = {
+        **made,
         "size": about.st_size,
         "modified": about.st_mtime_ns,
         **reading.described(),

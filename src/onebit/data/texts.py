@@ -92,7 +92,9 @@ class Encoder:
         """A text in each row; `number` counts the columns of text."""
         if self._vectorizer is not None:
             return self._vectorized(number, texts)
-        rows, columns, values = [], [], []
+        rows: list[int] = []
+        columns: list[int] = []
+        values: list[float] = []
         for row, text in enumerate(texts):
             buckets = {self._bucket(f"{name}\1{part}") for part in self._parts(text)}
             rows += [row] * len(buckets)
