@@ -118,8 +118,10 @@ def matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dat
 def _in_order(X: Any) -> Any:
     """A sparse matrix as CSR whose columns rise within each row; the same one where that is so."""
     matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
-    columns, starts = np.asarray(matrix.indices), np.asarray(matrix.indptr)
-    fits = len(starts) > 0 and len(columns) == len(matrix.data) == starts[-1] and not np.any(np.diff(starts) < 0)
+    values, columns, starts = (np.asarray(part) for part in (matrix.data, matrix.indices, matrix.indptr))
+    fits = all(part.dtype.kind in kinds for part, kinds in ((values, "fiub"), (columns, "iu"), (starts, "iu")))
+    fits = fits and len(starts) > 0 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
+    fits = fits and not np.any(starts[1:] < starts[:-1])
     if not fits or rising(columns, starts):  # of what does not fit, learners say more
         return matrix
-    return Csr(*in_column_order(np.asarray(matrix.data), columns, starts), tuple(matrix.shape))
+    return Csr(*in_column_order(values, columns, starts), tuple(matrix.shape))
