@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -214,3 +215,10 @@ def test_a_stream_of_a_sparse_product_has_its_columns_in_order() -> None:
         assert onebit.run(learner, sparse.coo_array(mixed), TRUTH).errors.tolist() == expected
     columns = [round_.x.columns.tolist() for round_ in onebit.stream(mixed, TRUTH)]
     assert columns == [[0, 1, 2]] * 120
+
+
+def test_narwhals_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "narwhals.stable.v2", None)
+    with pytest.raises(onebit.MissingExtraError, match="narwhals"):
+        learner_of().decide_many(pd.DataFrame(COLUMNS))
+    assert learner_of().decide_many(VALUES)
