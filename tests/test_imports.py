@@ -23,7 +23,7 @@ LAYERS = [
     {"rules", "spaces"},
     {"engine"},
     {"auto"},
-    {"classes", "options", "rows"},
+    {"classes", "frames", "options", "rows"},
     {"features", "ledger", "signature"},
     {"data", "decision", "model"},
     {"runtime"},

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
+from onebit.frames import NamedRows, Names, has_names, is_frame, named_rows, names_of
 from onebit.rows import (
     Rows,
     SparseRow,
@@ -71,6 +72,7 @@ class Features:
         self.space: str | None = "sparse" if named else space
         self.size: int | None = 1 << hash_bits if hash_bits is not None else None if size is None else int(size)
         self.named: bool | None = True if named else False if size is not None else None
+        self.feature_names: Names | None = None  # of the first frame, as scikit-learn's `feature_names_in_`
 
     @property
     def columns(self) -> int:
@@ -86,7 +88,8 @@ class Features:
     # --- fixing the form by the first x ---------------------------------------------------------------------------
 
     def settle(self, x: Any) -> None:
-        """Fix what is still open by the form of the first x."""
+        """Fix what is still open by the form of the first x, and remember the names of the first frame."""
+        self._remember(names_of(x))
         if self.named is not None and self.space is not None:
             return
         example = x[0] if isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], Mapping | str) else x
@@ -103,11 +106,36 @@ class Features:
         self.named, self.size = False, size
         self.space = self.space or ("sparse" if is_sparse(x) or isinstance(x, SparseRow) else "dense")
 
-    def forget_after(self, count: int) -> None:
-        """Take back the names that were learnt last, down to `count`: what brought them was refused."""
+    @property
+    def known(self) -> tuple[int, Names | None]:
+        """What is known of names by now, for `forget_after`."""
+        return self.columns, self.feature_names
+
+    def forget_after(self, known: tuple[int, Names | None]) -> None:
+        """Take back the names that were learnt after this was known: what brought them was refused."""
+        count, self.feature_names = known
         if self.vocabulary is not None:
             while len(self.vocabulary) > count:
                 self.vocabulary.popitem()
+
+    def _remember(self, names: Names | None) -> None:
+        if names is not None and self.feature_names is None and not self.named and self.size in (None, len(names)):
+            self.feature_names = names
+
+    def _in_order(self, given: NamedRows) -> NDArray[Any]:
+        """Numbers with their columns in the order of the frame that came first; other columns are refused."""
+        names = given.names
+        self._remember(names)
+        known = self.feature_names
+        if names is None or known is None or names == known:
+            return given.values
+        wrong = [f"{brief(name)} is missing" for name in known if name not in names]
+        wrong += [f"{brief(name)} is unknown" for name in names if name not in known]
+        if wrong:
+            more = f" and {len(wrong) - 6} more" if len(wrong) > 6 else ""
+            raise InputError(f"the columns of x are not those that the learner was shown: {', '.join(wrong[:6])}{more}")
+        place = {name: index for index, name in enumerate(names)}
+        return given.values[..., [place[name] for name in known]]
 
     # --- one x -----------------------------------------------------------------------------------------------------
 
@@ -132,7 +160,9 @@ class Features:
             return self._keep_sparse(x if isinstance(x, SparseRow) else sparse_row(x, self.dtype))
         if isinstance(x, Mapping | str):
             raise InputError(f"x is a {_kind(x)}, but this learner takes arrays of {self.size} numbers")
-        values = numbers_of(x, self.dtype)
+        values = numbers_of(self._in_order(named_rows(x)) if has_names(x) else x, self.dtype)
+        if values.ndim == 2 and len(values) == 1:
+            values = values[0]
         if values.ndim != 1 or values.shape[0] != self.size:
             many = "; decide_many takes many rows" if values.ndim == 2 else ""
             raise InputError(f"x has shape {values.shape}, but this learner takes arrays of {self.size} numbers{many}")
@@ -141,6 +171,12 @@ class Features:
             return SparseRow(columns, values[columns], values.shape[0])
         values.flags.writeable = False
         return values
+
+    def keep_each(self, X: Any) -> list[Kept]:
+        """Copies of dicts or texts."""
+        if is_sparse(X) or is_frame(X):
+            raise InputError("X is a table of columns, but this learner takes dicts or texts, one for each row")
+        return [self.keep(x) for x in X]
 
     def _keep_names(self, x: Mapping[Any, Any]) -> dict[str, float]:
         kept: dict[str, float] = {}
@@ -207,14 +243,14 @@ class Features:
         """A matrix as rows: cast once, and not copied where it already has the right form."""
         refuse_what_is_no_table(X)
         if self.named:
-            if is_sparse(X):
-                raise InputError("X is a matrix of columns, but this learner takes dicts or texts")
-            return self.rows([self.keep(x) for x in X], grow=True)
+            return self.rows(self.keep_each(X), grow=True)
         if is_sparse(X):
             rows = sparse_rows(X, self.dtype)
             if rows.width != self.size:
                 raise InputError(f"X has {rows.width} features, but this learner takes {self.size}")
             return rows if self.space == "sparse" else DenseRows(spread(rows))
+        if has_names(X):
+            X = self._in_order(named_rows(X))
         values = numbers_of(X, self.dtype, copy=False)
         if values.ndim != 2:
             raise InputError(f"X has shape {values.shape}, but must be a matrix: rows of {self.size} numbers")
@@ -239,8 +275,8 @@ class Features:
         number = values[bad[0]]
         if is_sparse(given) and getattr(given, "format", "csr") == "csr":
             number = np.asarray(given.data)[bad[0]]
-        elif given is not None and not is_sparse(given):
-            number = np.asarray(given)[columns[bad[0]]]
+        elif given is not None and not is_sparse(given) and not has_names(given):
+            number = np.ravel(given)[columns[bad[0]]]
         return f"feature {columns[bad[0]]} of x {not_finite(number, self.dtype)}"
 
     def out_of_range(self, sq_norm: float) -> str:

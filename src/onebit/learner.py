@@ -34,7 +34,7 @@ from onebit.signature import documentation_of, signature_of
 from onebit.spaces.choose import USUAL
 from onebit.state import from_state, state_of
 from onebit.storage import decode, encode, naming, read, write
-from onebit.validation import ClassName, checked_id, checked_seed
+from onebit.validation import ClassName, IdLike, checked_id, checked_seed
 
 
 class Learner:
@@ -78,7 +78,7 @@ class Learner:
 
     # --- deciding --------------------------------------------------------------------------------------------------
 
-    def decide(self, x: Any, id: int | str | None = None) -> Decision:  # noqa: A002 - the word that users use
+    def decide(self, x: Any, id: IdLike | None = None) -> Decision:  # noqa: A002 - the word that users use
         """Decide on a class for x. Without an id the next free number is taken, which is all that changes.
 
         >>> import onebit
@@ -93,7 +93,7 @@ class Learner:
                 runtime.next_id += 1
             return decision
 
-    def decide_many(self, X: Any, ids: Sequence[int | str] | None = None) -> list[Decision]:
+    def decide_many(self, X: Any, ids: Sequence[IdLike] | NDArray[Any] | None = None) -> list[Decision]:
         """Decide on a class for each row of X, all with the weights of this moment."""
         refuse_what_is_no_table(X)
         if isinstance(X, list | tuple) and len(X) == 0:
@@ -103,27 +103,27 @@ class Learner:
             kept = runtime.kept(X)
             if ids is None:
                 runtime.numbers_left(len(kept))
-                ids = range(runtime.next_id, runtime.next_id + len(kept))
+                names: Sequence[int | str] = range(runtime.next_id, runtime.next_id + len(kept))
                 consumed = len(kept)
             else:
                 if isinstance(ids, str) or not isinstance(ids, Iterable):
                     raise InputError(f"ids is {brief(ids)}, but must be a list with an id for each row")
-                ids = [checked_id(one) for one in ids]
+                names = [checked_id(one) for one in ids]
                 consumed = 0
-                if len(ids) != len(kept):
-                    raise InputError(f"there are {len(ids)} ids for {len(kept)} rows")
+                if len(names) != len(kept):
+                    raise InputError(f"there are {len(names)} ids for {len(kept)} rows")
             if not kept:
                 return []
-            choices = runtime.choices(runtime.rows(kept), ids, engine.CHOICE_COLUMNS)
+            choices = runtime.choices(runtime.rows(kept), names, engine.CHOICE_COLUMNS)
             runtime.next_id += consumed
-            return [self._decision(ids[row], choices[row], kept[row]) for row in range(len(kept))]
+            return [self._decision(names[row], choices[row], kept[row]) for row in range(len(kept))]
 
     def from_log(
         self,
         x: Any,
         label: ClassName,
         propensity: float,
-        id: int | str | None = None,  # noqa: A002
+        id: IdLike | None = None,  # noqa: A002
     ) -> Decision:
         """The decision of somebody else, who played this label with this probability, for `learn` to take.
 
@@ -160,7 +160,7 @@ class Learner:
             found = runtime.model.buffers[engine.PROBABILITIES, : len(runtime.classes)]
             return dict(zip(runtime.classes, found.tolist(), strict=True))
 
-    def best(self, x: Any, id: int | str | None = None) -> ClassName:  # noqa: A002
+    def best(self, x: Any, id: IdLike | None = None) -> ClassName:  # noqa: A002
         """The class that the learner thinks best for x, without exploring; ties as `decide` with this id breaks them."""
         runtime = self.runtime
         with runtime.lock:
@@ -184,7 +184,7 @@ class Learner:
         runtime, model = self.runtime, self.runtime.model
         with runtime.lock:
             revealed = revealed_by(runtime, decision, right, label)
-            known, memory = runtime.features.columns, model.memory.copy()
+            known, memory = runtime.features.known, model.memory.copy()
             try:
                 rows = runtime.row(kept_of(runtime, decision), grow=True)
                 model.one_label[0] = revealed

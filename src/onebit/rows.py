@@ -52,7 +52,10 @@ def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
 def checked_csr(
     values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any], shape: Sequence[int], dtype: np.dtype[Any]
 ) -> SparseRows:
-    """The parts of a CSR matrix in the dtypes that the loop takes; a part that does not fit is refused with its position."""
+    """The parts of a CSR matrix in the dtypes that the loop takes; a part that does not fit is refused with its position.
+
+    Where the columns of a row do not rise, as SciPy leaves them in `A @ B`, they are sorted, and values of one column are summed.
+    """
     rows, width = (1, shape[0]) if len(shape) == 1 else shape
     fits = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
     if not fits or np.any(starts[1:] < starts[:-1]):
@@ -62,21 +65,19 @@ def checked_csr(
     for name, part in (("indices", columns), ("indptr", starts)):
         if part.dtype.kind not in "iu":
             raise InputError(f"{name} has dtype {part.dtype}, but must be whole numbers")
-    starts, cast = starts.astype(np.int64), cast_to(values, dtype, copy=False)
+    starts = starts.astype(np.int64)
     for first in range(0, len(columns), _BLOCK):  # a matrix may be larger than memory
-        _refuse_bad_entries(values, columns, starts, width, cast, first)
+        _refuse_bad_columns(columns, starts, width, first)
+    if not rising(columns, starts):
+        values, columns, starts = in_column_order(values, columns, starts)
+    cast = cast_to(values, dtype, copy=False)
+    for first in range(0, len(columns), _BLOCK):
+        _refuse_bad_values(values, columns, starts, cast, first)
     return SparseRows(cast, np.ascontiguousarray(columns, dtype=np.int32), starts, width)
 
 
-def _refuse_bad_entries(
-    values: NDArray[Any],
-    columns: NDArray[Any],
-    starts: NDArray[np.int64],
-    width: int,
-    cast: NDArray[Any],
-    first: int,
-) -> None:
-    """Look through one block of the stored values, and the entry before it."""
+def _refuse_bad_columns(columns: NDArray[Any], starts: NDArray[np.int64], width: int, first: int) -> None:
+    """Look through one block of the columns."""
     part = columns[first : first + _BLOCK]
     outside = np.flatnonzero((part < 0) | (part >= width))
     if len(outside):
@@ -84,21 +85,52 @@ def _refuse_bad_entries(
         raise InputError(
             f"row {_row_of(entry, starts)} has column index {columns[entry]}, but indices must be from 0 to {width - 1}"
         )
-    before = max(first - 1, 0)
-    falling = np.diff(columns[before : first + _BLOCK].astype(np.int64)) <= 0
-    cuts = starts[np.searchsorted(starts, before + 1) : np.searchsorted(starts, before + 1 + len(falling))]
-    falling[cuts - before - 1] = False
-    if falling.any():
-        entry = before + int(np.flatnonzero(falling)[0])
-        raise InputError(
-            f"row {_row_of(entry, starts)} has column index {columns[entry + 1]} after {columns[entry]}, but indices must "
-            "rise within a row; scipy's sort_indices() and sum_duplicates() do that"
-        )
+
+
+def _refuse_bad_values(
+    values: NDArray[Any], columns: NDArray[Any], starts: NDArray[np.int64], cast: NDArray[Any], first: int
+) -> None:
+    """Look through one block of the stored values."""
     wrong = np.flatnonzero(~np.isfinite(cast[first : first + _BLOCK]))
     if len(wrong):
         entry = first + int(wrong[0])
         where = f"row {_row_of(entry, starts)}, column {columns[entry]}"
         raise InputError(f"{where} {not_finite(values[entry], cast.dtype)}")
+
+
+def rising(columns: NDArray[Any], starts: NDArray[Any]) -> bool:
+    """Whether the columns rise within each row of a CSR matrix, looked through in blocks of bounded size."""
+    for first in range(0, len(columns), _BLOCK):
+        before = max(first - 1, 0)  # and the entry before the block
+        falling = np.diff(columns[before : first + _BLOCK].astype(np.int64)) <= 0
+        cuts = starts[np.searchsorted(starts, before + 1) : np.searchsorted(starts, before + 1 + len(falling))]
+        falling[cuts - before - 1] = False
+        if falling.any():
+            return False
+    return True
+
+
+def in_column_order(
+    values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """The parts of a CSR matrix with the columns of each row in order, and each there once, with the sum of its values."""
+    return csr_of(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), columns, values, len(starts) - 1)
+
+
+def csr_of(
+    owners: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], rows: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """Entries in any order, `values[i]` in row `owners[i]`, as the values, columns and starts of a CSR matrix."""
+    order = np.lexsort((columns, owners))
+    owners, columns, values = owners[order], columns[order], values[order]
+    new = np.ones(len(columns), dtype=bool)
+    new[1:] = (np.diff(columns) != 0) | (np.diff(owners) != 0)
+    if not new.all():
+        # Sums of whole numbers, and of true and false, must not run over.
+        wide = values if values.dtype == np.float64 else values.astype(np.float64)
+        values = np.add.reduceat(wide, np.flatnonzero(new))
+    ends = np.cumsum(np.bincount(owners[new], minlength=rows))
+    return values, columns[new], np.concatenate([[0], ends]).astype(np.int64)
 
 
 def _row_of(entry: int, starts: NDArray[np.int64]) -> int:

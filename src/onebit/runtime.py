@@ -24,6 +24,7 @@ from onebit.engine import stream as engine
 from onebit.engine.schedule import Schedule
 from onebit.errors import InputError, OnebitError
 from onebit.features import Features, Kept, refuse_what_is_no_table
+from onebit.frames import Names
 from onebit.ledger import Ledger, Trusting
 from onebit.model import Model
 from onebit.options import Options
@@ -134,6 +135,11 @@ class Runtime:
         return None if self.features.named is None else self.features.columns
 
     @property
+    def feature_names(self) -> Names | None:
+        """The names of the columns of the first frame that it was shown, in the order that the weights have."""
+        return self.features.feature_names
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Every parameter of the rule as it is in force: given, by default, or worked out by the rule."""
         in_force = {name: note.show(getattr(self.model.params, name)) for name, note in self.rule.parameters.items()}
@@ -170,14 +176,14 @@ class Runtime:
     @contextmanager
     def unchanged_if_refused(self) -> Iterator[None]:
         """If what is done here is refused, forget what was taken from it about features."""
-        new, known = self.model.space is None, self.features.columns
+        new, known = self.model.space is None, self.features.known
         try:
             yield
         except OnebitError:
             self.forget(new, known)
             raise
 
-    def forget(self, new: bool, known: int) -> None:
+    def forget(self, new: bool, known: tuple[int, Names | None]) -> None:
         """Forget what a refused row brought: the form of the features where it was the first, names beyond the known ones."""
         if new:
             self.features.reset()
@@ -201,7 +207,7 @@ class Runtime:
         features = self.features
         features.settle(X)
         if features.named:
-            return [features.keep(x) for x in X]
+            return features.keep_each(X)
         rows = features.table(X)
         if isinstance(rows, DenseRows):
             kept: list[Kept] = [row.copy() for row in rows.values]
@@ -239,7 +245,7 @@ class Runtime:
     def decide_one(self, x: Any, identity: int | str) -> Kept:
         """Decide on one x; `model.choice` then has the choice, and what is given back is what a decision keeps of x."""
         model = self.model
-        new = model.space is None
+        new, known = model.space is None, self.features.known
         try:
             if new:
                 self.features.settle(x)
@@ -248,7 +254,7 @@ class Runtime:
             model.one_word[0] = word_of(identity)
             model.run(rows, model.choice, engine.DECIDE | engine.MEASURE, given=x)
         except OnebitError:
-            self.forget(new, self.features.columns)
+            self.forget(new, known)
             raise
         return kept
 

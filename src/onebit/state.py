@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from onebit.contract.rule import LEARNT, NORM, RIGHT, Rule
 from onebit.errors import InputError, brief
-from onebit.features import MOST_FEATURES
+from onebit.features import MOST_FEATURES, Features
+from onebit.frames import Names
 from onebit.manifest import is_whole, refuse_manifest
 from onebit.options import Options
 from onebit.rules import registry, rule_named
@@ -28,6 +29,7 @@ BESIDE = {
     "learnt_numbers": ArraySpec((ANY,), np.int64, 0),
     "learnt_strings": _JSON,
     "vocabulary": _JSON,
+    "feature_names": _JSON,
 }
 
 
@@ -74,6 +76,8 @@ def state_of(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
             arrays["vocabulary"] = _text(list(features.vocabulary))
             if model.space is not None:
                 model.make_room()  # names may have been read of which nothing was learnt yet
+        if features.feature_names is not None:
+            arrays["feature_names"] = _text(list(features.feature_names))
         return manifest, arrays | model.arrays()
 
 
@@ -102,10 +106,15 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     features.options = (size, space, read["dtype"], read["text"], read["hash_bits"])
     features.reset()
     features.named, features.space = read["named"], read["space"]
-    beside = {name: one for name, one in BESIDE.items() if name != "vocabulary" or _has_vocabulary(read)}
+    absent = set() if _has_vocabulary(read) else {"vocabulary"}
+    if "feature_names" not in arrays:  # no frame was shown, or the file is older than these
+        absent.add("feature_names")
+    beside = {name: one for name, one in BESIDE.items() if name not in absent}
     refuse_unlike({name: arrays[name] for name in BESIDE if name in arrays}, beside)
     if _has_vocabulary(read):
-        features.vocabulary = _vocabulary_of(arrays["vocabulary"])
+        features.vocabulary = _columns_of("vocabulary", arrays["vocabulary"])
+    if "feature_names" in arrays:
+        features.feature_names = _feature_names_of(arrays["feature_names"], features)
     runtime.identity = manifest["identity"]
     runtime.next_id, runtime.taught = manifest["next"], manifest["taught"]
     model.memory = _remembered(arrays["memory"], rule, len(model.memory), manifest["format"])
@@ -181,18 +190,27 @@ def _has_vocabulary(read: dict[str, Any]) -> bool:
     return bool(read["named"]) and read["hash_bits"] is None
 
 
-def _vocabulary_of(array: NDArray[np.uint8]) -> dict[str, int]:
+def _columns_of(array_name: str, array: NDArray[np.uint8]) -> dict[str, int]:
     """The columns of the names, each of which has one."""
-    names = _from_text("vocabulary", array)
+    names = _from_text(array_name, array)
     for name in names:
         if not isinstance(name, str) or not is_text(name):
-            raise InputError(f"the array 'vocabulary' has {brief(name)} in it, but must have texts")
+            raise InputError(f"the array {array_name!r} has {brief(name)} in it, but must have texts")
     found = {name: column for column, name in enumerate(names)}
     if len(found) != len(names) or len(names) > MOST_FEATURES:
         raise InputError(
-            f"the array 'vocabulary' has {len(names)} names, {len(found)} of them different, but each must be there once"
+            f"the array {array_name!r} has {len(names)} names, {len(found)} of them different, but each must be there once"
         )
     return found
+
+
+def _feature_names_of(array: NDArray[np.uint8], features: Features) -> Names:
+    """The names of the columns of a frame, of which there are as many as features."""
+    names = tuple(_columns_of("feature_names", array))
+    if features.named is not False or len(names) != features.size:
+        counted = "none" if features.named is not False else features.size
+        raise InputError(f"the array 'feature_names' has {len(names)} names, but the learner has {counted} columns")
+    return names
 
 
 def _strings_of(array: NDArray[np.uint8]) -> dict[str, int]:

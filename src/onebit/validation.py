@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Set
+from typing import Any
 
 import numpy as np
 
 from onebit.errors import InputError, brief
 
 ClassName = str | int
+IdLike = int | str | np.integer[Any] | uuid.UUID  # what may be given as the id of a decision
 MOST_NUMBERS = 2**63  # ids and seeds that are numbers are below this
 
 
@@ -53,9 +56,15 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
 
 
 def checked_id(identity: object) -> int | str:
-    """An id: a string, or a whole number from 0 up."""
-    if isinstance(identity, np.integer):
-        identity = int(identity)
+    """An id: a string, or a whole number from 0 up; what NumPy has of these, and UUIDs, which become strings.
+
+    >>> checked_id(np.int32(7)), checked_id(uuid.UUID(int=10))
+    (7, '00000000-0000-0000-0000-00000000000a')
+    """
+    if isinstance(identity, np.generic):
+        identity = identity.item()
+    elif isinstance(identity, uuid.UUID):
+        identity = str(identity)
     if isinstance(identity, str):
         if not identity or not is_text(identity):
             raise InputError(
@@ -64,7 +73,7 @@ def checked_id(identity: object) -> int | str:
         return identity
     if isinstance(identity, int) and not isinstance(identity, bool) and 0 <= identity < MOST_NUMBERS:
         return identity
-    raise InputError(f"the id is {brief(identity)}, but must be a string or a whole number from 0 to 2^63 - 1")
+    raise InputError(f"the id is {brief(identity)}, but must be a string, a UUID, or a whole number from 0 to 2^63 - 1")
 
 
 def is_text(string: str) -> bool:

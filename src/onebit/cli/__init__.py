@@ -10,11 +10,12 @@ import os
 import shlex
 import sys
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, NoReturn
 
-from onebit.errors import InputError, OnebitError, brief, nearest
+from onebit.errors import InputError, OnebitError, OnebitWarning, brief, nearest
 from onebit.version import VERSION
 
 COMMANDS = (
@@ -141,7 +142,7 @@ def console() -> NoReturn:
 
 @contextmanager
 def _log_shown() -> Iterator[None]:
-    """What takes long or runs elsewhere is said on stderr, a line each; of everything else only what is wrong."""
+    """What takes long or runs elsewhere is said on stderr, a line each; of everything else only what is wrong, and warnings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("onebit: %(message)s"))
     ours, said = logging.getLogger("onebit"), [logging.getLogger(f"onebit.{part}") for part in SAID]
@@ -150,7 +151,13 @@ def _log_shown() -> Iterator[None]:
     for logger in said:
         logger.setLevel(logging.INFO)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", OnebitWarning)
+            shown = warnings.showwarning
+            warnings.showwarning = lambda message, category, *where: (
+                ours.warning("%s", message) if issubclass(category, OnebitWarning) else shown(message, category, *where)
+            )
+            yield
     finally:
         ours.removeHandler(handler)
         for logger, level in zip(said, levels, strict=True):

@@ -51,11 +51,22 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
 
 def add_file_options(command: argparse._ActionsContainer) -> None:
     """The options of every command that reads files."""
-    command.add_argument("--label", metavar="COLUMN", help="the column of the labels in a CSV or Parquet file")
+    command.add_argument("--label", metavar="COLUMN", help="the column of the labels in a file that is a table")
     command.add_argument(
-        "--categorical", metavar="A,B,...", help="text columns of a file that become a 0/1 column for each value"
+        "--text", metavar="A,B,...", help="columns of text; others that look like it are taken as such"
     )
-    command.add_argument("--drop", metavar="A,B,...", help="columns of a file that are left out")
+    command.add_argument(
+        "--categorical",
+        metavar="A,B,...",
+        help="columns that become a 0/1 column for each value, or are hashed where these are more than 1,000",
+    )
+    command.add_argument(
+        "--numeric", metavar="A,B,...", help="columns that are numbers though they look like ids, or dates (as days)"
+    )
+    command.add_argument("--drop", metavar="A,B,...", help="columns of a file that are left out, as dates and ids are")
+    command.add_argument(
+        "--ngrams", metavar="N or N-M", help="cut the words of text into groups of so many characters as well: 3-5"
+    )
     command.add_argument("--classes", metavar="A,B,...", help="the classes of a file (default: those that occur)")
 
 
@@ -63,8 +74,11 @@ def file_settings(chosen: argparse.Namespace) -> dict[str, Any]:
     """What was said of the columns and classes of a file, for `source_of`."""
     return {
         "label": chosen.label,
+        "text": names_of(chosen.text),
         "categorical": names_of(chosen.categorical),
+        "numeric": names_of(chosen.numeric),
         "drop": names_of(chosen.drop),
+        "ngrams": chosen.ngrams,
         "classes": [value_of(name) for name in names_of(chosen.classes)] or None,
     }
 

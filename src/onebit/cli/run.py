@@ -1,10 +1,11 @@
 """Run a learner over a stream and count its mistakes.
 
-DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .svmlight or .npz. Examples:
+DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .jsonl, .xlsx, .svmlight or .npz. Examples:
 
     onebit run digits --order resample --rounds 20000 --explain
     onebit run bpa synsep10 --set aggressiveness=0.001 --runs 10
     onebit run conservative-ova digits --prepare scale,unit-norm --json
+    onebit run tickets.csv --label team --text subject,body --ngrams 3-5
     onebit run banditron tickets.csv --label team --delay geometric:50
 """
 

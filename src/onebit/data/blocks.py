@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from onebit.data.tables import Csr, Dataset, in_order, whole
 from onebit.errors import InputError, brief
+from onebit.frames import Names
 from onebit.validation import ClassName, checked_classes, listed
 
 ArrayBlock = dict[str, NDArray[Any]]  # X and y, or data, indices, indptr and y
@@ -27,8 +28,19 @@ MOST_CLASSES = 100_000
 CHUNK = 1 << 16  # rows that are changed at a time, where they may lie on disk
 
 
+class Again(Exception):  # noqa: N818 - no error: the reader goes on in another way
+    """What was read shows that the file must be read in another way, which its reader knows by now: from the start."""
+
+
+class TooManyError(InputError):
+    """There are more different values than can be numbered."""
+
+
 class Store(Protocol):
     """Keeps the arrays of a file while it is read."""
+
+    def clear(self) -> None:
+        """Forget all arrays."""
 
     def append(self, block: ArrayBlock) -> None:
         """Add to the end of each array."""
@@ -44,6 +56,8 @@ class FileReader(Protocol):
     """A file in one format."""
 
     path: Path
+    note: str  # what was taken for what, once the file has been read
+    columns: Names | None  # the names of the columns, where they stay what they were
 
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
         """The file block by block, each with the bytes read so far."""
@@ -57,6 +71,15 @@ class Memory:
 
     def __init__(self) -> None:
         self._parts: dict[str, list[NDArray[Any]]] = {}
+
+    def clear(self) -> None:
+        """Forget all arrays."""
+        self._parts = {}
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows are those of a CSR matrix."""
+        return "indptr" in self._parts
 
     def append(self, block: ArrayBlock) -> None:
         """Add to the end of each array."""
@@ -79,25 +102,34 @@ def fill(
     store: Store, reader: FileReader, what: str, progress: FileProgress | None
 ) -> tuple[tuple[ClassName, ...], int]:
     """Read a whole file into a store; the classes, and the number of features."""
-    total = reader.path.stat().st_size
-    rows = 0
-    for block, done in reader.blocks():
-        store.append(block)
-        rows += len(block["y"])
-        if progress is not None:
-            progress(what, min(done, total), total)
-    if rows == 0:
-        raise InputError(f"{reader.path} has no rows")
-    return reader.finish(store)
+    total = 0 if progress is None else reader.path.stat().st_size
+    while True:
+        rows = 0
+        try:
+            for block, done in reader.blocks():
+                store.append(block)
+                rows += len(block["y"])
+                if progress is not None:
+                    progress(what, min(done, total), total)
+        except Again:
+            store.clear()
+            continue
+        if rows == 0:
+            raise InputError(f"{reader.path} has no rows")
+        return reader.finish(store)
 
 
 def assembled(
-    array: Callable[[str], NDArray[Any]], sparse: bool, classes: tuple[ClassName, ...], width: int
+    array: Callable[[str], NDArray[Any]],
+    sparse: bool,
+    classes: tuple[ClassName, ...],
+    width: int,
+    columns: Names | None = None,
 ) -> Dataset:
     """The data that a filled store holds."""
     y = array("y")
     if not sparse:
-        return Dataset(array("X"), y, classes)
+        return Dataset(array("X"), y, classes, columns)
     return Dataset(Csr(array("data"), array("indices"), array("indptr"), (len(y), width)), y, classes)
 
 
@@ -120,7 +152,7 @@ class Codes:
             value = distinct[index]
             if value not in self._code:
                 if len(self._code) == self._most:
-                    raise InputError(self._too_many)
+                    raise TooManyError(self._too_many)
                 self._code[value] = len(self._code)
                 self.values.append(value)
                 self.first.append(row + place)

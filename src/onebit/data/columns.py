@@ -1,65 +1,81 @@
-"""What CSV and Parquet files share: which column is the label, which are categories, and how a batch becomes a block."""
+"""What tables share, whatever their format: which column is the label, what the others are, and how a batch becomes a block."""
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.blocks import CHUNK, MOST_CLASSES, ArrayBlock, Codes, Store, named_classes, renumber
+from onebit.data.blocks import (
+    CHUNK,
+    MOST_CLASSES,
+    Again,
+    ArrayBlock,
+    Codes,
+    Store,
+    TooManyError,
+    named_classes,
+    renumber,
+)
+from onebit.data.kinds import LEFT_OUT, NUMBER, Kind, kind_of, sentence
+from onebit.data.reading import Reading
+from onebit.data.texts import Encoder, Entries, block_of
 from onebit.errors import InputError, OnebitError, brief, nearest
+from onebit.frames import Names
 from onebit.validation import ClassName, listed
 
 LABELS = ("label", "y", "class", "target")  # taken for the label where nothing is said
-MOST_CATEGORIES = 1000
+MOST_CATEGORIES = 1000  # values of a column that get one of their own each; more are hashed
 BATCH = 1 << 20  # cells of a batch, or so
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+TEXTS = 1 << 12  # rows with texts that are cut into words at a time
 
 
 class Columns(ABC):
-    """A table with named columns. X has the features in their order, categories as one 0/1 column for each value."""
+    """A table with named columns.
 
-    def __init__(
-        self,
-        path: Path,
-        names: Sequence[str],
-        label: str | None,
-        categorical: Sequence[str],
-        drop: Sequence[str],
-        classes: Iterable[ClassName] | None,
-    ) -> None:
-        self.path = path
-        self.label = _label_column(path, names, label)
-        for what, chosen in (("categorical", categorical), ("dropped", drop)):
-            if isinstance(chosen, str):
-                raise InputError(f"what is {what} is {brief(chosen)}, but must be a list of columns: [{brief(chosen)}]")
-            for name in chosen:
+    Without text X is dense: the features in their order, categories as one 0/1 column for each value. With text, or with categories of
+    very many values, it is sparse: first the numbers, then what a vectorizer makes of the texts, then all that is hashed.
+    """
+
+    texts_are_cells: ClassVar[bool] = False  # whether a text may be a number that was written down wrong
+
+    def __init__(self, path: Path, names: Sequence[str], reading: Reading, classes: Iterable[ClassName] | None) -> None:
+        self.path, self.note = path, ""
+        self.columns: Names | None = None
+        self.label = _label_column(path, names, reading.label)
+        self.reading = reading
+        self.kinds: dict[str, Kind] = {}  # of the features, once they are settled
+        declared = {"text": Kind.TEXT, "categorical": Kind.CATEGORY, "numeric": Kind.NUMBER}
+        self._said: dict[str, Kind | None] = {}
+        for what in (*declared, "drop"):
+            for name in getattr(reading, what):
                 if name not in names:
-                    raise InputError(f"there is no column {brief(name)} in {path} to be {what}; {nearest(name, names)}")
+                    raise InputError(
+                        f"there is no column {brief(name)} in {path} to be {what}; {nearest(str(name), names)}"
+                    )
                 if name == self.label:
                     raise InputError(f"the column {brief(name)} of {path} is the label, and cannot be {what} as well")
-        self.names, self.dropped = list(names), frozenset(drop)
-        self.features = [name for name in names if name != self.label and name not in self.dropped]
-        if not self.features:
+                if name in self._said:
+                    raise InputError(f"the column {brief(name)} of {path} is named twice, the second time as {what}")
+                self._said[name] = declared.get(what)
+        self.names = list(names)
+        if all(name == self.label or self._said.get(name, Kind.NUMBER) is None for name in names):
             raise InputError(f"{path} has no column but the label {brief(self.label)}, and needs at least one feature")
-        self.categories = {
-            name: Codes(
-                MOST_CATEGORIES,
-                f"the column {name!r} of {path} has more than {MOST_CATEGORIES:,} values, too many for a categorical one",
-            )
-            for name in self.features
-            if name in categorical
-        }
         self.classes = None if classes is None else list(classes)
-        self.labels = Codes(
-            MOST_CLASSES,
-            f"the column {self.label!r} of {path} has more than {MOST_CLASSES:,} values: is it the label?",
-        )
+        self._guessed: dict[str, Kind] = {}
+        self._hashed: list[str] = []  # categories of very many values
+        self.features: list[str] = []
+        self.categories: dict[str, Codes] = {}
+        self._encoder: Encoder | None = None
+        self.labels = self._no_labels()
+
+    @abstractmethod
+    def sample(self) -> Any:
+        """The first rows as a record batch of Arrow, with the types that they have or seem to have; None where there are none."""
 
     @abstractmethod
     def batches(self) -> Iterator[tuple[Any, int]]:
@@ -69,37 +85,140 @@ class Columns(ABC):
     def place(self, row: int) -> str:
         """Where a row is, counted from 0, for a sentence: as a user counts."""
 
-    @abstractmethod
     def label_names(self) -> list[Any]:
-        """The labels as a user knows them, in the order of their codes."""
+        """The labels as a user knows them, in the order of their codes.
+
+        Labels that were read as texts are whole numbers where all are numbers, strings otherwise; where classes are given, what these have.
+        """
+        texts: list[str] = self.labels.values
+        if self.classes is not None:
+            known = set(self.classes)
+            return [_number(text) if text not in known and NUMBER.fullmatch(text.strip()) else text for text in texts]
+        if all(NUMBER.fullmatch(text.strip()) for text in texts):
+            return [_number(text) for text in texts]
+        return texts
 
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
         """The file block by block, each with the bytes read so far."""
-        row = 0
+        if not self.kinds:
+            self._settle()
+        row = stored = 0
         place = {name: index for index, name in enumerate(self.names)}  # Arrow looks through all names for one
         for batch, done in self.batches():
-            X = np.empty((batch.num_rows, len(self.features)), dtype=np.float32)
-            for index, name in enumerate(self.features):
-                column = batch.column(place[name])
-                if name in self.categories:
-                    X[:, index] = self._codes(self.categories[name], column, name, row)
+            for start in range(0, batch.num_rows, TEXTS if self._encoder else max(1, batch.num_rows)):
+                part = batch.slice(start, TEXTS) if self._encoder else batch
+                cells = {name: part.column(place[name]) for name in [*self.features, self.label]}
+                y = self._codes(self.labels, cells[self.label], self.label, row)
+                if self._encoder is None:
+                    yield {"X": self._dense(cells, part.num_rows, row), "y": y}, done
                 else:
-                    self._refuse_missing(column, name, row)
-                    _fill(X[:, index], column)
-            self._refuse_what_is_not_finite(X, row)
-            y = self._codes(self.labels, batch.column(place[self.label]), self.label, row)
-            yield {"X": X, "y": y}, done
-            row += batch.num_rows
+                    values, columns, starts = self._sparse(self._encoder, cells, part.num_rows, row)
+                    ends = starts + stored
+                    found = {"data": values, "indices": columns, "indptr": ends if row == 0 else ends[1:], "y": y}
+                    yield found, done
+                    stored += len(values)
+                row += part.num_rows
+
+    # --- what the columns are ----------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Fix what each column is: as it was said, or as its first values look."""
+        sample = self.sample()
+        for index, name in enumerate(self.names):
+            if name == self.label or name in self._said:
+                continue
+            kind = Kind.NUMBER if sample is None else kind_of(name, sample.column(index), self.texts_are_cells)
+            if kind is not Kind.NUMBER:
+                self._guessed[name] = kind
+        kinds = {name: self._said.get(name) or self._guessed.get(name, Kind.NUMBER) for name in self.names}
+        self.kinds = {
+            name: kind for name, kind in kinds.items() if name != self.label and self._said.get(name, kind) is not None
+        }
+        self._plan()
+
+    def _plan(self) -> None:
+        """Get ready to read columns of these kinds."""
+        self.note = sentence(self.path.name, self._guessed, self._hashed)
+        self.features = [name for name, kind in self.kinds.items() if kind not in LEFT_OUT]
+        if not self.features:
+            left = ", ".join(f"{brief(name)} ({kind.value})" for name, kind in self._guessed.items())
+            raise InputError(
+                f"{self.path} has no column but the label {brief(self.label)} and what is left out: {left}; "
+                "name those that are to be read after all as text, categorical or numeric"
+            )
+        texts = self._of(Kind.TEXT)
+        reading = self.reading
+        if not texts and (reading.vectorizer is not None or reading.ngrams is not None):
+            what = "vectorizer" if reading.vectorizer is not None else "ngrams"
+            raise InputError(f"{what} is for text, and no column of {self.path} is text: name those that are, as text")
+        self.labels = self._no_labels()
+        self.categories, self._encoder = {}, None
+        if texts or self._hashed:
+            numbers = len(self._of(Kind.NUMBER))
+            self._encoder = Encoder(numbers, reading.ngrams, reading.vectorizer, len(texts), str(self.path))
+            return
+        too_many = f"{self.path} has a column of more than {MOST_CATEGORIES:,} categories"
+        self.categories = {name: Codes(MOST_CATEGORIES, too_many) for name in self._of(Kind.CATEGORY)}
+        self.columns = None if self.categories else tuple(self.features)
+
+    def _no_labels(self) -> Codes:
+        many = f"the column {self.label!r} of {self.path} has more than {MOST_CLASSES:,} values: is it the label?"
+        return Codes(MOST_CLASSES, many)
+
+    def _of(self, kind: Kind) -> list[str]:
+        return [name for name in self.features if self.kinds[name] is kind]
 
     def is_text(self, name: str) -> bool:
-        """Whether a column is read as text: the label, the categories, and what is left out anyway."""
-        return name == self.label or name in self.categories or name in self.dropped
+        """Whether a column is read as text: all that are no numbers, and every one before it is settled what they are."""
+        return not self.kinds or self.kinds.get(name) is not Kind.NUMBER
+
+    # --- blocks ------------------------------------------------------------------------------------------------------
+
+    def _dense(self, cells: dict[str, Any], rows: int, row: int) -> NDArray[np.float32]:
+        X = np.empty((rows, len(self.features)), dtype=np.float32)
+        for index, name in enumerate(self.features):
+            if name in self.categories:
+                try:
+                    X[:, index] = self._codes(self.categories[name], cells[name], name, row)
+                except TooManyError:
+                    self._hashed.append(name)
+                    self._plan()
+                    raise Again from None
+            else:
+                self._refuse_missing(cells[name], name, row)
+                _fill(X[:, index], cells[name])
+        self._refuse_what_is_not_finite(X, self.features, row)
+        return X
+
+    def _sparse(
+        self, encoder: Encoder, cells: dict[str, Any], rows: int, row: int
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+        numbers = self._of(Kind.NUMBER)
+        X = np.empty((rows, len(numbers)), dtype=np.float32)
+        for index, name in enumerate(numbers):
+            self._refuse_missing(cells[name], name, row)
+            _fill(X[:, index], cells[name])
+        self._refuse_what_is_not_finite(X, numbers, row)
+        at, column = np.nonzero(X)
+        entries: list[Entries] = [(at, column, X[at, column].astype(np.float64))]
+        for name in self._of(Kind.CATEGORY):
+            values, which = self._distinct(cells[name], name, row)
+            entries.append(encoder.categories(name, values, which))
+        for number, name in enumerate(self._of(Kind.TEXT)):
+            texts = ["" if text is None else str(text) for text in cells[name].to_pylist()]
+            entries.append(encoder.texts(name, number, texts))
+        return block_of(entries, rows)
 
     def finish(self, store: Store) -> tuple[tuple[ClassName, ...], int]:
         """Put the arrays into their final form; the classes, and the number of features."""
         what = f"the label column {self.label!r} of {self.path}"
         classes, mapping = named_classes(self.labels, self.label_names(), self.classes, what, self.place)
         renumber(store.array("y"), mapping)
+        if self._encoder is not None:
+            self._encoder.renumber(store.array("indices"))
+            if self._encoder.width == 0:
+                raise InputError(f"the texts of {self.path} are all empty, and there is no other feature")
+            return classes, self._encoder.width
         widths = [len(self.categories[name].values) if name in self.categories else 1 for name in self.features]
         if self.categories:
             narrow = store.array("X")
@@ -122,13 +241,17 @@ class Columns(ABC):
                 to += width
 
     def _codes(self, codes: Codes, column: Any, name: str, row: int) -> NDArray[np.int64]:
+        return codes.number(*self._distinct(column, name, row), row)
+
+    def _distinct(self, column: Any, name: str, row: int) -> tuple[list[Any], NDArray[Any]]:
+        """The different values of a column, and which of them each row has."""
         self._refuse_missing(column, name, row)
         encoded = column.dictionary_encode()
         values = encoded.dictionary.to_pylist()
         which = encoded.indices.to_numpy(zero_copy_only=False)
         if "" in values:
             self._missing(name, row + int(np.flatnonzero(which == values.index(""))[0]))
-        return codes.number(values, which, row)
+        return values, which
 
     def _refuse_missing(self, column: Any, name: str, row: int) -> None:
         if column.null_count:
@@ -139,29 +262,34 @@ class Columns(ABC):
             f"the column {brief(name)} of {self.path} has no value in {self.place(row)}: fill it in, or leave the row out"
         )
 
-    def _refuse_what_is_not_finite(self, X: NDArray[np.float32], row: int) -> None:
+    def _refuse_what_is_not_finite(self, X: NDArray[np.float32], names: Sequence[str], row: int) -> None:
         finite = np.isfinite(X)
         if finite.all():
             return
         at, index = np.argwhere(~finite)[0].tolist()
         if np.isnan(X[at, index]):
-            self._missing(self.features[index], row + at)
+            self._missing(names[index], row + at)
         raise InputError(
-            f"the column {brief(self.features[index])} of {self.path} is infinite, or too large for 32 bits, "
+            f"the column {brief(names[index])} of {self.path} is infinite, or too large for 32 bits, "
             f"in {self.place(row + at)}"
         )
 
 
 @np.errstate(over="ignore")  # what is too large is refused with its place
 def _fill(to: NDArray[np.float32], column: Any) -> None:
-    to[:] = column.to_numpy(zero_copy_only=False)
+    import pyarrow as arrow
+
+    if arrow.types.is_temporal(column.type):  # asked for as a number: days since 1970
+        to[:] = column.cast(arrow.timestamp("us")).cast(arrow.int64()).to_numpy(zero_copy_only=False) / 86_400e6
+    else:
+        to[:] = column.to_numpy(zero_copy_only=False)
 
 
 def text_refused(path: Path, name: str, place: str, value: object) -> OnebitError:
     """The sentence about a feature that is no number."""
     return InputError(
         f"the column {name!r} of {path} is {value!r} in {place}, but features must be numbers, or true and false: "
-        "declare the column as categorical, or drop it"
+        "name the column as text or categorical, or drop it"
     )
 
 
@@ -192,3 +320,10 @@ def _rank(value: object) -> tuple[bool, float, str]:
     """The order of categories: numbers, then texts; a CSV file and a Parquet file of the same table agree on it."""
     text = str(value).strip()
     return (False, float(text), text) if NUMBER.fullmatch(text) else (True, 0.0, str(value))
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

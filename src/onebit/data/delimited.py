@@ -1,4 +1,4 @@
-"""CSV and TSV files, read with Arrow's streaming reader.
+"""CSV and TSV files, read with Arrow's streaming reader. The separator of a CSV file is found by its first lines.
 
 Arrow is quick, but does not say on which line a file is wrong. Where it fails, the rows not yet read are gone through again with
 Python's own reader, which does.
@@ -8,64 +8,119 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from onebit.data.blocks import opened
-from onebit.data.columns import NUMBER, Columns, text_refused
+from onebit.data.columns import Columns, text_refused
+from onebit.data.kinds import NUMBER, Kind
+from onebit.data.reading import Reading
 from onebit.errors import InputError
 from onebit.validation import ClassName
 
 BLOCK = 1 << 20  # bytes that Arrow reads at a time; a line must fit in
+SEPARATORS = ",;\t|"
+_LOOKED_AT = 20  # lines by which the separator is found
 _TRUTHS = {"true", "false"}
 _INFINITE = {"inf", "infinity"}
+_COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)?", re.ASCII)
 
 
 class Delimited(Columns):
-    """A text file with a header, one row a line, cells parted by commas or tabs."""
+    """A text file with a header, one row a line, cells parted by a separator."""
 
-    def __init__(
-        self,
-        path: Path,
-        label: str | None,
-        categorical: Sequence[str],
-        drop: Sequence[str],
-        classes: Iterable[ClassName] | None,
-    ) -> None:
-        self._tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
+    texts_are_cells = True
+
+    def __init__(self, path: Path, reading: Reading, classes: Iterable[ClassName] | None) -> None:
         self._truths: set[str] = set()  # columns of true and false
+        self._dates: dict[str, Any] = {}  # columns of dates that are asked for as numbers, and their types
+        self._decimal = "."
         self.path = path
+        self._separator = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else self._found_separator()
         _, header = next(self._records(), (0, []))
         if not header:
             raise InputError(f"{path} is empty, but must have a header with the names of the columns")
-        super().__init__(path, header, label, categorical, drop, classes)
+        super().__init__(path, header, reading, classes)
+
+    def _found_separator(self) -> str:
+        """That which parts the header, and the lines after it into as many cells; a comma where none does."""
+        lines = [line for line in itertools.islice(self._lines(), _LOOKED_AT) if line.strip()]
+        best, found = (0.0, 0), ","
+        for separator in SEPARATORS:
+            try:
+                widths = [len(cells) for cells in csv.reader(lines, delimiter=separator) if cells]
+            except csv.Error:
+                continue
+            if widths and widths[0] > 1:
+                best, found = max(
+                    (best, found), ((widths.count(widths[0]) / len(widths), widths[0]), separator), key=_first
+                )
+        return found
+
+    def sample(self) -> Any:
+        """The first block of the file, with the types that Arrow takes it for."""
+        import pyarrow as arrow
+
+        try:
+            found = self._first_block()
+            texts = [] if found is None else [one for one in found.columns if one.type == arrow.string()]
+            if self._separator == ";" and any(_has_decimal_commas(one.to_pylist()) for one in texts):
+                self._decimal = ","
+                found = self._first_block()
+        except (arrow.ArrowInvalid, UnicodeDecodeError, EOFError, OSError) as error:
+            raise self._explained(error, 0) from None
+        if found is not None:
+            asked = {name for name, kind in self._said.items() if kind is Kind.NUMBER}
+            types = dict(zip(self.names, found.schema.types, strict=True))
+            self._truths = {name for name, kind in types.items() if kind == arrow.bool_()}
+            self._dates = {name: types[name] for name in asked if arrow.types.is_temporal(types[name])}
+        return found
+
+    def _first_block(self) -> Any:
+        from pyarrow import csv as arrow_csv
+
+        read, parse = self._options()
+        convert = arrow_csv.ConvertOptions(decimal_point=self._decimal)
+        with opened(self.path) as (file, _), arrow_csv.open_csv(file, read, parse, convert) as batches:
+            return next((batch for batch in batches if batch.num_rows), None)
+
+    def _options(self) -> tuple[Any, Any]:
+        from pyarrow import csv as arrow_csv
+
+        return (
+            arrow_csv.ReadOptions(block_size=self._block()),
+            arrow_csv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
+        )
 
     def batches(self) -> Iterator[tuple[Any, int]]:
         """Arrow's record batches, each with the bytes read so far."""
         import pyarrow as arrow
         from pyarrow import csv as arrow_csv
 
-        read = arrow_csv.ReadOptions(block_size=self._block())
-        parse = arrow_csv.ParseOptions(delimiter="\t" if self._tabs else ",", newlines_in_values=True)
+        read, parse = self._options()
+        types = {
+            name: arrow.string()
+            if self.is_text(name)
+            else self._dates.get(name, arrow.bool_() if name in self._truths else arrow.float64())
+            for name in self.names
+        }
+        convert = arrow_csv.ConvertOptions(column_types=types, decimal_point=self._decimal)
         rows = 0
         try:
-            # What Arrow takes the first block for tells numbers from true and false.
-            with opened(self.path) as (file, _):
-                guessed = arrow_csv.open_csv(file, read_options=read, parse_options=parse).schema
-            types = {
-                name: arrow.string() if self.is_text(name) else kind if kind == arrow.bool_() else arrow.float64()
-                for name, kind in zip(self.names, guessed.types, strict=True)
-            }
-            self._truths = {name for name, kind in types.items() if kind == arrow.bool_()}
-            convert = arrow_csv.ConvertOptions(column_types=types)
             with opened(self.path) as (file, raw), arrow_csv.open_csv(file, read, parse, convert) as batches:
                 for batch in batches:
                     yield batch, raw.tell()
                     rows += batch.num_rows
         except (arrow.ArrowInvalid, UnicodeDecodeError, EOFError, OSError) as error:
-            self._explain(rows)
-            raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
+            raise self._explained(error, rows) from None
+
+    def _explained(self, error: Exception, rows: int) -> InputError:
+        """What is wrong after these rows, as Python's own reader finds it, or as Arrow says it."""
+        self._explain(rows)
+        return InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}")
 
     def place(self, row: int) -> str:
         """Where a row is, counted from 0, for a sentence."""
@@ -74,16 +129,6 @@ class Delimited(Columns):
                 return _place(row, line)
         return f"row {row + 1}"
 
-    def label_names(self) -> list[Any]:
-        """Whole numbers where all labels are numbers, strings otherwise; where classes are given, what they have."""
-        texts: list[str] = self.labels.values
-        if self.classes is not None:
-            known = set(self.classes)
-            return [_number(text) if text not in known and NUMBER.fullmatch(text.strip()) else text for text in texts]
-        if all(NUMBER.fullmatch(text.strip()) for text in texts):
-            return [_number(text) for text in texts]
-        return texts
-
     def _block(self) -> int:
         """A size that several lines fit into."""
         with opened(self.path) as (file, _):
@@ -91,23 +136,23 @@ class Delimited(Columns):
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """The line on which each record ends, and its cells; the header is the first."""
-        reader = csv.reader(self._lines(), delimiter="\t" if self._tabs else ",", strict=True)
+        reader = csv.reader(self._lines(), delimiter=self._separator, strict=True)
         try:
             for cells in reader:
                 if cells:
                     yield reader.line_num, cells
         except csv.Error as error:
             raise InputError(f"line {reader.line_num} of {self.path} cannot be read: {error}") from None
-        except (EOFError, gzip.BadGzipFile) as error:
-            raise InputError(f"{self.path} is damaged: {error}") from None
 
     def _lines(self) -> Iterator[str]:
-        with opened(self.path) as (file, _):
-            for number, line in enumerate(file, 1):
-                try:
+        try:
+            with opened(self.path) as (file, _):
+                for number, line in enumerate(file, 1):
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError:
-                    raise InputError(f"line {number} of {self.path} is not UTF-8 text: save it as that") from None
+        except UnicodeDecodeError:
+            raise InputError(f"line {number} of {self.path} is not UTF-8 text: save it as that") from None
+        except (EOFError, gzip.BadGzipFile) as error:
+            raise InputError(f"{self.path} is damaged: {error}") from None
 
     def _explain(self, rows: int) -> None:
         """Find what is wrong in the rows after those that were read, and say so."""
@@ -135,6 +180,9 @@ class Delimited(Columns):
     def _is_number(self, name: str, text: str) -> bool:
         if name in self._truths:
             return text.lower() in _TRUTHS
+        if name in self._dates:
+            return True  # Arrow says what is wrong with one
+        text = text.replace(self._decimal, ".")
         return bool(NUMBER.fullmatch(text)) or text.lstrip("+-").lower() in _INFINITE
 
 
@@ -142,8 +190,11 @@ def _place(row: int, line: int) -> str:
     return f"row {row + 1} (line {line} of the file)"
 
 
-def _number(text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
+def _first(pair: tuple[tuple[float, int], str]) -> tuple[float, int]:
+    return pair[0]
+
+
+def _has_decimal_commas(texts: list[str | None]) -> bool:
+    """Whether a column is of numbers that are written as in Europe: 1,5."""
+    given = [text.strip() for text in texts if text]
+    return any("," in text for text in given) and all(_COMMA_NUMBER.fullmatch(text) for text in given)

@@ -1,8 +1,9 @@
-"""The user's own files: .npz archives, CSV, Parquet and svmlight, by their endings."""
+"""The user's own files, by their endings: tables (CSV, Parquet, JSON lines, Excel), svmlight, and .npz archives."""
 
 from __future__ import annotations
 
 import importlib
+import warnings
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,12 +14,15 @@ from numpy.typing import NDArray
 
 from onebit.data.blocks import FileProgress, FileReader, Memory, assembled, fill
 from onebit.data.large import converted, is_large
+from onebit.data.reading import Reading
 from onebit.data.tables import Csr, Dataset, labelled, matched
-from onebit.errors import InputError, MissingExtraError, OnebitError, brief
+from onebit.errors import InputError, MissingExtraError, OnebitError, OnebitWarning, brief
 from onebit.validation import ClassName, checked_classes, listed
 
-TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+JSON_LINES = (".jsonl", ".jsonl.gz")
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", *JSON_LINES, ".xlsx")
 SVMLIGHT = tuple(name + zipped for name in (".svmlight", ".libsvm", ".svm") for zipped in ("", ".gz", ".bz2"))
+USUAL = (".csv", ".parquet", ".jsonl", ".xlsx", ".svmlight")  # of which a sentence speaks
 ENDINGS = (".npz", *TABLES, *SVMLIGHT)
 
 
@@ -35,66 +39,90 @@ def read(
     path: Path,
     *,
     label: str | None = None,
+    text: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    numeric: Sequence[str] = (),
     drop: Sequence[str] = (),
+    ngrams: object = None,
+    vectorizer: Any = None,
     classes: Iterable[ClassName] | None = None,
     progress: FileProgress | None = None,
 ) -> Dataset:
     """A file of labelled rows; what cannot be used in it is refused with its place.
 
-    `label` names the label column of a CSV or Parquet file, by itself `label`, `y`, `class` or `target`; `categorical` those
-    that become one 0/1 column for each value, `drop` those that are left out. `classes` are those that occur, in order, unless they are given. Large files
+    `label` names the label column of a table, by itself `label`, `y`, `class` or `target`; `text` those of text, `categorical`
+    those that become one 0/1 column for each value, `numeric` dates and ids that are numbers, `drop` those that are left out. What nobody speaks of is what its
+    first values look like, and a warning says so where it is not numbers. Texts are words, and `ngrams` of characters, or what `vectorizer` makes of them. `classes` are
+    those that occur, in order, unless they are given. Large files
     are converted once and then mapped from the cache; `progress` hears what is done, bytes done and bytes in all.
     """
-    path = Path(path)
+    return read_as(
+        Path(path), Reading.of(label, text, categorical, numeric, drop, ngrams, vectorizer), classes, progress
+    )
+
+
+def read_as(
+    path: Path, reading: Reading, classes: Iterable[ClassName] | None, progress: FileProgress | None = None
+) -> Dataset:
+    """The same, where what was said of the columns is one thing."""
     if not is_data_file(path.name):
         raise InputError(f"{path} is not a data file by its ending, which may be {', '.join(ENDINGS)}")
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     if classes is not None:
         classes = checked_classes(classes)
-    if not path.name.lower().endswith(TABLES) and (label is not None or categorical or drop):
-        given = "label" if label is not None else "categorical" if categorical else "drop"
-        raise InputError(f"{given} was given with {path}, but names columns of CSV and Parquet files")
+    if not path.name.lower().endswith(TABLES) and reading.given is not None:
+        raise InputError(
+            f"{reading.given} was given with {path}, but is for the columns of tables ({', '.join(TABLES)})"
+        )
     try:
         if path.suffix.lower() == ".npz":
             return read_npz(path, classes)
         if is_large(path):
-            how = (label, tuple(categorical), tuple(drop), classes)
-            return converted(path, how, lambda: _reader(path, label, categorical, drop, classes), progress)
-        store = Memory()
-        known, width = fill(store, _reader(path, label, categorical, drop, classes), f"reading {path.name}", progress)
-        return assembled(store.array, path.name.lower().endswith(SVMLIGHT), known, width)
+            how = (reading.described(), classes)
+            anew = reading.vectorizer is not None
+            data, note = converted(path, how, lambda: _reader(path, reading, classes), progress, anew)
+        else:
+            store, reader = Memory(), _reader(path, reading, classes)
+            known, width = fill(store, reader, f"reading {path.name}", progress)
+            data, note = assembled(store.array, store.sparse, known, width, reader.columns), reader.note
     except PermissionError:
         raise InputError(f"{path} may not be read: its owner has not allowed it") from None
+    if note:
+        warnings.warn(note, OnebitWarning, stacklevel=2)
+    return data
 
 
-def _reader(
-    path: Path,
-    label: str | None,
-    categorical: Sequence[str],
-    drop: Sequence[str],
-    classes: tuple[ClassName, ...] | None,
-) -> FileReader:
-    if path.name.lower().endswith(SVMLIGHT):
+def _reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None) -> FileReader:
+    name = path.name.lower()
+    if name.endswith(SVMLIGHT):
         require("sklearn", str(path))
         from onebit.data.svmlight import Svmlight
 
         return Svmlight(path, classes)
     require("pyarrow", str(path))
+    if name.endswith(".xlsx"):
+        require("openpyxl", str(path), "excel")
+        from onebit.data.records import Sheet
+
+        return Sheet(path, reading, classes)
+    if name.endswith(JSON_LINES):
+        from onebit.data.records import JsonLines
+
+        return JsonLines(path, reading, classes)
     from onebit.data.delimited import Delimited
     from onebit.data.parquet import Parquet
 
     kind = Parquet if path.suffix.lower() == ".parquet" else Delimited
-    return kind(path, label, categorical, drop, classes)
+    return kind(path, reading, classes)
 
 
-def require(module: str, what: str) -> None:
+def require(module: str, what: str, extra: str = "experiments") -> None:
     """Refuse to go on where an optional dependency is missing, with the way to get it."""
     try:
         importlib.import_module(module)
     except ImportError:
-        raise MissingExtraError(f'{what} needs {module}, which comes with pip install "onebit[experiments]"') from None
+        raise MissingExtraError(f'{what} needs {module}, which comes with pip install "onebit[{extra}]"') from None
 
 
 def read_npz(path: Path, classes: Iterable[ClassName] | None = None) -> Dataset:

@@ -30,26 +30,34 @@ LARGE = 256 << 20  # bytes of a text file that is not held in memory
 LARGE_COMPRESSED = 64 << 20  # the same of a compressed one
 LARGE_PARQUET = 128 << 20
 RESERVE = 256 << 20  # bytes that a conversion leaves free on the disk
-_FORMAT = 1  # of what is written below; another number, and all is converted anew
+_FORMAT = 2  # of what is written below; another number, and all is converted anew
 
 
 def is_large(path: Path) -> bool:
     """Whether a file is too large to be held in memory; `ONEBIT_LARGE_FILE` sets another limit, in bytes."""
     named = os.environ.get("ONEBIT_LARGE_FILE")
     ending = path.suffix.lower()
-    usual = LARGE_PARQUET if ending == ".parquet" else LARGE_COMPRESSED if ending in (".gz", ".bz2") else LARGE
+    usual = LARGE_PARQUET if ending == ".parquet" else LARGE_COMPRESSED if ending in (".gz", ".bz2", ".xlsx") else LARGE
     if named and not (named.isascii() and named.isdigit()):
         raise InputError(f"ONEBIT_LARGE_FILE is {brief(named)}, but must be a number of bytes")
     return path.stat().st_size > (int(named) if named else usual)
 
 
-def converted(path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None) -> Dataset:
-    """The data of a large file, mapped from the cache; `how` is what besides the file decides what comes out."""
+def converted(
+    path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None, anew: bool = False
+) -> tuple[Dataset, str]:
+    """The data of a large file, mapped from the cache, and what its reader noted; `how` is what besides the file decides what comes out.
+
+    Where more decides on it than can be said, it is converted `anew`, and takes the place of what was there.
+    """
     folder = _folder(path, how)
-    if not folder.is_dir():
+    if anew or not folder.is_dir():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with alone(folder):
+                if anew:
+                    for former in folder.parent.glob(f"{folder.name}*"):  # with the prepared rows beside it
+                        shutil.rmtree(former)
                 if not folder.is_dir():
                     _convert(reader(), folder, progress)
         except OSError as error:
@@ -58,9 +66,15 @@ def converted(path: Path, how: object, reader: Callable[[], FileReader], progres
             raise InputError(f"{path} cannot be converted in {folder.parent}: {error.strerror}") from None
     facts = json.loads((folder / "facts.json").read_text())
     sparse = not (folder / "X.npy").exists()
-    return assembled(
-        lambda name: np.load(folder / f"{name}.npy", mmap_mode="r"), sparse, tuple(facts["classes"]), facts["width"]
+    columns = None if facts["columns"] is None else tuple(facts["columns"])
+    data = assembled(
+        lambda name: np.load(folder / f"{name}.npy", mmap_mode="r"),
+        sparse,
+        tuple(facts["classes"]),
+        facts["width"],
+        columns,
     )
+    return data, facts["note"]
 
 
 class Disk:
@@ -72,6 +86,12 @@ class Disk:
         self._files: dict[str, IO[bytes]] = {}
         self._dtypes: dict[str, np.dtype[Any]] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
+
+    def clear(self) -> None:
+        """Forget all arrays."""
+        for name in list(self._files):
+            self._files.pop(name).close()
+            (self._folder / f"{name}.npy").unlink()
 
     def append(self, block: ArrayBlock) -> None:
         """Add to the end of each array."""
@@ -127,7 +147,8 @@ def _convert(reader: FileReader, folder: Path, progress: FileProgress | None) ->
     try:
         classes, width = fill(store, reader, f"converting {reader.path.name}", progress)
         store.close()
-        (part / "facts.json").write_text(json.dumps({"file": str(reader.path), "classes": classes, "width": width}))
+        facts = {"file": str(reader.path), "classes": classes, "width": width}
+        (part / "facts.json").write_text(json.dumps({**facts, "columns": reader.columns, "note": reader.note}))
         part.rename(folder)
     except BaseException:
         store.close()

@@ -16,8 +16,11 @@ from onebit.data import files, plane, real, synthetic
 from onebit.data.blocks import FileProgress
 from onebit.data.mapped import prepared_rows
 from onebit.data.preparation import prepared, steps_of
+from onebit.data.reading import Reading
 from onebit.data.tables import Dataset, labelled
+from onebit.data.texts import checked_texts, matrix_of
 from onebit.errors import InputError, brief, nearest
+from onebit.frames import all_numbers, is_frame
 from onebit.validation import ClassName
 
 ROUNDS = 100_000  # of a generator, where nothing is said
@@ -69,11 +72,13 @@ class Source:
     describe: Callable[[], dict[str, Any]]
     prepare: tuple[str, ...] = ()
     note: str = ""
+    text: bool = False  # whether the rows are texts, for learners made with text=True
 
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What makes these data what they are, as plain values."""
-        return {"data": self.name, **self.describe(), "prepare": list(self.prepare)}
+        form = {"text": True} if self.text else {}
+        return {"data": self.name, **self.describe(), **form, "prepare": list(self.prepare)}
 
 
 def names() -> list[str]:
@@ -87,37 +92,42 @@ def source_of(
     *,
     classes: Iterable[ClassName] | None = None,
     label: str | None = None,
+    text: bool | Sequence[str] = (),
     categorical: Sequence[str] = (),
+    numeric: Sequence[str] = (),
     drop: Sequence[str] = (),
+    ngrams: object = None,
+    vectorizer: Any = None,
     prepare: str | Iterable[str] | None = None,
     same_rows: bool = False,
     progress: FileProgress | None = None,
 ) -> Source:
     """The source behind a name, the path of a file, or rows with labels; a source is its own.
 
-    `label`, `categorical` and `drop` name columns of a table, `prepare` says what is done to the rows (`onebit.data.preparation`). With
+    `label`, `text`, `categorical`, `numeric` and `drop` name columns of a file or a frame; what nobody speaks of is what its first values look like. `text=True`
+    says that the rows are texts themselves. Texts are cut into words, and into `ngrams` of characters (`3`, or `3-5`), or are what the method `transform` of
+    `vectorizer` makes of them. `prepare` says what is done to the rows (`onebit.data.preparation`). With
     `same_rows` a generator draws its rows once, for all runs. `progress` hears of downloads and conversions.
 
     >>> source_of("synsep10").make(50, 0).X.shape
     (50, 100)
     """
     steps = steps_of(prepare)
+    of_texts = text is True
+    reading = Reading.of(label, () if isinstance(text, bool) else text, categorical, numeric, drop, ngrams, vectorizer)
     if isinstance(X, Source):
-        if steps or y is not None or classes is not None or label is not None or len(categorical) or len(drop):
+        if steps or y is not None or classes is not None or of_texts or reading.given is not None:
             raise InputError("a source brings its own labels and preparation: say them where the source is made")
         return X
     if not isinstance(X, str | Path):
-        if y is None:
-            raise InputError("rows were given without labels: give y as well, or the name of a data set")
-        _refuse_columns("rows", label, categorical, drop)
-        data = labelled(X, y, classes)
-        return _fixed("arrays", data, lambda: {"content": _content(data)}, steps)
+        return _given(X, y, classes, of_texts, reading, steps)
     if y is not None:
         raise InputError(f"labels were given with {brief(str(X))}, which brings its own")
     if str(X) in GENERATORS or str(X) in real.REAL:
         if classes is not None:
             raise InputError(f"classes were given with {brief(str(X))}, which brings its own")
-        _refuse_columns(str(X), label, categorical, drop)
+        if of_texts or reading.given is not None:
+            raise InputError(f"{reading.given or 'text'} is for columns of a table, and {X} has none")
         if str(X) in real.REAL:
             found = real.load(str(X), progress)
             return _fixed(str(X), found, lambda: {"content": _content(found)}, steps)
@@ -125,20 +135,49 @@ def source_of(
     path = Path(X)
     if not files.is_data_file(path.name) and not path.exists():
         raise InputError(
-            f"there is no data {brief(str(X))}, nor is it the path of a .csv, .parquet, .svmlight or .npz file; "
+            f"there is no data {brief(str(X))}, nor is it the path of a {', '.join(files.USUAL)} or .npz file; "
             f"{nearest(str(X), names())}"
         )
-    data = files.read(path, label=label, categorical=categorical, drop=drop, classes=classes, progress=progress)
+    if of_texts:
+        raise InputError(
+            f"text=True is for rows that are texts themselves; of {path} it names columns: text=['subject', 'body']"
+        )
+    data = files.read_as(path, reading, classes, progress)
     about = path.stat()
+    made = {} if vectorizer is None else {"content": _content(data)}
     said = {
+        **made,
         "size": about.st_size,
         "modified": about.st_mtime_ns,
-        "label": label,
-        "categorical": list(categorical),
-        "drop": list(drop),
+        **reading.described(),
         "classes": None if classes is None else list(data.classes),
     }
     return _fixed(str(X), data, lambda: said, steps)
+
+
+def _given(
+    X: Any, y: Any, classes: Iterable[ClassName] | None, of_texts: bool, reading: Reading, steps: tuple[str, ...]
+) -> Source:
+    """The source of rows at hand: a frame, texts, or anything else that a learner takes."""
+    if is_frame(X) and not of_texts and (y is None or reading.given is not None or not all_numbers(X)):
+        files.require("pyarrow", "a frame that is not all numbers")
+        from onebit.data.framed import read_frame
+
+        framed = read_frame(X, y, reading, classes)
+        return _fixed("frame", framed, lambda: {"content": _content(framed)}, steps)
+    if y is None:
+        raise InputError("rows were given without labels: give y as well, or the name of a data set")
+    cut = reading.ngrams is not None or reading.vectorizer is not None
+    if cut and not of_texts:
+        raise InputError("ngrams and vectorizer are for texts: say text=True where the rows are such")
+    if replace(reading, ngrams=None, vectorizer=None).given is not None:
+        raise InputError(f"{reading.given} is for columns of a table, and rows have none")
+    if of_texts:
+        X = checked_texts(X)
+        if cut:
+            X = matrix_of(X, reading.ngrams, reading.vectorizer)
+    data = labelled(X, y, classes)
+    return replace(_fixed("arrays", data, lambda: {"content": _content(data)}, steps), text=of_texts and not cut)
 
 
 def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
@@ -162,14 +201,10 @@ def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
 
 def _fixed(name: str, data: Dataset, describe: Callable[[], dict[str, Any]], steps: tuple[str, ...]) -> Source:
     if steps:
-        data = replace(data, X=prepared_rows(data.X, steps))
+        X = prepared_rows(data.X, steps)
+        names = data.names if data.names is not None and X.shape[1] == len(data.names) else None
+        data = replace(data, X=X, names=names)
     return Source(name, True, data.rows, lambda total, seed: data, describe, steps)
-
-
-def _refuse_columns(what: str, label: str | None, categorical: Sequence[str], drop: Sequence[str]) -> None:
-    for name, given in (("label", label), ("categorical", categorical), ("drop", drop)):
-        if given:
-            raise InputError(f"{name} names a column of a table, and {what} has none")
 
 
 def _content(data: Dataset) -> str:

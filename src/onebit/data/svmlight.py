@@ -15,6 +15,7 @@ import numpy as np
 
 from onebit.data.blocks import MOST_CLASSES, ArrayBlock, Codes, Store, named_classes, opened, renumber
 from onebit.errors import InputError, brief
+from onebit.frames import Names
 from onebit.validation import ClassName
 
 BLOCK = 1 << 22  # bytes; lines are never cut
@@ -25,7 +26,8 @@ class Svmlight:
     """An svmlight file, plain or compressed."""
 
     def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
-        self.path = path
+        self.path, self.note = path, ""
+        self.columns: Names | None = None
         self.labels = Codes(MOST_CLASSES, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
         self.classes = None if classes is None else list(classes)
         self._lowest, self._highest = np.iinfo(np.int64).max, -1

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
 from onebit.features import refuse_what_is_no_table
+from onebit.frames import NamedRows, Names, is_frame, named_rows
+from onebit.rows import in_column_order, is_sparse, rising
 from onebit.validation import ClassName, checked_classes, listed
 
 
@@ -31,6 +33,12 @@ class Dataset:
     X: Any
     y: NDArray[np.int64]
     classes: tuple[ClassName, ...]
+    names: Names | None = None  # of the columns, where learners shall know them by these
+
+    @property
+    def given(self) -> Any:
+        """The rows as a learner is given them: with the names of their columns, where they have such."""
+        return self.X if self.names is None else NamedRows(self.X, self.names)
 
     @property
     def rows(self) -> int:
@@ -44,13 +52,18 @@ def labelled(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
     >>> labelled([[1.0], [2.0], [3.0]], ["no", "yes", "no"], None).y.tolist()
     [0, 1, 0]
     """
+    return matched(X, *coded(y, classes))
+
+
+def coded(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[np.int64], tuple[ClassName, ...]]:
+    """Labels as indices of classes, and these: those that occur, in order, unless they are given."""
     labels = label_names(y)
     known = in_order(labels) if classes is None else checked_classes(classes)
     place = {name: index for index, name in enumerate(known)}
     for row, label in enumerate(labels):
         if label not in place:
             raise InputError(f"y[{row}] is {brief(label)}, but the classes are {listed(known)}")
-    return matched(X, np.array([place[label] for label in labels], dtype=np.int64), known)
+    return np.array([place[label] for label in labels], dtype=np.int64), known
 
 
 def in_order(labels: Iterable[ClassName]) -> tuple[ClassName, ...]:
@@ -86,11 +99,29 @@ def whole(label: Any) -> Any:
 
 
 def matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dataset:
-    """Rows with indices of classes; refused where their numbers differ."""
+    """Rows with indices of classes; refused where their numbers differ. What is read of frames are their numbers and names."""
     refuse_what_is_no_table(X)
+    names = None
+    if is_frame(X):
+        found = named_rows(X)
+        X, names = found.values, found.names
+    elif is_sparse(X):
+        X = _in_order(X)
     rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
     if rows != len(y):
         raise InputError(f"there are {rows} rows and {len(y)} labels")
     if rows == 0:
         raise InputError("there are no rows")
-    return Dataset(X, y, classes)
+    return Dataset(X, y, classes, names)
+
+
+def _in_order(X: Any) -> Any:
+    """A sparse matrix as CSR whose columns rise within each row; the same one where that is so."""
+    matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
+    values, columns, starts = (np.asarray(part) for part in (matrix.data, matrix.indices, matrix.indptr))
+    fits = all(part.dtype.kind in kinds for part, kinds in ((values, "fiub"), (columns, "iu"), (starts, "iu")))
+    fits = fits and len(starts) > 0 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
+    fits = fits and not np.any(starts[1:] < starts[:-1])
+    if not fits or rising(columns, starts):  # of what does not fit, learners say more
+        return matrix
+    return Csr(*in_column_order(values, columns, starts), tuple(matrix.shape))

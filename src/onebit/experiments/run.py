@@ -143,6 +143,11 @@ def run(
             raise InputError("X is missing: give the name of a data set, a path, a stream, or rows with their labels y")
         learner, X = DEFAULT, learner
     settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}
+    if isinstance(settings.get("text"), bool) and "ngrams" not in settings and "vectorizer" not in settings:
+        if not isinstance(learner, Learner):
+            options["text"] = settings["text"]  # rows that are texts are for a learner that reads such
+        if isinstance(X, Stream):
+            del settings["text"]
     if isinstance(learner, Learner):
         if classes is not None:
             raise InputError("a learner brings its own classes and options")
@@ -169,8 +174,12 @@ STREAM_SETTINGS = (
     "missing",
     "prepare",
     "label",
+    "text",
     "categorical",
+    "numeric",
     "drop",
+    "ngrams",
+    "vectorizer",
     "same_rows",
 )
 

@@ -35,11 +35,11 @@ class Tables:
     def rows(self, learner: Learner) -> Rows:
         """The rows as this learner reads them."""
         if learner.runtime.reads_names:  # a learner's vocabulary is its own
-            return learner.runtime.table(self.data.X)
-        form = learner.runtime.features.options
+            return learner.runtime.table(self.data.given)
+        form = (*learner.runtime.features.options, learner.runtime.feature_names)
         with self._lock:
             if form not in self._rows:
-                self._rows[form] = learner.runtime.table(self.data.X)
+                self._rows[form] = learner.runtime.table(self.data.given)
             return self._rows[form]
 
     def longest(self, bias: bool, kernel: str | None) -> float:
@@ -48,7 +48,8 @@ class Tables:
             if self._longest is None:
                 values = self.data.X.data if is_sparse(self.data.X) else self.data.X
                 held = str(getattr(values, "dtype", "float64"))  # of what may be larger than memory no copy is made
-                features = Features(None, None, held if held == "float32" else "float64", False, None)
+                texts = isinstance(self.data.X, list) and isinstance(self.data.X[0], str)
+                features = Features(None, None, held if held == "float32" else "float64", texts, None)
                 features.settle(self.data.X)
                 self._longest = float(squared_lengths(features.table(self.data.X)).max())
         norm = np.array([self._longest + bias])

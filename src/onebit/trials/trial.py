@@ -73,14 +73,14 @@ class ComparisonEntry:
     def make(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
         """A fresh learner, ready for these rows."""
         made = self.begin(stream, data, seed, longest)
-        made.runtime.fix_features(data.X)
+        made.runtime.fix_features(data.given)
         return made
 
     def begin(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
         """A fresh learner; the rule may plan with what only a run knows: its length, and that of its rows."""
         if isinstance(self.template, Learner):
             return copy_of(self.template, seed)
-        options = self.options
+        options = {"text": True, **self.options} if stream.source.text else self.options
         if self.template.plan is not None:
             length = longest(bool(options.get("bias")), options.get("kernel"))
             planned = self.template.plan(options, stream.rounds, length)
