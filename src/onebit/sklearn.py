@@ -148,7 +148,7 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Rows and labels as scikit-learn checks them."""
         X, y = validate_data(self, X, y, accept_sparse="csr", reset=reset)
         check_classification_targets(y)
-        return _rising(X), y
+        return X, y
 
     def _new(self, classes: NDArray[Any]) -> Learner:
         """A learner that knows nothing yet."""
@@ -196,18 +196,9 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "learner_")
-        return self.learner_.runtime.table(_rising(validate_data(self, X, accept_sparse="csr", reset=False)))
+        return self.learner_.runtime.table(validate_data(self, X, accept_sparse="csr", reset=False))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _rising(X: Any) -> Any:
-    """The same rows, with columns that rise where they are sparse: vectorizers of scikit-learn give them in any order."""
-    if getattr(X, "has_canonical_format", True):
-        return X
-    sorted_ = X.copy()
-    sorted_.sum_duplicates()
-    return sorted_
