@@ -268,7 +268,7 @@ class Model:
                 return
             row = schedule.row(start, rows.height)
             if not self._made_room(rows, row):
-                raise InputError(f"row {row}: {self._explain(rows, row)}")
+                raise InputError(f"row {schedule.named_row(row)}: {self._explain(rows, row)}")
 
     def teach(self, rows: Rows, labels: NDArray[np.int64], first_id: int) -> None:
         """Take the step for a known label on every row, all of them or none."""

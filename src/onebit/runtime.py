@@ -384,7 +384,7 @@ class Runtime:
             self.model.walk(rows, schedule, kept, tally, self.next_id, (start, stop))
 
     def finish_walk(self, schedule: Schedule) -> None:
-        """Note which of the stream's rounds have been learnt."""
+        """Note which rounds of the stream, or of the piece of it that was walked, have been learnt."""
         with self.lock:
             if len(schedule.events):
                 self.ledger.record_some(self.next_id + round_ for round_ in schedule.learnt.tolist())

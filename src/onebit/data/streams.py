@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.parameters import refuse_unknown
+from onebit.data.drift import Drift, Renaming
 from onebit.data.label_runs import runs_test
-from onebit.data.sources import Source, source_of
+from onebit.data.sources import LABEL_BYTES, Source, source_of
+from onebit.data.synthetic import UniformNoise
 from onebit.data.tables import Dataset
 from onebit.deprecation import Renamed
 from onebit.engine.schedule import NOTHING, Schedule, events_of
@@ -33,58 +35,14 @@ ORDERS = {
     "resample": "rows drawn with replacement",
 }
 TAIL = 1.5  # of the heavy tail: the variance is infinite, the mean is not
+PIECE_ROUNDS = 1 << 16  # of a schedule that is made in pieces
+ROUND_BYTES = 16  # of the label of a round and of the number of its row
+LATE_BYTES = 256  # the most that a round of a stream takes where feedback comes late or never
+
+LabelChanges = Callable[[NDArray[np.int64]], NDArray[np.int64]]  # the labels of the next rounds, before and after
 
 # What is drawn from a run's seed, each from draws of its own.
-_ORDER, _NOISE, _DRIFT, _DELAY, _MISSING = 15, 16, 17, 18, 19
-
-
-@dataclass(frozen=True)
-class Drift:
-    """The labels are renamed, all at once where `begin` is `end`, or one by one between the two (fractions of the stream)."""
-
-    begin: float
-    end: float
-
-    def __str__(self) -> str:
-        return f"abrupt:{self.begin:g}" if self.begin == self.end else f"gradual:{self.begin:g}..{self.end:g}"
-
-    @classmethod
-    def read(cls, given: object) -> Drift | None:
-        """From `abrupt`, `abrupt:0.5`, `gradual` or `gradual:0.25..0.75`.
-
-        >>> str(Drift.read("gradual"))
-        'gradual:0.25..0.75'
-        """
-        if given is None or isinstance(given, Drift):
-            return given
-        kind, _, places = str(given).partition(":")
-        if kind not in ("abrupt", "gradual"):
-            raise InputError(f"drift is {brief(given)}, but must be abrupt:AT or gradual:FROM..TO")
-        try:
-            cuts = [float(place) for place in places.split("..")] if places else []
-        except ValueError:
-            cuts = [float("nan")]
-        if kind == "abrupt":
-            begin, end = (cuts or [0.5])[0], (cuts or [0.5])[-1]
-            fits = len(cuts) <= 1 and 0.0 < begin < 1.0
-        else:
-            begin, end = (cuts or [0.25])[0], (cuts or [0.75])[-1]
-            fits = len(cuts) in (0, 2) and 0.0 <= begin < end <= 1.0
-        if not fits:
-            raise InputError(
-                f"drift is {brief(given)}, but its places are fractions of the stream: abrupt:0.5, gradual:0.25..0.75"
-            )
-        return cls(begin, end)
-
-    def renamed(self, labels: NDArray[np.int64], classes: int, seed: int) -> NDArray[np.int64]:
-        """The labels of a stream that drifts; no class keeps its name."""
-        generator = np.random.default_rng([_DRIFT, seed])
-        around = generator.permutation(classes)
-        other = np.empty(classes, dtype=np.int64)
-        other[around] = np.roll(around, 1)  # one cycle through all classes, so that none stays
-        place = (np.arange(len(labels)) + 0.5) / len(labels)
-        share = (place - self.begin) / max(self.end - self.begin, 1e-12)
-        return np.where(generator.random(len(labels)) < share, other[labels], labels)
+_ORDER, _NOISE, _DELAY, _MISSING = 15, 16, 18, 19  # 17 is that of the drift
 
 
 @dataclass(frozen=True)
@@ -170,6 +128,22 @@ class Stream:
         said = [*self.source.prepare, *(f"{name} {value}" for name, value in settings.items() if value)]
         return f"{self.source.name} ({', '.join(said)})" if said else self.source.name
 
+    @property
+    def late(self) -> bool:
+        """Whether feedback comes late or never."""
+        return self.delay is not None or self.missing > 0.0
+
+    @property
+    def drawn_in_order(self) -> bool:
+        """Whether rows are drawn for one round after the other, so that those before need not be there."""
+        return self.source.pieces is not None and self.order == "file"
+
+    @property
+    def whole_bytes(self) -> int:
+        """The memory that a run takes, besides rows that are there anyway, where all of its rounds are made at once."""
+        rows = 0 if self.source.fixed else 4 * self.source.columns + LABEL_BYTES
+        return self.rounds * (rows + (LATE_BYTES if self.late else ROUND_BYTES))
+
     @cached_property
     def about(self) -> str:
         """What fixed rows are like, in one line; nothing of rows that are drawn anew in every run."""
@@ -218,29 +192,73 @@ class Stream:
 
     def schedule(self, data: Dataset, seed: int) -> Schedule:
         """The schedule of these rows in the run with this seed."""
-        order = self._order(data.rows, seed)
+        order = NOTHING if self.order == "file" else np.concatenate(list(self._orders(data.rows, seed)))
         labels = data.y[order] if len(order) else data.y if self.rounds == data.rows else np.resize(data.y, self.rounds)
-        if self.noise:
-            generator = np.random.default_rng([_NOISE, seed])
-            drawn = generator.integers(0, len(data.classes), size=self.rounds)
-            labels = np.where(generator.random(self.rounds) < self.noise, drawn, labels)
-        if self.drift is not None:
-            labels = self.drift.renamed(labels, len(data.classes), seed)
-        labels = np.ascontiguousarray(labels, dtype=np.int64)
-        if self.delay is None and not self.missing:
+        labels = self._changes(len(data.classes), seed)(labels)
+        if not self.late:
             return Schedule(labels, order)
         return Schedule(
             labels, order if len(order) else np.arange(self.rounds) % data.rows, events_of(self._answers(seed))
         )
 
-    def _order(self, rows: int, seed: int) -> NDArray[np.int64]:
-        if self.order == "file":
-            return NOTHING
-        generator = np.random.default_rng([_ORDER, seed])
-        if self.order == "resample":
-            return generator.integers(0, rows, size=self.rounds)
-        passes = [generator.permutation(rows) for _ in range(-(-self.rounds // rows))]
-        return np.concatenate(passes)[: self.rounds].astype(np.int64)
+    def pieces(self, seed: int, held: Dataset | None = None) -> Iterator[tuple[Dataset, Schedule]]:
+        """The rows and the schedule of the run with this seed, some rounds at a time, which count from 0 in each.
+
+        Rows that are drawn one after the other are let go of. Those that are fixed, or come in an order of their own, stay, and so
+        does all of a stream in which feedback comes late or never: `held` are these rows, where somebody has them.
+        """
+        if self.late:
+            data = held or self.data(seed)
+            yield data, self.schedule(data, seed)
+            return
+        changes, first = None, 0
+        for data, order in self._parts(seed, held):
+            changes = changes or self._changes(len(data.classes), seed)
+            labels = changes(data.y[order] if len(order) else data.y)
+            yield data, Schedule(labels, order, first=first)
+            first += len(labels)
+
+    def _parts(self, seed: int, held: Dataset | None) -> Iterator[tuple[Dataset, NDArray[np.int64]]]:
+        """Rows, and those that the next rounds take; all of them, one after the other, where no order is given."""
+        if self.drawn_in_order:
+            assert self.source.pieces is not None
+            for piece in self.source.pieces(self.rounds, seed):
+                yield piece, NOTHING
+            return
+        data = held or self.data(seed)
+        for order in self._orders(data.rows, seed):
+            yield data, order
+
+    def _orders(self, rows: int, seed: int) -> Iterator[NDArray[np.int64]]:
+        """The row of every round, some rounds at a time."""
+        generator, waiting, first = np.random.default_rng([_ORDER, seed]), NOTHING, 0
+        while first < self.rounds:
+            size = min(PIECE_ROUNDS, self.rounds - first)
+            if self.order == "file":
+                yield np.arange(first, first + size) % rows
+            elif self.order == "resample":
+                yield generator.integers(0, rows, size=size)
+            else:
+                passes = range(-(-(size - len(waiting)) // rows))
+                waiting = np.concatenate([waiting, *(generator.permutation(rows) for _ in passes)])
+                yield waiting[:size]
+                waiting = waiting[size:]
+            first += size
+
+    def _changes(self, classes: int, seed: int) -> LabelChanges:
+        """What noise and drift make of the labels of the rows, from the first round on."""
+        noise, drift = None, None
+        if self.noise:
+            noise = UniformNoise(np.random.default_rng([_NOISE, seed]), classes, self.noise, self.rounds)
+        if self.drift is not None:
+            drift = Renaming(self.drift, classes, self.rounds, seed)
+
+        def changed(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+            for change in (noise, drift):
+                labels = labels if change is None else change.on(labels)
+            return np.ascontiguousarray(labels, dtype=np.int64)
+
+        return changed
 
     def _answers(self, seed: int) -> NDArray[np.int64]:
         """After which round the feedback of each comes; -1 for never."""
@@ -259,7 +277,7 @@ class Stream:
 
     def __iter__(self) -> Iterator[StreamRound]:
         """Round after round, where feedback comes at once."""
-        if self.delay is not None or self.missing:
+        if self.late:
             raise InputError("in this stream feedback comes late or never: go through stream.events() instead")
         for what, _, value in self.events():
             if what == "decide":
@@ -274,16 +292,18 @@ class Stream:
         >>> [(what, number) for what, number, _ in rounds.events()]
         [('decide', 0), ('decide', 1), ('answer', 0), ('decide', 2), ('answer', 1)]
         """
-        data = self.data(self.seed)
-        schedule, rows = self.schedule(data, self.seed), _table(data.X)
-        for step in range(schedule.steps):
-            event = int(schedule.events[step]) if len(schedule.events) else step * EVENT + (DECIDE | LEARN)
-            number = event // EVENT
-            if event & DECIDE:
-                yield "decide", number, _row(rows, schedule.row(step, data.rows))
-            if event & LEARN:
-                truth = data.classes[schedule.labels[number]]
-                yield "answer", number, lambda label, truth=truth: bool(label == truth)
+        held = None
+        for data, schedule in self.pieces(self.seed):
+            if data is not held:
+                held, rows = data, _table(data.X)
+            for step in range(schedule.steps):
+                event = int(schedule.events[step]) if len(schedule.events) else step * EVENT + (DECIDE | LEARN)
+                number = event // EVENT
+                if event & DECIDE:
+                    yield "decide", schedule.first + number, _row(rows, schedule.row(step, data.rows))
+                if event & LEARN:
+                    truth = data.classes[schedule.labels[number]]
+                    yield "answer", schedule.first + number, lambda label, truth=truth: bool(label == truth)
 
 
 def _table(X: Any) -> Any:

@@ -18,6 +18,7 @@ class Schedule(NamedTuple):
     labels: NDArray[np.int64]
     order: NDArray[np.int64] = NOTHING
     events: NDArray[np.int64] = NOTHING
+    first: int = 0  # rounds of the stream that come before: they count from 0 in each piece of one
 
     @property
     def steps(self) -> int:
@@ -33,6 +34,10 @@ class Schedule(NamedTuple):
         """The row of a step."""
         now = int(self.events[step]) // EVENT if len(self.events) else step
         return int(self.order[now]) if len(self.order) else now % rows
+
+    def named_row(self, row: int) -> int:
+        """The number of a row for people: where no order is given, the rows of a piece are its own."""
+        return row if len(self.order) else self.first + row
 
     @property
     def learnt(self) -> NDArray[np.int64]:

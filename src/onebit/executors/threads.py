@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from onebit.data.sources import Source
 from onebit.trials.cost import Resource, number_of
-from onebit.trials.execution import run_trial
+from onebit.trials.execution import run_trials
 from onebit.trials.records import Record, record_of
 from onebit.trials.shared_data import SharedData, Tables, by_shared_data
 from onebit.trials.trial import Outcome, Progress, Trial, cores
@@ -28,6 +28,9 @@ from onebit.trials.trial import Outcome, Progress, Trial, cores
 LOG = logging.getLogger("onebit.executors")
 
 PATIENCE_S = 1.5  # so long a thread that was stopped is waited for
+SIDE_BY_SIDE = (
+    8  # trials, at most, that go through the pieces of a stream together, which are drawn once for all of them
+)
 
 
 @dataclass(frozen=True)
@@ -111,19 +114,21 @@ class _Share(NamedTuple):
 
 
 class _Work:
-    """Trials by the data they share. A thread that asks gets one of the share it is at, if there is one left."""
+    """Trials by the data they share. A thread that asks gets some of the share it is at, if there are any left."""
 
-    def __init__(self, groups: Iterable[Sequence[Trial]]) -> None:
+    def __init__(self, groups: Iterable[Sequence[Trial]], threads: int) -> None:
         self._lock = threading.Lock()
-        self._groups = iter(groups)
+        self._threads = threads
+        self._groups = (group for group in groups if group)
+        self._ahead: Sequence[Trial] | None = None  # the group that comes next, where it has been looked at
         self._fixed: dict[tuple[Source, int], Tables] = {}  # the rows that all seeds share
         self._begun: list[_Share] = []
 
-    def next(self, mine: _Share | None) -> tuple[_Share, Trial] | None:
+    def next(self, mine: _Share | None) -> tuple[_Share, list[Trial]] | None:
         with self._lock:
             if mine is None or not mine.left:
                 self._begun = [share for share in self._begun if share.left]
-                group = next((group for group in self._groups if group), None)
+                group, self._ahead = self._ahead or next(self._groups, None), None
                 if group is not None:
                     mine = _Share(SharedData(group[0], self._fixed), deque(group))
                     self._begun.append(mine)
@@ -131,7 +136,15 @@ class _Work:
                     mine = max(self._begun, key=lambda share: len(share.left))
                 else:
                     return None
-            return mine, mine.left.popleft()
+            return mine, [mine.left.popleft() for _ in range(self._together(mine))]
+
+    def _together(self, share: _Share) -> int:
+        """How many trials of a share are run together: one where its data are held, else as many as leave no thread without work."""
+        if not share.data.in_pieces:
+            return 1
+        self._ahead = self._ahead or next(self._groups, None)
+        left = len(share.left)
+        return min(SIDE_BY_SIDE, left if self._ahead is not None else -(-left // self._threads))
 
 
 def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress) -> Generator[Outcome, None, None]:
@@ -139,7 +152,7 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
 
     Groups are asked for when a thread is free. Closing the iterator stops what is running.
     """
-    work, stop, lock = _Work(groups), threading.Event(), threading.Lock()
+    work, stop, lock = _Work(groups, threads), threading.Event(), threading.Lock()
     outcomes: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
 
     def report(count: int) -> None:
@@ -153,9 +166,8 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
                 found = work.next(share)
                 if found is None:
                     break
-                share, trial = found
-                outcome = run_trial(trial, share.data, stop, report)
-                if outcome is not None:
+                share, trials = found
+                for outcome in run_trials(trials, share.data, stop, report) or ():
                     outcomes.put(outcome)
         except BaseException as error:
             outcomes.put(error)
