@@ -241,6 +241,9 @@ class Model:
         self.make_room()
         self.refuse_unfitting(rows)
         start, stop = steps
+        ids = _NO_IDS
+        if len(schedule.part.waiting):
+            ids = (schedule.numbers - schedule.part.first + first_id).astype(np.uint64)
         while True:
             start = self._loop(
                 self.params,
@@ -254,7 +257,7 @@ class Model:
                 kept,
                 tally,
                 self.key,
-                _NO_IDS,
+                ids,
                 np.uint64(first_id),
                 start,
                 stop,

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from onebit.contract.parameters import refuse_unknown
 from onebit.data.drift import Drift, Renaming
 from onebit.data.label_runs import runs_test
+from onebit.data.late import Delay, Lateness, LateParts
 from onebit.data.sources import LABEL_BYTES, Source, source_of
 from onebit.data.synthetic import UniformNoise
 from onebit.data.tables import Dataset
 from onebit.deprecation import Renamed
-from onebit.engine.schedule import NOTHING, Schedule, events_of
+from onebit.engine.schedule import NOTHING, Schedule, StreamPart, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.errors import InputError, brief, nearest
 from onebit.rows import SparseRow, is_sparse
@@ -34,7 +35,6 @@ ORDERS = {
     "shuffle": "the rows in an order of each run's own, anew each time through",
     "resample": "rows drawn with replacement",
 }
-TAIL = 1.5  # of the heavy tail: the variance is infinite, the mean is not
 PIECE_ROUNDS = 1 << 16  # of a schedule that is made in pieces
 ROUND_BYTES = 16  # of the label of a round and of the number of its row
 LATE_BYTES = 256  # the most that a round of a stream takes where feedback comes late or never
@@ -42,55 +42,7 @@ LATE_BYTES = 256  # the most that a round of a stream takes where feedback comes
 LabelChanges = Callable[[NDArray[np.int64]], NDArray[np.int64]]  # the labels of the next rounds, before and after
 
 # What is drawn from a run's seed, each from draws of its own.
-_ORDER, _NOISE, _DELAY, _MISSING = 15, 16, 18, 19  # 17 is that of the drift
-
-
-@dataclass(frozen=True)
-class Delay:
-    """How many further rounds are decided before the feedback on a round comes."""
-
-    kind: str
-    mean: float
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.mean:g}"
-
-    KINDS = ("fixed", "geometric", "heavy-tail")
-
-    @classmethod
-    def read(cls, given: object) -> Delay | None:
-        """From a number of rounds, `fixed:N`, `geometric:MEAN` or `heavy-tail:MEAN`.
-
-        >>> str(Delay.read(20)), str(Delay.read("geometric:20"))
-        ('fixed:20', 'geometric:20')
-        """
-        if given is None or isinstance(given, Delay):
-            return given
-        kind, colon, number = str(given).partition(":")
-        if not colon:
-            kind, number = "fixed", kind
-        if kind not in cls.KINDS:
-            raise InputError(
-                f"delay is {brief(given)}; {nearest(kind, cls.KINDS)}, each with a number of rounds: fixed:10"
-            )
-        try:
-            mean = float(number.replace("_", ""))
-        except ValueError:
-            mean = float("nan")
-        if not 0.0 <= mean <= 1e9 or (kind == "fixed" and not mean.is_integer()):
-            what = "a whole number of rounds" if kind == "fixed" else "a mean number of rounds"
-            raise InputError(f"delay is {brief(given)}, but needs {what} from 0 to 1e9: {kind}:10")
-        return cls(kind, mean) if mean else None
-
-    def draw(self, rounds: int, seed: int) -> NDArray[np.int64]:
-        """The delay of every round."""
-        generator = np.random.default_rng([_DELAY, seed])
-        if self.kind == "fixed":
-            return np.full(rounds, int(self.mean), dtype=np.int64)
-        if self.kind == "geometric":
-            return generator.geometric(1.0 / (1.0 + self.mean), size=rounds).astype(np.int64) - 1
-        drawn = np.minimum(generator.pareto(TAIL, size=rounds) * self.mean * (TAIL - 1.0), 1e12)
-        return np.floor(drawn + generator.random(rounds)).astype(np.int64)  # rounded by chance, which keeps the mean
+_ORDER, _NOISE = 15, 16  # drift, delays and what is missing have the next ones
 
 
 class StreamRound(NamedTuple):
@@ -198,24 +150,27 @@ class Stream:
         if not self.late:
             return Schedule(labels, order)
         return Schedule(
-            labels, order if len(order) else np.arange(self.rounds) % data.rows, events_of(self._answers(seed))
+            labels,
+            order if len(order) else np.arange(self.rounds) % data.rows,
+            events_of(self._lateness(seed).answers()(self.rounds)),
         )
 
     def pieces(self, seed: int, held: Dataset | None = None) -> Iterator[tuple[Dataset, Schedule]]:
         """The rows and the schedule of the run with this seed, some rounds at a time, which count from 0 in each.
 
-        Rows that are drawn one after the other are let go of. Those that are fixed, or come in an order of their own, stay, and so
-        does all of a stream in which feedback comes late or never: `held` are these rows, where somebody has them.
+        Rows that are drawn one after the other are let go of, but for those whose feedback is to come. Those that are fixed, or come
+        in an order of their own, stay: `held` are they, where somebody has them.
         """
-        if self.late:
-            data = held or self.data(seed)
-            yield data, self.schedule(data, seed)
-            return
         changes, first = None, 0
+        late = LateParts(self._lateness(seed)) if self.late else None
         for data, order in self._parts(seed, held):
             changes = changes or self._changes(len(data.classes), seed)
             labels = changes(data.y[order] if len(order) else data.y)
-            yield data, Schedule(labels, order, first=first)
+            if late is not None:
+                yield late.next(data, labels, order)
+            else:
+                part = StreamPart(first, last=first + len(labels) == self.rounds, own_rows=not len(order))
+                yield data, Schedule(labels, order, part=part)
             first += len(labels)
 
     def _parts(self, seed: int, held: Dataset | None) -> Iterator[tuple[Dataset, NDArray[np.int64]]]:
@@ -260,15 +215,8 @@ class Stream:
 
         return changed
 
-    def _answers(self, seed: int) -> NDArray[np.int64]:
-        """After which round the feedback of each comes; -1 for never."""
-        answers = np.arange(self.rounds)
-        if self.delay is not None:
-            answers = answers + self.delay.draw(self.rounds, seed)
-        if self.missing:
-            never = np.random.default_rng([_MISSING, seed]).random(self.rounds) < self.missing
-            answers = np.where(never, -1, answers)
-        return answers.astype(np.int64)
+    def _lateness(self, seed: int) -> Lateness:
+        return Lateness(self.delay, self.missing, self.rounds, seed)
 
     # --- one round after the other, for a learner of any kind -------------------------------------------------------
 
@@ -300,10 +248,10 @@ class Stream:
                 event = int(schedule.events[step]) if len(schedule.events) else step * EVENT + (DECIDE | LEARN)
                 number = event // EVENT
                 if event & DECIDE:
-                    yield "decide", schedule.first + number, _row(rows, schedule.row(step, data.rows))
+                    yield "decide", schedule.number(number), _row(rows, schedule.row(step, data.rows))
                 if event & LEARN:
                     truth = data.classes[schedule.labels[number]]
-                    yield "answer", schedule.first + number, lambda label, truth=truth: bool(label == truth)
+                    yield "answer", schedule.number(number), lambda label, truth=truth: bool(label == truth)
 
 
 def _table(X: Any) -> Any:

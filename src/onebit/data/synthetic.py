@@ -14,6 +14,8 @@ from typing import Concatenate, Generic, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.data.draws_in_turn import DrawsInTurn
+
 Labelled = tuple[NDArray[np.float32], NDArray[np.int64]]
 P = ParamSpec("P")
 
@@ -119,15 +121,13 @@ class UniformNoise:
     """A share of the labels of a stream is drawn anew, from all classes. The new labels are drawn first, then who gets one."""
 
     def __init__(self, generator: np.random.Generator, classes: int, share: float, rounds: int) -> None:
-        self._classes, self._share = classes, share
-        self._labels, self._chances = copy.deepcopy(generator), generator
-        for size in _sizes(rounds, 1):  # how far that is cannot be known: a draw may be rejected
-            self._chances.integers(0, classes, size=size)
+        self._share = share
+        self._labels = DrawsInTurn(generator, lambda drawn, size: drawn.integers(0, classes, size=size), rounds)
 
     def on(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
         """The labels of the next rounds."""
-        drawn = self._labels.integers(0, self._classes, size=len(labels))
-        return np.where(self._chances.random(len(labels)) < self._share, drawn, labels)
+        drawn, chances = self._labels.next(len(labels))
+        return np.where(chances.random(len(labels)) < self._share, drawn, labels)
 
 
 def _cubes(rounds: int, generator: np.random.Generator) -> Iterator[NDArray[np.float32]]:

@@ -7,9 +7,10 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onebit.data.tables import Dataset
-from onebit.engine.schedule import Schedule
+from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
 from onebit.learner import Learner
@@ -48,6 +49,7 @@ class _TrialWalk:
         self._marks = marks_for(trial.stream.rounds)
         self._mistakes, self._curve = np.zeros(3, dtype=np.int64), np.zeros((2, len(self._marks)), dtype=np.int64)
         self._seconds, self._told, self._chunk = 0.0, 0, 500
+        self._before = NOTHING, np.zeros((0, 0))  # the rounds of the part before, and their choices
 
     def go(self, piece: Piece, stop: threading.Event, progress: Progress) -> None:
         """Through one piece, unless it is stopped or has failed."""
@@ -81,8 +83,8 @@ class _TrialWalk:
             self._learner = trial.entry.make(trial.stream, data, trial.seed, self._shared.longest)
             self._learner.runtime.numbers_left(trial.stream.rounds)
         learner, schedule = self._learner, _as_named(self._learner, data, piece.schedule)
-        rows, kept, steps, done = piece.tables.rows(learner), schedule.choices, schedule.steps, 0
-        tally = Tally(self._mistakes, self._marks - schedule.first, self._curve)
+        rows, kept, steps, done = piece.tables.rows(learner), self._kept_for(schedule), schedule.steps, 0
+        tally = Tally(self._mistakes, self._marks - schedule.offset, self._curve)
         while done < steps and not stop.is_set():
             until = min(steps, done + self._chunk)
             started = time.thread_time()
@@ -91,10 +93,19 @@ class _TrialWalk:
             self._seconds += took
             pace = (until - done) * TARGET_S / max(took, 1e-6)
             done, self._chunk = until, max(1, int(min(10 * self._chunk, pace)))
-            reached = schedule.first + len(schedule.labels) * done // steps
+            reached = schedule.part.first + schedule.rounds * done // steps
             progress(reached - self._told)
             self._told = reached
         learner.runtime.finish_walk(schedule)
+
+    def _kept_for(self, schedule: Schedule) -> NDArray[np.float64]:
+        """Room for the choices of a part, with those of the rounds that wait."""
+        waiting, kept, before = schedule.part.waiting, schedule.choices, self._before
+        if len(schedule.events):
+            self._before = schedule.numbers, kept
+        if len(waiting):
+            kept[: len(waiting)] = before[1][np.searchsorted(before[0], waiting)]
+        return kept
 
 
 def _as_named(learner: Learner, data: Dataset, schedule: Schedule) -> Schedule:

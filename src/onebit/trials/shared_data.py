@@ -78,7 +78,7 @@ class SharedData:
 
     def __init__(self, trial: Trial, fixed: dict[tuple[Source, int], Tables]) -> None:
         self.stream, self.seed = trial.stream, trial.seed
-        self.in_pieces = self.stream.whole_bytes > HELD_BYTES and not self.stream.late
+        self.in_pieces = self.stream.whole_bytes > HELD_BYTES
         self._fixed, self._lock = fixed, threading.Lock()
 
     @cached_property
