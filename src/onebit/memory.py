@@ -13,6 +13,7 @@ from onebit.errors import OutOfMemoryError
 MEMINFO = Path("/proc/meminfo")
 GROUP = Path("/proc/self/cgroup")
 GROUPS = Path("/sys/fs/cgroup")
+NEGLIGIBLE = 1 << 24  # bytes that are not looked at: whoever lacks them cannot go on in any case
 UNLIMITED = 1 << 60  # what version 1 of control groups says where there is no limit
 
 
@@ -39,6 +40,8 @@ def available_memory() -> int | None:
 
 def refuse_beyond_memory(needed: int, what: str, instead: str) -> None:
     """Refuse what needs more bytes than there are: `what` needs them, and `instead` would be right."""
+    if needed < NEGLIGIBLE:
+        return
     free = available_memory()
     if free is not None and needed > free:
         raise OutOfMemoryError(f"{what} needs {amount(needed)} of memory, and {amount(free)} are free: {instead}")

@@ -105,30 +105,50 @@ class Lateness:
 
 
 class LateParts:
-    """Makes the schedules of the parts of a stream: each begins with the rounds of those before that wait for their feedback."""
+    """Makes the schedules of the parts of a stream: each begins with the rounds of those before that wait for their feedback.
+
+    These are copied from part to part. So a part has no fewer rounds than wait for their feedback, and what is copied stays in
+    proportion to the rounds.
+    """
 
     def __init__(self, lateness: Lateness) -> None:
         self._rounds, self._draw, self._first = lateness.rounds, lateness.answers(), 0
-        self._numbers = self._answers = self._labels = self._order = NOTHING
-        self._X: NDArray[np.float32] | None = None
+        self._numbers = self._answers = NOTHING
+        self._X: list[NDArray[np.float32]] = []  # of the rounds that wait, and of those that have come since
+        self._labels, self._order = [NOTHING], [NOTHING]
+        self._come = 0
 
-    def next(self, data: Dataset, labels: NDArray[np.int64], order: NDArray[np.int64]) -> tuple[Dataset, Schedule]:
-        """The rows and the schedule of the next part; where no order is given the rows are its own, and those that wait come with them."""
-        waiting, first, end = self._numbers, self._first, self._first + len(labels)
-        numbers = np.concatenate([waiting, np.arange(first, end)])
-        answers = np.concatenate([self._answers, self._draw(len(labels))])
-        labels = np.concatenate([self._labels, labels])
+    def add(
+        self, data: Dataset, labels: NDArray[np.int64], order: NDArray[np.int64]
+    ) -> tuple[Dataset, Schedule] | None:
+        """Take the next rounds; the rows and the schedule of a part where there are enough for one.
+
+        Where no order is given the rows are those of these rounds alone, and a part comes with the rows of those that wait.
+        """
         own_rows = not len(order)
+        self._labels.append(labels)
+        self._order.append(order)
         if own_rows:
-            data = replace(data, X=data.X if self._X is None else np.concatenate([self._X, data.X]), y=labels)
+            self._X.append(data.X)
+        self._come += len(labels)
+        if self._come < len(self._numbers) and self._first + self._come < self._rounds:
+            return None
+        return self._part(data, own_rows)
+
+    def _part(self, data: Dataset, own_rows: bool) -> tuple[Dataset, Schedule]:
+        waiting, first, end = self._numbers, self._first, self._first + self._come
+        numbers = np.concatenate([waiting, np.arange(first, end)])
+        answers = np.concatenate([self._answers, self._draw(self._come)])
+        labels, order = np.concatenate(self._labels), np.concatenate(self._order)
+        if own_rows:
+            data = replace(data, X=np.concatenate(self._X), y=labels)
             order = np.arange(len(labels))
-        else:
-            order = np.concatenate([self._order, order])
         comes = (answers >= numbers) & (answers < self._rounds)
         heard = numbers[len(waiting) :][comes[len(waiting) :]]
         part = StreamPart(first, waiting, heard, end == self._rounds, own_rows)
         later = np.flatnonzero(comes & (answers >= end))
-        self._first = end
-        self._numbers, self._answers, self._labels = numbers[later], answers[later], labels[later]
-        self._order, self._X = order[later], data.X[later] if own_rows else None
+        self._first, self._come = end, 0
+        self._numbers, self._answers = numbers[later], answers[later]
+        self._labels, self._order = [labels[later]], [NOTHING if own_rows else order[later]]
+        self._X = [data.X[later]] if own_rows else []
         return data, Schedule(labels, order, events_of(answers, numbers, len(waiting)), part)

@@ -27,6 +27,7 @@ from onebit.deprecation import Renamed
 from onebit.engine.schedule import NOTHING, Schedule, StreamPart, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.errors import InputError, brief, nearest
+from onebit.memory import refuse_beyond_memory
 from onebit.rows import SparseRow, is_sparse
 from onebit.validation import ClassName, checked_seed, listed
 
@@ -93,8 +94,26 @@ class Stream:
     @property
     def whole_bytes(self) -> int:
         """The memory that a run takes, besides rows that are there anyway, where all of its rounds are made at once."""
-        rows = 0 if self.source.fixed else 4 * self.source.columns + LABEL_BYTES
+        rows = 0 if self.source.fixed else self._row_bytes
         return self.rounds * (rows + (LATE_BYTES if self.late else ROUND_BYTES))
+
+    @property
+    def _row_bytes(self) -> int:
+        """The memory of a row that is drawn, with its label."""
+        return 4 * self.source.columns + LABEL_BYTES
+
+    @property
+    def least_bytes(self) -> tuple[int, int]:
+        """The memory that all runs share and that each run takes, besides rows that were given, however small its pieces are."""
+        drawn, rows = self.source.columns > 0, self.rounds if self.source.columns else self.source.rounds
+        shared = rows * self._row_bytes if drawn and self.source.fixed else 0
+        own = rows * self._row_bytes if drawn and not self.source.fixed and not self.drawn_in_order else 0
+        if self.order == "shuffle":
+            own += rows * ROUND_BYTES  # a permutation, and the rest of the one before
+        if self.delay is not None:
+            row = self._row_bytes if self.drawn_in_order else 0
+            own += self.delay.most_waiting(self.rounds) * (4 * row + 2 * LATE_BYTES)  # and as many in a part
+        return shared, own
 
     @cached_property
     def about(self) -> str:
@@ -144,6 +163,11 @@ class Stream:
 
     def schedule(self, data: Dataset, seed: int) -> Schedule:
         """The schedule of these rows in the run with this seed."""
+        refuse_beyond_memory(
+            self.rounds * (LATE_BYTES if self.late else ROUND_BYTES),
+            f"the schedule of {self.rounds:,} rounds, all of them at once,",
+            "take fewer rounds",
+        )
         order = NOTHING if self.order == "file" else np.concatenate(list(self._orders(data.rows, seed)))
         labels = data.y[order] if len(order) else data.y if self.rounds == data.rows else np.resize(data.y, self.rounds)
         labels = self._changes(len(data.classes), seed)(labels)
@@ -167,7 +191,9 @@ class Stream:
             changes = changes or self._changes(len(data.classes), seed)
             labels = changes(data.y[order] if len(order) else data.y)
             if late is not None:
-                yield late.next(data, labels, order)
+                found = late.add(data, labels, order)
+                if found is not None:
+                    yield found
             else:
                 part = StreamPart(first, last=first + len(labels) == self.rounds, own_rows=not len(order))
                 yield data, Schedule(labels, order, part=part)

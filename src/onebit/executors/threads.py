@@ -22,6 +22,7 @@ from onebit.data.sources import Source
 from onebit.trials.cost import Resource, number_of
 from onebit.trials.execution import run_trials
 from onebit.trials.records import Record, record_of
+from onebit.trials.room import refuse_what_does_not_fit
 from onebit.trials.shared_data import SharedData, Tables, by_shared_data
 from onebit.trials.trial import Outcome, Progress, Trial, cores
 
@@ -46,6 +47,7 @@ class ThreadsExecutor:
 
     def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
         """The records of these trials as they are done."""
+        refuse_what_does_not_fit((group[0].stream for group in groups if group), self.threads)
         with closing(execute(groups, self.threads, progress)) as outcomes:
             for outcome in outcomes:
                 yield record_of(outcome)

@@ -18,6 +18,7 @@ from onebit.data.tables import Dataset
 from onebit.engine.schedule import Schedule
 from onebit.features import Features
 from onebit.learner import Learner
+from onebit.memory import refuse_beyond_memory
 from onebit.rows import Rows, is_sparse, squared_lengths
 from onebit.spaces.kernels import Kernel
 from onebit.trials.trial import Trial
@@ -43,8 +44,27 @@ class Tables:
         form = learner.runtime.features.options
         with self._lock:
             if form not in self._rows:
+                self._refuse_copy(learner)
                 self._rows[form] = learner.runtime.table(self.data.X)
             return self._rows[form]
+
+    def _refuse_copy(self, learner: Learner) -> None:
+        """Refuse rows that have to be copied, for another dtype or another space, where there is no memory for the copy."""
+        X, features = self.data.X, learner.runtime.features
+        values, size = (X.data if is_sparse(X) else X), features.dtype.itemsize
+        if not isinstance(values, np.ndarray):
+            return
+        if is_sparse(X) and features.space == "dense":
+            needed = int(np.prod(X.shape)) * size
+        elif not is_sparse(X) and features.space == "sparse":
+            needed = int(np.count_nonzero(values)) * (size + 4)
+        else:
+            needed = values.size * size if values.dtype != features.dtype else 0
+        refuse_beyond_memory(
+            needed,
+            f"a copy of all {self.data.rows:,} rows, {features.space} and in {features.dtype},",
+            "take dtype and space as the rows have them, or fewer rows",
+        )
 
     def longest(self, bias: bool, kernel: str | None) -> float:
         """The length of the longest row, with its constant feature where there is one, and in the space of a kernel."""
