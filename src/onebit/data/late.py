@@ -14,6 +14,7 @@ from onebit.engine.schedule import NOTHING, Schedule, StreamPart, events_of
 from onebit.errors import InputError, brief, nearest
 
 TAIL = 1.5  # of the heavy tail: the variance is infinite, the mean is not
+PROPORTION = 4  # rounds that wait, at most, for each that is decided in a part, but for the last
 _DELAY, _MISSING = 18, 19  # their draws from a run's seed; those of `onebit.data.streams` have the numbers beside them
 
 
@@ -107,8 +108,7 @@ class Lateness:
 class LateParts:
     """Makes the schedules of the parts of a stream: each begins with the rounds of those before that wait for their feedback.
 
-    These are copied from part to part. So a part has no fewer rounds than wait for their feedback, and what is copied stays in
-    proportion to the rounds.
+    These are copied from part to part. So a part is no shorter than a share of them, and what is copied stays in proportion to the rounds.
     """
 
     def __init__(self, lateness: Lateness) -> None:
@@ -131,7 +131,7 @@ class LateParts:
         if own_rows:
             self._X.append(data.X)
         self._come += len(labels)
-        if self._come < len(self._numbers) and self._first + self._come < self._rounds:
+        if PROPORTION * self._come < len(self._numbers) and self._first + self._come < self._rounds:
             return None
         return self._part(data, own_rows)
 

@@ -112,7 +112,7 @@ class Stream:
             own += rows * ROUND_BYTES  # a permutation, and the rest of the one before
         if self.delay is not None:
             row = self._row_bytes if self.drawn_in_order else 0
-            own += self.delay.most_waiting(self.rounds) * (4 * row + 2 * LATE_BYTES)  # and as many in a part
+            own += self.delay.most_waiting(self.rounds) * (6 * row + 2 * LATE_BYTES)  # while one part follows another
         return shared, own
 
     @cached_property

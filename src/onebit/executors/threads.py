@@ -113,6 +113,7 @@ class _Share(NamedTuple):
 
     data: SharedData
     left: deque[Trial]
+    together: int  # so many are run side by side
 
 
 class _Work:
@@ -132,21 +133,20 @@ class _Work:
                 self._begun = [share for share in self._begun if share.left]
                 group, self._ahead = self._ahead or next(self._groups, None), None
                 if group is not None:
-                    mine = _Share(SharedData(group[0], self._fixed), deque(group))
+                    data = SharedData(group[0], self._fixed)
+                    mine = _Share(data, deque(group), self._together(len(group)) if data.in_pieces else 1)
                     self._begun.append(mine)
                 elif self._begun:  # help where most is left
                     mine = max(self._begun, key=lambda share: len(share.left))
                 else:
                     return None
-            return mine, [mine.left.popleft() for _ in range(self._together(mine))]
+            return mine, [mine.left.popleft() for _ in range(min(mine.together, len(mine.left)))]
 
-    def _together(self, share: _Share) -> int:
-        """How many trials of a share are run together: one where its data are held, else as many as leave no thread without work."""
-        if not share.data.in_pieces:
-            return 1
+    def _together(self, trials: int) -> int:
+        """How many of so many trials go through the pieces of their stream together, without leaving another thread idle."""
         self._ahead = self._ahead or next(self._groups, None)
-        left = len(share.left)
-        return min(SIDE_BY_SIDE, left if self._ahead is not None else -(-left // self._threads))
+        shares = max(1 if self._ahead is not None else self._threads, -(-trials // SIDE_BY_SIDE))
+        return -(-trials // shares)
 
 
 def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress) -> Generator[Outcome, None, None]:

@@ -83,8 +83,8 @@ class _TrialWalk:
             self._learner = trial.entry.make(trial.stream, data, trial.seed, self._shared.longest)
             rounds = trial.stream.rounds
             self._learner.runtime.numbers_left(rounds)
-            rows = rounds if piece.schedule.part.own_rows else min(rounds, data.rows)
-            self._learner.runtime.model.refuse_unstorable(rows)
+            different = rounds if piece.schedule.part.own_rows else min(rounds, data.rows)
+            self._learner.runtime.model.refuse_unstorable(different)
         learner, schedule = self._learner, _as_named(self._learner, data, piece.schedule)
         rows, kept, steps, done = piece.tables.rows(learner), self._kept_for(schedule), schedule.steps, 0
         tally = Tally(self._mistakes, self._marks - schedule.offset, self._curve)
