@@ -92,7 +92,7 @@ class Ledger:
         self.above.update(numbers)
         self.moment += len(self.above) - known
         stepped = self._settle() or self._stepped
-        if stepped and not more and len(self.above) >= LIMIT // 2:  # as if all had come at once
+        if stepped and not more and len(self.above) >= -(-LIMIT // 2):  # as if all had come at once
             self._step_over()
         self._stepped = stepped and more
 
