@@ -16,7 +16,8 @@ from onebit.data.preparation import prepared, tables
 from onebit.data.sources import GENERATORS, source_of
 from onebit.data.streams import Stream, stream
 from onebit.data.tables import Dataset
-from onebit.engine.schedule import EVENT, Schedule
+from onebit.engine.schedule import Schedule
+from onebit.engine.stream import EVENT
 from onebit.errors import InputError
 from onebit.rules import rule_named
 from onebit.trials import shared_data
@@ -25,7 +26,7 @@ from tests.data.drawn_at_once import AT_ONCE
 SOME = np.random.default_rng(0).normal(size=(103, 3)).astype(np.float32)
 LABELS = np.random.default_rng(1).integers(0, 3, 103)
 
-ways = {
+ways: dict[str, dict[str, Any]] = {
     "plain": {},
     "noise": {"noise": 0.2},
     "drift": {"drift": "gradual"},
