@@ -15,7 +15,7 @@ ROOT = Path(onebit.__file__).parent
 # Each part may import those before it, and itself. What is not named is at the end of this list: it may import anything above.
 LAYERS = [
     {"version", "errors", "deprecation", "public"},
-    {"files"},
+    {"files", "memory"},
     {"report"},
     {"contract", "validation"},
     {"manifest"},

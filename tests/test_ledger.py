@@ -99,6 +99,28 @@ def test_a_run_is_its_numbers_one_after_the_other(before: list[int], run: tuple[
         assert not accepts(whole, number)
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    before=st.lists(numbers, unique=True, max_size=30),
+    steps=st.lists(st.integers(1, 3), max_size=60),
+    size=st.integers(1, 20),
+    limit=st.integers(2, 9),
+)
+def test_numbers_that_rise_may_come_in_parts(before: list[int], steps: list[int], size: int, limit: int) -> None:
+    """What is remembered in the end is what would have been, had they come at once."""
+    whole, parts = Ledger(), Ledger()
+    rising = [max(before, default=-1) + sum(steps[: place + 1]) for place in range(len(steps))]
+    with patch.object(module, "LIMIT", limit):
+        for ledger in (whole, parts):
+            for number in before:
+                if accepts(ledger, number):
+                    ledger.record(number)
+        whole.record_some(rising)
+        for first in range(0, max(1, len(rising)), size):
+            parts.record_some(rising[first : first + size], more=first + size < len(rising))
+    assert vars(parts) == vars(whole)
+
+
 def test_numbers_in_order_cost_nothing() -> None:
     ledger = Ledger()
     for number in range(1000):

@@ -35,6 +35,7 @@ class Ledger:
         self.above: set[int] = set()
         self.strings: dict[str, int] = {}  # in the order of learning
         self.forgotten = 0  # strings learnt up to this moment may have been forgotten
+        self._stepped = False  # whether a gap was stepped over while numbers came in parts
 
     def refuse_learnt(self, identity: int | str, moment: int) -> None:
         """Refuse an id that was learnt, or that was decided so long ago (at `moment`) that nobody can tell."""
@@ -82,23 +83,35 @@ class Ledger:
             self.above.update(range(first, first + count))
             self._settle()
 
-    def record_some(self, numbers: Iterable[int]) -> None:
-        """Note that these decisions, none of which was learnt before, have been learnt."""
+    def record_some(self, numbers: Iterable[int], more: bool = False) -> None:
+        """Note that these decisions, none of which was learnt before, have been learnt.
+
+        `more` come, all of them larger. What is remembered in the end does not depend on how they are cut into parts.
+        """
         known = len(self.above)
         self.above.update(numbers)
         self.moment += len(self.above) - known
-        self._settle()
+        stepped = self._settle() or self._stepped
+        if stepped and not more and len(self.above) >= -(-LIMIT // 2):  # as if all had come at once
+            self._step_over()
+        self._stepped = stepped and more
 
-    def _settle(self) -> None:
-        """Raise the watermark over what is learnt without a gap, and over gaps where too much would be remembered."""
+    def _settle(self) -> bool:
+        """Raise the watermark over what is learnt without a gap, and over gaps where too much would be remembered, if so."""
         while self.watermark in self.above:
             self.above.remove(self.watermark)
             self.watermark += 1
         if len(self.above) > LIMIT:
-            self.first_gap = min(self.first_gap, self.watermark)
-            self.watermark = sorted(self.above)[-LIMIT // 2]
-            self.above = {kept for kept in self.above if kept >= self.watermark}
-            self._settle()
+            self._step_over()
+            return True
+        return False
+
+    def _step_over(self) -> None:
+        """Forget all but the highest numbers: those between count as learnt."""
+        self.first_gap = min(self.first_gap, self.watermark)
+        self.watermark = sorted(self.above)[-LIMIT // 2]
+        self.above = {kept for kept in self.above if kept >= self.watermark}
+        self._settle()
 
 
 class Trusting(Ledger):

@@ -21,6 +21,7 @@ from onebit.engine.generic import needs_room
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.errors import InputError, OnebitError, OnebitWarning, OutOfMemoryError, brief
 from onebit.features import Features
+from onebit.memory import refuse_beyond_memory
 from onebit.rows import Rows, squared_lengths
 from onebit.spaces.choose import SLACK, Arrays, Blueprint, Form, SpaceChoice
 from onebit.spaces.dense import DenseRows
@@ -168,6 +169,17 @@ class Model:
         layout = self.space_choice.blueprint(params, form, heads, self.planned or heads).layout
         return layout.nbytes + memory.nbytes + engine.BUFFERS * max(layout.width, classes) * memory.itemsize
 
+    def refuse_unstorable(self, rows: int) -> None:
+        """Refuse to learn from so many rows where a kernel without a budget may store all of them, and there is no memory for it."""
+        features = self.features
+        form = Form(features.space == "dense", max(1, features.columns), bool(features.named), features.dtype)
+        needed = self.space_choice.stored_bytes(self.params, form, self.heads, rows)
+        refuse_beyond_memory(
+            needed,
+            f"a kernel without a budget, which may store each of {rows:,} rows,",
+            "give max_support, the most rows that are stored, or take fewer rounds",
+        )
+
     def _prepare(self, width: int) -> None:
         """Scratch memory, for a space that gives so many numbers for a row, and what every call of the loop needs."""
         self.buffers = np.zeros((engine.BUFFERS, max(width, self.classes)))
@@ -241,6 +253,9 @@ class Model:
         self.make_room()
         self.refuse_unfitting(rows)
         start, stop = steps
+        ids = _NO_IDS
+        if len(schedule.part.waiting):
+            ids = (schedule.numbers - schedule.part.first + first_id).astype(np.uint64)
         while True:
             start = self._loop(
                 self.params,
@@ -254,7 +269,7 @@ class Model:
                 kept,
                 tally,
                 self.key,
-                _NO_IDS,
+                ids,
                 np.uint64(first_id),
                 start,
                 stop,
@@ -268,7 +283,7 @@ class Model:
                 return
             row = schedule.row(start, rows.height)
             if not self._made_room(rows, row):
-                raise InputError(f"row {row}: {self._explain(rows, row)}")
+                raise InputError(f"row {schedule.named_row(row)}: {self._explain(rows, row)}")
 
     def teach(self, rows: Rows, labels: NDArray[np.int64], first_id: int) -> None:
         """Take the step for a known label on every row, all of them or none."""
@@ -327,6 +342,8 @@ class Model:
         """Whether the loop stopped for want of room, which there is now."""
         if not needs_room(self.space, rows, row):
             return False
+        held = sum(part.nbytes for part in self.space if isinstance(part, np.ndarray))
+        refuse_beyond_memory(2 * held, "storing more rows", "give max_support")
         try:
             self.space = self.space.roomier(rows)
         except MemoryError:

@@ -386,14 +386,15 @@ class Runtime:
         `kept` holds the choice of every round where feedback comes late, and has no rows otherwise.
         """
         with self.lock:
-            self.numbers_left(len(schedule.labels))
+            self.numbers_left(schedule.rounds)
             self.model.walk(rows, schedule, kept, tally, self.next_id, (start, stop))
 
     def finish_walk(self, schedule: Schedule) -> None:
-        """Note which of the stream's rounds have been learnt."""
+        """Note which rounds of the stream, or of the piece of it that was walked, have been learnt."""
         with self.lock:
             if len(schedule.events):
-                self.ledger.record_some(self.next_id + round_ for round_ in schedule.learnt.tolist())
+                ids = schedule.learnt + (self.next_id - schedule.part.first)
+                self.ledger.record_some(ids.tolist(), more=not schedule.part.last)
             else:
-                self.ledger.record_run(self.next_id, len(schedule.labels))
-            self.next_id += len(schedule.labels)
+                self.ledger.record_run(self.next_id, schedule.rounds)
+            self.next_id += schedule.rounds

@@ -231,6 +231,19 @@ def test_rows_that_have_no_room_run_on_threads(name: str, gpu: Device, monkeypat
     assert not gpu.kernels
 
 
+def test_rows_without_memory_here_are_not_drawn_for_the_gpu(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads walk them in pieces."""
+    some = trials(STREAMS["drawn"])
+    right = on_threads(some)
+    monkeypatch.setattr(scheduler, "SharedData", None)
+    monkeypatch.setattr(scheduler, "available_memory", lambda: 2 * some[0].stream.whole_bytes - 1)
+    executor = gpu_executor()
+    same(come(executor, some), right, on="CPU")
+    reason = "more rows than this machine has memory for at once"
+    assert in_words(executor.resources) == f"{in_words(threads_executor().resources)} ({reason})"
+    assert not gpu.kernels
+
+
 def test_a_rule_that_does_not_compile_runs_on_threads(gpu: Device, announced: list[str]) -> None:
     gpu.refuses = {"banditron"}
     some, executor = trials(STREAMS["drawn"]), gpu_executor()

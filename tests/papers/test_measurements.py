@@ -123,7 +123,7 @@ def test_items_are_kept_as_records_and_shown_from_them_alone(tmp_path: Path, mon
     ]
     for name in ("regions_of", "promised", "rounds_of"):
         monkeypatch.setattr(measurements, name, refused)
-    monkeypatch.setattr("onebit.executors.threads.run_trial", refused)
+    monkeypatch.setattr("onebit.executors.threads.run_trials", refused)
     again = reproduce("mine2026", out=tmp_path, on="threads")
     assert again.cost.found == 5
     assert shown(again) == shown(first)

@@ -8,14 +8,14 @@ labels depend on the point alone, not on the seed or the margin, and a longer st
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.synthetic import Labelled
+from onebit.data.synthetic import Drawn, Labelled
 from onebit.errors import InputError, brief, nearest
 
 LAYOUTS = ("tangential", "radial")
@@ -38,9 +38,10 @@ class GroupVectors(NamedTuple):
     thresholds: tuple[Points, ...]
 
 
+@Drawn
 def group2d(
     rounds: int, seed: int, margin: float = 0.02, layout: str = "tangential", groups: Sequence[int] = (3, 3, 3)
-) -> Labelled:
+) -> Iterator[Labelled]:
     """Group weakly separable in the plane: three groups that are sectors of the unit disc, each cut into three strips.
 
     With the vectors u and u' of `group2d_vectors` every set of rows meets the definition of Prompak (2017) with gamma = margin:
@@ -53,14 +54,16 @@ def group2d(
     return _drawn(rounds, np.random.default_rng([20, seed]), margin, 2, sum(groups), rooms)
 
 
-def group2d_radial(rounds: int, seed: int) -> Labelled:
+@Drawn
+def group2d_radial(rounds: int, seed: int) -> Iterator[Labelled]:
     """`group2d` with the strips of a group one behind the other, seen from the centre."""
-    return group2d(rounds, seed, layout="radial")
+    return group2d.pieces(rounds, seed, layout="radial")
 
 
-def group2d_unequal(rounds: int, seed: int) -> Labelled:
+@Drawn
+def group2d_unequal(rounds: int, seed: int) -> Iterator[Labelled]:
     """`group2d` with groups of 3, 4 and 1 classes."""
-    return group2d(rounds, seed, groups=(3, 4, 1))
+    return group2d.pieces(rounds, seed, groups=(3, 4, 1))
 
 
 def group2d_vectors(layout: str = "tangential", groups: Sequence[int] = (3, 3, 3)) -> GroupVectors:
@@ -81,7 +84,8 @@ def group2d_vectors(layout: str = "tangential", groups: Sequence[int] = (3, 3, 3
     return GroupVectors(between, within, thresholds)
 
 
-def strong2d(rounds: int, seed: int, margin: float = 0.1) -> Labelled:
+@Drawn
+def strong2d(rounds: int, seed: int, margin: float = 0.1) -> Iterator[Labelled]:
     """Strongly separable: three caps of the disc, each cut off from all else by a line; the third column is constant.
 
     x is (p, 1) / sqrt 2 for a point p of the unit disc: a line that misses the centre needs the constant. With the vectors w of
@@ -95,7 +99,8 @@ def strong2d_vectors() -> Points:
     return np.column_stack([_directions(3), np.full(3, -_CUT)]) / math.sqrt(3.0 * (1.0 + _CUT**2))
 
 
-def weak2d(rounds: int, seed: int, margin: float = 0.1) -> Labelled:
+@Drawn
+def weak2d(rounds: int, seed: int, margin: float = 0.1) -> Iterator[Labelled]:
     """Weakly, but not strongly separable: three sectors of the unit disc; each is in the way of a line around another.
 
     With the vectors w of `weak2d_vectors` <x, w_y> >= <x, w_i> + margin for the class y and both others i.
@@ -155,26 +160,22 @@ def _group_rooms(layout: str, groups: tuple[int, ...]) -> Rooms:
 
 def _drawn(
     rounds: int, generator: np.random.Generator, margin: float, columns: int, classes: int, rooms: Rooms
-) -> Labelled:
+) -> Iterator[Labelled]:
     """Rows uniform among those that have room for the margin."""
     largest = _largest_margin(columns, classes, rooms)
     if not (isinstance(margin, int | float | np.number) and 0.0 <= margin <= largest):
         raise InputError(
             f"margin is {brief(margin)}, but must be from 0 to {largest:g}, to leave every class room in the disc"
         )
-    found: list[NDArray[np.float32]] = []
-    labels: list[NDArray[np.int64]] = []
     missing = rounds
     while missing > 0:
         # What is tested is what is given away: rounded to float32, then computed with in float64.
         x = _rows(2.0 * generator.random((_BATCH, 2)) - 1.0, columns).astype(np.float32)
         x = x[np.square(x, dtype=np.float64).sum(axis=1) <= 1.0]
         y, room = rooms(x.astype(np.float64))
-        kept = room >= margin
-        found.append(x[kept])
-        labels.append(y[kept])
-        missing -= int(np.count_nonzero(kept))
-    return np.concatenate(found)[:rounds], np.concatenate(labels)[:rounds]
+        kept = np.flatnonzero(room >= margin)[:missing]
+        yield x[kept], y[kept]
+        missing -= len(kept)
 
 
 @lru_cache

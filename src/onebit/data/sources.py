@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,15 +15,17 @@ import numpy as np
 from onebit.data import files, plane, real, synthetic
 from onebit.data.blocks import FileProgress
 from onebit.data.mapped import prepared_rows
-from onebit.data.preparation import prepared, steps_of
+from onebit.data.preparation import columns_after, prepared, prepared_pieces, steps_of
 from onebit.data.reading import Reading
 from onebit.data.tables import Dataset, labelled
 from onebit.data.texts import checked_texts, matrix_of
 from onebit.errors import InputError, brief, nearest
 from onebit.frames import all_numbers, is_frame
+from onebit.memory import refuse_beyond_memory
 from onebit.validation import ClassName
 
 ROUNDS = 100_000  # of a generator, where nothing is said
+LABEL_BYTES = 8  # of the label of a row
 
 _NO_MARGIN = (
     "SynSep10 has no margin: rules that insist on one in every step (C = 1, plain EPABF) undo what they learnt, and Banditron's "
@@ -35,7 +37,7 @@ _NO_MARGIN = (
 class Generator:
     """A synthetic stream: rows and labels for a number of rounds and a seed."""
 
-    make: Callable[[int, int], synthetic.Labelled]
+    make: synthetic.Drawn[...]
     classes: int
     features: int
     note: str = ""
@@ -63,7 +65,10 @@ GENERATORS = {
 
 @dataclass(frozen=True)
 class Source:
-    """Data by name. `fixed` sources have the same rows in every run, others draw them from the run's seed."""
+    """Data by name. `fixed` sources have the same rows in every run, others draw them from the run's seed.
+
+    `make` gives all rows; `pieces`, where rows can be drawn so, the same ones some at a time. Rows that are drawn have `columns`.
+    """
 
     name: str
     fixed: bool
@@ -72,6 +77,8 @@ class Source:
     describe: Callable[[], dict[str, Any]]
     prepare: tuple[str, ...] = ()
     note: str = ""
+    pieces: Callable[[int, int], Iterator[Dataset]] | None = None
+    columns: int = 0
     text: bool = False  # whether the rows are texts, for learners made with text=True
 
     @cached_property
@@ -182,13 +189,27 @@ def _given(
 
 def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
     generator = GENERATORS[name]
+    classes = tuple(range(generator.classes))
+    columns = columns_after(steps, generator.features)
 
     def draw(total: int, seed: int) -> Dataset:
+        refuse_beyond_memory(
+            total * (4 * (generator.features + (columns if steps else 0)) + LABEL_BYTES),
+            f"{name}, all of its {total:,} rows at once,",
+            "take fewer rounds, or what goes through the rows once, in the order in which they are drawn",
+        )
         rows, labels = generator.make(total, seed)
-        return Dataset(prepared(rows, steps), labels, tuple(range(generator.classes)))
+        return Dataset(prepared(rows, steps), labels, classes)
+
+    def pieces(total: int, seed: int) -> Iterator[Dataset]:
+        drawn = generator.make.pieces(total, seed)
+        if steps:
+            drawn = prepared_pieces(lambda: generator.make.pieces(total, seed), steps)
+        for rows, labels in drawn:
+            yield Dataset(rows, labels, classes)
 
     if not same_rows:
-        return Source(name, False, ROUNDS, draw, dict, steps, generator.note)
+        return Source(name, False, ROUNDS, draw, dict, steps, generator.note, pieces, columns)
     once: dict[int, Dataset] = {}
 
     def draw_once(total: int, seed: int) -> Dataset:
@@ -196,7 +217,7 @@ def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
             once[total] = draw(total, 0)
         return once[total]
 
-    return Source(name, True, ROUNDS, draw_once, lambda: {"same_rows": True}, steps, generator.note)
+    return Source(name, True, ROUNDS, draw_once, lambda: {"same_rows": True}, steps, generator.note, columns=columns)
 
 
 def _fixed(name: str, data: Dataset, describe: Callable[[], dict[str, Any]], steps: tuple[str, ...]) -> Source:

@@ -17,13 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.parameters import refuse_unknown
+from onebit.data.drift import Drift, Renaming
 from onebit.data.label_runs import runs_test
-from onebit.data.sources import Source, source_of
+from onebit.data.late import Delay, Lateness, LateParts
+from onebit.data.sources import LABEL_BYTES, Source, source_of
+from onebit.data.synthetic import UniformNoise
 from onebit.data.tables import Dataset
 from onebit.deprecation import Renamed
-from onebit.engine.schedule import NOTHING, Schedule, events_of
+from onebit.engine.schedule import NOTHING, Schedule, StreamPart, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.errors import InputError, brief, nearest
+from onebit.memory import refuse_beyond_memory
 from onebit.rows import SparseRow, is_sparse
 from onebit.validation import ClassName, checked_seed, listed
 
@@ -32,107 +36,14 @@ ORDERS = {
     "shuffle": "the rows in an order of each run's own, anew each time through",
     "resample": "rows drawn with replacement",
 }
-TAIL = 1.5  # of the heavy tail: the variance is infinite, the mean is not
+PIECE_ROUNDS = 1 << 16  # of a schedule that is made in pieces
+ROUND_BYTES = 16  # of the label of a round and of the number of its row
+LATE_BYTES = 256  # the most that a round of a stream takes where feedback comes late or never
+
+LabelChanges = Callable[[NDArray[np.int64]], NDArray[np.int64]]  # the labels of the next rounds, before and after
 
 # What is drawn from a run's seed, each from draws of its own.
-_ORDER, _NOISE, _DRIFT, _DELAY, _MISSING = 15, 16, 17, 18, 19
-
-
-@dataclass(frozen=True)
-class Drift:
-    """The labels are renamed, all at once where `begin` is `end`, or one by one between the two (fractions of the stream)."""
-
-    begin: float
-    end: float
-
-    def __str__(self) -> str:
-        return f"abrupt:{self.begin:g}" if self.begin == self.end else f"gradual:{self.begin:g}..{self.end:g}"
-
-    @classmethod
-    def read(cls, given: object) -> Drift | None:
-        """From `abrupt`, `abrupt:0.5`, `gradual` or `gradual:0.25..0.75`.
-
-        >>> str(Drift.read("gradual"))
-        'gradual:0.25..0.75'
-        """
-        if given is None or isinstance(given, Drift):
-            return given
-        kind, _, places = str(given).partition(":")
-        if kind not in ("abrupt", "gradual"):
-            raise InputError(f"drift is {brief(given)}, but must be abrupt:AT or gradual:FROM..TO")
-        try:
-            cuts = [float(place) for place in places.split("..")] if places else []
-        except ValueError:
-            cuts = [float("nan")]
-        if kind == "abrupt":
-            begin, end = (cuts or [0.5])[0], (cuts or [0.5])[-1]
-            fits = len(cuts) <= 1 and 0.0 < begin < 1.0
-        else:
-            begin, end = (cuts or [0.25])[0], (cuts or [0.75])[-1]
-            fits = len(cuts) in (0, 2) and 0.0 <= begin < end <= 1.0
-        if not fits:
-            raise InputError(
-                f"drift is {brief(given)}, but its places are fractions of the stream: abrupt:0.5, gradual:0.25..0.75"
-            )
-        return cls(begin, end)
-
-    def renamed(self, labels: NDArray[np.int64], classes: int, seed: int) -> NDArray[np.int64]:
-        """The labels of a stream that drifts; no class keeps its name."""
-        generator = np.random.default_rng([_DRIFT, seed])
-        around = generator.permutation(classes)
-        other = np.empty(classes, dtype=np.int64)
-        other[around] = np.roll(around, 1)  # one cycle through all classes, so that none stays
-        place = (np.arange(len(labels)) + 0.5) / len(labels)
-        share = (place - self.begin) / max(self.end - self.begin, 1e-12)
-        return np.where(generator.random(len(labels)) < share, other[labels], labels)
-
-
-@dataclass(frozen=True)
-class Delay:
-    """How many further rounds are decided before the feedback on a round comes."""
-
-    kind: str
-    mean: float
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.mean:g}"
-
-    KINDS = ("fixed", "geometric", "heavy-tail")
-
-    @classmethod
-    def read(cls, given: object) -> Delay | None:
-        """From a number of rounds, `fixed:N`, `geometric:MEAN` or `heavy-tail:MEAN`.
-
-        >>> str(Delay.read(20)), str(Delay.read("geometric:20"))
-        ('fixed:20', 'geometric:20')
-        """
-        if given is None or isinstance(given, Delay):
-            return given
-        kind, colon, number = str(given).partition(":")
-        if not colon:
-            kind, number = "fixed", kind
-        if kind not in cls.KINDS:
-            raise InputError(
-                f"delay is {brief(given)}; {nearest(kind, cls.KINDS)}, each with a number of rounds: fixed:10"
-            )
-        try:
-            mean = float(number.replace("_", ""))
-        except ValueError:
-            mean = float("nan")
-        if not 0.0 <= mean <= 1e9 or (kind == "fixed" and not mean.is_integer()):
-            what = "a whole number of rounds" if kind == "fixed" else "a mean number of rounds"
-            raise InputError(f"delay is {brief(given)}, but needs {what} from 0 to 1e9: {kind}:10")
-        return cls(kind, mean) if mean else None
-
-    def draw(self, rounds: int, seed: int) -> NDArray[np.int64]:
-        """The delay of every round."""
-        generator = np.random.default_rng([_DELAY, seed])
-        if self.kind == "fixed":
-            return np.full(rounds, int(self.mean), dtype=np.int64)
-        if self.kind == "geometric":
-            return generator.geometric(1.0 / (1.0 + self.mean), size=rounds).astype(np.int64) - 1
-        drawn = np.minimum(generator.pareto(TAIL, size=rounds) * self.mean * (TAIL - 1.0), 1e12)
-        return np.floor(drawn + generator.random(rounds)).astype(np.int64)  # rounded by chance, which keeps the mean
+_ORDER, _NOISE = 15, 16  # drift, delays and what is missing have the next ones
 
 
 class StreamRound(NamedTuple):
@@ -169,6 +80,40 @@ class Stream:
         settings = {"noise": self.noise, "drift": self.drift, "delay": self.delay, "missing": self.missing}
         said = [*self.source.prepare, *(f"{name} {value}" for name, value in settings.items() if value)]
         return f"{self.source.name} ({', '.join(said)})" if said else self.source.name
+
+    @property
+    def late(self) -> bool:
+        """Whether feedback comes late or never."""
+        return self.delay is not None or self.missing > 0.0
+
+    @property
+    def drawn_in_order(self) -> bool:
+        """Whether rows are drawn for one round after the other, so that those before need not be there."""
+        return self.source.pieces is not None and self.order == "file"
+
+    @property
+    def whole_bytes(self) -> int:
+        """The memory that a run takes, besides rows that are there anyway, where all of its rounds are made at once."""
+        rows = 0 if self.source.fixed else self._row_bytes
+        return self.rounds * (rows + (LATE_BYTES if self.late else ROUND_BYTES))
+
+    @property
+    def _row_bytes(self) -> int:
+        """The memory of a row that is drawn, with its label."""
+        return 4 * self.source.columns + LABEL_BYTES
+
+    @property
+    def least_bytes(self) -> tuple[int, int]:
+        """The memory that all runs share and that each run takes, besides rows that were given, however small its pieces are."""
+        drawn, rows = self.source.columns > 0, self.rounds if self.source.columns else self.source.rounds
+        shared = rows * self._row_bytes if drawn and self.source.fixed else 0
+        own = rows * self._row_bytes if drawn and not self.source.fixed and not self.drawn_in_order else 0
+        if self.order == "shuffle":
+            own += rows * ROUND_BYTES  # a permutation, and the rest of the one before
+        if self.delay is not None:
+            row = self._row_bytes if self.drawn_in_order else 0
+            own += self.delay.most_waiting(self.rounds) * (6 * row + 2 * LATE_BYTES)  # while one part follows another
+        return shared, own
 
     @cached_property
     def about(self) -> str:
@@ -218,39 +163,86 @@ class Stream:
 
     def schedule(self, data: Dataset, seed: int) -> Schedule:
         """The schedule of these rows in the run with this seed."""
-        order = self._order(data.rows, seed)
+        refuse_beyond_memory(
+            self.rounds * (LATE_BYTES if self.late else ROUND_BYTES),
+            f"the schedule of {self.rounds:,} rounds, all of them at once,",
+            "take fewer rounds",
+        )
+        order = NOTHING if self.order == "file" else np.concatenate(list(self._orders(data.rows, seed)))
         labels = data.y[order] if len(order) else data.y if self.rounds == data.rows else np.resize(data.y, self.rounds)
-        if self.noise:
-            generator = np.random.default_rng([_NOISE, seed])
-            drawn = generator.integers(0, len(data.classes), size=self.rounds)
-            labels = np.where(generator.random(self.rounds) < self.noise, drawn, labels)
-        if self.drift is not None:
-            labels = self.drift.renamed(labels, len(data.classes), seed)
-        labels = np.ascontiguousarray(labels, dtype=np.int64)
-        if self.delay is None and not self.missing:
+        labels = self._changes(len(data.classes), seed)(labels)
+        if not self.late:
             return Schedule(labels, order)
         return Schedule(
-            labels, order if len(order) else np.arange(self.rounds) % data.rows, events_of(self._answers(seed))
+            labels,
+            order if len(order) else np.arange(self.rounds) % data.rows,
+            events_of(self._lateness(seed).answers()(self.rounds)),
         )
 
-    def _order(self, rows: int, seed: int) -> NDArray[np.int64]:
-        if self.order == "file":
-            return NOTHING
-        generator = np.random.default_rng([_ORDER, seed])
-        if self.order == "resample":
-            return generator.integers(0, rows, size=self.rounds)
-        passes = [generator.permutation(rows) for _ in range(-(-self.rounds // rows))]
-        return np.concatenate(passes)[: self.rounds].astype(np.int64)
+    def pieces(self, seed: int, held: Dataset | None = None) -> Iterator[tuple[Dataset, Schedule]]:
+        """The rows and the schedule of the run with this seed, some rounds at a time, which count from 0 in each.
 
-    def _answers(self, seed: int) -> NDArray[np.int64]:
-        """After which round the feedback of each comes; -1 for never."""
-        answers = np.arange(self.rounds)
-        if self.delay is not None:
-            answers = answers + self.delay.draw(self.rounds, seed)
-        if self.missing:
-            never = np.random.default_rng([_MISSING, seed]).random(self.rounds) < self.missing
-            answers = np.where(never, -1, answers)
-        return answers.astype(np.int64)
+        Rows that are drawn one after the other are let go of, but for those whose feedback is to come. Those that are fixed, or come
+        in an order of their own, stay: `held` are they, where somebody has them.
+        """
+        changes, first = None, 0
+        late = LateParts(self._lateness(seed)) if self.late else None
+        for data, order in self._parts(seed, held):
+            changes = changes or self._changes(len(data.classes), seed)
+            labels = changes(data.y[order] if len(order) else data.y)
+            if late is not None:
+                found = late.add(data, labels, order)
+                if found is not None:
+                    yield found
+            else:
+                part = StreamPart(first, last=first + len(labels) == self.rounds, own_rows=not len(order))
+                yield data, Schedule(labels, order, part=part)
+            first += len(labels)
+
+    def _parts(self, seed: int, held: Dataset | None) -> Iterator[tuple[Dataset, NDArray[np.int64]]]:
+        """Rows, and those that the next rounds take; all of them, one after the other, where no order is given."""
+        if self.drawn_in_order:
+            assert self.source.pieces is not None
+            for piece in self.source.pieces(self.rounds, seed):
+                yield piece, NOTHING
+            return
+        data = held or self.data(seed)
+        for order in self._orders(data.rows, seed):
+            yield data, order
+
+    def _orders(self, rows: int, seed: int) -> Iterator[NDArray[np.int64]]:
+        """The row of every round, some rounds at a time."""
+        generator, waiting, first = np.random.default_rng([_ORDER, seed]), NOTHING, 0
+        while first < self.rounds:
+            size = min(PIECE_ROUNDS, self.rounds - first)
+            if self.order == "file":
+                yield np.arange(first, first + size) % rows
+            elif self.order == "resample":
+                yield generator.integers(0, rows, size=size)
+            else:
+                passes = range(-(-(size - len(waiting)) // rows))
+                waiting = np.concatenate([waiting, *(generator.permutation(rows) for _ in passes)])
+                yield waiting[:size]
+                waiting = waiting[size:]
+            first += size
+
+    def _changes(self, classes: int, seed: int) -> LabelChanges:
+        """What noise and drift make of the labels of the rows, from the first round on."""
+        noise, drift = None, None
+        if self.noise:
+            noise = UniformNoise(np.random.default_rng([_NOISE, seed]), classes, self.noise, self.rounds)
+        if self.drift is not None:
+            drift = Renaming(self.drift, classes, self.rounds, seed)
+
+        def changed(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+            for change in (noise, drift):
+                labels = labels if change is None else change.on(labels)
+            return np.ascontiguousarray(labels, dtype=np.int64)
+
+        return changed
+
+    def _lateness(self, seed: int) -> Lateness:
+        return Lateness(self.delay, self.missing, self.rounds, seed)
 
     # --- one round after the other, for a learner of any kind -------------------------------------------------------
 
@@ -259,7 +251,7 @@ class Stream:
 
     def __iter__(self) -> Iterator[StreamRound]:
         """Round after round, where feedback comes at once."""
-        if self.delay is not None or self.missing:
+        if self.late:
             raise InputError("in this stream feedback comes late or never: go through stream.events() instead")
         for what, _, value in self.events():
             if what == "decide":
@@ -274,16 +266,18 @@ class Stream:
         >>> [(what, number) for what, number, _ in rounds.events()]
         [('decide', 0), ('decide', 1), ('answer', 0), ('decide', 2), ('answer', 1)]
         """
-        data = self.data(self.seed)
-        schedule, rows = self.schedule(data, self.seed), _table(data.X)
-        for step in range(schedule.steps):
-            event = int(schedule.events[step]) if len(schedule.events) else step * EVENT + (DECIDE | LEARN)
-            number = event // EVENT
-            if event & DECIDE:
-                yield "decide", number, _row(rows, schedule.row(step, data.rows))
-            if event & LEARN:
-                truth = data.classes[schedule.labels[number]]
-                yield "answer", number, lambda label, truth=truth: bool(label == truth)
+        held = None
+        for data, schedule in self.pieces(self.seed):
+            if data is not held:
+                held, rows = data, _table(data.X)
+            for step in range(schedule.steps):
+                event = int(schedule.events[step]) if len(schedule.events) else step * EVENT + (DECIDE | LEARN)
+                number = event // EVENT
+                if event & DECIDE:
+                    yield "decide", schedule.number(number), _row(rows, schedule.row(step, data.rows))
+                if event & LEARN:
+                    truth = data.classes[schedule.labels[number]]
+                    yield "answer", schedule.number(number), lambda label, truth=truth: bool(label == truth)
 
 
 def _table(X: Any) -> Any:

@@ -1,81 +1,154 @@
-"""The synthetic streams of the papers, each a function of (rounds, seed)."""
+"""The synthetic streams of the papers, each a function of (rounds, seed).
+
+Each is drawn in pieces of bounded size, and what is drawn does not depend on how large they are. Where the formulas draw one thing
+for all rounds and then another, each thing has a generator of its own, which begins where that of the formulas would have been.
+"""
 
 from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from functools import update_wrapper
+from typing import Concatenate, Generic, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.data.draws_in_turn import DrawsInTurn
+
 Labelled = tuple[NDArray[np.float32], NDArray[np.int64]]
+P = ParamSpec("P")
 
 NOISE = 0.05  # this share of the labels is replaced by a label drawn uniformly
+PIECE_VALUES = 1 << 19  # numbers of the rows of a piece
 
 
-def synsep10(rounds: int, seed: int) -> Labelled:
+class Drawn(Generic[P]):
+    """Rows and labels for a number of rounds and a seed: `pieces` one after the other, a call all of them at once."""
+
+    def __init__(self, pieces: Callable[Concatenate[int, int, P], Iterator[Labelled]]) -> None:
+        self.pieces = pieces
+        update_wrapper(self, pieces)
+
+    def __call__(self, rounds: int, seed: int, *args: P.args, **kwargs: P.kwargs) -> Labelled:
+        """All rows, and their labels."""
+        pieces, filled = self.pieces(rounds, seed, *args, **kwargs), 0
+        labels = np.empty(rounds, dtype=np.int64)
+        for x, y in pieces:
+            if filled == 0:
+                rows = np.empty((rounds, x.shape[1]), dtype=np.float32)
+            rows[filled : filled + len(y)], labels[filled : filled + len(y)] = x, y
+            filled += len(y)
+        return rows, labels
+
+
+@Drawn
+def synsep10(rounds: int, seed: int) -> Iterator[Labelled]:
     """SynSep of Arora and Manwani 2020 as described: x uniform on [-1, 1]^100; the class whose ten coordinates sum lowest.
 
     u_i is all ones but -1 at i, i + 10, ..., i + 90, and the label is argmax u_i.x. Separable, without a margin; chance 90 %.
     """
-    x = _cube(rounds, np.random.default_rng([10, seed]))
-    sums = x.reshape(rounds, 10, 10).sum(axis=1, dtype=np.float64)
-    return x, sums.argmin(axis=1).astype(np.int64)
+    for x in _cubes(rounds, np.random.default_rng([10, seed])):
+        sums = x[:, :10].astype(np.float64)
+        for begin in range(10, 100, 10):  # multiples of 2^-23: no sum is rounded
+            sums += x[:, begin : begin + 10]
+        yield x, sums.argmin(axis=1).astype(np.int64)
 
 
-def synnonsep10(rounds: int, seed: int) -> Labelled:
+@Drawn
+def synnonsep10(rounds: int, seed: int) -> Iterator[Labelled]:
     """SynNonSep of Arora and Manwani 2020 as described: `synsep10` with 5 % of the labels drawn anew (floor 4.5 %)."""
-    x, y = synsep10(rounds, seed)
-    return x, _noisy(y, 10, np.random.default_rng([11, seed]))
+    noise = UniformNoise(np.random.default_rng([11, seed]), 10, NOISE, rounds)
+    for x, y in synsep10.pieces(rounds, seed):
+        yield x, noise.on(y)
 
 
-def synsep10_released(rounds: int, seed: int) -> Labelled:
+@Drawn
+def synsep10_released(rounds: int, seed: int) -> Iterator[Labelled]:
     """SynSep of Arora and Manwani 2020 as their released generator makes it: 8 if the last coordinate is positive, else 9.
 
     The generator overwrites its running sum, so that only the last term counts. The paper's figures were made with this.
     """
-    x = _cube(rounds, np.random.default_rng([12, seed]))
-    return x, np.where(x[:, 99] > 0.0, 8, 9).astype(np.int64)
+    for x in _cubes(rounds, np.random.default_rng([12, seed])):
+        yield x, np.where(x[:, 99] > 0.0, 8, 9).astype(np.int64)
 
 
-def synnonsep10_released(rounds: int, seed: int) -> Labelled:
+@Drawn
+def synnonsep10_released(rounds: int, seed: int) -> Iterator[Labelled]:
     """The released SynSep with 5 % of the labels drawn anew, from ten classes."""
-    x, y = synsep10_released(rounds, seed)
-    return x, _noisy(y, 10, np.random.default_rng([13, seed]))
+    noise = UniformNoise(np.random.default_rng([13, seed]), 10, NOISE, rounds)
+    for x, y in synsep10_released.pieces(rounds, seed):
+        yield x, noise.on(y)
 
 
-def synsep9(rounds: int, seed: int) -> Labelled:
+@Drawn
+def synsep9(rounds: int, seed: int) -> Iterator[Labelled]:
     """SynSep of Kakade et al. 2008: nine topics over 400 binary words, scaled to length one; separable with a margin.
 
     Each class owns 20 to 40 of the words 0..119. A row has all words of its class but five, and 20 of the words 120..399.
     """
     generator = np.random.default_rng([9, seed])
     owned = [generator.permutation(120)[: generator.integers(20, 41)] for _ in range(9)]
-    y = generator.integers(0, 9, size=rounds)
-    x = np.zeros((rounds, 400), dtype=np.float32)
-    for label, words in enumerate(owned):
-        rows = np.flatnonzero(y == label)
-        on = generator.random((len(rows), len(words))).argsort(axis=1)[:, 5:]
-        x[rows[:, None], words[on]] = 1.0
-    block = 10_000  # the draws below take 280 numbers a row
-    for start in range(0, rounds, block):
-        size = min(block, rounds - start)
+    labels = copy.deepcopy(generator)
+    # The labels of all rows are drawn first, then the words of each class, which need a number for each of its rows and words.
+    counts = np.zeros(9, dtype=np.int64)
+    for size in _sizes(rounds, 1):
+        counts += np.bincount(generator.integers(0, 9, size=size), minlength=9)
+    dropped = []
+    for count, words in zip(counts, owned, strict=True):
+        dropped.append(copy.deepcopy(generator))
+        _skip(generator, int(count) * len(words))
+    for size in _sizes(rounds, 400):
+        y = labels.integers(0, 9, size=size)
+        x = np.zeros((size, 400), dtype=np.float32)
+        for label, words in enumerate(owned):
+            rows = np.flatnonzero(y == label)
+            on = dropped[label].random((len(rows), len(words))).argsort(axis=1)[:, 5:]
+            x[rows[:, None], words[on]] = 1.0
         others = np.argpartition(generator.random((size, 280), dtype=np.float32), 20, axis=1)[:, :20]
-        x[np.arange(start, start + size)[:, None], 120 + others] = 1.0
-    x /= np.sqrt(x.sum(axis=1, keepdims=True))
-    return x, y.astype(np.int64)
+        x[np.arange(size)[:, None], 120 + others] = 1.0
+        x /= np.sqrt(x.sum(axis=1, keepdims=True))
+        yield x, y.astype(np.int64)
 
 
-def synnonsep9(rounds: int, seed: int) -> Labelled:
+@Drawn
+def synnonsep9(rounds: int, seed: int) -> Iterator[Labelled]:
     """SynNonSep of Kakade et al. 2008: `synsep9` with 5 % of the labels drawn anew (floor 4.4 %)."""
-    x, y = synsep9(rounds, seed)
-    return x, _noisy(y, 9, np.random.default_rng([14, seed]))
+    noise = UniformNoise(np.random.default_rng([14, seed]), 9, NOISE, rounds)
+    for x, y in synsep9.pieces(rounds, seed):
+        yield x, noise.on(y)
 
 
-def _cube(rounds: int, generator: np.random.Generator) -> NDArray[np.float32]:
-    x = generator.random((rounds, 100), dtype=np.float32)
-    x *= 2.0
-    x -= 1.0
-    return x
+class UniformNoise:
+    """A share of the labels of a stream is drawn anew, from all classes. The new labels are drawn first, then who gets one."""
+
+    def __init__(self, generator: np.random.Generator, classes: int, share: float, rounds: int) -> None:
+        self._share = share
+        self._labels = DrawsInTurn(generator, lambda drawn, size: drawn.integers(0, classes, size=size), rounds)
+
+    def on(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The labels of the next rounds."""
+        drawn, chances = self._labels.next(len(labels))
+        return np.where(chances.random(len(labels)) < self._share, drawn, labels)
 
 
-def _noisy(y: NDArray[np.int64], classes: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    drawn = generator.integers(0, classes, size=len(y))
-    return np.where(generator.random(len(y)) < NOISE, drawn, y).astype(np.int64)
+def _cubes(rounds: int, generator: np.random.Generator) -> Iterator[NDArray[np.float32]]:
+    for size in _sizes(rounds, 100):
+        x = generator.random((size, 100), dtype=np.float32)
+        x *= 2.0
+        x -= 1.0
+        yield x
+
+
+def _sizes(rounds: int, columns: int) -> Iterator[int]:
+    """How many rows the pieces with so many columns have."""
+    most = PIECE_VALUES // columns
+    return (min(most, rounds - first) for first in range(0, rounds, most))
+
+
+def _skip(generator: np.random.Generator, count: int) -> None:
+    """Move on as drawing so many float64 would. What is left of a word that was drawn in halves stays for the next half."""
+    bits = generator.bit_generator
+    half = {name: bits.state[name] for name in ("has_uint32", "uinteger")}
+    bits.advance(count)  # type: ignore[attr-defined]
+    bits.state = {**bits.state, **half}

@@ -12,12 +12,48 @@ from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
 NOTHING = np.zeros(0, dtype=np.int64)  # no order, no events
 
 
+class StreamPart(NamedTuple):
+    """Which part of a stream a schedule is of. Its rounds count from 0: first those that wait, then those that are decided in it."""
+
+    first: int = 0  # the number in the stream of the first round that is decided here
+    waiting: NDArray[np.int64] = NOTHING  # the numbers of rounds decided before, whose feedback comes here or later
+    heard: NDArray[np.int64] = (
+        NOTHING  # where feedback comes late or never: those decided here whose feedback comes at all
+    )
+    last: bool = True
+    own_rows: bool = False  # whether row t is that of its round t, and not row t of all
+
+
+WHOLE = StreamPart()
+
+
 class Schedule(NamedTuple):
     """The schedule of a stream: the label of every round, and where they are not plain, the row of each and the order of events."""
 
     labels: NDArray[np.int64]
     order: NDArray[np.int64] = NOTHING
     events: NDArray[np.int64] = NOTHING
+    part: StreamPart = WHOLE
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are decided."""
+        return len(self.labels) - len(self.part.waiting)
+
+    @property
+    def offset(self) -> int:
+        """The number in the stream of a round that is decided here, less its number here."""
+        return self.part.first - len(self.part.waiting)
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """The numbers of all rounds in the stream, which rise."""
+        return np.concatenate([self.part.waiting, np.arange(self.part.first, self.part.first + self.rounds)])
+
+    def number(self, here: int) -> int:
+        """The number in the stream of a round."""
+        waiting = self.part.waiting
+        return int(waiting[here]) if here < len(waiting) else self.offset + here
 
     @property
     def steps(self) -> int:
@@ -34,28 +70,39 @@ class Schedule(NamedTuple):
         now = int(self.events[step]) // EVENT if len(self.events) else step
         return int(self.order[now]) if len(self.order) else now % rows
 
+    def named_row(self, row: int) -> int:
+        """The number of a row for people."""
+        return self.number(row) if self.part.own_rows else row
+
     @property
     def learnt(self) -> NDArray[np.int64]:
-        """The rounds whose feedback came."""
-        if not len(self.events):
-            return np.arange(len(self.labels))
-        return np.sort(self.events[self.events & LEARN > 0] // EVENT)
+        """The numbers of the rounds decided here whose feedback came, or will, in parts to come."""
+        if len(self.events) and self.part is WHOLE:
+            return np.sort(self.events[self.events & LEARN > 0] // EVENT)
+        return self.part.heard if len(self.events) else self.numbers
 
 
-def events_of(answers: NDArray[np.int64]) -> NDArray[np.int64]:
+def events_of(
+    answers: NDArray[np.int64], numbers: NDArray[np.int64] | None = None, waiting: int = 0
+) -> NDArray[np.int64]:
     """The events of a stream in which the feedback of round t comes after round answers[t] has been decided, or never (-1).
 
     Feedback that comes at the same time comes in the order of the rounds, but for that of the round just decided, which comes first;
-    what would come after the last round never comes.
+    what would come after the last round never comes. Of a part of a stream the `numbers` of its rounds are given, and how many of them
+    have been decided before it: events then speak of rounds as they count here.
 
     >>> [(int(event) // EVENT, int(event) % EVENT) for event in events_of(np.array([0, 2, -1, 3]))]
     [(0, 3), (1, 1), (2, 1), (1, 2), (3, 3)]
+    >>> [(int(event) // EVENT, int(event) % EVENT) for event in events_of(np.array([7, 6, 9]), np.array([4, 6, 7]), 1)]
+    [(1, 3), (2, 1), (0, 2)]
     """
     rounds = np.arange(len(answers))
-    at_once = answers == rounds
-    late = np.flatnonzero((answers > rounds) & (answers < len(answers)))
-    events = np.concatenate([rounds * EVENT + np.where(at_once, DECIDE | LEARN, DECIDE), late * EVENT + LEARN])
+    numbers = rounds if numbers is None else numbers
+    decided = rounds[waiting:]
+    at_once = answers[waiting:] == numbers[waiting:]
+    late = np.flatnonzero((answers > numbers) & (answers <= numbers[-1]))
+    events = np.concatenate([decided * EVENT + np.where(at_once, DECIDE | LEARN, DECIDE), late * EVENT + LEARN])
     # After the decision of its time, which comes first; then by round, as they stand.
-    times = np.concatenate([2 * rounds, 2 * answers[late] + 1])
+    times = np.concatenate([2 * numbers[waiting:], 2 * answers[late] + 1])
     # An answer at once belongs to the decision, so earlier rounds answered at that time come after it.
     return events[np.argsort(times, kind="stable")].astype(np.int64)

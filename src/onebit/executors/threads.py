@@ -20,14 +20,18 @@ from typing import NamedTuple
 
 from onebit.data.sources import Source
 from onebit.trials.cost import Resource, number_of
-from onebit.trials.execution import run_trial
+from onebit.trials.execution import run_trials
 from onebit.trials.records import Record, record_of
+from onebit.trials.room import refuse_what_does_not_fit
 from onebit.trials.shared_data import SharedData, Tables, by_shared_data
 from onebit.trials.trial import Outcome, Progress, Trial, cores
 
 LOG = logging.getLogger("onebit.executors")
 
 PATIENCE_S = 1.5  # so long a thread that was stopped is waited for
+SIDE_BY_SIDE = (
+    8  # trials, at most, that go through the pieces of a stream together, which are drawn once for all of them
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class ThreadsExecutor:
 
     def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
         """The records of these trials as they are done."""
+        refuse_what_does_not_fit((group[0].stream for group in groups if group), self.threads)
         with closing(execute(groups, self.threads, progress)) as outcomes:
             for outcome in outcomes:
                 yield record_of(outcome)
@@ -108,30 +113,40 @@ class _Share(NamedTuple):
 
     data: SharedData
     left: deque[Trial]
+    together: int  # so many are run side by side
 
 
 class _Work:
-    """Trials by the data they share. A thread that asks gets one of the share it is at, if there is one left."""
+    """Trials by the data they share. A thread that asks gets some of the share it is at, if there are any left."""
 
-    def __init__(self, groups: Iterable[Sequence[Trial]]) -> None:
+    def __init__(self, groups: Iterable[Sequence[Trial]], threads: int) -> None:
         self._lock = threading.Lock()
-        self._groups = iter(groups)
+        self._threads = threads
+        self._groups = (group for group in groups if group)
+        self._ahead: Sequence[Trial] | None = None  # the group that comes next, where it has been looked at
         self._fixed: dict[tuple[Source, int], Tables] = {}  # the rows that all seeds share
         self._begun: list[_Share] = []
 
-    def next(self, mine: _Share | None) -> tuple[_Share, Trial] | None:
+    def next(self, mine: _Share | None) -> tuple[_Share, list[Trial]] | None:
         with self._lock:
             if mine is None or not mine.left:
                 self._begun = [share for share in self._begun if share.left]
-                group = next((group for group in self._groups if group), None)
+                group, self._ahead = self._ahead or next(self._groups, None), None
                 if group is not None:
-                    mine = _Share(SharedData(group[0], self._fixed), deque(group))
+                    data = SharedData(group[0], self._fixed)
+                    mine = _Share(data, deque(group), self._together(len(group)) if data.in_pieces else 1)
                     self._begun.append(mine)
                 elif self._begun:  # help where most is left
                     mine = max(self._begun, key=lambda share: len(share.left))
                 else:
                     return None
-            return mine, mine.left.popleft()
+            return mine, [mine.left.popleft() for _ in range(min(mine.together, len(mine.left)))]
+
+    def _together(self, trials: int) -> int:
+        """How many of so many trials go through the pieces of their stream together, without leaving another thread idle."""
+        self._ahead = self._ahead or next(self._groups, None)
+        shares = max(1 if self._ahead is not None else self._threads, -(-trials // SIDE_BY_SIDE))
+        return -(-trials // shares)
 
 
 def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress) -> Generator[Outcome, None, None]:
@@ -139,7 +154,7 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
 
     Groups are asked for when a thread is free. Closing the iterator stops what is running.
     """
-    work, stop, lock = _Work(groups), threading.Event(), threading.Lock()
+    work, stop, lock = _Work(groups, threads), threading.Event(), threading.Lock()
     outcomes: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
 
     def report(count: int) -> None:
@@ -153,9 +168,8 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
                 found = work.next(share)
                 if found is None:
                     break
-                share, trial = found
-                outcome = run_trial(trial, share.data, stop, report)
-                if outcome is not None:
+                share, trials = found
+                for outcome in run_trials(trials, share.data, stop, report) or ():
                     outcomes.put(outcome)
         except BaseException as error:
             outcomes.put(error)

@@ -23,6 +23,7 @@ from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.learner import Learner
 from onebit.options import MEANINGS
 from onebit.rules import DEFAULT, registry
+from onebit.trials.room import refuse_what_does_not_fit
 from onebit.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, cores, counted, entry_of
 from onebit.validation import ClassName, checked_seed
 
@@ -187,6 +188,7 @@ STREAM_SETTINGS = (
 def _run(
     entry: ComparisonEntry, streamed: Stream, first_seed: int, runs: int, threads: int, progress: Progress
 ) -> Result:
+    refuse_what_does_not_fit([streamed] * min(runs, threads), threads)
     trials = ([Trial(entry, streamed, first_seed + number)] for number in range(runs))
     done: dict[int, Outcome] = {}
     try:

@@ -7,7 +7,7 @@ the rows is known.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -71,6 +71,10 @@ class SpaceChoice:
         kind = Dense if form.dense else Sparse
         given = (heads, form.columns, self.bias, form.dtype)
         return Blueprint(partial(kind.empty, *given), kind.layout(*given))
+
+    def stored_bytes(self, params: Any, form: Form, heads: int, rows: int) -> int:
+        """The memory of so many rows where all may be stored, and there is no limit; else 0."""
+        return 0
 
     def settled(self, params: Any, space: Any) -> Any:
         """The record as the rule sees it once there is a space."""
@@ -165,6 +169,12 @@ class KernelChoice(SpaceChoice):
         kind = KernelDense if form.dense else KernelSparse
         make = partial(kind.planned, heads, form.columns, self.bias, form.dtype, plan)
         return Blueprint(make, kind.layout(heads, form.columns, form.dtype, plan))
+
+    def stored_bytes(self, params: Any, form: Form, heads: int, rows: int) -> int:
+        """Without a budget, what a budget of so many rows would take."""
+        if self.plan.budget:
+            return 0
+        return replace(self, plan=self.plan._replace(budget=rows)).blueprint(params, form, heads, heads).layout.nbytes
 
     def sq_norms(self, sq_norms: NDArray[np.float64]) -> NDArray[np.float64]:
         """By the kernel."""

@@ -28,6 +28,10 @@ class Step(ABC):
     def apply(self, block: Block) -> Block:
         """The block after this step."""
 
+    def columns(self, width: int) -> int:
+        """How many columns there are at most after this step, where there were `width` before."""
+        return width
+
 
 class Scale(Step):
     """x / max |x|."""
@@ -154,6 +158,10 @@ class Bias(Step):
         """Append the ones."""
         return block.with_ones()
 
+    def columns(self, width: int) -> int:
+        """One more."""
+        return width + 1
+
 
 class UnitBall(Step):
     """x / max ||x||."""
@@ -187,6 +195,10 @@ class Fourier(Step):
         turns = generator.uniform(0.0, 2.0 * math.pi, size=self.count)
         return dense_block(math.sqrt(2.0 / self.count) * np.cos(block.values @ directions + turns), block.first)
 
+    def columns(self, width: int) -> int:
+        """As many as were asked for."""
+        return self.count
+
 
 class Taylor(Step):
     """All monomials of degree n up to the highest, times sqrt(2^-n n! / (a! b! ...)): their products sum to 2^-n <x, x'>^n."""
@@ -198,7 +210,7 @@ class Taylor(Step):
         """Multiply them out, each from one of the degree below."""
         _refuse_sparse("taylor", block)
         width = block.width
-        made = math.comb(width + self.degree, self.degree)
+        made = self.columns(width)
         if made > MOST_COLUMNS:
             raise InputError(
                 f"taylor:{self.degree} would make {made:,} columns of {width}, but at most {MOST_COLUMNS:,}: take a lower degree, "
@@ -213,6 +225,10 @@ class Taylor(Step):
                 factor = math.sqrt(ways * 0.5**total)
                 columns.append(factor * np.prod(block.values[:, list(chosen)], axis=1))
         return dense_block(np.stack(columns, axis=1), block.first)
+
+    def columns(self, width: int) -> int:
+        """One for each monomial."""
+        return math.comb(width + self.degree, self.degree)
 
 
 def _refuse_sparse(name: str, block: Block) -> None:

@@ -60,6 +60,11 @@ class ArrayWriter:
             self.results[name] = np.load(part.with_suffix(""), mmap_mode="r")
 
 
+def block_rows(width: int) -> int:
+    """How many dense rows of so many columns make a block."""
+    return max(1, min(BLOCK_ROWS, BLOCK_VALUES // width))
+
+
 class DenseTable:
     """A matrix, all values stored."""
 
@@ -69,7 +74,7 @@ class DenseTable:
 
     def blocks(self) -> Iterator[Block]:
         """Blocks of rows, their values checked."""
-        size = max(1, min(BLOCK_ROWS, BLOCK_VALUES // self.width))
+        size = block_rows(self.width)
         for first in range(0, self.rows, size):
             yield checked(dense_block(self.X[first : first + size].astype(np.float64), first))
 

@@ -32,7 +32,7 @@ from onebit.engine.compile import code_mark
 from onebit.engine.reach import reach
 from onebit.errors import InputError, OnebitError
 from onebit.rules import registry, rule_named
-from onebit.trials.execution import run_trial
+from onebit.trials.execution import run_trials
 from onebit.trials.records import Record, record_of
 from onebit.trials.shared_data import SharedData
 from onebit.trials.trial import ComparisonEntry, Trial
@@ -266,14 +266,14 @@ def run_batch(
         trial = Trial(ComparisonEntry(rule, spec.options), stream, spec.seed)
         try:
             with shipment.shared_data(trial, threads + 1) as shared_data:
-                outcome = run_trial(trial, shared_data, _Stop(stopped), lambda count: None)
+                outcomes = run_trials([trial], shared_data, _Stop(stopped), lambda count: None)
         except Exception as error:  # which says nothing where it comes out
             what = f"{type(error).__name__}: {error}"
             raise InputError(f"{named(trial)}, fails on {platform.node()}: {what}") from error
-        if outcome is None:
+        if outcomes is None:
             break
         # The hashes of code that came by value may differ here; it is the code that was asked for.
-        records.append(Record({**record_of(outcome).fields, "id": spec.identity, "code": spec.code}))
+        records.append(Record({**record_of(outcomes[0]).fields, "id": spec.identity, "code": spec.code}))
         if time.monotonic() - begun >= TASK_S:
             break
     return records

@@ -16,7 +16,7 @@ from onebit.executors.gpu.scheduler import StreamScheduler
 from onebit.executors.threads import Fallback, ThreadsExecutor, threads_executor
 from onebit.learner import Learner
 from onebit.trials.cost import Resource, kind_of
-from onebit.trials.execution import run_trial
+from onebit.trials.execution import run_trials
 from onebit.trials.records import Record
 from onebit.trials.shared_data import SharedData
 from onebit.trials.trial import Progress, Trial
@@ -111,10 +111,10 @@ class GpuExecutor:
             self._measured = True
             LOG.info("measuring one core, for comparison")
         short = replace(trial, stream=replace(trial.stream, rounds=min(trial.stream.rounds, SAMPLE)))
-        outcome = run_trial(short, SharedData(short, {}), threading.Event(), lambda count: None)
-        if outcome is None or outcome.why is not None:
+        outcomes = run_trials([short], SharedData(short, {}), threading.Event(), lambda count: None)
+        if outcomes is None or outcomes[0].why is not None:
             return None
-        return short.stream.rounds / max(1e-9, outcome.seconds)
+        return short.stream.rounds / max(1e-9, outcomes[0].seconds)
 
     def close(self) -> None:
         """Nothing was started that goes on."""

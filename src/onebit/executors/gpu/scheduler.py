@@ -20,6 +20,7 @@ from onebit.engine.schedule import Schedule
 from onebit.errors import OnebitError
 from onebit.features import Features
 from onebit.learner import Learner
+from onebit.memory import available_memory
 from onebit.spaces.dense import DenseRows
 from onebit.trials.records import Record, record_of
 from onebit.trials.shared_data import SharedData, Tables
@@ -73,6 +74,12 @@ class StreamScheduler:
 
     def records(self, progress: Progress) -> Generator[Record, None, None]:
         """Their records; the data of the next seeds are made while these are run."""
+        free = available_memory()
+        if (
+            free is not None and 2 * self._stream.whole_bytes > free
+        ):  # those of the next seed are made while these are run
+            self._leave(self._trials, "more rows than this machine has memory for at once")
+            return
         seeds = list(self._by_seed)
         first = self._seed(seeds[0])
         at_once = 0 if first is None else self._seeds_at_once(first)

@@ -1,0 +1,94 @@
+"""How much memory there is for this process, and a sentence for what needs more, before any of it is asked for.
+
+Linux gives out memory that it does not have, and ends a process that uses it, without a word.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from onebit.errors import OutOfMemoryError
+
+MEMINFO = Path("/proc/meminfo")
+GROUP = Path("/proc/self/cgroup")
+GROUPS = Path("/sys/fs/cgroup")
+NEGLIGIBLE = 1 << 24  # bytes that are not looked at: whoever lacks them cannot go on in any case
+UNLIMITED = 1 << 60  # what version 1 of control groups says where there is no limit
+
+
+class GroupFiles(NamedTuple):
+    """Where a version of control groups says how much memory may be used, how much is, and how much of that are files."""
+
+    folder: str
+    limit: str
+    used: str
+    files: tuple[str, ...]
+
+
+V1 = GroupFiles(
+    "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file")
+)
+V2 = GroupFiles("", "memory.max", "memory.current", ("active_file", "inactive_file"))
+
+
+def available_memory() -> int | None:
+    """The bytes that this process could still use: those of the machine, or of the control group that it is in; None where nobody says."""
+    found = [free for free in (_of_machine(), _of_group()) if free is not None]
+    return min(found) if found else None
+
+
+def refuse_beyond_memory(needed: int, what: str, instead: str) -> None:
+    """Refuse what needs more bytes than there are: `what` needs them, and `instead` would be right."""
+    if needed < NEGLIGIBLE:
+        return
+    free = available_memory()
+    if free is not None and needed > free:
+        raise OutOfMemoryError(f"{what} needs {amount(needed)} of memory, and {amount(free)} are free: {instead}")
+
+
+def amount(number: int) -> str:
+    """Bytes for people.
+
+    >>> amount(20_800_000_000), amount(613_000_000), amount(1200)
+    ('20.8 GB', '613 MB', '0 MB')
+    """
+    return f"{number / 1e9:,.1f} GB" if number >= 1e9 else f"{number / 1e6:.0f} MB"
+
+
+def _of_machine() -> int | None:
+    for line in _text(MEMINFO).splitlines():
+        if line.startswith("MemAvailable:"):
+            return 1024 * int(line.split()[1])
+    return None
+
+
+def _of_group() -> int | None:
+    """What is left of the limit of this process's control group, or of one above it."""
+    left = []
+    for line in _text(GROUP).splitlines():
+        _, controllers, name = line.split(":", 2)
+        version = V1 if "memory" in controllers.split(",") else V2 if not controllers else None
+        if version is None:
+            continue
+        top = GROUPS / version.folder
+        folder = top / name.lstrip("/")
+        for one in (folder, *folder.parents):
+            limit, used = _text(one / version.limit).strip(), _text(one / version.used).strip()
+            if limit.isdigit() and used.isdigit() and int(limit) < UNLIMITED:
+                left.append(max(0, int(limit) - int(used) + _files_in(one / "memory.stat", version.files)))
+            if one == top:
+                break
+    return min(left) if left else None
+
+
+def _files_in(stat: Path, names: tuple[str, ...]) -> int:
+    """The bytes of files that the group is charged for, and that the system takes back when it needs them."""
+    return sum(int(line.split()[1]) for line in _text(stat).splitlines() if line.split()[0] in names)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
