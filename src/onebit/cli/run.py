@@ -1,6 +1,6 @@
 """Run a learner over a stream and count its mistakes.
 
-DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .svmlight or .npz. Examples:
+DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .svmlight, .vw or .npz. Examples:
 
     onebit run digits --order resample --rounds 20000 --explain
     onebit run bpa synsep10 --set aggressiveness=0.001 --runs 10

@@ -1,4 +1,4 @@
-"""The user's own files: .npz archives, CSV, Parquet and svmlight, by their endings."""
+"""The user's own files: .npz archives, CSV, Parquet, svmlight and Vowpal Wabbit's text, by their endings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from onebit.validation import ClassName, checked_classes, listed
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 SVMLIGHT = tuple(name + zipped for name in (".svmlight", ".libsvm", ".svm") for zipped in ("", ".gz", ".bz2"))
-ENDINGS = (".npz", *TABLES, *SVMLIGHT)
+VW = (".vw", ".vw.gz", ".vw.bz2")
+SPARSE = (*SVMLIGHT, *VW)
+ENDINGS = (".npz", *TABLES, *SPARSE)
 
 
 def is_data_file(name: str) -> bool:
@@ -64,7 +66,7 @@ def read(
             return converted(path, how, lambda: _reader(path, label, categorical, drop, classes), progress)
         store = Memory()
         known, width = fill(store, _reader(path, label, categorical, drop, classes), f"reading {path.name}", progress)
-        return assembled(store.array, path.name.lower().endswith(SVMLIGHT), known, width)
+        return assembled(store.array, path.name.lower().endswith(SPARSE), known, width)
     except PermissionError:
         raise InputError(f"{path} may not be read: its owner has not allowed it") from None
 
@@ -81,6 +83,10 @@ def _reader(
         from onebit.data.svmlight import Svmlight
 
         return Svmlight(path, classes)
+    if path.name.lower().endswith(VW):
+        from onebit.data.vw_text import VwText
+
+        return VwText(path, classes)
     require("pyarrow", str(path))
     from onebit.data.delimited import Delimited
     from onebit.data.parquet import Parquet

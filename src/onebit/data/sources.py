@@ -125,7 +125,7 @@ def source_of(
     path = Path(X)
     if not files.is_data_file(path.name) and not path.exists():
         raise InputError(
-            f"there is no data {brief(str(X))}, nor is it the path of a .csv, .parquet, .svmlight or .npz file; "
+            f"there is no data {brief(str(X))}, nor is it the path of a .csv, .parquet, .svmlight, .vw or .npz file; "
             f"{nearest(str(X), names())}"
         )
     data = files.read(path, label=label, categorical=categorical, drop=drop, classes=classes, progress=progress)
