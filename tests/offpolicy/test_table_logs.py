@@ -151,5 +151,5 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(onebit.InputError, match="cannot be read"):
         read_log(tmp_path / "ragged.csv")
     (tmp_path / "log.vw").write_text("1:0:1 | a\n")
-    with pytest.raises(onebit.InputError, match="action was given with .* names a column"):
+    with pytest.raises(onebit.InputError, match=r"action was given with .* names a column"):
         read_log(tmp_path / "log.vw", action="a")

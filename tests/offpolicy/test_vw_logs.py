@@ -171,13 +171,13 @@ def test_what_an_event_cannot_be(line: str, tmp_path: Path) -> None:
 
 def test_more_candidates_in_one_round_than_in_another(tmp_path: Path) -> None:
     three = event({}, a=[1, 2, 3], p=[0.5, 0.25, 0.25]).replace("[{}, {}]", "[{}, {}, {}]")
-    with pytest.raises(onebit.InputError, match="line 2 .*before there were 2 actions"):
+    with pytest.raises(onebit.InputError, match=r"line 2 .*before there were 2 actions"):
         read_log(written(tmp_path, "log.dsjson", [event({}), three]), costs=(-1, 0))
 
 
 @pytest.mark.parametrize("costs", [(0, 0), (1,), "ab", 3, (0, float("inf")), (float("nan"), 1)])
 def test_costs_are_two_numbers(costs: Any, tmp_path: Path) -> None:
-    with pytest.raises(onebit.InputError, match="costs is .* two numbers"):
+    with pytest.raises(onebit.InputError, match=r"costs is .* two numbers"):
         read_log(written(tmp_path, "log.vw", CB), costs=costs)
 
 

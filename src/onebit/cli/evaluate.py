@@ -1,11 +1,14 @@
-"""Say what another learner would have scored on the log of a task.
+"""Say what another learner would have scored on a log: that of a task of the service, or a file.
 
 The learner goes through the log in the order of the answers: in each round it is asked what it would have shown, and then learns from
 what was shown. Estimates of its right rate, with 95 % intervals and what speaks against them, beside those of the task's present
-learner on the same log. Examples:
+learner on the same log. A file is one of Vowpal Wabbit's (.vw with action:cost:probability, .dsjson), or a table (.csv, .tsv, .parquet) whose
+columns are named. Examples:
 
     onebit evaluate data news
     onebit evaluate data news --learner bpa --set aggressiveness=0.01 --json
+    onebit evaluate log.dsjson --learner linucb --costs=-1,0
+    onebit evaluate log.parquet --x age,city --action shown --right clicked --propensity chance
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from onebit.cli.log_files import add_column_options, evaluate_file, is_log_file, refuse_columns
 from onebit.cli.logs import (
     add_learner_options,
     add_log_options,
@@ -33,12 +37,17 @@ if TYPE_CHECKING:
 
 def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit evaluate`."""
-    add_log_options(command)
+    add_log_options(command, files=True)
     add_learner_options(command)
+    add_column_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> None:
     """Evaluate, and print what came out."""
+    if is_log_file(chosen):
+        evaluate_file(chosen)
+        return
+    refuse_columns(chosen)
     with log_of(chosen) as (log, task):
         from onebit.offpolicy import evaluate
         from onebit.serve.replay import rounds_of

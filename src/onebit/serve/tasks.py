@@ -13,6 +13,7 @@ from onebit.contract.parameters import refuse_unknown
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner import Learner, copy_of
 from onebit.manifest import is_version
+from onebit.offpolicy.training import usual_floor
 from onebit.rules import registry, rule_named
 from onebit.serve.errors import InvalidError, RequestError
 from onebit.serve.inputs import Inputs
@@ -22,7 +23,6 @@ from onebit.serve.schemas import ClassName as ShownClass
 from onebit.validation import ClassName, checked_classes
 from onebit.version import VERSION
 
-USUAL_FLOOR = 0.05  # what a log needs to be evaluated, and what exploring costs
 MOST_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
 OPTIONS = ("bias", "dtype", "kernel", "max_support", "when_full")  # of a learner, beside the parameters of its rule
 
@@ -253,7 +253,7 @@ def floor_of(rule_name: str, wanted: float | None) -> float:
         return wanted
     with about("learner"):
         rule = rule_named(rule_name)
-    return 0.0 if rule.notes_the_label else USUAL_FLOOR
+    return usual_floor(rule)
 
 
 def texts_of(classes: list[ClassName]) -> list[str]:
