@@ -25,7 +25,7 @@ TABLE: dict[str, list[Any]] = {
     "clicked": [1, 0, 1, None],
     "chance": [0.5, 0.25, 0.75, 0.5],
 }
-NAMES = {"action": "shown", "right": "clicked", "propensity": "chance", "id": "who"}
+NAMES: dict[str, Any] = {"action": "shown", "right": "clicked", "propensity": "chance", "id": "who"}
 
 
 def csv_of(table: dict[str, list[Any]]) -> str:
@@ -77,7 +77,7 @@ def test_categories_make_a_dict_and_a_text_is_one(form: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_usual_names_need_not_be_said(form: str, tmp_path: Path) -> None:
-    table = {"x": [0.5, 1.0], "action": [3, 7], "reward": [0, 1], "pscore": [0.5, 0.5]}
+    table: dict[str, list[Any]] = {"x": [0.5, 1.0], "action": [3, 7], "reward": [0, 1], "pscore": [0.5, 0.5]}
     log = read_log(written(tmp_path, form, table))
     assert log.classes == (3, 7)
     assert plain(log) == [(1, [0.5], 3, False, 0.5, None), (2, [1.0], 7, True, 0.5, None)]
@@ -85,7 +85,7 @@ def test_usual_names_need_not_be_said(form: str, tmp_path: Path) -> None:
 
 
 def test_without_propensities_there_is_replay_alone(tmp_path: Path) -> None:
-    table = {"x": [0.5, 1.0] * 20, "label": ["a", "b"] * 20, "right": [True, False] * 20}
+    table: dict[str, list[Any]] = {"x": [0.5, 1.0] * 20, "label": ["a", "b"] * 20, "right": [True, False] * 20}
     log = read_log(written(tmp_path, ".parquet", table))
     assert next(iter(log)).propensity is None
     assert evaluate(onebit.BPA(classes=log.classes), log).ips is None

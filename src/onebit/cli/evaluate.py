@@ -27,7 +27,7 @@ from onebit.cli.logs import (
     makers,
     present_learner,
 )
-from onebit.cli.options import progress_bar
+from onebit.cli.options import own_or, progress_bar
 from onebit.trials.trial import shown
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 def execute(chosen: argparse.Namespace) -> None:
     """Evaluate, and print what came out."""
+    chosen.learner = chosen.learner or own_or(chosen)
     if is_log_file(chosen):
         evaluate_file(chosen)
         return

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from onebit.cli.options import settings, whole
+from onebit.cli.options import add_rule_option, settings, whole
 from onebit.errors import InputError, MissingExtraError, brief
 from onebit.rules import DEFAULT
 from onebit.trials.trial import Progress
@@ -44,9 +44,9 @@ def add_learner_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--learner",
         metavar="NAME",
-        default=DEFAULT,
-        help=f"a learner; `onebit learners` lists them (default {DEFAULT})",
+        help=f"a learner; `onebit learners` lists them (default {DEFAULT}, or the one of --rule)",
     )
+    add_rule_option(command)
     command.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter, or exploration_floor"
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from onebit.cli.log_files import add_column_options, is_log_file, learner_on, log_in, refuse_columns
 from onebit.cli.logs import add_learner_options, add_log_options, count_of, learner_for, log_of
-from onebit.cli.options import progress_bar
+from onebit.cli.options import own_or, progress_bar
 from onebit.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def execute(chosen: argparse.Namespace) -> None:
     """Train, save, and print what the learner says of itself."""
     from onebit.offpolicy import train
 
+    chosen.learner = chosen.learner or own_or(chosen)
     if chosen.out and not Path(chosen.out).parent.is_dir():
         raise InputError(f"{chosen.out} cannot be written: there is no such folder")  # before hours of training
     if is_log_file(chosen):
