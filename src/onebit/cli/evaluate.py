@@ -9,6 +9,7 @@ columns are named. Examples:
     onebit evaluate data news --learner bpa --set aggressiveness=0.01 --json
     onebit evaluate log.dsjson --learner linucb --costs=-1,0
     onebit evaluate log.parquet --x age,city --action shown --right clicked --propensity chance
+    onebit evaluate log.parquet --x age,city --learners linucb,bpa,bpa:aggressiveness=1 --on dask
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from onebit.cli.log_files import add_column_options, evaluate_file, is_log_file, refuse_columns
+from onebit.cli.compare import learners_of
+from onebit.cli.experiment import executor
+from onebit.cli.log_files import add_column_options, evaluate_file, evaluate_several, is_log_file, refuse_columns
 from onebit.cli.logs import (
     add_learner_options,
     add_log_options,
@@ -28,6 +31,7 @@ from onebit.cli.logs import (
     present_learner,
 )
 from onebit.cli.options import own_or, progress_bar
+from onebit.errors import InputError
 from onebit.trials.trial import shown
 
 if TYPE_CHECKING:
@@ -39,11 +43,35 @@ def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit evaluate`."""
     add_log_options(command, files=True)
     add_learner_options(command)
+    command.add_argument(
+        "--learners",
+        metavar="A,B:NAME=VALUE,...",
+        help="several learners with parameters on a log in a file, in place of --learner; a table of them",
+    )
+    command.add_argument(
+        "--on",
+        metavar="WHERE",
+        type=executor,
+        default="auto",
+        help="where several learners run: in this process, or on a cluster (dask, ray, dask://host:port, ray://host:port)",
+    )
     add_column_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> None:
     """Evaluate, and print what came out."""
+    several = learners_of(chosen.learners)
+    if several is not None:
+        if chosen.learner or chosen.set:
+            raise InputError("--learners says which and with which parameters, and --learner and --set say so again")
+        if not is_log_file(chosen):
+            raise InputError(
+                f"--learners is for a log in a file: `onebit export {chosen.folder} {chosen.task or 'TASK'} --format parquet` makes one"
+            )
+        evaluate_several(chosen, several)
+        return
+    if chosen.on != "auto":
+        raise InputError("--on is for several learners: name them with --learners")
     chosen.learner = chosen.learner or own_or(chosen)
     if is_log_file(chosen):
         evaluate_file(chosen)

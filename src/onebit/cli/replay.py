@@ -43,7 +43,7 @@ def execute(chosen: argparse.Namespace) -> None:
         raise InputError(f"{chosen.out} cannot be written: there is no such folder")  # before hours of training
     if is_log_file(chosen):
         given = log_in(chosen)
-        learner, rounds = learner_on(given, chosen.learner, chosen.set, chosen.seed), len(given)
+        learner, rounds = learner_on(given, chosen), len(given)
         with progress_bar(f"{chosen.learner} on {given.name}", rounds, chosen.quiet) as progress:
             learnt = train(learner, given, progress)
         show(chosen, learner, {"log": given.name}, rounds, learnt)

@@ -8,10 +8,10 @@ one from a file, and `obp_log(feedback)` from a dictionary of Open Bandit Pipeli
 from __future__ import annotations
 
 from onebit.offpolicy.estimates import Estimate
-from onebit.offpolicy.evaluation import Evaluation, evaluate
+from onebit.offpolicy.evaluation import Evaluation, evaluate, evaluate_many
 from onebit.offpolicy.logs import Log, read_log
 from onebit.offpolicy.obp import obp_log
 from onebit.offpolicy.rounds import Round
 from onebit.offpolicy.training import train
 
-__all__ = ["Estimate", "Evaluation", "Log", "Round", "evaluate", "obp_log", "read_log", "train"]
+__all__ = ["Estimate", "Evaluation", "Log", "Round", "evaluate", "evaluate_many", "obp_log", "read_log", "train"]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from onebit.contract.parameters import refuse_unknown
+from onebit.contract.rule import Rule
 from onebit.data.tables import in_order
 from onebit.data.vw_text import as_classes
 from onebit.errors import InputError, brief
+from onebit.learner import Learner
 from onebit.offpolicy.rounds import Round
+from onebit.offpolicy.training import usual_floor
+from onebit.options import MEANINGS
 from onebit.validation import ClassName, checked_classes, listed
 
 Entries = Callable[[bool], Iterator[Round | None]]  # with x, or without; None is a decision that nobody answered
@@ -63,6 +68,14 @@ class Log:
         for one in self._entries(True):
             if one is not None:
                 yield one._replace(label=self._names.get(one.label, one.label))
+
+
+def learner_for(log: Log, rule: Rule, options: Mapping[str, Any], seed: int) -> Learner:
+    """A new learner for the rounds of a log, with the floor that the service would give it."""
+    common = {name: meaning for name, meaning in MEANINGS.items() if name not in ("seed", "classes")}
+    refuse_unknown(rule.title, options, {**rule.parameters, **common})
+    usual = {"exploration_floor": usual_floor(rule), "text": log.text}
+    return Learner(rule, classes=log.classes, seed=seed, **{**usual, **options})
 
 
 class Costs(NamedTuple):
