@@ -27,9 +27,10 @@ LAYERS = [
     {"features", "ledger", "signature"},
     {"data", "decision", "model"},
     {"runtime"},
-    {"feedback", "state"},
+    {"beliefs", "feedback", "state"},
     {"learner", "regions"},
     {"offpolicy", "client"},
+    {"sklearn", "river", "coba"},
     {"serve"},
     {"trials"},
     {"executors"},
@@ -118,7 +119,7 @@ def test_there_is_no_cycle() -> None:
 def test_importing_and_listing_load_no_compiler() -> None:
     program = (
         "import sys, onebit, onebit.cli; onebit.Learner; onebit.Banditron; onebit.cli.main(['learners', '--json']);"
-        "sys.exit(int(any(name.split('.')[0] in ('numba', 'llvmlite', 'scipy', 'rich', 'sklearn', 'pyarrow', 'pandas', 'matplotlib') for name in sys.modules)))"
+        "sys.exit(int(any(name.split('.')[0] in ('numba', 'llvmlite', 'scipy', 'rich', 'sklearn', 'pyarrow', 'pandas', 'matplotlib', 'river', 'coba') for name in sys.modules)))"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr

@@ -4,9 +4,12 @@ from typing import Any, Literal
 
 from . import checks as checks
 from . import client as client
+from . import coba as coba
 from . import data as data
 from . import offpolicy as offpolicy
+from . import river as river
 from . import rules as rules
+from . import sklearn as sklearn
 from . import theory as theory
 from onebit.contract.rule import Rule as Rule
 from onebit.data.streams import Stream as Stream

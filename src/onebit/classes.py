@@ -11,6 +11,20 @@ from onebit.errors import InputError, OnebitError, brief
 from onebit.validation import ClassName, checked_classes, listed
 
 
+def name_of(label: object) -> ClassName:
+    """What a label of another library is called here: whole numbers and strings as they are, anything else as Python prints it.
+
+    >>> name_of("no"), name_of(np.int64(3)), name_of(True), name_of(2.0), name_of(0.5)
+    ('no', 3, 'True', 2, '0.5')
+    """
+    plain = label.item() if isinstance(label, np.generic) else label
+    if isinstance(plain, float) and plain.is_integer():
+        return int(plain)
+    if isinstance(plain, bool) or not isinstance(plain, str | int):
+        return str(plain)
+    return str(plain) if isinstance(plain, str) else plain  # also of those who have a string class of their own
+
+
 class Classes:
     """The names of the classes, and the number of each.
 

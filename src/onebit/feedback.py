@@ -17,6 +17,16 @@ from onebit.features import Kept
 from onebit.runtime import LearningBatch, Runtime
 from onebit.validation import ClassName
 
+KINDS = ("bandit", "label")
+
+
+def refuse_other_feedback(runtime: Runtime, feedback: object) -> None:
+    """For those who are shown labels and may pass on one bit of each, or all: refuse what is neither, or too little for a rule."""
+    if feedback not in KINDS:
+        raise InputError(f"feedback is {brief(feedback)}, but must be 'bandit' or 'label'")
+    if runtime.needs_labels and feedback == "bandit":
+        raise InputError(f"{runtime.rule.title} learns from labels, not from one bit: give feedback='label'")
+
 
 def revealed_by(runtime: Runtime, decision: Decision, right: bool | None, label: ClassName | None) -> int:
     """The class index that the loop compares with: the label, or -1 for some other class than the one played.

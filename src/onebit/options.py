@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from onebit.errors import InputError, brief
 from onebit.spaces.choose import USUAL
 
 
@@ -37,3 +39,19 @@ MEANINGS = {
     "exploration_floor": "with this probability any label is played, so that no propensity is below floor / classes",
     "seed": "decides all chance, together with the ids of the decisions",
 }
+
+
+def options_beside(options: object, **taken: str) -> dict[str, Any]:
+    """Options for a learner that gets some of them from elsewhere, each named with its source, which are refused here.
+
+    >>> options_beside({"bias": True}, seed="random_state"), options_beside(None)
+    ({'bias': True}, {})
+    """
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise InputError(f"options is {brief(options)}, but must be a dict of the learner's options by name")
+    for name, source in taken.items():
+        if name in options:
+            raise InputError(f"options has {brief(name)}, which comes from {source}")
+    return dict(options)

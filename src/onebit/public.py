@@ -31,4 +31,7 @@ HOMES = {
     "offpolicy": "onebit.offpolicy",
     "client": "onebit.client",
     "rules": "onebit.rules",
+    "sklearn": "onebit.sklearn",
+    "river": "onebit.river",
+    "coba": "onebit.coba",
 }

@@ -70,8 +70,8 @@ def permuted(y: Array, classes: int, seed: int) -> Array:
 
 
 def run_auto(X: Any, y: Array, classes: int | None = None, seed: int = 0, **options: Any) -> Result:
-    """A run of `auto` over rows and their labels."""
-    return run("auto", X, y, classes=range(classes or int(y.max()) + 1), seed=seed, **options)
+    """A run of `auto` over rows and their labels, in the order in which they were drawn."""
+    return run("auto", X, y, classes=range(classes or int(y.max()) + 1), order="file", seed=seed, **options)
 
 
 def error_of(X: Any, y: Array, classes: int | None = None, seed: int = 0, **options: Any) -> float:

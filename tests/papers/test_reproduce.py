@@ -256,7 +256,10 @@ def test_a_claim_since_data_that_are_missing_is_not_judged(give: Give) -> None:
     gone = '[[item.data]]\nname = "Gone"\nsource = "rcv1"\n'
     give(HEAD + DATA + gone + two + claim("A", "B", 'data = ["SynSep"]\nsince = "Gone"'))
     one = reproduce("mine2026").verdicts[-1]
-    assert (one.data, one.verdict) == ("SynSep", "missing data")
+    assert (one.data, one.verdict) == (
+        "Gone",
+        "missing data",
+    )  # the data that are missing, of which the page says how to bring them
 
 
 def test_a_claim_may_be_that_one_errs_so_little_more_at_most(give: Give) -> None:

@@ -514,12 +514,12 @@ def test_names_grow_in_number_so_their_gamma_must_be_given() -> None:
 def test_run_is_steps_through_several_blocks() -> None:
     X, y = stream(600, seed=15)
     learner = learner_with("banditron", "rational", max_support=300)
-    result = run(learner, X, y.tolist())
+    result = run(learner, X, y.tolist(), order="file")
     by_hand = learnt(copy_of(learner), X, y)
     assert by_hand.runtime.support.gone > 50
     result.learner.runtime.identity = by_hand.runtime.identity
     assert state(result.learner) == state(by_hand)
-    late = run(learner, X, y.tolist(), delay=30)
+    late = run(learner, X, y.tolist(), order="file", delay=30)
     assert late.learner.learnt == 570
     values = Kernel.read("rational").matrix(late.learner.runtime.support.rows, X[:1])[:, 0]
     np.testing.assert_allclose(
@@ -643,7 +643,7 @@ def test_rows_too_long_for_the_rational_kernel() -> None:
         "row 1:  ": lambda: learner.teach(table, NAMES[:2]),
         " ": lambda: learner.learn(decision, right=True),
         "row 0: ": lambda: learner.learn_many([decision], right=[True]),
-        "row 1:": lambda: run(learner, table, NAMES[:2]),
+        "row 1:": lambda: run(learner, table, NAMES[:2], order="file"),
     }
     for where, action in refusals.items():
         sentence = unchanged_by(learner, action)

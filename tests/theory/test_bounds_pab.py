@@ -89,6 +89,7 @@ def test_what_is_to_be_equal_may_be_off_by_twice_the_interval_to_either_side() -
     runs = (0.9, 1.0, 1.1, 1.0)  # 1 with an interval of 0.13
     for value, held in ((1.0, True), (1.2, True), (0.8, True), (1.3, False), (0.7, False)):
         assert CheckedBound(Bound("b", "p", "s", value, setting="in expectation", equal=True), runs).held is held
+    assert CheckedBound(Bound("b", "p", "s", 1.0, setting="in expectation", equal=True), (1.1,)).held is None
     checked = CheckedBound(Bound("b", "p", "s", 1.0, of="a share", setting="in expectation", equal=True), runs)
     assert (checked.bound.promised, checked.said) == ("= 1", "1.000 ± 0.130")
     assert CheckedBound(Bound("b", "p", "s", 5.0), runs).said == "1.0"

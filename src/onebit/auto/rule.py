@@ -24,6 +24,7 @@ from onebit.auto import change_detector
 from onebit.auto.dense import AutoDense
 from onebit.auto.laplace import START, believe, laplace_step, raised
 from onebit.auto.sparse import AutoSparse
+from onebit.contract.belief import nearest_distribution, softmax_rows
 from onebit.contract.choices import fill, greedy_label, highest, share_greedy
 from onebit.contract.covariance import Order
 from onebit.contract.description import ExplorationReport
@@ -183,6 +184,16 @@ def teach(params: Auto, given: RuleInput, label: int, step: Vector) -> float:
     return 1.0
 
 
+def belief(params: Auto, memory: Vector, scores: Matrix) -> Matrix:
+    """What the members believe, by their shares; of the regression, the probabilities nearest to its scores."""
+    classes = params.classes
+    if params.regresses == 1:
+        return nearest_distribution(scores[:, :classes])
+    begins = [2 * classes * member for member in range(params.members)]
+    parts = [softmax_rows(scores[:, begin : begin + classes]) for begin in begins]
+    return sum(weight_of(params, memory, member) * part for member, part in enumerate(parts))  # type: ignore[return-value]
+
+
 def order(params: Auto) -> Order:
     """The variances with which members start."""
     return Order(start=START)
@@ -226,4 +237,5 @@ RULE = Rule(
     composite=planned_space,
     counts=((EXPLORED, LEARNT), (EXPLORED_RIGHT, EXPLORED), (RESTARTS, LEARNT)),
     describe=describe,
+    belief=belief,
 )

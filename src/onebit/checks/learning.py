@@ -84,7 +84,7 @@ def check_run_is_steps(factory: Factory) -> None:
     for space in spaces_of(factory):
         learner = factory(classes=NAMES, space=space)
         before = state(copy_of(learner)) if learner.features else None
-        result = run(learner, X, labels)
+        result = run(learner, X, labels, order="file")
         assert before is None or state(learner) == before
         by_hand = copy_of(learner)
         seen = played(by_hand, X, y)
@@ -127,7 +127,9 @@ def check_teaching(factory: Factory) -> None:
 def check_learns(factory: Factory) -> None:
     """On an easy stream the best label is wrong less than half as often as chance."""
     X, y = easy_rows(3000)
-    result = run(factory(classes=NAMES, features=X.shape[1], space="dense"), X, [NAMES[label] for label in y])
+    result = run(
+        factory(classes=NAMES, features=X.shape[1], space="dense"), X, [NAMES[label] for label in y], order="file"
+    )
     late = 2 * result.greedy_errors[0] - np.interp(1500, result.curve.rounds, result.curve.greedy[0])
     chance = 1.0 - 1.0 / len(NAMES)
     assert late < chance / 2, f"error {late:.3f} in the second half, chance is {chance}"

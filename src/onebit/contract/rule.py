@@ -123,7 +123,8 @@ class Rule:
     kernel few rounds add a row, so that no budget is needed. `second_order` says which covariance a rule needs beside its weights
     (`contract.covariance`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
     exploration can put another in its place. `composite` makes a space with several members, and `describe` says what there is to
-    say of them. `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
+    say of them. `belief` gives the probability that each class is the right one, from the record, the memory and the scores of many rows
+    (`contract.belief`); None says that the rule has scores alone. `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
     file must have them. `migrations` has, by the version that changed a default, the function that turns options given to an older one into those that
     mean the same since: files and logs have only what was given. `examples` are the option sets that every check and oracle runs with.
     """
@@ -148,6 +149,7 @@ class Rule:
     composite: Callable[..., Any] | None = None
     counts: tuple[tuple[int, int], ...] = ()
     describe: Callable[[Any, Vector, Sequence[str]], Mapping[str, Any]] | None = None
+    belief: Callable[[Any, Vector, Matrix], Matrix] | None = None
     migrations: Mapping[str, Migration] = field(default_factory=dict)
     examples: tuple[Mapping[str, Any], ...] = ({},)
     full: InitVar[object] = None  # what `full_information` was called in 0.3

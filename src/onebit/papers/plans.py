@@ -125,7 +125,7 @@ class ErrorsPlan(ItemPlan):
             for name in (claim.lower, claim.higher):
                 found = self.summary(collected, name, on)
                 if isinstance(found, str):
-                    nothing = replace(self.unmeasured(on, claim.text, found, "claimed"), data=data)
+                    nothing = self.unmeasured(on, claim.text, found, "claimed")
                     return nothing if found == MISSING else replace(nothing, why=f"{name}: {nothing.why}")
                 done[name, on] = found
         lower, higher = done[claim.lower, data], done[claim.higher, data]
@@ -293,8 +293,8 @@ class BoundsPlan(ItemPlan):
         elif not one.held:
             verdict = DIFFERS
         else:
-            vacuous = one.bound.of.startswith("mistakes") and one.bound.value >= rounds
-            verdict = VACUOUS if vacuous else REPRODUCED
+            beyond = one.bound.of.startswith("mistakes") and one.bound.value >= rounds
+            verdict = VACUOUS if beyond or one.bound.holds == "vacuous" else REPRODUCED
         told = "" if verdict == REPRODUCED else one.bound.why or f"more than the {rounds:,} rounds there are"
         promise = (
             f"at most {one.bound.shown}"

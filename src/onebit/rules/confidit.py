@@ -26,11 +26,14 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
+import numpy as np
+
+from onebit.contract.belief import nearest_distribution
 from onebit.contract.choices import fill, greedy_label, share_greedy
 from onebit.contract.covariance import Covariance, DiagonalForm, Forms, Matrices, Order
 from onebit.contract.draws import OWN, uniform
 from onebit.contract.parameters import Flag, OneOf, Real
-from onebit.contract.rule import Choice, Rule, RuleInput, Vector
+from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
 
 
 class Projection(IntEnum):
@@ -125,6 +128,14 @@ def order(params: Confidit) -> Order:
     return Order(start=1.0 / (1.0 + params.alpha) ** 2, sums=params.form == DiagonalForm.PUBLISHED)
 
 
+def belief(params: Confidit, memory: Vector, scores: Matrix) -> Matrix:
+    """The probabilities (alpha + s)/(1 + alpha) of its model, of the scores that are thought likely."""
+    kept = (
+        np.clip(scores[:, : params.classes], -params.alpha, 1.0) if params.project == 1 else scores[:, : params.classes]
+    )
+    return nearest_distribution((params.alpha + kept) / (1.0 + params.alpha))
+
+
 def before_0_4(options: Mapping[str, object]) -> Mapping[str, object]:
     """The class that was played kept its projected weights, and no other."""
     return {"projection": "played", **options}
@@ -140,6 +151,7 @@ RULE = Rule(
     probabilities=probabilities,
     teach=teach,
     second_order=order,
+    belief=belief,
     migrations={"0.4.0": before_0_4},
     examples=(
         {},

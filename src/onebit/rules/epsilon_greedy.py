@@ -21,12 +21,15 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
+import numpy as np
+
+from onebit.contract.belief import nearest_distribution
 from onebit.contract.choices import fill
 from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.ridge import regress, regress_all, ridge_order
-from onebit.contract.rule import Choice, Rule, RuleInput, Vector
+from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
 from onebit.errors import InputError
 
 NO_HISTORY = 1e30  # the variance 1/G of a weight that has never moved
@@ -90,6 +93,14 @@ def order(params: EpsilonGreedy) -> Order:
     return ridge_order(params) if params.model == Regression.RIDGE else Order(start=NO_HISTORY, root=True)
 
 
+def belief(params: EpsilonGreedy, memory: Vector, scores: Matrix) -> Matrix:
+    """What the regressions say of each class, as probabilities."""
+    own = scores[:, : params.classes]
+    return nearest_distribution(
+        own if params.model == Regression.RIDGE else 1.0 / (1.0 + np.exp(-np.maximum(own, -500.0)))
+    )
+
+
 RULE = Rule(
     name="epsilon-greedy",
     paper="folklore; Duchi, Hazan, Singer 2011 (AdaGrad)",
@@ -101,5 +112,6 @@ RULE = Rule(
     teach=teach,
     prepare=prepare,
     second_order=order,
+    belief=belief,
     examples=({}, {"exploration": 0.2, "matrix": "full"}, {"model": "logistic", "exploration": 0.1}),
 )

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
+from onebit.contract.belief import regressed_belief
 from onebit.contract.choices import greedy_label, share_greedy
 from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
@@ -59,5 +60,6 @@ RULE = Rule(
     probabilities=probabilities,
     teach=regress_taught,
     second_order=ridge_order,
+    belief=regressed_belief,
     examples=({}, {"width": 1.0, "matrix": "full"}),
 )

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
+from onebit.contract.belief import softmax_rows
 from onebit.contract.choices import fill, greedy_label, softmax
 from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.draws import OWN, PLAY, uniform
@@ -98,6 +99,11 @@ def probabilities(params: Newtron, given: RuleInput, out: Vector) -> None:
         out[label] = (1.0 - params.exploration) * given.work[1, label] + params.exploration / params.classes
 
 
+def belief(params: Newtron, memory: Vector, scores: Matrix) -> Matrix:
+    """The softmax, which the logistic loss is of."""
+    return softmax_rows(params.alpha * scores[:, : params.classes])
+
+
 def order(params: Newtron) -> Order:
     """Sums, inside a ball; where it is full, one matrix for everything."""
     return Order(start=params.radius, sums=True, joint=True, radius=params.radius)
@@ -112,6 +118,7 @@ RULE = Rule(
     learn=learn,
     probabilities=probabilities,
     second_order=order,
+    belief=belief,
     notes_the_label=True,
     examples=({}, {"radius": 10.0, "beta": 0.1, "exploration": 0.1}, {"matrix": "full", "exploration": 0.2}),
 )

@@ -14,7 +14,7 @@ step is the gradient of the probability of being right.
 
 The expected step is r+ - r-, so K or 1, times that gradient: at the same rate `centred` takes K times the steps of `plain`. `base` is 0
 or the running mean of r; it leaves the expectation alone, and with it `centred` is `plain` at K times the rate. Time and memory
-O(K d). A solid baseline that needs a rate of the order of 1/||x||^2.
+O(K d). A solid baseline that needs a rate of the order of 1/||x||^2: with a larger one it is soon sure of a few classes, and stays so.
 
 Departures: the papers have one w and an x for each class, here every class has its own w_i. When feedback comes late, pi is today's
 and the step is multiplied by min(1, pi_today(a)/pi_then(a)).
@@ -42,7 +42,15 @@ class Rewards(IntEnum):
     PLAIN = 1
 
 
-# Of 0.03, 0.05, 0.1, 0.2, 0.3 and 0.5 the one that loses least where it loses most: 4.5 points to the best of them, on satimage.
+# Error of the label played in percent, mean of 10 runs of 20,000 rounds (synthetic sets 100,000, synsep10 50,000), rows of length one
+# but for the first two. 0.2 loses least where it loses most, 4.5 points to the best rate, on satimage; on its raw rows, which are
+# hundreds long, no rate learns anything.
+#   rate   synsep9  synnonsep9  digits  satimage  20newsgroups  usps  iris  synsep10
+#   0.05       1.1         5.5    36.1      64.3          87.4  31.8  31.9      47.3
+#   0.1        0.6         5.0    37.2      61.4          85.0  29.2  25.7      37.1
+#   0.2        0.3         4.8    35.9      65.9          83.7  28.0  21.2      30.3
+#   0.3        0.3         4.7    34.3      69.7          84.0  30.7  23.5      27.8
+#   0.5        0.2         4.8    41.6      73.7          85.4  28.4  26.1      26.7
 CENTRED_RATE = 0.2
 PLAIN_RATE = 0.1
 

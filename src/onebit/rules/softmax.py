@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
+from onebit.contract.belief import regressed_belief
 from onebit.contract.choices import greedy_label, sampled_label, softmax
 from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
@@ -58,5 +59,6 @@ RULE = Rule(
     probabilities=probabilities,
     teach=regress_taught,
     second_order=ridge_order,
+    belief=regressed_belief,
     examples=({}, {"sharpness": 5.0, "matrix": "full"}),
 )

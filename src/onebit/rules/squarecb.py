@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, NamedTuple
 
+from onebit.contract.belief import regressed_belief
 from onebit.contract.choices import fill, greedy_label, highest, members, sampled_label, tied_with
 from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
@@ -79,5 +80,6 @@ RULE = Rule(
     probabilities=probabilities,
     teach=regress_taught,
     second_order=ridge_order,
+    belief=regressed_belief,
     examples=({}, {"gamma_scale": 2.0, "matrix": "full"}),
 )

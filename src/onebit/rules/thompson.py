@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, NamedTuple
 
+from onebit.contract.belief import regressed_belief
 from onebit.contract.choices import greedy_label
 from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.draws import OWN
@@ -66,5 +67,6 @@ RULE = Rule(
     probabilities=probabilities,
     teach=regress_taught,
     second_order=ridge_order,
+    belief=regressed_belief,
     examples=({}, {"width": 1.0, "matrix": "full"}),
 )

@@ -63,6 +63,8 @@ class CheckedBound:
             return max(self.measured) <= limit
         mean = self.mean
         if self.bound.equal:
+            if math.isnan(mean.low):  # one number is never equal to anything, and says nothing
+                return None
             return abs(mean.mean - self.bound.value) <= EQUAL_WITHIN * (mean.high - mean.mean) + 1e-9
         return (mean.mean if math.isnan(mean.low) else min(mean.mean, mean.low)) <= limit
 

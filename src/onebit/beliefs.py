@@ -1,0 +1,80 @@
+"""What a learner thinks of many rows, in numbers: the class that it thinks best, its scores, its beliefs. It changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.engine import stream as engine
+from onebit.errors import InputError
+from onebit.rows import Rows
+from onebit.runtime import Runtime
+from onebit.spaces.dense import DenseRows
+from onebit.spaces.sparse import SparseRows
+
+
+def greedy_of(runtime: Runtime, rows: Rows) -> NDArray[np.int64]:
+    """The number of the class that is thought best for each row; ties are broken alike for equal rows, wherever they stand."""
+    choices = np.empty((rows.height, engine.CHOICE_COLUMNS))
+    with runtime.lock:
+        runtime.model.run(rows, choices, engine.DECIDE, words=np.zeros(rows.height, dtype=np.uint64))
+    return choices[:, engine.GREEDY].astype(np.int64)
+
+
+def scores_of(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
+    """All that the space says of each row: a score for each head, and what follows them where the rule is of second order."""
+    model = runtime.model
+    with runtime.lock:
+        found = np.empty((rows.height, model.buffers.shape[1]))
+        model.refuse_unfitting(rows)
+        for number, row in enumerate(_one_by_one(rows)):
+            try:
+                model.run(row, model.choice, engine.DECIDE)
+            except InputError as error:
+                raise InputError(f"row {number}: {error}") from None
+            found[number] = model.buffers[engine.SCORES]
+    return found
+
+
+def beliefs_of(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
+    """The probability that each class is the right one, row by row, as the rule believes; refused where it has scores alone."""
+    with runtime.lock:
+        return _believed(runtime, scores_of(runtime, rows))
+
+
+def belief_of(runtime: Runtime, x: Any) -> NDArray[np.float64]:
+    """The same of one x in any form.
+
+    >>> import onebit
+    >>> belief_of(onebit.Auto(classes=2).runtime, [1.0, 2.0]).round(6).tolist()
+    [0.5, 0.5]
+    """
+    with runtime.lock:
+        runtime.decide_one(x, 0)
+        return np.asarray(_believed(runtime, runtime.model.buffers[engine.SCORES][None])[0])
+
+
+def no_belief(title: str) -> str:
+    """The sentence about a rule that believes nothing that could be told."""
+    return f"{title} has scores, and no belief in the classes: they say which is best, and not how probably it is right"
+
+
+def _believed(runtime: Runtime, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    model, rule = runtime.model, runtime.rule
+    if rule.belief is None:
+        raise InputError(no_belief(rule.title))
+    return rule.belief(model.params, model.memory, scores)
+
+
+def _one_by_one(rows: Rows) -> Iterator[Rows]:
+    if isinstance(rows, DenseRows):
+        for number in range(rows.height):
+            yield DenseRows(rows.values[number : number + 1])
+        return
+    for number in range(rows.height):
+        a, b = rows.starts[number], rows.starts[number + 1]
+        starts = np.array([0, b - a], dtype=np.int64)
+        yield SparseRows(rows.values[a:b], rows.columns[a:b], starts, rows.width)

@@ -1,0 +1,211 @@
+"""onebit for coba: `CobaLearner`, any learner in a coba experiment, and coba's environments as streams.
+
+coba asks for one of the actions of a round and tells its reward. Where the actions are the same in all rounds and a reward is 0 or 1,
+that is a class and one bit: actions are classes, reward 1 is "right".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from onebit.classes import name_of
+from onebit.contract.rule import Rule
+from onebit.data import streams
+from onebit.data.streams import Stream
+from onebit.decision import Decision
+from onebit.errors import InputError, MissingExtraError, brief
+from onebit.learner import Learner, copy_of
+from onebit.options import options_beside
+from onebit.rules import DEFAULT
+from onebit.validation import ClassName, listed
+
+
+class CobaLearner:
+    """A learner for coba: the name of a rule or a `Rule` with its `options`, or a learner, from a copy of which it starts.
+
+    >>> learner = CobaLearner("bpa", seed=1, aggressiveness=0.01)
+    >>> action, probability, kept = learner.predict([0.5, 1.0], ["left", "right"])
+    >>> learner.learn([0.5, 1.0], action, 1.0, probability, **kept)
+    >>> learner.learner.learnt
+    1
+    """
+
+    def __init__(self, learner: str | Rule | Learner = DEFAULT, *, seed: int | None = None, **options: Any) -> None:
+        if isinstance(learner, Learner) and (options or seed is not None):
+            raise InputError("a learner brings its own seed and options")
+        options = options_beside(options, classes="the actions of the environment")
+        self._template, self._options, self._seed = learner, options, 0 if seed is None else seed
+        self._names: dict[Any, ClassName] = {}  # of the actions, in their order
+        tried = learner if isinstance(learner, Learner) else self._made((0, 1))  # bad options are found now
+        if tried.runtime.needs_labels:
+            raise InputError(f"{tried.runtime.rule.title} learns from labels, and coba tells rewards")
+        self._rule = tried.runtime.rule
+        self.learner: Learner | None = None  # once the actions are known
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """What coba's tables say of it."""
+        if isinstance(self._template, Learner):
+            runtime = self._template.runtime
+            return {"family": f"onebit.{self._rule.title}", **runtime.parameters, "seed": runtime.seed}
+        return {"family": f"onebit.{self._rule.title}", **self._options, "seed": self._seed}
+
+    def predict(self, context: Any, actions: Sequence[Any]) -> tuple[Any, float, dict[str, Decision]]:
+        """Decide on one of the actions; its probability, and the decision, which coba hands back to `learn`."""
+        learner, names = self._ready(context, actions)
+        decision = learner.decide(row_of(context))
+        return actions[names.index(decision.label)], decision.propensity, {"decision": decision}
+
+    def score(self, context: Any, actions: Sequence[Any], action: Any) -> float:
+        """The probability of playing an action."""
+        learner, _ = self._ready(context, actions)
+        return learner.probabilities(row_of(context))[self._name_of(action)]
+
+    def learn(
+        self, context: Any, action: Any, reward: float, probability: float | None, decision: Decision | None = None
+    ) -> None:
+        """Hear the reward of a decision, or without one, of what somebody else played with this probability."""
+        if reward not in (0, 1):
+            raise InputError(f"the reward is {brief(reward)}, but must be 0 or 1: wrong or right")
+        if self.learner is None:
+            raise InputError("the actions are not known yet: let coba predict as well as learn")
+        if decision is None:
+            label = self._name_of(action)
+            decision = self.learner.from_log(row_of(context), label, probability)  # type: ignore[arg-type]
+        self.learner.learn(decision, right=reward == 1)
+
+    def _name_of(self, action: Any) -> ClassName:
+        """The class of an action that is known."""
+        if hashable(action) not in self._names:
+            raise InputError(f"there is no action {brief(action)}; the actions are {listed(self._names)}")
+        return self._names[hashable(action)]
+
+    def _ready(self, context: Any, actions: Sequence[Any]) -> tuple[Learner, list[ClassName]]:
+        """The learner, made in the first round, and the classes of these actions."""
+        if hasattr(context, "is_batch") or hasattr(actions, "is_batch"):
+            raise InputError("a batch is taken row by row")  # upon which coba gives its rows
+        keys = keys_of(actions)
+        if self.learner is None:
+            names = names_of(keys)
+            self.learner, self._names = self._made(tuple(names.values())), names
+        if keys != list(self._names) and set(keys) != self._names.keys():
+            raise InputError(
+                f"the actions are {listed(keys)}, but in the first round they were {listed(self._names)}: a learner chooses among "
+                "the same classes in all rounds"
+            )
+        return self.learner, [self._names[key] for key in keys]
+
+    def _made(self, classes: tuple[ClassName, ...]) -> Learner:
+        if not isinstance(self._template, Learner):
+            return Learner(self._template, classes=classes, seed=self._seed, **self._options)
+        if set(classes) != set(self._template.classes):
+            raise InputError(f"the actions are {listed(classes)}, but the learner has {listed(self._template.classes)}")
+        return copy_of(self._template)
+
+
+def hashable(action: Any) -> Any:
+    """An action as a key."""
+    return tuple(action) if isinstance(action, list | tuple) else action
+
+
+def keys_of(actions: Sequence[Any] | None) -> list[Any]:
+    """The actions of a round as keys; refused where there is nothing to choose from."""
+    if not isinstance(actions, Sequence) or not actions:
+        raise InputError("there are no actions to choose from: an action on a scale is no class")
+    for action in actions:
+        if isinstance(action, Mapping):
+            raise InputError(f"an action is {brief(action)}, but must be a class: a name, a number or a one-hot tuple")
+    return [hashable(action) for action in actions]
+
+
+def names_of(keys: list[Any]) -> dict[Any, ClassName]:
+    """The class of each action: its name, or of one-hot tuples the place of the one.
+
+    >>> names_of([(1, 0), (0, 1)]), names_of(["left", "right"])
+    ({(1, 0): 0, (0, 1): 1}, {'left': 'left', 'right': 'right'})
+    """
+    for key in keys:
+        if isinstance(key, tuple) and (len(key) != len(keys) or sorted(key) != [0] * (len(key) - 1) + [1]):
+            raise InputError(f"an action is {brief(key)}: actions with features are no classes, but one-hot tuples are")
+    return {key: key.index(1) if isinstance(key, tuple) else name_of(key) for key in keys}
+
+
+def row_of(context: Any) -> list[float] | dict[str, float]:
+    """A context as a row: numbers, or names and numbers; where there is none, a constant.
+
+    >>> row_of(None), row_of(2), row_of((1, (0, 1))), row_of({"a": 1})
+    ([1.0], [2.0], [1.0, 0.0, 1.0], {'a': 1.0})
+    """
+    if context is None:
+        return [1.0]
+    if isinstance(context, Mapping):
+        return {str(name): _number(value) for name, value in context.items()}
+    if isinstance(context, str) or not isinstance(context, Iterable):
+        return [_number(context)]
+    parts: list[float] = []
+    for value in context:
+        parts.extend(map(_number, value) if isinstance(value, list | tuple) else [_number(value)])
+    return parts
+
+
+def _number(value: Any) -> float:
+    try:
+        if not isinstance(value, str):
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise InputError(f"a context has {brief(value)}, but features must be numbers or coba's categories")
+
+
+def stream(environment: Any, **settings: Any) -> Stream:
+    """An environment of coba as a stream for `onebit.run` and `onebit.compare`, its actions as classes.
+
+    In every round one action must have reward 1 and the others 0, as supervised environments have it. Rounds come in the order of the
+    environment unless another `order` is given; the further keywords are those of `onebit.stream`.
+    """
+    try:
+        from coba.environments import BatchSafe, Finalize
+    except ImportError:
+        raise MissingExtraError('environments of coba need coba: pip install "onebit[coba]"') from None
+    if not hasattr(environment, "read"):
+        raise InputError(f"{brief(environment)} is no environment of coba; of several, give one: environments[0]")
+    rows: list[Any] = []
+    labels: list[ClassName] = []
+    names: dict[Any, ClassName] = {}
+    for number, interaction in enumerate(BatchSafe(Finalize()).filter(environment.read())):
+        try:
+            row, label, names = _round_of(interaction, names)
+        except InputError as error:
+            raise InputError(f"round {number} of the environment: {error}") from None
+        rows.append(row)
+        labels.append(label)
+    if not rows:
+        raise InputError("the environment has no rounds")
+    X = np.array(rows) if len({len(row) if isinstance(row, list) else -1 for row in rows} - {-1}) == 1 else rows
+    made = streams.stream(X, labels, **{"classes": list(names.values()), "order": "file", **settings})
+    called = str(dict(getattr(environment, "params", {})).get("env_type", type(environment).__name__))
+    return replace(made, source=replace(made.source, name=called))
+
+
+def _round_of(
+    interaction: Mapping[str, Any], names: dict[Any, ClassName]
+) -> tuple[Any, ClassName, dict[Any, ClassName]]:
+    """The row, the class that is right, and the names of the actions, which are those of the rounds before."""
+    context, actions, rewards = (interaction.get(part) for part in ("context", "actions", "rewards"))
+    if hasattr(context, "is_batch") or hasattr(actions, "is_batch"):
+        raise InputError("it is a batch: unbatch() the environment")
+    if rewards is None:
+        raise InputError("it has no rewards of all actions, only what was logged")
+    keys = keys_of(actions)
+    names = names or names_of(keys)
+    if set(keys) != names.keys():
+        raise InputError(f"the actions are {listed(keys)}, but were {listed(names)} before")
+    assert actions is not None
+    found = [rewards(action) for action in actions]
+    if sorted(found) != [0] * (len(found) - 1) + [1]:
+        raise InputError(f"the rewards are {brief(found)}, but one action must have 1 and the others 0")
+    return row_of(context), names[keys[found.index(1)]], names

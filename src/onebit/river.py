@@ -1,0 +1,197 @@
+"""onebit for river: `RiverClassifier`, any rule with `learn_one` and `predict_one`, and river's data sets as streams.
+
+`learn_one(x, y)` is a round: the learner plays a label, and hears whether that was y. The label itself it hears only with
+`feedback="label"`, and where it is one that was never met before.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
+from itertools import islice
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from onebit.beliefs import belief_of, no_belief
+from onebit.classes import name_of
+from onebit.data import streams
+from onebit.data.streams import Stream
+from onebit.errors import InputError, MissingExtraError, brief, nearest
+from onebit.feedback import refuse_other_feedback
+from onebit.learner import Learner
+from onebit.options import options_beside
+from onebit.rules import DEFAULT, rule_named
+
+try:
+    from river import base, datasets
+except ImportError:
+    raise MissingExtraError('onebit.river needs river: pip install "onebit[river]"') from None
+
+CLASSIFICATION = ("Binary classification", "Multi-class classification")
+
+
+class RiverClassifier(base.Classifier):
+    """A classifier for river that learns from right and wrong, or with `feedback="label"` from labels.
+
+    `rule` is the name of a rule, `options` are the keyword arguments of its learner class. A label that was never met before becomes a class
+    once its round is over; with `classes` all of them are there from the beginning, and one bit a round is all that is heard.
+    With `features`, the names of all that there are, rows are dense, which is what tables are best read as: a feature that is not in a row is
+    0 there, and another one is refused. Without, features may come and go, and rows are sparse. `predict_one` is what the learner thinks best, without exploring; what it plays while it learns is counted in `mistakes`.
+
+    >>> model = RiverClassifier(classes=("no", "yes"), seed=1)
+    >>> for x, y in [({"hot": 1.0}, "no"), ({"cold": 1.0}, "yes")] * 20:
+    ...     model.learn_one(x, y)
+    >>> model.predict_one({"cold": 1.0})
+    'yes'
+    """
+
+    def __init__(
+        self,
+        rule: str = DEFAULT,
+        classes: tuple[Any, ...] | None = None,
+        features: tuple[Any, ...] | None = None,
+        feedback: str = "bandit",
+        options: dict[str, Any] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.rule, self.classes, self.features, self.feedback = rule, classes, features, feedback
+        self.options, self.seed = options, seed
+        self.mistakes = 0  # of the labels played; with labels none is
+        self._believes = rule_named(rule).belief is not None
+        self._drawn = secrets.randbits(62) if seed is None else seed
+        self._columns = None if features is None else {name: column for column, name in enumerate(features)}
+        if self._columns is not None and not 0 < len(self._columns) == len(features or ()):
+            raise InputError(f"features is {brief(features)}, but must name each feature once, and at least one")
+        self._labels: list[Any] = []  # by the number of their class
+        self._numbers: dict[Any, int] = {}
+        self.learner: Learner | None = None  # once there are two classes
+        self._made()  # bad options are found now
+        for label in classes or ():
+            self._meet(label)
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+        """Play a label for x, and hear whether it is y."""
+        row = self._row(x)
+        if not isinstance(y, Hashable):
+            raise InputError(f"y is {brief(y)}, but must be one label")
+        if self.feedback == "label":
+            if y not in self._numbers:
+                (self.learner or self._made()).best(row)  # a row that is refused brings no class
+            self._meet(y)
+            if self.learner is not None:
+                self.learner.teach([row], [self._numbers[y]])
+            return
+        if self.learner is not None:
+            decision = self.learner.decide(row)
+            right = bool(self._labels[int(decision.label)] == y)
+            self.learner.learn(decision, right=right)
+            self.mistakes += not right
+        self._meet(y)
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """The label that the learner thinks best; None before any is known."""
+        if self.learner is None:
+            return self._labels[0] if self._labels else None
+        return self._labels[int(self.learner.best(self._row(x)))]
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """The probability that each label is right, as the rule believes; not how often it would be played."""
+        if not self._believes:
+            raise NotImplementedError(no_belief(rule_named(self.rule).title))
+        if self.learner is None:
+            return dict.fromkeys(self._labels, 1.0)
+        return dict(zip(self._labels, belief_of(self.learner.runtime, self._row(x)).tolist(), strict=True))
+
+    def _row(self, x: Mapping[Any, Any]) -> Any:
+        """What the learner reads x as."""
+        row, columns = named(x), self._columns
+        if columns is None:
+            return row
+        values = [0.0] * len(columns)
+        for name, value in x.items():
+            if name not in columns:
+                raise InputError(
+                    f"there is no feature {brief(name)} among those given; {nearest(str(name), map(str, columns))}"
+                )
+            values[columns[name]] = value
+        return values
+
+    def _meet(self, label: Any) -> None:
+        """Have a class for a label."""
+        if label in self._numbers:
+            return
+        if self.learner is not None:
+            self.learner.add_class(len(self._labels))
+        elif self._labels:
+            self.learner = self._made()
+        self._numbers[label] = len(self._labels)
+        self._labels.append(label)
+
+    def _made(self) -> Learner:
+        """A learner of the first two classes, which knows nothing yet."""
+        made = Learner(
+            self.rule, classes=2, seed=self._drawn, **options_beside(self.options, classes="classes", seed="seed")
+        )
+        refuse_other_feedback(made.runtime, self.feedback)
+        return made
+
+
+def named(x: Mapping[Any, Any]) -> dict[str, Any]:
+    """The features of river, whose names may be of any kind, with strings for names; what is no number is refused.
+
+    >>> named({0: 1.5, "size": 2})
+    {'0': 1.5, 'size': 2}
+    """
+    if not isinstance(x, Mapping):
+        raise InputError(f"x is {brief(x)}, but must be a dict of feature name -> number")
+    for name, value in x.items():
+        if type(value) not in (float, int) and not isinstance(value, Real | np.bool_):
+            raise InputError(
+                f"feature {brief(name)} is {brief(value)}, but must be a number; river's OneHotEncoder makes them"
+            )
+    return {name if isinstance(name, str) else str(name): value for name, value in x.items()}
+
+
+def stream(dataset: Iterable[tuple[Any, Any]], *, rounds: int | None = None, **settings: Any) -> Stream:
+    """A data set of river, or any pairs of a dict and a label, as a stream for `onebit.run` and `onebit.compare`.
+
+    Rows come in the order of the data set, as river has them, unless another `order` is given; the further keywords are those of
+    `onebit.stream`. `rounds` takes so many rows, and needs to be given where there is no end to them. Where all rows have the same
+    features they are read as a table, with its columns in the order of the first row, and as sparse rows elsewhere.
+
+    >>> stream(datasets.Phishing(), rounds=100)
+    Stream(Phishing, 100 rounds, order=file)
+    """
+    if not isinstance(dataset, Iterable):
+        raise InputError(f"{brief(dataset)} is no data set: give one of river, or pairs of a dict and a label")
+    name = type(dataset).__name__ if isinstance(dataset, datasets.base.Dataset) else "pairs"
+    if isinstance(dataset, datasets.base.Dataset) and dataset.task not in CLASSIFICATION:
+        raise InputError(f"{name} is for {str(dataset.task).lower()}, but a stream needs one label for each row")
+    if isinstance(dataset, datasets.base.SyntheticDataset) and dataset.n_samples is None and rounds is None:
+        raise InputError(f"{name} has no end: give rounds")
+    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1):
+        raise InputError(f"rounds is {brief(rounds)}, but must be a whole number of at least 1")
+    rows, labels = [], []
+    for number, pair in enumerate(islice(iter(dataset), rounds)):
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise InputError(f"row {number} of {name} is {brief(pair)}, but must be a pair: a dict and a label")
+        try:
+            rows.append(named(pair[0]))
+        except InputError as error:
+            raise InputError(f"row {number} of {name}: {error}") from None
+        labels.append(name_of(pair[1]))
+    if not rows:
+        raise InputError(f"{name} has no rows")
+    names = rows[0].keys()
+    table = (
+        np.array([[row[name] for name in names] for row in rows]) if all(row.keys() == names for row in rows) else None
+    )
+    made = streams.stream(rows if table is None else table, labels, **{"rounds": rounds, "order": "file", **settings})
+    return replace(made, source=replace(made.source, name=name))

@@ -1,0 +1,213 @@
+"""onebit for scikit-learn: `BanditClassifier`, any rule as a classifier with `fit`, `partial_fit` and `predict`.
+
+It is shown labelled rows, as every classifier of scikit-learn, and makes a round of each: the learner plays a label, and hears whether
+that was right. The label itself it hears only with `feedback="label"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.beliefs import beliefs_of, greedy_of, no_belief, scores_of
+from onebit.classes import name_of
+from onebit.contract.rule import Rule
+from onebit.data.streams import stream
+from onebit.engine.schedule import NOTHING, Schedule
+from onebit.engine.stream import Tally
+from onebit.errors import InputError, MissingExtraError, OnebitError, brief
+from onebit.feedback import refuse_other_feedback
+from onebit.learner import Learner
+from onebit.options import options_beside
+from onebit.rules import DEFAULT, rule_named
+from onebit.validation import listed
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import Tags, check_random_state
+    from sklearn.utils.metaestimators import available_if
+    from sklearn.utils.multiclass import check_classification_targets, unique_labels
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError:
+    raise MissingExtraError(
+        'onebit.sklearn needs scikit-learn 1.6 or newer: pip install "onebit[experiments]"'
+    ) from None
+
+_MOST_SEEDS = np.iinfo(np.int32).max
+
+
+def rule_of(classifier: BanditClassifier) -> Rule | None:
+    """The rule that a classifier names; None where there is no such rule, which `fit` refuses."""
+    try:
+        return rule_named(classifier.rule) if isinstance(classifier.rule, str) else classifier.rule
+    except OnebitError:
+        return None
+
+
+def has_belief(classifier: BanditClassifier) -> bool:
+    """Whether there is `predict_proba`."""
+    rule = rule_of(classifier)
+    if isinstance(rule, Rule) and rule.belief is None:
+        raise AttributeError(f"{no_belief(rule.title)}; there is no predict_proba")
+    return True
+
+
+def has_scores(classifier: BanditClassifier) -> bool:
+    """Whether there is `decision_function`: a score for each class, where there is no belief."""
+    rule = rule_of(classifier)
+    if not isinstance(rule, Rule):
+        return True
+    if rule.belief is not None:
+        raise AttributeError(f"{rule.title} has beliefs in the classes: predict_proba gives them")
+    try:
+        own = {name: value for name, value in options_beside(classifier.options).items() if name in rule.parameters}
+        params, _ = rule.settle(4, own)  # with 3 classes there are as many pairs
+    except OnebitError:
+        return True
+    if rule.heads(params) != 4:
+        raise AttributeError(f"{rule.title} has scores of nodes or pairs, and none for each class")
+    return True
+
+
+class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that learns from right and wrong, or with `feedback="label"` from labels.
+
+    `rule` is the name of a rule, or a `Rule` of your own, `options` are the keyword arguments of its learner class: the rule's parameters,
+    and `bias`, `kernel`, `exploration_floor` and the like. `fit` begins anew and goes through the rows once, in an order drawn from
+    `random_state` unless `shuffle` is False; `partial_fit` goes on, in the order given. A whole `random_state` is the learner's seed.
+
+    After fitting, `learner_` is the learner, with all that onebit has for one: `learner_.describe()` says how often it was wrong on the
+    way, `learner_.save(path)` keeps it, and `learner_.decide(x)` goes on exploring.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> classifier = BanditClassifier(random_state=0).fit(X, y)
+    >>> classifier.predict(X[:2]).tolist(), classifier.predict_proba(X[:2]).shape
+    ([0, 0], (2, 3))
+    """
+
+    def __init__(
+        self,
+        rule: str | Rule = DEFAULT,
+        *,
+        options: Mapping[str, Any] | None = None,
+        feedback: str = "bandit",
+        shuffle: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.rule = rule
+        self.options = options
+        self.feedback = feedback
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    # --- learning --------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Begin anew, and go through the rows once."""
+        X, y = self._checked(X, y, reset=True)
+        classes, labels = np.unique(y, return_inverse=True)
+        learner = self._new(classes)
+        order = NOTHING
+        if self.shuffle:  # as `onebit.run` with this seed
+            made = stream(X, labels, classes=range(len(classes)), order="shuffle", seed=learner.runtime.seed)
+            order = made.schedule(made.data(made.seed), made.seed).order
+        self._go_on(learner, X, labels.astype(np.int64), order)
+        self.classes_, self.learner_ = classes, learner
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
+        """Go on with more rows, in this order; the first call needs all `classes` that there will be. If a row is refused, none is learnt."""
+        first = not hasattr(self, "learner_")
+        X, y = self._checked(X, y, reset=first)
+        if first and classes is None:
+            raise InputError("classes must be given in the first call of partial_fit: all labels that there will be")
+        given = None if classes is None else unique_labels(list(classes))
+        known = given if first else self.classes_
+        assert known is not None
+        if given is not None and not np.array_equal(given, known):
+            raise InputError(
+                f"classes is {brief(given.tolist())}, but in the first call it was {brief(known.tolist())}"
+            )
+        names = known.tolist()
+        place = {label: number for number, label in enumerate(names)}
+        labels = np.array([place.get(label, -1) for label in y.tolist()], dtype=np.int64)
+        strange = np.flatnonzero(labels < 0)
+        if len(strange):
+            row = int(strange[0])
+            raise InputError(f"y[{row}] is {brief(y.tolist()[row])}, but the classes are {listed(names)}")
+        learner = self._new(known) if first else self.learner_
+        self._go_on(learner, X, labels, NOTHING)
+        self.classes_, self.learner_ = known, learner
+        return self
+
+    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
+        """Rows and labels as scikit-learn checks them."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", reset=reset)
+        check_classification_targets(y)
+        return _rising(X), y
+
+    def _new(self, classes: NDArray[Any]) -> Learner:
+        """A learner that knows nothing yet."""
+        options = options_beside(self.options, classes="y", seed="random_state")
+        state = self.random_state
+        whole = isinstance(state, int | np.integer)
+        seed = int(state) if whole else int(check_random_state(state).randint(_MOST_SEEDS))
+        made = Learner(self.rule, classes=[name_of(label) for label in classes], seed=seed, **options)
+        refuse_other_feedback(made.runtime, self.feedback)
+        return made
+
+    def _go_on(self, learner: Learner, X: Any, labels: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+        """Walk the rows in one call of the compiled loop; if one is refused, the learner is as it was."""
+        runtime = learner.runtime
+        if self.feedback == "label":
+            names = [learner.classes[label] for label in (labels[order] if len(order) else labels)]
+            runtime.teach(X[order] if len(order) else X, names)
+            return
+        with runtime.lock, runtime.unchanged_if_refused():
+            rows, schedule = runtime.table(X), Schedule(labels[order] if len(order) else labels, order)
+            tally = Tally(np.zeros(3, dtype=np.int64), NOTHING, np.zeros((2, 0), dtype=np.int64))
+            with runtime.model.unchanged_if_refused(rows):
+                runtime.walk(rows, schedule, schedule.choices, tally, 0, schedule.steps)
+            runtime.finish_walk(schedule)
+
+    # --- predicting ------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class that the learner thinks best for each row, without exploring."""
+        rows = self._rows(X)
+        return np.asarray(self.classes_[greedy_of(self.learner_.runtime, rows)])
+
+    @available_if(has_belief)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probability that each class is right, as the rule believes. It is not how often the learner would play it."""
+        rows = self._rows(X)
+        return beliefs_of(self.learner_.runtime, rows)
+
+    @available_if(has_scores)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """For rules that have scores and no belief: the score of each class, or with two classes by how much the second leads."""
+        rows = self._rows(X)
+        scores = scores_of(self.learner_.runtime, rows)[:, : len(self.classes_)]
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _rows(self, X: Any) -> Any:
+        check_is_fitted(self, "learner_")
+        return self.learner_.runtime.table(_rising(validate_data(self, X, accept_sparse="csr", reset=False)))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _rising(X: Any) -> Any:
+    """The same rows, with columns that rise where they are sparse: vectorizers of scikit-learn give them in any order."""
+    if getattr(X, "has_canonical_format", True):
+        return X
+    sorted_ = X.copy()
+    sorted_.sum_duplicates()
+    return sorted_
