@@ -24,6 +24,7 @@ LINES = [
     "1 |a a a b",
     "2 | 0:1 :3 :4 name:0.25",
     "3 | :0 :3 x:0 :5",
+    "1 |a " + "0" * 30 + "7:2",
     "1 |a :1 :2 |b :3 |a :4 1:5",
     "1 |a 01 1 12a 007:3",
     "2 |a colour:red d:2 |a colour:blue",
@@ -161,6 +162,7 @@ BAD = {
     "1 |a b:1e300": "line 3 .* 32 bits",
     "1 |a:1e300 b:1e300": "line 3 .* 32 bits",
     "0.5 | a": "line 3 .* the label is 0.5",
+    "9" * 5000 + " | a": "line 3 .* classes are whole numbers",
     "5 | a": "line 3 and nowhere else",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,7 @@ REFUSED: dict[str, tuple[dict[str, list[Any]], dict[str, Any]]] = {
     "row 2 .*shown is missing": ({"shown": ["a", None, "b", "c"]}, {"x": ["age"]}),
     "shows 'a' in every round": ({"shown": ["a"] * 4}, {"x": ["age"]}),
     "no decision with an answer": ({"clicked": [None] * 4}, {"x": ["age"]}),
+    "'day' of .* holds ": ({"day": [datetime.date(2026, 1, 1)] * 4}, {"x": ["day"]}),
     "costs were given": ({}, {"x": ["age"], "costs": (0, 1)}),
 }
 
@@ -136,6 +138,23 @@ def test_what_cannot_be_a_log(sentence: str, form: str, tmp_path: Path) -> None:
     changed, given = REFUSED[sentence]
     with pytest.raises(onebit.InputError, match=sentence):
         list(read_log(written(tmp_path, form, {**TABLE, **changed}), **{**NAMES, **given}))
+
+
+@pytest.mark.parametrize(
+    "about", [b"{", b"{}", b'{"classes": 3, "features": {}}', b'{"classes": ["a", "b"], "features": {"kind": "text"}}']
+)
+def test_tables_that_only_say_that_they_were_exported(about: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    parquet.write_table(arrow.table({"x": [1.0], "label": ["a"]}).replace_schema_metadata({b"onebit": about}), path)
+    with pytest.raises(onebit.InputError, match="name the columns"):
+        read_log(path)
+
+
+@pytest.mark.parametrize("shown", [[0.5, 1.0], [True, False], [[1], [2]]])
+def test_actions_are_numbers_or_texts(shown: list[Any], tmp_path: Path) -> None:
+    path = written(tmp_path, ".parquet", {"x": [1.0, 2.0], "action": shown, "right": [1, 0]})
+    with pytest.raises(onebit.InputError, match=r"row 1 .*action is .*, but actions are whole numbers or texts"):
+        read_log(path)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

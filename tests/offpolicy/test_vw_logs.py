@@ -157,6 +157,10 @@ BAD_EVENTS = {
     event({"a": 1}, pdrop=0.5): "pdrop is 0.5",
     event({"a": 1}, c=[]): "no context",
     event({"a": ["x"]}): "the list 'a'",
+    event({"a": 1}, c={"_multi": 5}): "_multi is 5",
+    event({"a": 1}, _label_cost=10**400): "the cost is inf",
+    "[" * 200_000: "nested too deeply",
+    event({"a": json.loads('{"b":' * 60 + "1" + "}" * 60)}): "nested too deeply",
     "[1]": "must be a JSON object",
     "{": "no JSON",
 }
@@ -167,6 +171,12 @@ def test_what_an_event_cannot_be(line: str, tmp_path: Path) -> None:
     path = written(tmp_path, "log.dsjson", [event({"a": 1}), event({"a": 1}, action=2), line])
     with pytest.raises(onebit.InputError, match=f"line 3 .*{BAD_EVENTS[line]}"):
         list(read_log(path, costs=(-1, 0)))
+
+
+@pytest.mark.parametrize("line", BAD_EVENTS)
+def test_the_first_event_cannot_be_it_either(line: str, tmp_path: Path) -> None:
+    with pytest.raises(onebit.InputError, match="line 1 "):
+        list(read_log(written(tmp_path, "log.dsjson", [line, event({"a": 1}, action=2)]), costs=(-1, 0)))
 
 
 def test_more_candidates_in_one_round_than_in_another(tmp_path: Path) -> None:

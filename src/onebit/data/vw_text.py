@@ -26,7 +26,7 @@ LINES = 1 << 14  # that are read at a time
 MOST_FEATURES = 1 << 26  # names, all of which are held in memory
 LARGEST = float(np.finfo(np.float32).max)  # VW's own numbers have 32 bits as well
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)  # in 64 bits
 DIGITS = re.compile(r"\d+", re.ASCII)
 NO_NUMBERS = ("nan", "inf", "infinity")
 ACTION_FEATURES = "actions with features of their own (cb_adf) are not read: onebit's actions are known by their ids alone until it has candidates"
@@ -84,7 +84,7 @@ def _namespace(part: str) -> Iterator[tuple[str, float]]:
         if not name:
             name, unnamed = str(unnamed), unnamed + 1
         elif DIGITS.fullmatch(name) and not chained:
-            name = str(int(name))
+            name = name.lstrip("0") or "0"
         if value != 0.0:
             yield feature_name(space, name + chained), value
 

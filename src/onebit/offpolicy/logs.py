@@ -104,7 +104,7 @@ def checked_costs(given: object) -> Costs:
         return Costs()
     try:
         right, wrong = (float(one) for one in given)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         right = wrong = 0.0
     if not abs(right - wrong) > 0.0 or abs(right - wrong) == float("inf"):
         raise InputError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from onebit.data.tables import whole
 from onebit.errors import InputError, brief, nearest
 from onebit.offpolicy.logs import REWARDS, Log
 from onebit.offpolicy.rounds import Round
-from onebit.validation import ClassName
+from onebit.validation import ClassName, checked_classes
 
 BATCH = 1 << 14  # rows
 USUAL = {
@@ -53,17 +54,21 @@ def table_log(path: Path, given: Mapping[str, Any], classes: Iterable[ClassName]
     table = _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
     about = (table.schema.metadata or {}).get(b"onebit")
     if about is not None and not any(given.values()):
-        told = json.loads(about)
-        own = told["classes"]
-        return Log(
-            str(path),
-            lambda with_x: _exported(table, own, with_x),
-            own,
-            told["features"]["kind"] == "text",
-        )
+        try:
+            told = json.loads(about)
+            own, is_text = checked_classes(told["classes"]), told["features"]["kind"] == "text"
+        except (ValueError, KeyError, TypeError):
+            own, is_text = (), False
+        if not own or not set(EXPORTED) <= set(table.schema.names):
+            raise InputError(f"{path} says that `onebit export` wrote it, and is none of its tables: name the columns")
+        return Log(str(path), lambda with_x: _exported(table, own, with_x), own, is_text)
     columns = _columns(path, table.schema.names, given)
     table.columns = columns
     kinds = {name: table.schema.field(name).type for name in columns.x}
+    for name, kind in kinds.items():
+        numbers = arrow.types.is_integer(kind) or arrow.types.is_floating(kind) or arrow.types.is_boolean(kind)
+        if not (numbers or arrow.types.is_decimal(kind) or arrow.types.is_nested(kind) or _is_string(kind)):
+            raise InputError(f"the column {brief(name)} of {path} holds {kind}, but x is made of numbers and texts")
     several = len(columns.x) > 1 and any(arrow.types.is_nested(kind) for kind in kinds.values())
     if several:
         raise InputError(f"a column of {path} that holds a whole x must be the only one of x")
@@ -127,7 +132,7 @@ class _Parquet:
         self.columns: LogColumns | None = None
         try:
             self.schema = parquet.read_schema(path)
-        except (arrow.ArrowInvalid, OSError) as error:
+        except (arrow.lib.ArrowException, OSError) as error:
             raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
 
     def batches(self, names: list[str]) -> Iterator[Any]:
@@ -138,7 +143,7 @@ class _Parquet:
         try:
             with parquet.ParquetFile(self.path) as file:
                 yield from file.iter_batches(BATCH, columns=names)
-        except (arrow.ArrowInvalid, OSError) as error:
+        except (arrow.lib.ArrowException, OSError) as error:
             raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
 
 
@@ -165,7 +170,7 @@ class _Csv:
         try:
             with self._opened(types) as reader:
                 yield from reader
-        except (arrow.ArrowInvalid, OSError, EOFError, UnicodeDecodeError) as error:
+        except (arrow.lib.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
             raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
 
     @contextmanager
@@ -181,7 +186,7 @@ class _Csv:
                 csv.open_csv(file, parse_options=parse, convert_options=convert) as reader,
             ):
                 yield reader
-        except (arrow.ArrowInvalid, OSError, EOFError, UnicodeDecodeError) as error:
+        except (arrow.lib.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
             raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
 
 
@@ -202,7 +207,7 @@ def _round(row: int, cells: dict[str, Any], x: Any, columns: LogColumns) -> Roun
     right = cells[columns.right]
     if right is None:
         return None
-    if isinstance(right, str) or right not in (0, 1):
+    if not isinstance(right, bool | int | float | Decimal) or right not in (0, 1):
         raise InputError(f"{columns.right} is {brief(right)}, but must be true or false, 1 or 0: {REWARDS}")
     propensity = None if columns.propensity is None else cells[columns.propensity]
     for name in (columns.action, columns.propensity):
@@ -210,8 +215,11 @@ def _round(row: int, cells: dict[str, Any], x: Any, columns: LogColumns) -> Roun
             raise InputError(f"{name} is missing")
     if isinstance(x, InputError):
         raise x
+    action = whole(cells[columns.action])
+    if isinstance(action, bool) or not isinstance(action, str | int):
+        raise InputError(f"{columns.action} is {brief(action)}, but actions are whole numbers or texts")
     identity = row if columns.id is None or cells[columns.id] is None else cells[columns.id]
-    return Round(identity, x, whole(cells[columns.action]), bool(right), propensity)
+    return Round(identity if isinstance(identity, str | int) else str(identity), x, action, bool(right), propensity)
 
 
 def _xs(batch: Any, columns: LogColumns) -> list[Any]:
@@ -251,7 +259,7 @@ def _is_string(kind: Any) -> bool:
     return bool(arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or arrow.types.is_null(kind))
 
 
-def _exported(table: _Parquet | _Csv, classes: list[ClassName], with_x: bool) -> Iterator[Round | None]:
+def _exported(table: _Parquet | _Csv, classes: Sequence[ClassName], with_x: bool) -> Iterator[Round | None]:
     """The rounds of a table that `onebit export` wrote: the answers that came in time, and in shadow mode what was shown instead."""
     names = {str(one): one for one in classes}
     for batch in table.batches([name for name in EXPORTED if with_x or name != "x"]):
@@ -266,4 +274,6 @@ def _exported(table: _Parquet | _Csv, classes: list[ClassName], with_x: bool) ->
                 propensity = 1.0 if row["shown_propensity"] is None else row["shown_propensity"]
             x = row.get("x")
             x = dict(x) if isinstance(x, list) and x and isinstance(x[0], tuple) else x
+            if str(label) not in names:
+                raise InputError(f"{table.path} has the label {brief(label)}, which is none of its classes")
             yield Round(row["id"], x, names[str(label)], row["right"], propensity, chances)

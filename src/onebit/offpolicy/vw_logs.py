@@ -18,6 +18,8 @@ from onebit.errors import InputError, brief
 from onebit.offpolicy.logs import Costs
 from onebit.offpolicy.rounds import Round
 
+MOST_DIGITS = 16
+DEEPEST = 50  # namespaces within namespaces
 CANDIDATES = "which actions could be shown differs from round to round, and onebit has no candidates yet"
 MEANT = re.compile(r"[ :|\t\r\n]")  # something to Vowpal Wabbit's text, so that its JSON puts _ in its place
 
@@ -84,10 +86,7 @@ def dsjson_entries(path: Path, costs: Costs, whole: bool) -> Iterator[Round | No
     many: int | None = None
     for number, line, _ in numbered_lines(path):
         try:
-            try:
-                event = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise InputError(f"it is no JSON: {error.msg} at character {error.pos + 1}") from None
+            event = _json(line)
             if not isinstance(event, dict):
                 raise InputError(f"it is {brief(event)}, but must be a JSON object")
             if "c" not in event and "_label_cost" not in event:
@@ -105,12 +104,23 @@ def dsjson_entries(path: Path, costs: Costs, whole: bool) -> Iterator[Round | No
             raise InputError(f"line {number} of {path}: {error}") from None
 
 
+def _json(line: str) -> Any:
+    try:
+        # Whole numbers of many digits become floats: they would not fit into one, or take long to read.
+        return json.loads(line, parse_int=lambda text: int(text) if len(text) < MOST_DIGITS else float(text))
+    except json.JSONDecodeError as error:
+        raise InputError(f"it is no JSON: {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise InputError("it is nested too deeply") from None
+
+
 def dsjson_actions(path: Path) -> list[int] | None:
     """The actions of the first decision; nothing where it does not say them."""
     for _, line, _ in numbered_lines(path):
-        with suppress(InputError, ValueError):  # which is told, with its place, when the file is read
-            event = json.loads(line)
+        with suppress(InputError):  # which is told, with its place, when the file is read
+            event = _json(line)
             if isinstance(event, dict) and "c" in event:
+                _refuse_other_events(event)
                 return list(_actions(event)) or None
     return None
 
@@ -124,6 +134,8 @@ def _refuse_other_events(event: dict[str, Any]) -> None:
             raise InputError("it has several slots, and onebit decides on one label at a time")
     if "_label_ca" in event:
         raise InputError("its actions are points of a line, and onebit's are classes")
+    if not isinstance(context.get("_multi", []), list):
+        raise InputError(f"_multi is {brief(context['_multi'])}, but must be a list with an object for each action")
     for features in context.get("_multi", []):
         if not isinstance(features, dict) or set(features) - {"_tag"}:
             raise InputError(ACTION_FEATURES)
@@ -172,8 +184,10 @@ def _summed(features: Iterable[tuple[str, float]]) -> dict[str, float]:
     return found
 
 
-def _context(found: dict[str, Any], space: str = "") -> Iterator[tuple[str, float]]:
+def _context(found: dict[str, Any], space: str = "", deep: int = 0) -> Iterator[tuple[str, float]]:
     """The features of a context as VW's JSON has them: objects are namespaces, texts are part of the name, what begins with _ is none."""
+    if deep > DEEPEST:
+        raise InputError("its context is nested too deeply")
     for key, value in found.items():
         if key == "_text" and isinstance(value, str):
             for word in value.split():
@@ -181,19 +195,19 @@ def _context(found: dict[str, Any], space: str = "") -> Iterator[tuple[str, floa
         elif key.startswith("_") or value is None or value is False:
             continue
         elif isinstance(value, dict):
-            yield from _context(value, key)
+            yield from _context(value, key, deep + 1)
         elif isinstance(value, list):
-            yield from _listed(value, key)
+            yield from _listed(value, key, deep + 1)
         elif isinstance(value, str):
             yield _feature(space, key + MEANT.sub("_", value), 1.0)
         elif value:
             yield _feature(space, key, float(value))
 
 
-def _listed(values: list[Any], key: str) -> Iterator[tuple[str, float]]:
+def _listed(values: list[Any], key: str, deep: int) -> Iterator[tuple[str, float]]:
     for place, value in enumerate(values):
         if isinstance(value, dict):
-            yield from _context(value, key)
+            yield from _context(value, key, deep)
         elif isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"the list {brief(key)} has {brief(value)} in it, but must have numbers or objects")
         elif value:
@@ -201,4 +215,4 @@ def _listed(values: list[Any], key: str) -> Iterator[tuple[str, float]]:
 
 
 def _feature(space: str, name: str, value: float) -> tuple[str, float]:
-    return feature_name(space, str(int(name)) if DIGITS.fullmatch(name) else name), value
+    return feature_name(space, (name.lstrip("0") or "0") if DIGITS.fullmatch(name) else name), value

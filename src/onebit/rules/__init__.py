@@ -13,6 +13,7 @@ import importlib.util
 import logging
 import pkgutil
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -150,7 +151,8 @@ def _module_of(path: Path) -> ModuleType:
         del sys.modules[name]
         raise InputError(f"{path} cannot be run: {_said(error)}") from error
     finally:
-        sys.path.remove(str(path.parent))
+        with suppress(ValueError):  # the file may have changed the list itself
+            sys.path.remove(str(path.parent))
     return module
 
 
