@@ -152,9 +152,17 @@ def test_the_command_prints_a_table_the_best_first(path: Path, capsys: pytest.Ca
 
 @pytest.mark.parametrize("on", ["dask", "ray"])
 def test_real_clusters_find_the_same_with_a_rule_of_ones_own(
-    on: str, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    request: pytest.FixtureRequest,
+    on: str,
+    path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pytest.importorskip("distributed" if on == "dask" else on)
+    library = pytest.importorskip("distributed" if on == "dask" else on)
+    if on == "ray":  # a cluster of its own, whatever else runs on this machine
+        library.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        request.addfinalizer(library.shutdown)
     monkeypatch.setattr(rules, "_added", {})
     monkeypatch.setattr(cluster, "LOOK_S", 1.0)
     (tmp_path / "nudge.py").write_text(RULE.replace("from beside import moved", BESIDE))
