@@ -14,7 +14,7 @@ from onebit.features import MOST_FEATURES, Features
 from onebit.frames import Names
 from onebit.manifest import is_whole, refuse_manifest
 from onebit.options import Options
-from onebit.rules import registry, rule_named
+from onebit.rules import chosen_rules, rule_named
 from onebit.runtime import Runtime
 from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, ArraySpec, refuse_unlike
 from onebit.storage import FORMAT, Arrays, platform_info
@@ -134,9 +134,9 @@ def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
         rule = rule_named(rule)
     name = manifest["rule"]
     if rule is None:
-        if name not in registry():
+        if name not in chosen_rules():  # a file must not have code of a package run
             raise InputError(f"it learnt by the rule {brief(name)}, which onebit does not come with: load(path, rule)")
-        return rule_named(name)
+        return chosen_rules()[name]
     if rule.name != name:
         raise InputError(f"the learner learnt by the rule {brief(name)}, and the one given is {brief(rule.name)}")
     return rule

@@ -27,16 +27,16 @@ from onebit.errors import NetworkError, OnebitError
 from onebit.executors.cluster import executor as cluster
 from onebit.executors.cluster import worker
 from onebit.executors.cluster.dask_backend import _greets as dask_greets
-from onebit.executors.cluster.executor import Backend, ClusterExecutor, WorkerLostError
+from onebit.executors.cluster.executor import Backend, ClusterExecutor, Work, WorkerLostError
 from onebit.executors.cluster.ray_backend import _greets as ray_greets
 from onebit.executors.cluster.worker import (
     Shipment,
     TrialBatch,
     WorkerVersion,
-    _received,
-    _sent,
     batch_of,
+    received_rule,
     run_batch,
+    sent_rule,
     worker_version,
 )
 from onebit.experiments.runner import Interrupted, collect
@@ -56,6 +56,7 @@ class Paper(Backend):
         self.here = dict(threads)
         self.said: dict[str, WorkerVersion | Exception] = {}
         self.sent: dict[int, tuple[str, TrialBatch, bytes]] = {}
+        self.asked: dict[int, tuple[str, bytes]] = {}
         self.batches: list[tuple[str, int]] = []
         self.forgotten: list[Hashable] = []
         self.released: list[Source] = []
@@ -77,7 +78,20 @@ class Paper(Backend):
         self.batches.append((worker, len(batch.specs)))
         return number
 
-    def answers(self, timeout: float) -> list[tuple[Hashable, list[Record] | BaseException]]:
+    def ask(self, worker: str, work: Work, item: Any) -> Hashable:
+        number = next(self._numbers)
+        self.asked[number] = worker, pickle.dumps((work, item))
+        return number
+
+    def answers(self, timeout: float) -> list[tuple[Hashable, Any]]:
+        if self.asked:
+            number = min(self.asked)
+            worker, call = self.asked.pop(number)
+            work, item = pickle.loads(call)
+            try:
+                return [(number, work(item, lambda: False))]
+            except (WorkerLostError, OnebitError, ZeroDivisionError) as error:
+                return [(number, error)]
         number = min(self.sent)
         worker, batch, shipment = self.sent.pop(number)
         try:
@@ -89,6 +103,7 @@ class Paper(Backend):
     def forget(self, tickets: Iterable[Hashable]) -> None:
         for ticket in list(tickets):
             self.sent.pop(int(str(ticket)), None)
+            self.asked.pop(int(str(ticket)), None)
             self.forgotten.append(ticket)
 
     def release(self, source: Source) -> None:
@@ -607,24 +622,24 @@ def nudge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_a_rule_of_onebit_travels_as_its_name() -> None:
-    assert _sent(entry_of("bpa").rule) == "bpa"
-    assert _received("bpa") is entry_of("bpa").rule
+    assert sent_rule(entry_of("bpa").rule) == "bpa"
+    assert received_rule("bpa") is entry_of("bpa").rule
 
 
 def test_a_rule_of_ones_own_travels_with_all_code_it_reaches(nudge: Any) -> None:
     """In this process the parts are known; in another, the test of Dask shows that it runs."""
-    sent = _sent(nudge)
+    sent = sent_rule(nudge)
     assert isinstance(sent, bytes)
     assert b"onebit_test_helper" in sent
-    assert _received(sent) is not None
-    assert _received(sent) is _received(_sent(nudge))
+    assert received_rule(sent) is not None
+    assert received_rule(sent) is received_rule(sent_rule(nudge))
 
 
 def test_a_rule_that_needs_what_a_worker_has_not_is_a_sentence(nudge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = _sent(nudge)
+    sent = sent_rule(nudge)
     assert isinstance(sent, bytes)
     absent = sent.replace(b"onebit.contract.choices", b"onebit.contract.nowhere")
     with pytest.raises(
         OnebitError, match=r"the code of a learner cannot be opened on \S+: No module named 'onebit\.cont"
     ):
-        _received(absent)
+        received_rule(absent)

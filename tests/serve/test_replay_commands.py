@@ -13,7 +13,7 @@ import pytest
 
 import onebit
 from onebit.cli import main
-from onebit.offpolicy import Round
+from onebit.offpolicy import Round, read_log
 from onebit.serve.log.reading import LogReader
 from onebit.serve.replay import rounds_of
 from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
@@ -405,3 +405,38 @@ def test_a_place_where_no_file_can_be_is_refused(call: Call, folder: Path, tmp_p
     code, _, err = call("replay", str(folder), "places", "--learner", "bpa", "--out", str(tmp_path / "no" / "where"))
     assert (code, len(err.splitlines())) == (2, 1)
     assert "cannot be written" in err
+
+
+# --- what was exported is a log again -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", ["places", "shops", "tickets"])
+def test_exported_tables_and_lines_are_logs_with_the_same_rounds(
+    call: Call, folder: Path, tmp_path: Path, task: str
+) -> None:
+    with LogReader(folder) as log:
+        info = log.task(task)
+        ours = {one.id: one for one in rounds_of(log, info)}
+        unanswered = log.count(info) - len(ours)
+    for form in ("parquet", "vw"):
+        path = tmp_path / f"log.{form}"
+        assert call("export", str(folder), task, "--format", form, "--out", str(path))[0] == 0
+        classes = range(1, len(info.classes) + 1) if form == "vw" else None
+        found = read_log(path, classes=classes)
+        assert len(found) == len(ours)
+        if form == "vw":
+            names = dict(zip(found.classes, info.classes, strict=True))
+            by_decision = [ours[identity] for identity in exported(folder, task) if identity in ours]
+            for one, theirs in zip(by_decision, found, strict=True):
+                assert (one.label, one.right, one.propensity) == (names[theirs.label], theirs.right, theirs.propensity)
+            continue
+        assert (list(found.classes), found.unanswered, found.text) == (info.classes, unanswered, task == "tickets")
+        for one in found:
+            theirs = ours[one.id]
+            assert (one.label, one.right, one.propensity) == (theirs.label, theirs.right, theirs.propensity)
+            assert (one.probabilities is None) == (theirs.probabilities is None)
+            if one.probabilities is not None and theirs.probabilities is not None:
+                assert list(one.probabilities) == list(theirs.probabilities)
+            x = theirs.x.tolist() if isinstance(theirs.x, np.ndarray) else theirs.x
+            assert one.x == x
+        assert call("evaluate", str(path), "--learner", "bpa", "--json")[0] == 0

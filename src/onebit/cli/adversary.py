@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from onebit.cli.options import positive, settings, whole
+from onebit.cli.options import add_rule_option, positive, settings, whole
 from onebit.cli.tables import print_wide
 from onebit.theory.adversaries import FEEDBACKS, KINDS, RUNS, Forced, adversary
 
@@ -23,6 +23,7 @@ BROKEN = 1  # the exit code where a learner got away with fewer mistakes: a faul
 def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit adversary`."""
     command.add_argument("rule", metavar="RULE", help="a learner")
+    add_rule_option(command)
     command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the learner")
     command.add_argument(
         "--feedback", choices=FEEDBACKS, help="of which learners the bound is (default: what this learner gets)"

@@ -13,6 +13,7 @@ import argparse
 import json
 from pathlib import Path
 
+from onebit.cli.options import add_rule_option
 from onebit.cli.serve import add_setting, needing_extra, setting
 
 FAULTS = 1  # the exit code
@@ -22,6 +23,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit check`."""
     command.add_argument("folder", metavar="DIR", help="the data folder of `onebit serve`, which may be running")
     add_setting(command, "token_file")
+    add_rule_option(command)
     command.add_argument("--json", action="store_true", help="print the result as JSON")
 
 

@@ -1,6 +1,6 @@
 """Compare learners on the same streams: a table sorted by error, curves, and a page.
 
-Without --learners every learner takes part with defaults; those with an aggressiveness also with a small one (0.001), which data
+Without --learners every learner takes part with defaults, and those of --rule too; those with an aggressiveness also with a small one (0.001), which data
 without a margin need, and with a large one (1), which rows of length one need. Parameters follow a name after colons. Examples:
 
     onebit compare digits iris --prepare scale
@@ -17,12 +17,12 @@ from functools import partial
 from typing import Any
 
 from onebit.cli.experiment import add_executor, add_result_folder, result_folder, run_experiment
-from onebit.cli.options import add_run_options, download_bar, positive, settings, stream_settings
+from onebit.cli.options import add_rule_option, add_run_options, download_bar, positive, settings, stream_settings
 from onebit.cli.tables import learner_table, print_cost, print_wide
 from onebit.data.streams import stream
 from onebit.errors import InputError, brief
 from onebit.experiments.compare import RUNS, Comparison, compare, usual_entries
-from onebit.rules import registry
+from onebit.rules import is_rule
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -34,6 +34,7 @@ def declare(command: argparse.ArgumentParser) -> None:
         "--learners", metavar="A,B:NAME=VALUE,...", help="the learners to compare, with parameters (default: all)"
     )
     command.add_argument("--runs", type=positive, default=RUNS, help=f"runs of each (default {RUNS})")
+    add_rule_option(command)
     add_executor(command)
     add_result_folder(command)
     add_run_options(command)
@@ -43,7 +44,7 @@ def execute(chosen: argparse.Namespace) -> int:
     """Run all of them, print the table and write the page; Ctrl-C shows what is done, and the rest runs next time."""
     learners = learners_of(chosen.learners)
     for one in chosen.data:
-        if one in registry():
+        if is_rule(one):
             raise InputError(f"{brief(one)} is a learner, and no data: say those after --learners, separated by commas")
     with download_bar(chosen.quiet) as heard:
         given = [stream(one, progress=heard, **stream_settings(chosen, one)) for one in chosen.data]

@@ -1,11 +1,15 @@
-"""Say what another learner would have scored on the log of a task.
+"""Say what another learner would have scored on a log: that of a task of the service, or a file.
 
 The learner goes through the log in the order of the answers: in each round it is asked what it would have shown, and then learns from
 what was shown. Estimates of its right rate, with 95 % intervals and what speaks against them, beside those of the task's present
-learner on the same log. Examples:
+learner on the same log. A file is one of Vowpal Wabbit's (.vw with action:cost:probability, .dsjson), or a table (.csv, .tsv, .parquet) whose
+columns are named. Examples:
 
     onebit evaluate data news
     onebit evaluate data news --learner bpa --set aggressiveness=0.01 --json
+    onebit evaluate log.dsjson --learner linucb --costs=-1,0
+    onebit evaluate log.parquet --x age,city --action shown --right clicked --propensity chance
+    onebit evaluate log.parquet --x age,city --learners linucb,bpa,bpa:aggressiveness=1 --on dask
 """
 
 from __future__ import annotations
@@ -14,6 +18,9 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from onebit.cli.compare import learners_of
+from onebit.cli.experiment import executor
+from onebit.cli.log_files import add_column_options, evaluate_file, evaluate_several, is_log_file, refuse_columns
 from onebit.cli.logs import (
     add_learner_options,
     add_log_options,
@@ -23,7 +30,8 @@ from onebit.cli.logs import (
     makers,
     present_learner,
 )
-from onebit.cli.options import progress_bar
+from onebit.cli.options import own_or, progress_bar
+from onebit.errors import InputError
 from onebit.trials.trial import shown
 
 if TYPE_CHECKING:
@@ -33,12 +41,42 @@ if TYPE_CHECKING:
 
 def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit evaluate`."""
-    add_log_options(command)
+    add_log_options(command, files=True)
     add_learner_options(command)
+    command.add_argument(
+        "--learners",
+        metavar="A,B:NAME=VALUE,...",
+        help="several learners with parameters on a log in a file, in place of --learner; a table of them",
+    )
+    command.add_argument(
+        "--on",
+        metavar="WHERE",
+        type=executor,
+        default="auto",
+        help="where several learners run: in this process, or on a cluster (dask, ray, dask://host:port, ray://host:port)",
+    )
+    add_column_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> None:
     """Evaluate, and print what came out."""
+    several = learners_of(chosen.learners)
+    if several is not None:
+        if chosen.learner or chosen.set:
+            raise InputError("--learners says which and with which parameters, and --learner and --set say so again")
+        if not is_log_file(chosen):
+            raise InputError(
+                f"--learners is for a log in a file: `onebit export {chosen.folder} {chosen.task or 'TASK'} --format parquet` makes one"
+            )
+        evaluate_several(chosen, several)
+        return
+    if chosen.on != "auto":
+        raise InputError("--on is for several learners: name them with --learners")
+    chosen.learner = chosen.learner or own_or(chosen)
+    if is_log_file(chosen):
+        evaluate_file(chosen)
+        return
+    refuse_columns(chosen)
     with log_of(chosen) as (log, task):
         from onebit.offpolicy import evaluate
         from onebit.serve.replay import rounds_of

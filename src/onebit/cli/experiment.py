@@ -40,14 +40,15 @@ def add_executor(command: argparse.ArgumentParser) -> None:
     """Where the runs run, and on how many threads."""
     executors = ", ".join(f"{name} ({meaning})" for name, meaning in EXECUTORS.items())
     command.add_argument(
-        "--on", metavar="WHERE", type=_executor, default="auto", help=f"where the runs run: {executors}; default auto"
+        "--on", metavar="WHERE", type=executor, default="auto", help=f"where the runs run: {executors}; default auto"
     )
     command.add_argument(
         "--threads", metavar="N", type=positive, help="threads of this process that run (default: one for each core)"
     )
 
 
-def _executor(text: str) -> str:
+def executor(text: str) -> str:
+    """The name of an executor, or the address of a cluster."""
     try:
         checked_on(text)
     except OnebitError as error:

@@ -11,25 +11,28 @@ import json
 import textwrap
 from typing import Any
 
+from onebit.cli.options import add_rule_option
 from onebit.contract.rule import Rule
-from onebit.rules import registry, rule_named
+from onebit.rules import all_rules, registry, rule_named
 from onebit.trials.trial import OPTIONS
 
 
 def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit learners`."""
     command.add_argument("names", metavar="NAME", nargs="*", help="learners to describe in full (default: list all)")
+    add_rule_option(command)
     command.add_argument("--json", action="store_true", help="print the list as JSON")
 
 
 def execute(chosen: argparse.Namespace) -> None:
     """Print the learners."""
-    rules = [rule_named(name) for name in chosen.names] or list(registry().values())
+    rules = [rule_named(name) for name in chosen.names] or list(all_rules().values())
     if chosen.json:
         print(json.dumps([described(rule) for rule in rules], indent=2, ensure_ascii=False))
         return
     for rule in rules:
-        print(f"{rule.name}  (onebit.{rule.title}, feedback: {feedback_of(rule)}; {rule.paper})")
+        whose = f"onebit.{rule.title}" if rule.name in registry() else "a rule of your own"
+        print(f"{rule.name}  ({whose}, feedback: {feedback_of(rule)}; {rule.paper})")
         print(textwrap.indent(rule.documentation if chosen.names else rule.summary, "    "))
         for name, parameter in rule.parameters.items():
             print(f"      {name} = {shown(rule.defaults[name])}    {parameter.range}    {parameter.meaning}")

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from onebit.cli.options import settings, whole
+from onebit.cli.options import add_rule_option, settings, whole
 from onebit.errors import InputError, MissingExtraError, brief
 from onebit.rules import DEFAULT
 from onebit.trials.trial import Progress
@@ -21,10 +21,20 @@ Row = TypeVar("Row")
 REPORTED = 1000  # rows between two reports of progress
 
 
-def add_log_options(command: argparse.ArgumentParser) -> None:
-    """Which log, and which task."""
-    command.add_argument("folder", metavar="DIR", help="the data folder of `onebit serve`, which may be running")
-    command.add_argument("task", metavar="TASK", help="the name of a task")
+def add_log_options(command: argparse.ArgumentParser, files: bool = False) -> None:
+    """Which log, and which task; `files` says that a log may be a file as well."""
+    folder = "the data folder of `onebit serve`, which may be running"
+    command.add_argument(
+        "folder",
+        metavar="LOG" if files else "DIR",
+        help=f"{folder}, or a file: .vw, .dsjson, .csv or .parquet" if files else folder,
+    )
+    command.add_argument(
+        "task",
+        metavar="TASK",
+        nargs="?" if files else None,
+        help="the name of a task of the service" if files else "the name of a task",
+    )
     command.add_argument("--json", action="store_true", help="print the result as JSON")
     command.add_argument("--quiet", action="store_true", help="show no progress")
 
@@ -34,9 +44,9 @@ def add_learner_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--learner",
         metavar="NAME",
-        default=DEFAULT,
-        help=f"a learner; `onebit learners` lists them (default {DEFAULT})",
+        help=f"a learner; `onebit learners` lists them (default {DEFAULT}, or the one of --rule)",
     )
+    add_rule_option(command)
     command.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter, or exploration_floor"
     )
@@ -54,6 +64,10 @@ def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
         raise MissingExtraError(
             f'`onebit {chosen.command}` needs {error.name}, as the service does: pip install "onebit[serve]"'
         ) from None
+    if chosen.task is None:
+        raise InputError(
+            f"TASK is missing: {chosen.folder} is no file that ends in .vw, .dsjson, .csv, .tsv or .parquet, and the log of a service has tasks"
+        )
     try:
         with LogReader(chosen.folder) as log:
             yield log, log.task(chosen.task)

@@ -1,6 +1,6 @@
 """How separable data are: the largest margin, with proof, or the rows most in the way of one.
 
-DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .jsonl, .xlsx, .svmlight or .npz. Examples:
+DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .jsonl, .xlsx, .svmlight, .vw or .npz. Examples:
 
     onebit margin digits --kind weak --prepare scale
     onebit margin group2d --kind group --groups 0,1,2/3,4,5/6,7,8

@@ -10,15 +10,42 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from onebit.contract.rule import Rule
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
-from onebit.errors import InputError, brief
+from onebit.errors import InputError, OnebitError, brief
 from onebit.experiments.grid import value_of
+from onebit.rules import DEFAULT, add_rule
 from onebit.trials.cost import duration, quantity
 from onebit.trials.trial import Progress
 
 LINE_S = 60.0  # so often progress is said where there is no terminal
+
+
+def add_rule_option(command: argparse._ActionsContainer) -> None:
+    """Rules of the user's own, which are known by their names from then on."""
+    command.add_argument(
+        "--rule",
+        dest="own_rules",
+        metavar="FILE.py:NAME",
+        type=_own_rule,
+        action="append",
+        default=[],
+        help="a rule of your own, whose file is run; may be given several times",
+    )
+
+
+def _own_rule(text: str) -> Rule:
+    try:
+        return add_rule(text)
+    except OnebitError as error:  # which argparse would take for a complaint of its own
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def own_or(chosen: argparse.Namespace, usual: str = DEFAULT) -> str:
+    """The learner where none is named: the rule of the user's own that was given, or the usual one."""
+    return str(chosen.own_rules[-1].name) if chosen.own_rules else usual
 
 
 def add_run_options(command: argparse.ArgumentParser) -> None:

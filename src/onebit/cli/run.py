@@ -1,12 +1,13 @@
 """Run a learner over a stream and count its mistakes.
 
-DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .jsonl, .xlsx, .svmlight or .npz. Examples:
+DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .jsonl, .xlsx, .svmlight, .vw or .npz. Examples:
 
     onebit run digits --order resample --rounds 20000 --explain
     onebit run bpa synsep10 --set aggressiveness=0.001 --runs 10
     onebit run conservative-ova digits --prepare scale,unit-norm --json
     onebit run tickets.csv --label team --text subject,body --ngrams 3-5
     onebit run banditron tickets.csv --label team --delay geometric:50
+    onebit run digits --rule nudge.py:RULE --set rate=0.5
 """
 
 from __future__ import annotations
@@ -15,12 +16,21 @@ import argparse
 import json
 import textwrap
 
-from onebit.cli.options import add_run_options, download_bar, positive, progress_bar, settings, stream_settings
+from onebit.cli.options import (
+    add_rule_option,
+    add_run_options,
+    download_bar,
+    own_or,
+    positive,
+    progress_bar,
+    settings,
+    stream_settings,
+)
 from onebit.contract.parameters import refuse_unknown
 from onebit.data.streams import Stream, stream
 from onebit.errors import InputError, brief
 from onebit.experiments.run import Result, Stopped, run
-from onebit.rules import DEFAULT, registry, rule_named
+from onebit.rules import DEFAULT, is_rule, rule_named
 from onebit.trials.cost import quantity
 from onebit.trials.trial import OPTIONS
 
@@ -31,19 +41,20 @@ def declare(command: argparse.ArgumentParser) -> None:
         "rule",
         metavar="RULE",
         nargs="?",
-        default=DEFAULT,
-        help=f"a learner; `onebit learners` lists them (default {DEFAULT})",
+        help=f"a learner; `onebit learners` lists them (default {DEFAULT}, or the one of --rule)",
     )
     command.add_argument("data", metavar="DATA", help="a data set or a file")
     command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the learner")
     command.add_argument("--runs", type=positive, default=1, help="runs, each with a seed of its own (default 1)")
     command.add_argument("--explain", action="store_true", help="let the learner of the first run describe itself")
+    add_rule_option(command)
     add_run_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> int:
     """Run, and print what came out; Ctrl-C prints the runs that were done."""
-    if chosen.data in registry():
+    chosen.rule = chosen.rule or own_or(chosen)
+    if is_rule(chosen.data):
         raise InputError(
             f"DATA is missing: {brief(chosen.data)} is a learner, and `onebit data` lists what it could learn from"
         )

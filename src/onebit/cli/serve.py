@@ -30,6 +30,7 @@ class Option(NamedTuple):
     read: Callable[[str], Any]
     metavar: str
     help: str
+    many: bool = False  # it may be given several times, and with commas in the environment
 
 
 def seconds(text: str) -> float:
@@ -56,6 +57,12 @@ def form(text: str) -> str:
     if text not in ("json", "text"):
         raise argparse.ArgumentTypeError(f"{text!r} must be json or text")
     return text
+
+
+def whole_path(text: str) -> str:
+    """A rule by the whole path of its file, so that other processes find it too."""
+    path, colon, name = text.rpartition(":")
+    return f"{Path(path).resolve()}:{name}" if colon else text
 
 
 OPTIONS = {
@@ -93,6 +100,13 @@ OPTIONS = {
     "log_format": Option(
         "ONEBIT_SERVE_LOG_FORMAT", form, "FORM", "form of the log on stderr: json, or text for people"
     ),
+    "rule": Option(
+        "ONEBIT_SERVE_RULE",
+        whole_path,
+        "FILE.py:NAME",
+        "a rule of your own that tasks may have, or the name of an installed one; may be given several times",
+        many=True,
+    ),
 }
 
 
@@ -101,7 +115,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     defaults = {field.name: field.default for field in dataclasses.fields(Settings)}
     for name in OPTIONS:
         default = defaults[name]
-        add_setting(command, name, "" if default in (None, dataclasses.MISSING) else f"; default {default}")
+        add_setting(command, name, "" if default in (None, (), dataclasses.MISSING) else f"; default {default}")
 
 
 def add_setting(command: argparse.ArgumentParser, name: str, note: str = "") -> None:
@@ -110,6 +124,7 @@ def add_setting(command: argparse.ArgumentParser, name: str, note: str = "") -> 
     command.add_argument(
         f"--{name.replace('_', '-')}",
         type=option.read,
+        action="append" if option.many else "store",
         metavar=option.metavar,
         help=f"{option.help} (or {option.variable}{note})",
     )
@@ -123,7 +138,7 @@ def setting(chosen: argparse.Namespace, name: str) -> Any:
     if value is not None or not text:
         return value
     try:
-        return option.read(text)
+        return [option.read(one.strip()) for one in text.split(",")] if option.many else option.read(text)
     except argparse.ArgumentTypeError as error:
         raise InputError(f"{option.variable}: {error}") from None
 
@@ -146,6 +161,7 @@ def execute(chosen: argparse.Namespace) -> int:
     given = {name: setting(chosen, name) for name in OPTIONS}
     if given["data"] is None:
         raise InputError("--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA)")
+    given["rule"] = tuple(given["rule"] or ())
     settings = Settings(**{name: value for name, value in given.items() if value is not None})
     with needing_extra():
         from onebit.serve.process import serve

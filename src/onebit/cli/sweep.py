@@ -16,9 +16,18 @@ import json
 from functools import partial
 
 from onebit.cli.experiment import add_executor, add_result_folder, result_folder, run_experiment
-from onebit.cli.options import add_run_options, download_bar, positive, settings, stream_settings
+from onebit.cli.options import (
+    add_rule_option,
+    add_run_options,
+    download_bar,
+    own_or,
+    positive,
+    settings,
+    stream_settings,
+)
 from onebit.cli.tables import percent, print_cost
 from onebit.data.streams import stream
+from onebit.errors import InputError
 from onebit.experiments.grid import Grid
 from onebit.experiments.sweep import FRESH_RUNS, TUNING_RUNS, Sweep, sweep
 from onebit.trials.cost import number_of
@@ -27,7 +36,9 @@ from onebit.trials.trial import shown
 
 def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit sweep`."""
-    command.add_argument("rule", metavar="RULE", help="a learner; `onebit learners` lists them")
+    command.add_argument(
+        "rule", metavar="RULE", nargs="?", help="a learner; `onebit learners` lists them (default: the one of --rule)"
+    )
     command.add_argument("data", metavar="DATA", help="a data set or a file")
     command.add_argument("--grid", metavar="NAME=VALUES", nargs="+", required=True, help="parameters and their values")
     command.add_argument(
@@ -39,6 +50,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--fresh-runs", type=positive, default=FRESH_RUNS, help=f"runs of the setting chosen (default {FRESH_RUNS})"
     )
+    add_rule_option(command)
     add_executor(command)
     add_result_folder(command)
     add_run_options(command)
@@ -46,6 +58,9 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 def execute(chosen: argparse.Namespace) -> int:
     """Run the grid, print the setting chosen and write the page; Ctrl-C keeps what is done."""
+    chosen.rule = chosen.rule or own_or(chosen, "")
+    if not chosen.rule:
+        raise InputError(f"RULE is missing: which learner is to be tried on {chosen.data}?")
     axes, options = settings(chosen.grid, "--grid", str), settings(chosen.set)
     cells = len(Grid(chosen.rule, axes, options).entries)
     with download_bar(chosen.quiet) as heard:

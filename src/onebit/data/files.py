@@ -1,4 +1,4 @@
-"""The user's own files, by their endings: tables (CSV, Parquet, JSON lines, Excel), svmlight, and .npz archives."""
+"""The user's own files, by their endings: tables (CSV, Parquet, JSON lines, Excel), svmlight, Vowpal Wabbit's text, and .npz archives."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from onebit.validation import ClassName, checked_classes, listed
 JSON_LINES = (".jsonl", ".jsonl.gz")
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", *JSON_LINES, ".xlsx")
 SVMLIGHT = tuple(name + zipped for name in (".svmlight", ".libsvm", ".svm") for zipped in ("", ".gz", ".bz2"))
-USUAL = (".csv", ".parquet", ".jsonl", ".xlsx", ".svmlight")  # of which a sentence speaks
-ENDINGS = (".npz", *TABLES, *SVMLIGHT)
+VW = (".vw", ".vw.gz", ".vw.bz2")
+USUAL = (".csv", ".parquet", ".jsonl", ".xlsx", ".svmlight", ".vw")  # of which a sentence speaks
+ENDINGS = (".npz", *TABLES, *SVMLIGHT, *VW)
 
 
 def is_data_file(name: str) -> bool:
@@ -100,6 +101,10 @@ def _reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None)
         from onebit.data.svmlight import Svmlight
 
         return Svmlight(path, classes)
+    if name.endswith(VW):
+        from onebit.data.vw_text import VwText
+
+        return VwText(path, classes)
     require("pyarrow", str(path))
     if name.endswith(".xlsx"):
         require("openpyxl", str(path), "excel")

@@ -20,7 +20,7 @@ from onebit.experiments.statistics import MeanEstimate
 from onebit.experiments.summary import Summary
 from onebit.learner import Learner
 from onebit.report.parts import Page
-from onebit.rules import registry
+from onebit.rules import chosen_rules
 from onebit.trials.cost import Cost
 from onebit.trials.records import Record, Records, frame
 from onebit.trials.trial import ComparisonEntry, Progress, Trial, counted, entry_of
@@ -147,7 +147,7 @@ class Comparison:
 def usual_entries() -> list[ComparisonEntry]:
     """Every learner with defaults, and those whose aggressiveness caps a step also with a small and with a large one."""
     entries = []
-    for name, rule in registry().items():
+    for name, rule in chosen_rules().items():
         entries.append(entry_of(name))
         default = rule.defaults.get("aggressiveness")
         if default is not None and "variant" in rule.parameters:  # PAB's caps nothing: with 1 it seldom settles

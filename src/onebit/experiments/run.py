@@ -22,7 +22,7 @@ from onebit.executors.threads import execute
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.learner import Learner
 from onebit.options import MEANINGS
-from onebit.rules import DEFAULT, registry
+from onebit.rules import DEFAULT, is_rule
 from onebit.trials.room import refuse_what_does_not_fit
 from onebit.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, cores, counted, entry_of
 from onebit.validation import ClassName, checked_seed
@@ -140,7 +140,7 @@ def run(
     """
     counted("runs", runs)
     if X is None:
-        if not isinstance(learner, str | Path | Stream) or learner in registry():
+        if not isinstance(learner, str | Path | Stream) or (isinstance(learner, str) and is_rule(learner)):
             raise InputError("X is missing: give the name of a data set, a path, a stream, or rows with their labels y")
         learner, X = DEFAULT, learner
     settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}

@@ -1,14 +1,17 @@
 """What another learner would have scored on a log of decisions, and training a learner from such a log.
 
 A log is a list of `Round`: what was shown for x, with which probability, and whether it was right. `train(learner, rounds)` lets a
-learner learn from it, and `print(evaluate(learner, rounds))` shows estimates, intervals, and what the log cannot tell.
+learner learn from it, and `print(evaluate(learner, rounds))` shows estimates, intervals, and what the log cannot tell. `read_log(path)` reads
+one from a file, and `obp_log(feedback)` from a dictionary of Open Bandit Pipeline.
 """
 
 from __future__ import annotations
 
 from onebit.offpolicy.estimates import Estimate
-from onebit.offpolicy.evaluation import Evaluation, evaluate
+from onebit.offpolicy.evaluation import Evaluation, evaluate, evaluate_many
+from onebit.offpolicy.logs import Log, read_log
+from onebit.offpolicy.obp import obp_log
 from onebit.offpolicy.rounds import Round
 from onebit.offpolicy.training import train
 
-__all__ = ["Estimate", "Evaluation", "Round", "evaluate", "train"]
+__all__ = ["Estimate", "Evaluation", "Log", "Round", "evaluate", "evaluate_many", "obp_log", "read_log", "train"]

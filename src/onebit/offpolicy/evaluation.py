@@ -95,17 +95,18 @@ class Evaluation:
             dict.fromkeys(sentence for one in both for sentence in one.warnings if sentence not in one._against_replay)
         )
         how = "learning from it round by round" if self.learning else "as it is, not learning"
-        lines = [f"{self._title} on a log of {doubts.counted_rounds(self.rounds)}, {how}", HEAD]
+        lines = [f"{self.title} on a log of {doubts.counted_rounds(self.rounds)}, {how}", HEAD]
         lines += [_line(self.log, numbered), *self._lines(numbered)]
         if self.present is not None:
-            lines += [f"the present learner, in the same way: {self.present._title}", *self.present._lines(numbered)]
+            lines += [f"the present learner, in the same way: {self.present.title}", *self.present._lines(numbered)]
         lines += [f"[{number}] {sentence}" for number, sentence in enumerate(numbered, start=1)]
         if self.present is not None:
             lines.append(_how_to_compare(self, self.present))
         return "\n".join(lines)
 
     @property
-    def _title(self) -> str:
+    def title(self) -> str:
+        """The learner with its settings, for people."""
         settings = "".join(f", {name}={value}" for name, value in self.parameters.items())
         return f"{self.learner}{settings}, exploration_floor={self.exploration_floor:g}"
 
@@ -175,10 +176,35 @@ def evaluate(
             raise InputError(
                 f"present has the classes {listed(one.classes)}, but learner has {listed(learner.classes)}"
             )
+    first, *other = evaluate_many(
+        compared, rounds, seed=seed, learning=learning, unanswered=unanswered, progress=progress
+    )
+    return replace(first, present=other[0] if other else None)
+
+
+def evaluate_many(
+    learners: Sequence[Learner],
+    rounds: Iterable[Round],
+    *,
+    seed: int = 0,
+    learning: bool = True,
+    unanswered: int = 0,
+    progress: Progress | None = None,
+) -> list[Evaluation]:
+    """The same for several learners in one walk through the log, in their order; each is what it would be by itself."""
+    if not learners:
+        raise InputError("there are no learners to evaluate")
+    first = learners[0]
+    for one in learners:
+        refuse_learner(one)
+        if one.classes != first.classes:
+            raise InputError(
+                f"one learner has the classes {listed(one.classes)}, but another has {listed(first.classes)}"
+            )
     if isinstance(unanswered, bool) or not isinstance(unanswered, int | np.integer) or unanswered < 0:
         raise InputError(f"unanswered is {brief(unanswered)}, but must be a whole number of at least 0")
-    walks = [_Walk(one, checked_seed(seed), learning) for one in compared]
-    for found in checked_rounds(learner, rounds):
+    walks = [_Walk(one, checked_seed(seed), learning) for one in learners]
+    for found in checked_rounds(first, rounds):
         try:
             done = max([walk.meet(found) for walk in walks])
         except OnebitError as error:
@@ -188,8 +214,7 @@ def evaluate(
     done = max([walk.close_block() for walk in walks])
     if done and progress is not None:
         progress(done)
-    first, *other = [walk.evaluation(one, int(unanswered)) for one, walk in zip(compared, walks, strict=True)]
-    return replace(first, present=other[0] if other else None)
+    return [walk.evaluation(one, int(unanswered)) for one, walk in zip(learners, walks, strict=True)]
 
 
 class _Walk:

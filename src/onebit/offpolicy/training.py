@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from onebit.contract.rule import Rule
 from onebit.errors import InputError, OnebitError
 from onebit.learner import Learner
 from onebit.offpolicy.rounds import Round, checked_rounds, located, refuse_learner
 
 REPORT = 1000  # progress is told after so many rounds
 
+USUAL_FLOOR = 0.05  # what a log needs to be evaluated, and what exploring costs
+
 Progress = Callable[[int], None]  # told how many rounds have been done since the last call
+
+
+def usual_floor(rule: Rule) -> float:
+    """The exploration floor of a learner whose log is to be of use: the usual one where the rule can have it."""
+    return 0.0 if rule.notes_the_label else USUAL_FLOOR
 
 
 def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None = None) -> int:

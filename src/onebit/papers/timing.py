@@ -26,7 +26,7 @@ from onebit.papers.measurements import source_mark
 from onebit.papers.paper import SCALES, PaperItem, PaperLearner
 from onebit.papers.verdicts import FAILED, ItemResult, Verdict, between
 from onebit.report.parts import Band, Curves, Part, Series
-from onebit.trials.execution import run_trial
+from onebit.trials.execution import run_trials
 from onebit.trials.shared_data import SharedData
 from onebit.trials.trial import Trial, entry_of
 
@@ -77,8 +77,8 @@ class TimeMeasurement:
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """The seconds of one core in the loop, one number for each time."""
         shared, again, stop = SharedData(trial, {}), replace(trial, measurement=None), threading.Event()
-        outcomes = [run_trial(again, shared, stop, lambda count: None) for _ in range(self.repeats)]
-        return {"seconds": [outcome.seconds for outcome in outcomes if outcome is not None]}
+        times = [run_trials([again], shared, stop, lambda count: None) for _ in range(self.repeats)]
+        return {"seconds": [outcome.seconds for outcomes in times for outcome in outcomes or ()]}
 
 
 class TimePlan(ItemPlan):

@@ -1,15 +1,32 @@
-"""The algorithms, one file a paper. Adding a file with a `RULE` here is all it takes to add one; `auto` has a folder of its own."""
+"""The algorithms, one file a paper. Adding a file with a `RULE` here is all it takes to add one; `auto` has a folder of its own.
+
+Beside those that onebit comes with there are rules of a user's own: those in a file that a command was given (`--rule FILE.py:NAME`), and those
+that installed packages name in the entry-point group `onebit.rules`. The code of either is run, so nobody else's wish brings it in: a
+service takes only what it was started with, and a learner's file never names code.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import importlib.util
+import logging
 import pkgutil
+import sys
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
 
 from onebit.contract.rule import Rule
 from onebit.errors import InputError, brief, nearest
 
+LOG = logging.getLogger("onebit.rules")
 DEFAULT = "auto"  # the rule of a learner for which none is named
+GROUP = "onebit.rules"  # of the entry points by which packages name their rules
+
+_added: dict[str, Rule] = {}  # by `add_rule`, in this process
 
 
 @cache
@@ -21,13 +38,135 @@ def registry() -> dict[str, Rule]:
     return {rule.name: rule for rule in sorted(rules, key=lambda rule: str(rule.name))}
 
 
+def chosen_rules() -> dict[str, Rule]:
+    """The rules that onebit comes with, and those that this process was given."""
+    return {**registry(), **_added}
+
+
+def all_rules() -> dict[str, Rule]:
+    """These, and those of installed packages; a package whose rule cannot be had is left out with a warning."""
+    found = chosen_rules()
+    for name in installed():
+        try:
+            found.setdefault(name, rule_named(name))
+        except InputError as error:
+            LOG.warning("%s", error)
+    return found
+
+
+def is_rule(name: str) -> bool:
+    """Whether a rule has this name; nothing is imported to find out."""
+    return name in registry() or name in _added or name in installed()
+
+
 def rule_named(name: str) -> Rule:
-    """The rule with this command-line name.
+    """The rule with this command-line name: one of onebit's, of this process, or of an installed package.
 
     >>> rule_named("banditron").title
     'Banditron'
     """
-    rules = registry()
+    rules = chosen_rules()
+    if name in rules:
+        return rules[name]
+    if name in installed():
+        return _loaded(name, installed()[name])
+    raise InputError(f"there is no learner {brief(name)}; {nearest(name, [*rules, *installed()])}")
+
+
+def chosen_rule(name: str) -> Rule:
+    """The same where code that nobody has asked for at the start must not be run."""
+    rules = chosen_rules()
+    if name not in rules and name in installed():
+        raise InputError(
+            f"{brief(name)} is a rule of an installed package, and must be named at the start: --rule {name}"
+        )
     if name not in rules:
         raise InputError(f"there is no learner {brief(name)}; {nearest(name, rules)}")
     return rules[name]
+
+
+def add_rule(where: str) -> Rule:
+    """Make a rule of one's own known to this process: `file.py:NAME`, or the name of a rule of an installed package.
+
+    The file is run as a module, and what it imports is looked for beside it too.
+    """
+    path, colon, name = where.rpartition(":")
+    if not colon and where in installed():
+        rule = _loaded(where, installed()[where])
+    elif not colon or not path.endswith(".py") or not name:
+        known = f"; installed are {', '.join(installed())}" if installed() else ""
+        raise InputError(
+            f"a rule is given as file.py:NAME, or by the name of an installed one, and not as {brief(where)}{known}"
+        )
+    else:
+        rule = _rule_in(_module_of(Path(path)), name, path)
+    if rule.name in registry():
+        raise InputError(
+            f"the rule of {where} is called {brief(rule.name)}, as one of onebit's is: give it another name"
+        )
+    if _added.setdefault(rule.name, rule) is not rule:
+        raise InputError(
+            f"the rule of {where} is called {brief(rule.name)}, as another that was given is: give it another name"
+        )
+    return rule
+
+
+@cache
+def installed() -> dict[str, EntryPoint]:
+    """What installed packages name as rules, unless onebit has one of that name; nothing of theirs is imported for it."""
+    return {one.name: one for one in entry_points(group=GROUP) if one.name not in registry()}
+
+
+@cache
+def _loaded(name: str, entry: EntryPoint) -> Rule:
+    try:
+        rule = entry.load()
+    except Exception as error:
+        raise InputError(
+            f"the rule {brief(name)} of an installed package ({entry.value}) cannot be had: {_said(error)}"
+        ) from error
+    if not isinstance(rule, Rule) or rule.name != name:
+        what = f"the rule {brief(rule.name)}" if isinstance(rule, Rule) else f"a {type(rule).__name__}"
+        raise InputError(f"{entry.value} is installed as the rule {brief(name)}, but is {what}")
+    return rule
+
+
+def _module_of(path: Path) -> ModuleType:
+    """The module that a file is; the same file is run once."""
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    path = path.resolve()
+    name = f"onebit_rule_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # records find the names of their annotations there
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise InputError(f"{path} cannot be run: {_said(error)}") from error
+    finally:
+        with suppress(ValueError):  # the file may have changed the list itself
+            sys.path.remove(str(path.parent))
+    return module
+
+
+def _rule_in(module: ModuleType, name: str, path: str) -> Rule:
+    rule = getattr(module, name, None)
+    if rule is None:
+        rules = [known for known, value in vars(module).items() if isinstance(value, Rule)]
+        raise InputError(
+            f"there is no {name} in {path}{'; ' + nearest(name, rules) if rules else ', and no other rule'}"
+        )
+    if not isinstance(rule, Rule):
+        raise InputError(f"{name} of {path} is a {type(rule).__name__}, but must be a Rule")
+    return rule
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -16,10 +16,12 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from onebit.errors import lines_of
 from onebit.learner import Learner
+from onebit.rules import add_rule
 from onebit.serve.errors import UnavailableError
 from onebit.serve.inputs import Inputs
 from onebit.serve.tasks import learner_of, warm
@@ -33,8 +35,8 @@ ENDING_S = 1.0  # for a process to end when it is told to, before it is killed
 class Compiler:
     """Makes learners that are ready to decide and to learn. Called off the event loop."""
 
-    def __init__(self, apart: bool) -> None:
-        self._apart = apart
+    def __init__(self, apart: bool, rules: Sequence[str] = ()) -> None:
+        self._apart, self._rules = apart, list(rules)
         self._known: set[str] = set()
         self._lock = threading.Lock()
         self._stopping = False
@@ -42,7 +44,8 @@ class Compiler:
 
     def learner(self, detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
         """A new learner, with all that it needs compiled: elsewhere, if it may be new to this machine."""
-        about = json.dumps({"detail": detail, "classes": classes, "inputs": inputs.said})
+        told = {"detail": detail, "classes": classes, "inputs": inputs.said, "rules": self._rules}
+        about = json.dumps(told)
         kind = json.dumps([detail["learner"], detail["parameters"], len(classes), inputs.said])
         if self._apart and kind not in self._known:
             said = {"event": "compiling", "learner": detail["learner"]}
@@ -119,4 +122,6 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 if __name__ == "__main__":
     told = json.load(sys.stdin)
+    for given in told["rules"]:
+        add_rule(given)
     Compiler(apart=False).learner(told["detail"], told["classes"], Inputs(**told["inputs"]))

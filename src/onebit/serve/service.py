@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from onebit.errors import InputError, OnebitError, short
+from onebit.rules import add_rule
 from onebit.serve.admin import Admin
 from onebit.serve.compiling import Compiler
 from onebit.serve.cooperative_lock import CooperativeLock
@@ -48,7 +49,11 @@ class Service:
 
     def __init__(self, settings: Settings, *, compiles_apart: bool = False) -> None:
         self.settings = settings
-        self._compiler = Compiler(compiles_apart)  # in another process, which takes longer, and holds nobody up
+        for one in settings.rule:
+            add_rule(one)
+        self._compiler = Compiler(
+            compiles_apart, settings.rule
+        )  # in another process, which takes longer, and holds nobody up
         self._path = settings.data / FILE
         self.log_health = LogHealth(self._path)
         self._served: dict[str, ServedTask] = {}

@@ -29,6 +29,7 @@ class Settings:
     max_task_memory: int = 2**30  # bytes of the learner of a task, in its two copies
     drain_s: float = 10.0  # for requests under way when the service is told to end
     log_format: str = "json"
+    rule: tuple[str, ...] = ()  # of the user's own, file.py:NAME, or by the names of installed ones
 
     @property
     def closed(self) -> Path:

@@ -16,7 +16,7 @@ from onebit.errors import InputError, OnebitError, brief
 from onebit.files import owned_as_its_folder
 from onebit.learner import Learner, learner_on
 from onebit.manifest import is_whole
-from onebit.rules import rule_named
+from onebit.rules import chosen_rule
 from onebit.serve.log.reading import Mark, Reader
 from onebit.serve.statistics import Statistics
 from onebit.state import from_state, state_of
@@ -103,7 +103,7 @@ def snapshot_at(path: Path, task: int, reader: Reader) -> Snapshot:
     if then is None:
         raise InputError(f"{path} is of a task that the log does not know there")
     ours = (found.generation, found.learner.runtime.rule.name, tuple(found.learner.classes), found.statistics.classes)
-    if ours != (then.generation, rule_named(then.learner).name, tuple(then.classes), len(then.classes)):
+    if ours != (then.generation, chosen_rule(then.learner).name, tuple(then.classes), len(then.classes)):
         raise InputError(f"{path} and the log disagree on which learner it is, or on its classes")
     return found
 

@@ -13,7 +13,8 @@ from onebit.contract.parameters import refuse_unknown
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner import Learner, copy_of
 from onebit.manifest import is_version
-from onebit.rules import registry, rule_named
+from onebit.offpolicy.training import usual_floor
+from onebit.rules import chosen_rule, chosen_rules
 from onebit.serve.errors import InvalidError, RequestError
 from onebit.serve.inputs import Inputs
 from onebit.serve.log.checks import Expected, detail_in
@@ -22,7 +23,6 @@ from onebit.serve.schemas import ClassName as ShownClass
 from onebit.validation import ClassName, checked_classes
 from onebit.version import VERSION
 
-USUAL_FLOOR = 0.05  # what a log needs to be evaluated, and what exploring costs
 MOST_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
 OPTIONS = ("bias", "dtype", "kernel", "max_support", "when_full")  # of a learner, beside the parameters of its rule
 
@@ -161,7 +161,7 @@ def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(part) for part in ("detail", *first["loc"]))
         raise ValueError(f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
-    rule = registry().get(detail["learner"]) if kind in ("created", "learner") else None
+    rule = chosen_rules().get(detail["learner"]) if kind in ("created", "learner") else None
     if rule is None:
         return detail
     parameters = rule.migrated(detail["parameters"], detail.get("version", FIRST))
@@ -183,7 +183,7 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
     The learner without its features, which knows how much it would take.
     """
     with about("learner"):
-        rule = rule_named(detail["learner"])
+        rule = chosen_rule(detail["learner"])
     with about("parameters"):
         refuse_unknown(rule.title, detail["parameters"], {**rule.parameters, **dict.fromkeys(OPTIONS)})
         own = {name: value for name, value in detail["parameters"].items() if name in rule.parameters}
@@ -252,8 +252,8 @@ def floor_of(rule_name: str, wanted: float | None) -> float:
     if wanted is not None:
         return wanted
     with about("learner"):
-        rule = rule_named(rule_name)
-    return 0.0 if rule.notes_the_label else USUAL_FLOOR
+        rule = chosen_rule(rule_name)
+    return usual_floor(rule)
 
 
 def texts_of(classes: list[ClassName]) -> list[str]:

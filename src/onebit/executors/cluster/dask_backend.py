@@ -8,7 +8,7 @@ import logging
 import queue
 import signal
 import threading
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from onebit.executors.cluster.executor import (
     CONNECT_S,
     Backend,
     ClusterExecutor,
+    Work,
     WorkerLostError,
     call,
     missing,
@@ -136,7 +137,7 @@ class DaskBackend(Backend):
         self._shipments: dict[Source, Future] = {}
         self._own: dict[tuple[str, Source], Future] = {}
         self._futures: dict[Hashable, Future] = {}
-        self._done: queue.SimpleQueue[tuple[Hashable, list[Record] | BaseException]] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[Hashable, Any]] = queue.SimpleQueue()
 
     def present(self) -> dict[str, int]:
         """The workers that the scheduler knows, by their addresses."""
@@ -159,8 +160,15 @@ class DaskBackend(Backend):
             raise WorkerLostError(
                 f"the data do not reach the workers ({error}); perhaps they are short of memory"
             ) from error
+        return self._submit(worker, _work, batch, shipment, threads)
+
+    def ask(self, worker: str, work: Work, item: Any) -> Hashable:
+        """Submit a call to one worker."""
+        return self._submit(worker, _called, work, item)
+
+    def _submit(self, worker: str, function: Callable[..., Any], *arguments: Any) -> Hashable:
         key = f"onebit-{self._client.id}-{next(self._numbers)}"
-        future = self._client.submit(_work, batch, shipment, threads, key=key, workers=[worker], pure=False)
+        future = self._client.submit(function, *arguments, key=key, workers=[worker], pure=False)
         self._futures[key] = future
         asyncio.run_coroutine_threadsafe(self._fetch(key, future), self._client.loop.asyncio_loop)
         return key
@@ -183,7 +191,7 @@ class DaskBackend(Backend):
         from distributed.client import CancelledError
         from distributed.scheduler import KilledWorker
 
-        answer: list[Record] | BaseException
+        answer: Any
         try:
             answer = await self._client.gather(future, asynchronous=True)
         except (asyncio.CancelledError, CancelledError, KilledWorker):
@@ -194,7 +202,7 @@ class DaskBackend(Backend):
             )  # an error of the task, or on the way to it
         self._done.put((key, answer))
 
-    def answers(self, timeout: float) -> list[tuple[Hashable, list[Record] | BaseException]]:
+    def answers(self, timeout: float) -> list[tuple[Hashable, Any]]:
         """What the tasks gave."""
         found = []
         with suppress(queue.Empty):
@@ -233,6 +241,16 @@ def _keep(shipment: Shipment) -> Shipment:
 
 def _work(batch: TrialBatch, shipment: Shipment, threads: int) -> list[Record]:
     """A task that works off a batch."""
+    return run_batch(batch, shipment, threads, _stopped())
+
+
+def _called(work: Work, item: Any) -> Any:
+    """A task that calls a function."""
+    return work(item, _stopped())
+
+
+def _stopped() -> Callable[[], bool]:
+    """What says, in a task, whether it has been cancelled."""
     from distributed import get_worker
 
     worker: Any = get_worker()
@@ -242,4 +260,4 @@ def _work(batch: TrialBatch, shipment: Shipment, threads: int) -> list[Record]:
         task = worker.state.tasks.get(key)
         return task is None or task.state == "cancelled"
 
-    return run_batch(batch, shipment, threads, stopped)
+    return stopped

@@ -13,13 +13,14 @@ import os
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, Protocol
 
 from onebit.data.sources import Source
 from onebit.errors import InputError, MissingExtraError, NetworkError, OnebitError
-from onebit.executors.cluster.work_queue import Slot, WorkQueue
+from onebit.executors.cluster.work_queue import MOST_LOSSES, Slot, WorkQueue
 from onebit.executors.cluster.worker import TASK_S, TrialBatch, WorkerVersion, batch_of, named, worker_version
 from onebit.executors.threads import Fallback, threads_executor
 from onebit.trials.cost import Resource, number_of
@@ -73,6 +74,9 @@ def call(address: str, greets: Callable[[bytes], bool] = lambda greeting: True) 
         raise ConnectionError(f"something else answers there: {greeting!r}")
 
 
+Work = Callable[[Any, Callable[[], bool]], Any]  # what is done with an item; the other argument says whether to stop
+
+
 class WorkerLostError(Exception):
     """A worker has gone, and what it was at with it."""
 
@@ -97,8 +101,12 @@ class Backend(ABC):
         """Have a worker do a batch; what is answered is its ticket. `WorkerLostError` where the worker cannot be reached."""
 
     @abstractmethod
-    def answers(self, timeout: float) -> list[tuple[Hashable, list[Record] | BaseException]]:
-        """What has been done, by ticket; `WorkerLostError` instead of records where the worker has gone. Waits so long for something."""
+    def ask(self, worker: str, work: Work, item: Any) -> Hashable:
+        """Have a worker call a function with an item and whether it is to stop; what is answered is its ticket, as of `send`."""
+
+    @abstractmethod
+    def answers(self, timeout: float) -> list[tuple[Hashable, Any]]:
+        """What has been done, by ticket; `WorkerLostError` in its place where the worker has gone. Waits so long for something."""
 
     @abstractmethod
     def forget(self, tickets: Iterable[Hashable]) -> None:
@@ -113,7 +121,32 @@ class Backend(ABC):
         """End what was started for this backend."""
 
 
-Sent = dict[Hashable, tuple[Slot, list[Trial]]]  # batches under way, by their tickets
+Sent = dict[Hashable, tuple[Slot, list[Any]]]  # batches under way, by their tickets
+
+
+class Waiting(Protocol):
+    """What is to be done again where a worker is lost."""
+
+    def put_back_lost(self, lost: list[Any]) -> None:
+        """These were lost with their worker."""
+
+
+class _Items:
+    """Items that wait for a worker, by their numbers; one that too many workers were lost with is refused."""
+
+    def __init__(self, count: int) -> None:
+        self.waiting = deque(range(count))
+        self._losses: Counter[int] = Counter()
+
+    def put_back_lost(self, lost: list[int]) -> None:
+        """These were lost with their worker."""
+        for number in lost:
+            self._losses[number] += 1
+            if self._losses[number] == MOST_LOSSES:
+                raise InputError(
+                    f"{MOST_LOSSES} workers were lost with the same piece of work: perhaps they are short of memory"
+                )
+            self.waiting.appendleft(number)
 
 
 class ClusterExecutor:
@@ -159,6 +192,44 @@ class ClusterExecutor:
             sent.append([trial for trial in group if trial.measurement is None])
         yield from self._run(sent, progress)
         yield from self._fallback.run(progress)
+
+    def each(self, work: Work, items: Sequence[Any]) -> Generator[tuple[int, Any], None, None]:
+        """What a function gives for each of these items, with its number, as it comes; closing this stops what is under way."""
+        backend, queue = self._backend, _Items(len(items))
+        sent: Sent = {}
+        self._looked, self._trouble, self._stuck = -math.inf, None, None
+        try:
+            while queue.waiting or sent:
+                self._watch_workers(queue, sent)
+                busy = Counter(slot[0] for slot, _ in sent.values())
+                for worker, threads in self._workers.items():
+                    while queue.waiting and busy[worker] < threads:
+                        try:
+                            ticket = backend.ask(worker, work, items[queue.waiting[0]])
+                        except WorkerLostError as lost:
+                            self._looked, self._trouble = -math.inf, lost
+                            break
+                        sent[ticket] = (worker, 0), [queue.waiting.popleft()]
+                        self._trouble = self._stuck = None
+                        busy[worker] += 1
+                for ticket, answer in backend.answers(BREATH_S) if sent else ():
+                    if ticket not in sent:  # it went with its worker
+                        continue
+                    (worker, _), (number,) = sent[ticket]
+                    if isinstance(answer, WorkerLostError):
+                        self._looked = -math.inf
+                        self._lose(worker, queue, sent)
+                    elif isinstance(answer, OnebitError):
+                        raise answer
+                    elif isinstance(answer, BaseException):
+                        raise InputError(f"the worker {worker} failed: {type(answer).__name__}: {answer}") from answer
+                    else:
+                        del sent[ticket]
+                        yield number, answer
+                if queue.waiting and not sent:
+                    time.sleep(BREATH_S)
+        finally:
+            backend.forget(list(sent))
 
     def _run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
         backend, queue = self._backend, WorkQueue(groups)
@@ -241,14 +312,14 @@ class ClusterExecutor:
         self._trouble = self._stuck = None
         return True
 
-    def _lose(self, worker: str, queue: WorkQueue, sent: Sent) -> None:
+    def _lose(self, worker: str, queue: Waiting, sent: Sent) -> None:
         """What a lost worker had is to be done again."""
         held = [ticket for ticket, (slot, _) in sent.items() if slot[0] == worker]
         self._backend.forget(held)
         for ticket in held:
             queue.put_back_lost(sent.pop(ticket)[1])
 
-    def _watch_workers(self, queue: WorkQueue, sent: Sent) -> None:
+    def _watch_workers(self, queue: Waiting, sent: Sent) -> None:
         """Who has come and who has gone; what those had is to be done again."""
         now = time.monotonic()
         if now - self._looked < LOOK_S and self._workers:

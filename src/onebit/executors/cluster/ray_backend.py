@@ -21,6 +21,7 @@ from onebit.executors.cluster.executor import (
     CONNECT_S,
     Backend,
     ClusterExecutor,
+    Work,
     WorkerLostError,
     call,
     missing,
@@ -199,7 +200,16 @@ class RayBackend(Backend):
         self._under_way[ticket] = worker
         return ticket  # type: ignore[no-any-return]
 
-    def answers(self, timeout: float) -> list[tuple[Hashable, list[Record] | BaseException]]:
+    def ask(self, worker: str, work: Work, item: Any) -> Hashable:
+        """Call an actor."""
+        if worker not in self._actors:
+            raise WorkerLostError(f"{worker} has gone")
+        with self._while_there():
+            ticket = self._actors[worker].call.remote(work, item)
+        self._under_way[ticket] = worker
+        return ticket  # type: ignore[no-any-return]
+
+    def answers(self, timeout: float) -> list[tuple[Hashable, Any]]:
         """What the actors gave."""
         tickets = list(self._under_way)
         with self._while_there():
@@ -208,11 +218,11 @@ class RayBackend(Backend):
                 done, _ = self._ray.wait(tickets, num_returns=len(tickets), timeout=0)
             return [(ticket, self._answer(ticket, self._under_way.pop(ticket))) for ticket in done]
 
-    def _answer(self, ticket: Any, worker: str) -> list[Record] | BaseException:
+    def _answer(self, ticket: Any, worker: str) -> Any:
         try:
-            return self._ray.get(ticket)  # type: ignore[no-any-return]
+            return self._ray.get(ticket)
         except self._ray.exceptions.RayTaskError as error:
-            return error.cause or error  # type: ignore[no-any-return]
+            return error.cause or error
         except self._ray.exceptions.RayError:
             self._dismiss(worker)
             return WorkerLostError()
@@ -260,6 +270,10 @@ class Actor:
 
             self._shipments[number] = ray.get(box[0])
         return run_batch(batch, self._shipments[number], 1)
+
+    def call(self, work: Work, item: Any) -> Any:
+        """Call a function; who wants it to stop dismisses this actor."""
+        return work(item, lambda: False)
 
     def release(self, number: int) -> None:
         """Forget a shipment."""

@@ -184,7 +184,11 @@ def batch_of(trials: Sequence[Trial]) -> TrialBatch:
         settings,
         [
             TrialSpec(
-                _sent(trial.entry.rule), trial.entry.options, trial.seed, trial.identity, trial.entry.described["code"]
+                sent_rule(trial.entry.rule),
+                trial.entry.options,
+                trial.seed,
+                trial.identity,
+                trial.entry.described["code"],
             )
             for trial in trials
         ],
@@ -192,7 +196,7 @@ def batch_of(trials: Sequence[Trial]) -> TrialBatch:
 
 
 @cache
-def _sent(rule: Rule) -> str | bytes:
+def sent_rule(rule: Rule) -> str | bytes:
     """A rule of onebit's as its name; one of a user's own file with all code of theirs that it reaches."""
     import cloudpickle
 
@@ -238,7 +242,8 @@ def _code() -> str:
 
 
 @cache
-def _received(sent: str | bytes) -> Rule:
+def received_rule(sent: str | bytes) -> Rule:
+    """The rule that was sent."""
     if isinstance(sent, str):
         return rule_named(sent)
     rule: Rule = _opened("the code of a learner", sent)
@@ -260,7 +265,7 @@ def run_batch(
     begun, records = time.monotonic(), []
     stream = Stream(shipment.source(), **batch.settings)
     for spec in batch.specs:
-        rule = _received(spec.rule)
+        rule = received_rule(spec.rule)
         if isinstance(spec.rule, str) and code_mark(rule) != spec.code:
             raise InputError(f"{platform.node()} has other code of {rule.name}: install the same onebit everywhere")
         trial = Trial(ComparisonEntry(rule, spec.options), stream, spec.seed)

@@ -13,7 +13,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from onebit.rules import registry
+from onebit.rules import chosen_rules
 from onebit.serve import schemas
 from onebit.serve.decide import PROBABILITIES_AT_ONCE
 from onebit.serve.errors import ForbiddenError
@@ -99,7 +99,7 @@ class Api:
                         for name, one in rule.parameters.items()
                     ],
                 }
-                for rule in registry().values()
+                for rule in chosen_rules().values()
                 if callable(rule.full_information) or not rule.full_information
             ]
         }

@@ -1,0 +1,218 @@
+"""Vowpal Wabbit's text format: a line is a label, perhaps a tag, and namespaces of features, each of which may have a value.
+
+    3 'id-7 |user age:0.3 city:Berlin |:2.0 12 :0.5
+
+Features have the names that VW's audit shows: `user^age`, `user^city^Berlin`, and the bare name in the namespace that has none. As in VW a
+name of digits is a number (`01` is `1`), features without a name are counted within their namespace, the value of a
+namespace multiplies those of its features, and what has the value 0 is not there. A feature that comes twice counts twice.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from onebit.data.blocks import MOST_CLASSES, ArrayBlock, Codes, Store, named_classes, opened, renumber
+from onebit.errors import InputError, brief
+from onebit.frames import Names
+from onebit.validation import ClassName
+
+LINES = 1 << 14  # that are read at a time
+MOST_FEATURES = 1 << 26  # names, all of which are held in memory
+LARGEST = float(np.finfo(np.float32).max)  # VW's own numbers have 32 bits as well
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)  # in 64 bits
+DIGITS = re.compile(r"\d+", re.ASCII)
+NO_NUMBERS = ("nan", "inf", "infinity")
+ACTION_FEATURES = "actions with features of their own (cb_adf) are not read: onebit's actions are known by their ids alone until it has candidates"
+
+
+class VwExample(NamedTuple):
+    """A line: what stands before the first bar, word by word, the tag, and the features."""
+
+    label: list[str]
+    tag: str
+    features: dict[str, float]
+
+
+def parsed(line: str) -> VwExample:
+    """A line of a .vw file.
+
+    >>> parsed("2 'me |user:2 age:0.5 new | 07")
+    VwExample(label=['2'], tag='me', features={'user^age': 1.0, 'user^new': 2.0, '7': 1.0})
+    """
+    head, bar, rest = line.rstrip("\r\n").partition("|")
+    if not bar:
+        raise InputError("it has no |, after which the features come")
+    if "\t" in head:
+        raise InputError("there is a tab before the first |, where Vowpal Wabbit takes only spaces")
+    words, tag = [word for word in head.split(" ") if word], ""
+    if words and (head[-1] != " " or words[-1].startswith("'")):  # a word that touches the bar is a tag
+        tag = words.pop().removeprefix("'")
+    features: dict[str, float] = {}
+    for part in rest.split("|"):
+        for name, value in _namespace(part):
+            features[name] = features.get(name, 0.0) + value
+    for name, value in features.items():
+        if not abs(value) <= LARGEST:
+            raise InputError(f"the value of {brief(name)} is {value:g}, which is too large for 32 bits")
+    return VwExample(words, tag, features)
+
+
+def _namespace(part: str) -> Iterator[tuple[str, float]]:
+    words = [word for word in re.split("[ \t]", part) if word]
+    space, times = "", 1.0
+    if part and part[0] not in " \t":
+        space, colon, number = words.pop(0).partition(":")
+        if colon:
+            if not NUMBER.fullmatch(number):
+                raise InputError(f"the value of the namespace {brief(space)} is {brief(number)}, but must be a number")
+            times = float(number)
+    unnamed = 0
+    for word in words:
+        name, colon, said = word.partition(":")
+        value, chained = times, ""
+        if colon and _is_number(word, said):
+            value *= float(said)
+        elif colon:
+            chained = f"^{said}"
+        if not name:
+            name, unnamed = str(unnamed), unnamed + 1
+        elif DIGITS.fullmatch(name) and not chained:
+            name = name.lstrip("0") or "0"
+        if value != 0.0:
+            yield feature_name(space, name + chained), value
+
+
+def _is_number(word: str, said: str) -> bool:
+    """Whether a value is a number; else it is a word, which Vowpal Wabbit takes as part of the name."""
+    if not said or ":" in said or said.lower().lstrip("+-") in NO_NUMBERS:
+        raise InputError(f"{brief(word)} is no feature: name, name:number or name:word")
+    if NUMBER.fullmatch(said):
+        return True
+    if said[0] in "+-.0123456789":
+        raise InputError(f"the value of {brief(word)} is {brief(said)}, but must be a number or a word")
+    return False
+
+
+def feature_name(space: str, name: str) -> str:
+    """The name of a feature in a namespace; one that could be mistaken for another's begins with ^.
+
+    >>> feature_name("user", "age"), feature_name("", "age"), feature_name("", "a^b")
+    ('user^age', 'age', '^a^b')
+    """
+    return f"{space}^{name}" if space or "^" in name else name
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str, int]]:
+    """The lines of a text file that are not empty, with their numbers from 1 on, and the bytes read from disk so far."""
+    try:
+        with opened(path) as (file, raw):
+            for number, line in enumerate(file, start=1):
+                try:
+                    text = line.decode()
+                except UnicodeDecodeError:
+                    raise InputError(f"line {number} of {path} is not UTF-8 text") from None
+                if text.strip():
+                    yield number, text, raw.tell()
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise InputError(f"{path} is damaged: {error}") from None
+    except PermissionError:
+        raise InputError(f"{path} may not be read: its owner has not allowed it") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+
+
+class VwText:
+    """A .vw file with a class on every line, plain or compressed: sparse rows, with a column for each name in the order of appearance."""
+
+    def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
+        self.path, self.note = path, ""
+        self.columns: Names | None = None  # numbered here, and meant for nobody else
+        self.labels = Codes(MOST_CLASSES, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
+        self.classes = None if classes is None else list(classes)
+        self._columns: dict[str, int] = {}
+
+    def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
+        """The file block by block, each with the bytes read so far."""
+        lines, rows, stored = numbered_lines(self.path), 0, 0
+        while some := list(islice(lines, LINES)):
+            indices: list[int] = []
+            values: list[float] = []
+            ends, labels = [], []
+            for number, line, _ in some:
+                try:
+                    example = parsed(line)
+                    labels.append(_class_of(example.label))
+                except InputError as error:
+                    raise InputError(f"line {number} of {self.path}: {error}") from None
+                row = sorted((self._column(name), value) for name, value in example.features.items())
+                indices += [column for column, _ in row]
+                values += [value for _, value in row]
+                ends.append(stored + len(indices))
+            distinct, which = np.unique(np.array(labels, dtype=object), return_inverse=True)
+            yield (
+                {
+                    "data": np.array(values, dtype=np.float32),
+                    "indices": np.array(indices, dtype=np.int32),
+                    "indptr": np.array(ends if rows else [0, *ends], dtype=np.int64),
+                    "y": self.labels.number(distinct.tolist(), which, rows),
+                },
+                some[-1][2],
+            )
+            rows, stored = rows + len(some), ends[-1]
+
+    def finish(self, store: Store) -> tuple[tuple[ClassName, ...], int]:
+        """Put the arrays into their final form; the classes, and the number of features."""
+        what = f"the label of {self.path}"
+        names = as_classes(self.labels.values, self.classes)
+        classes, mapping = named_classes(self.labels, names, self.classes, what, self._place)
+        renumber(store.array("y"), mapping)
+        if not self._columns:
+            raise InputError(f"{self.path} has no features, only labels")
+        return classes, len(self._columns)
+
+    def _column(self, name: str) -> int:
+        column = self._columns.setdefault(name, len(self._columns))
+        if column == MOST_FEATURES:
+            raise InputError(f"{self.path} has more than {MOST_FEATURES:,} features, which are too many to be numbered")
+        return column
+
+    def _place(self, row: int) -> str:
+        line = next(islice(numbered_lines(self.path), row, None), None)
+        return "a line after the last" if line is None else f"line {line[0]}"
+
+
+def as_classes(labels: list[str], classes: list[ClassName] | None) -> list[ClassName]:
+    """Labels as whole numbers where all of them are, else as strings; where classes are given, as those have them."""
+    if classes is not None:
+        known = set(classes)
+        return [int(one) if one not in known and WHOLE.fullmatch(one) else one for one in labels]
+    return [int(one) for one in labels] if all(WHOLE.fullmatch(one) for one in labels) else list(labels)
+
+
+def _class_of(words: list[str]) -> str:
+    if not words:
+        raise InputError("it has no label, which is the first word before the |, with a space after it")
+    if words[0] == "shared":
+        raise InputError(ACTION_FEATURES)
+    if ":" in words[0]:
+        if words[0].count(":") == 2:
+            raise InputError(
+                "it says action:cost:probability, as logs of contextual bandits do, which do not know the right class: "
+                "`onebit evaluate` and `onebit replay` take such a file"
+            )
+        raise InputError("it has costs of classes, but must have one class, the right one")
+    if len(words) > 2:
+        raise InputError(f"{brief(' '.join(words))} stands before the features, but must be a class")
+    if len(words) == 2 and not (NUMBER.fullmatch(words[1]) and float(words[1]) == 1.0):
+        raise InputError(f"the example has the weight {brief(words[1])}, and onebit's rounds all weigh the same")
+    if NUMBER.fullmatch(words[0]) and not WHOLE.fullmatch(words[0]):
+        raise InputError(f"the label is {words[0]}, but classes are whole numbers or words")
+    return words[0]

@@ -1,0 +1,156 @@
+"""A log of decisions that lies in a file: which actions there were, how many rounds, and the rounds themselves as often as one likes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from onebit.contract.parameters import refuse_unknown
+from onebit.contract.rule import Rule
+from onebit.data.tables import in_order
+from onebit.data.vw_text import as_classes
+from onebit.errors import InputError, brief
+from onebit.learner import Learner
+from onebit.offpolicy.rounds import Round
+from onebit.offpolicy.training import usual_floor
+from onebit.options import MEANINGS
+from onebit.validation import ClassName, checked_classes, listed
+
+Entries = Callable[[bool], Iterator[Round | None]]  # with x, or without; None is a decision that nobody answered
+CLOSE = 1e-6  # of a cost to one of the two that there are, in parts of their difference
+
+VW = (".vw", ".vw.gz", ".vw.bz2")
+DSJSON = (".dsjson", ".dsjson.gz", ".dsjson.bz2")
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+ENDINGS = (*VW, *DSJSON, *TABLES)
+REWARDS = "one bit is all that learners take until they know rewards"
+
+
+class Log:
+    """The rounds of a log, which are read anew each time that one goes through them and never held.
+
+    `classes` are the actions, `len` says how many rounds there are, `unanswered` how many decisions beside them had no answer, and `text` whether x is a text.
+    """
+
+    def __init__(
+        self, name: str, entries: Entries, classes: Iterable[ClassName] | None = None, text: bool = False
+    ) -> None:
+        self.name, self.text = name, text
+        self._entries = entries
+        self._rounds = self.unanswered = 0
+        found: dict[ClassName, None] = {}
+        for one in entries(False):
+            if one is None:
+                self.unanswered += 1
+            else:
+                self._rounds += 1
+                found[one.label] = None
+        if not self._rounds:
+            raise InputError(f"{name} has no decision with an answer, so it says nothing")
+        given = None if classes is None else checked_classes(classes)
+        written = [one for one in found if isinstance(one, str)]
+        renamed = dict(zip(written, as_classes(written, None if given is None else list(given)), strict=True))
+        self._names = {one: renamed.get(one, one) if isinstance(one, str) else one for one in found}
+        if given is None:
+            if len(set(self._names.values())) < 2:
+                raise InputError(
+                    f"{name} shows {brief(next(iter(self._names.values())))} in every round, but a choice needs at least 2 classes: "
+                    "give them all"
+                )
+            given = in_order(list(self._names.values()))
+        self.classes = given
+
+    def __len__(self) -> int:
+        return self._rounds
+
+    def __iter__(self) -> Iterator[Round]:
+        for one in self._entries(True):
+            if one is not None:
+                yield one._replace(label=self._names.get(one.label, one.label))
+
+
+def learner_for(log: Log, rule: Rule, options: Mapping[str, Any], seed: int) -> Learner:
+    """A new learner for the rounds of a log, with the floor that the service would give it."""
+    common = {name: meaning for name, meaning in MEANINGS.items() if name not in ("seed", "classes")}
+    refuse_unknown(rule.title, options, {**rule.parameters, **common})
+    usual = {"exploration_floor": usual_floor(rule), "text": log.text}
+    return Learner(rule, classes=log.classes, seed=seed, **{**usual, **options})
+
+
+class Costs(NamedTuple):
+    """What right costs, and what wrong does: others than 0 and 1 must be said, since nobody can see them in a file."""
+
+    right: float = 0.0
+    wrong: float = 1.0
+
+    def is_right(self, cost: float) -> bool:
+        """Whether a cost is that of right; what is neither that nor wrong's is refused."""
+        share = (cost - self.right) / (self.wrong - self.right)
+        if abs(share) <= CLOSE:
+            return True
+        if abs(share - 1.0) <= CLOSE:
+            return False
+        between = 0.0 < share < 1.0
+        raise InputError(
+            f"the cost is {cost:g}, where right costs {self.right:g} and wrong {self.wrong:g}: "
+            + (REWARDS if between else "say what they cost where that is otherwise (--costs=-1,0 or costs=(-1, 0))")
+        )
+
+
+def checked_costs(given: object) -> Costs:
+    """The costs of right and wrong as they were given; None for 0 and 1."""
+    if given is None:
+        return Costs()
+    try:
+        right, wrong = (float(one) for one in given)  # type: ignore[attr-defined]
+    except (TypeError, ValueError, OverflowError):
+        right = wrong = 0.0
+    if not abs(right - wrong) > 0.0 or abs(right - wrong) == float("inf"):
+        raise InputError(
+            f"costs is {brief(given)}, but must be two numbers, what right costs and what wrong does: (-1, 0)"
+        )
+    return Costs(right, wrong)
+
+
+def read_log(
+    path: str | Path,
+    *,
+    x: Iterable[str] | None = None,
+    text: str | None = None,
+    action: str | None = None,
+    right: str | None = None,
+    propensity: str | None = None,
+    id: str | None = None,  # noqa: A002 - what it is called everywhere
+    classes: Iterable[ClassName] | None = None,
+    costs: Iterable[float] | None = None,
+) -> Log:
+    """A log in a file: Vowpal Wabbit's `.vw` (action:cost:probability) and `.dsjson`, or a `.csv`, `.tsv` or `.parquet` with named columns.
+
+    `x` names the columns of the features of a table, or `text` one with a text; `action`, `right`, `propensity` and `id` name the others (by
+    themselves `action` or `label`, `right` or `reward`, `propensity` or `pscore`, `id`). `classes` are the actions that occur unless they are given.
+    `costs` are those of right and wrong in Vowpal Wabbit's files, where they are not 0 and 1.
+    """
+    path = Path(path)
+    name = path.name.lower()
+    if not name.endswith(ENDINGS):
+        raise InputError(f"{path} is not a log by its ending, which may be {', '.join(ENDINGS)}")
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    columns = {"x": x, "text": text, "action": action, "right": right, "propensity": propensity, "id": id}
+    if name.endswith(TABLES):
+        if costs is not None:
+            raise InputError(f"costs were given with {path}, but are those of Vowpal Wabbit's files")
+        from onebit.offpolicy.table_logs import table_log
+
+        return table_log(path, columns, classes)
+    for what, given in columns.items():
+        if given is not None:
+            raise InputError(f"{what} was given with {path}, but names a column of a CSV or Parquet file")
+    from onebit.offpolicy.vw_logs import dsjson_actions, dsjson_entries, vw_actions, vw_entries
+
+    entries, actions = (vw_entries, vw_actions) if name.endswith(VW) else (dsjson_entries, dsjson_actions)
+    known, cost = actions(path), checked_costs(costs)
+    if classes is not None and known is not None and list(classes) != known:
+        raise InputError(f"classes were given with {path}, which brings its own: {listed(known)}")
+    return Log(str(path), lambda whole: entries(path, cost, whole), classes if known is None else known)

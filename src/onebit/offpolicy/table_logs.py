@@ -1,0 +1,279 @@
+"""Logs as tables with named columns, CSV or Parquet, a batch at a time; `onebit export --format parquet` writes such a table too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit.data.blocks import opened
+from onebit.data.files import require
+from onebit.data.tables import whole
+from onebit.errors import InputError, brief, nearest
+from onebit.offpolicy.logs import REWARDS, Log
+from onebit.offpolicy.rounds import Round
+from onebit.validation import ClassName, checked_classes
+
+BATCH = 1 << 14  # rows
+USUAL = {
+    "action": ("action", "label"),
+    "right": ("right", "reward"),
+    "propensity": ("propensity", "pscore"),
+    "id": ("id",),
+    "x": ("x",),
+}  # the columns that are taken where none is named
+EXPORTED = ("id", "x", "label", "right", "propensity", "probabilities", "late", "shown", "shown_propensity")
+
+
+class LogColumns(NamedTuple):
+    """Which columns of a table are what; `text` says that x is the text of one column."""
+
+    x: list[str]
+    text: bool
+    action: str
+    right: str
+    propensity: str | None
+    id: str | None
+
+    @property
+    def beside_x(self) -> list[str]:
+        """All but those of x."""
+        return [one for one in (self.action, self.right, self.propensity, self.id) if one is not None]
+
+
+def table_log(path: Path, given: Mapping[str, Any], classes: Iterable[ClassName] | None) -> Log:
+    """The log in a table; `given` are the names of its columns, None where nothing is said."""
+    require("pyarrow", str(path))
+    import pyarrow as arrow
+
+    table = _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
+    about = (table.schema.metadata or {}).get(b"onebit")
+    if about is not None and not any(given.values()):
+        try:
+            told = json.loads(about)
+            own, is_text = checked_classes(told["classes"]), told["features"]["kind"] == "text"
+        except (ValueError, KeyError, TypeError):
+            own, is_text = (), False
+        if not own or not set(EXPORTED) <= set(table.schema.names):
+            raise InputError(f"{path} says that `onebit export` wrote it, and is none of its tables: name the columns")
+        return Log(str(path), lambda with_x: _exported(table, own, with_x), own, is_text)
+    columns = _columns(path, table.schema.names, given)
+    table.columns = columns
+    kinds = {name: table.schema.field(name).type for name in columns.x}
+    for name, kind in kinds.items():
+        numbers = arrow.types.is_integer(kind) or arrow.types.is_floating(kind) or arrow.types.is_boolean(kind)
+        if not (numbers or arrow.types.is_decimal(kind) or arrow.types.is_nested(kind) or _is_string(kind)):
+            raise InputError(f"the column {brief(name)} of {path} holds {kind}, but x is made of numbers and texts")
+    several = len(columns.x) > 1 and any(arrow.types.is_nested(kind) for kind in kinds.values())
+    if several:
+        raise InputError(f"a column of {path} that holds a whole x must be the only one of x")
+    if columns.text and not _is_string(kinds[columns.x[0]]):
+        raise InputError(f"the column {brief(columns.x[0])} of {path} holds no text")
+    return Log(str(path), lambda with_x: _rounds(table, columns, with_x), classes, columns.text)
+
+
+def _columns(path: Path, names: Sequence[str], given: Mapping[str, Any]) -> LogColumns:
+    said = {name: one for name, one in given.items() if one is not None}
+    if "x" in said and "text" in said:
+        raise InputError("x and text were both given: x is numbers and categories, or a text")
+    if isinstance(said.get("x"), str):
+        raise InputError(f"x is {brief(said['x'])}, but must be a list of columns: [{brief(said['x'])}]")
+
+    def column(what: str, needed: bool) -> str | None:
+        if what in said:
+            if said[what] not in names:
+                raise InputError(
+                    f"there is no column {brief(said[what])} in {path} to be {what}; {nearest(str(said[what]), names)}"
+                )
+            return str(said[what])
+        found = next((one for one in USUAL[what] if one in names), None)
+        if found is None and needed:
+            usual = " or ".join(map(repr, USUAL[what]))
+            raise InputError(f"{path} has no column {usual}: name the one that says {MEANINGS[what]} with {what}")
+        return found
+
+    if "text" in said:
+        x = [str(said["text"])]
+    else:
+        x = [str(one) for one in said["x"]] if "x" in said else [str(column("x", needed=True))]
+    for one in x:
+        if one not in names:
+            raise InputError(f"there is no column {brief(one)} in {path} to be of x; {nearest(one, names)}")
+    action, right = column("action", needed=True), column("right", needed=True)
+    columns = LogColumns(x, "text" in said, str(action), str(right), column("propensity", False), column("id", False))
+    for one in columns.beside_x:
+        if one in x:
+            raise InputError(
+                f"the column {brief(one)} of {path} cannot be of x: it is what a learner must not see before it decides"
+            )
+    return columns
+
+
+MEANINGS = {
+    "action": "what was shown",
+    "right": "whether it was right",
+    "x": "what it was shown for (or all columns of the features)",
+}
+
+
+class _Parquet:
+    """A Parquet file."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as arrow
+        from pyarrow import parquet
+
+        self.path = path
+        self.columns: LogColumns | None = None
+        try:
+            self.schema = parquet.read_schema(path)
+        except (arrow.lib.ArrowException, OSError) as error:
+            raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+
+    def batches(self, names: list[str]) -> Iterator[Any]:
+        """These columns, so many rows at a time."""
+        import pyarrow as arrow
+        from pyarrow import parquet
+
+        try:
+            with parquet.ParquetFile(self.path) as file:
+                yield from file.iter_batches(BATCH, columns=names)
+        except (arrow.lib.ArrowException, OSError) as error:
+            raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
+
+
+class _Csv:
+    """A CSV or TSV file, of which the first block tells numbers from words."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.columns: LogColumns | None = None
+        self._tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
+        with self._opened({}) as reader:
+            self.schema = reader.schema
+
+    def batches(self, names: list[str]) -> Iterator[Any]:
+        """These columns, so many rows at a time."""
+        import pyarrow as arrow
+
+        assert self.columns is not None
+        types = {}
+        for name in names:
+            guessed = self.schema.field(name).type
+            words = name in (self.columns.action, self.columns.id) or _is_string(guessed)
+            types[name] = arrow.string() if words else guessed if arrow.types.is_boolean(guessed) else arrow.float64()
+        try:
+            with self._opened(types) as reader:
+                yield from reader
+        except (arrow.lib.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+            raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
+
+    @contextmanager
+    def _opened(self, types: dict[str, Any]) -> Iterator[Any]:
+        import pyarrow as arrow
+        from pyarrow import csv
+
+        parse = csv.ParseOptions(delimiter="\t" if self._tabs else ",", newlines_in_values=True)
+        convert = csv.ConvertOptions(column_types=types, include_columns=list(types), strings_can_be_null=True)
+        try:
+            with (
+                opened(self.path) as (file, _),
+                csv.open_csv(file, parse_options=parse, convert_options=convert) as reader,
+            ):
+                yield reader
+        except (arrow.lib.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+            raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _rounds(table: _Parquet | _Csv, columns: LogColumns, with_x: bool) -> Iterator[Round | None]:
+    row = 0
+    for batch in table.batches([*columns.beside_x, *(columns.x if with_x else [])]):
+        beside = {name: batch.column(name).to_pylist() for name in columns.beside_x}
+        rows = _xs(batch, columns) if with_x else [None] * batch.num_rows
+        for place in range(batch.num_rows):
+            row += 1
+            try:
+                yield _round(row, {name: values[place] for name, values in beside.items()}, rows[place], columns)
+            except InputError as error:
+                raise InputError(f"row {row} of {table.path}: {error}") from None
+
+
+def _round(row: int, cells: dict[str, Any], x: Any, columns: LogColumns) -> Round | None:
+    right = cells[columns.right]
+    if right is None:
+        return None
+    if not isinstance(right, bool | int | float | Decimal) or right not in (0, 1):
+        raise InputError(f"{columns.right} is {brief(right)}, but must be true or false, 1 or 0: {REWARDS}")
+    propensity = None if columns.propensity is None else cells[columns.propensity]
+    for name in (columns.action, columns.propensity):
+        if name is not None and cells[name] is None:
+            raise InputError(f"{name} is missing")
+    if isinstance(x, InputError):
+        raise x
+    action = whole(cells[columns.action])
+    if isinstance(action, bool) or not isinstance(action, str | int):
+        raise InputError(f"{columns.action} is {brief(action)}, but actions are whole numbers or texts")
+    identity = row if columns.id is None or cells[columns.id] is None else cells[columns.id]
+    return Round(identity if isinstance(identity, str | int) else str(identity), x, action, bool(right), propensity)
+
+
+def _xs(batch: Any, columns: LogColumns) -> list[Any]:
+    """The x of each row: an array where all columns are numbers, else a dict, in which a category is a name. What is missing is a refusal."""
+    import pyarrow as arrow
+
+    first = batch.column(columns.x[0])
+    if columns.text or arrow.types.is_nested(first.type):
+        rows = [dict(one) if one and isinstance(one[0], tuple) else one for one in first.to_pylist()]
+        return [InputError(f"{columns.x[0]} is missing") if one is None else one for one in rows]
+    parts = [batch.column(name) for name in columns.x]
+    lists = [part.to_pylist() for part in parts]
+    if any(_is_string(part.type) for part in parts):
+        return [_named(columns.x, cells) for cells in zip(*lists, strict=True)]
+    return [_numbers(columns.x, cells) for cells in zip(*lists, strict=True)]
+
+
+def _named(names: list[str], cells: tuple[Any, ...]) -> Any:
+    found = {}
+    for name, cell in zip(names, cells, strict=True):
+        if cell is None:
+            return InputError(f"{name} is missing")
+        found[f"{name}={cell}" if isinstance(cell, str) else name] = 1.0 if isinstance(cell, str) else float(cell)
+    return found
+
+
+def _numbers(names: list[str], cells: tuple[Any, ...]) -> Any:
+    if None in cells:
+        return InputError(f"{names[cells.index(None)]} is missing")
+    return np.array(cells, dtype=np.float64)
+
+
+def _is_string(kind: Any) -> bool:
+    import pyarrow as arrow
+
+    kind = kind.value_type if arrow.types.is_dictionary(kind) else kind
+    return bool(arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or arrow.types.is_null(kind))
+
+
+def _exported(table: _Parquet | _Csv, classes: Sequence[ClassName], with_x: bool) -> Iterator[Round | None]:
+    """The rounds of a table that `onebit export` wrote: the answers that came in time, and in shadow mode what was shown instead."""
+    names = {str(one): one for one in classes}
+    for batch in table.batches([name for name in EXPORTED if with_x or name != "x"]):
+        for row in batch.to_pylist():
+            if row["right"] is None or row["late"]:
+                yield None
+                continue
+            label, propensity = row["label"], row["propensity"]
+            chances: list[float] | None = [*row["probabilities"], *[0.0] * (len(classes) - len(row["probabilities"]))]
+            if row["shown"] is not None:
+                label, chances = row["shown"], None
+                propensity = 1.0 if row["shown_propensity"] is None else row["shown_propensity"]
+            x = row.get("x")
+            x = dict(x) if isinstance(x, list) and x and isinstance(x[0], tuple) else x
+            if str(label) not in names:
+                raise InputError(f"{table.path} has the label {brief(label)}, which is none of its classes")
+            yield Round(row["id"], x, names[str(label)], row["right"], propensity, chances)

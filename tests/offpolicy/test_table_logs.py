@@ -1,0 +1,174 @@
+"""Logs as tables with named columns: CSV and Parquet give the same rounds, and what cannot be one is refused with its row."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as arrow
+import pytest
+from pyarrow import parquet
+
+import onebit
+from onebit.offpolicy import Log, evaluate, read_log
+from onebit.offpolicy import table_logs as tables
+
+TABLE: dict[str, list[Any]] = {
+    "who": ["a", "b", "c", "d"],
+    "age": [1.5, 2.0, 3.0, 4.0],
+    "member": [True, False, True, True],
+    "city": ["Rome", "Oslo", "Rome", "Bern"],
+    "note": ["late goal", "new law", "cup final", ""],
+    "shown": ["sport", "news", "sport", "news"],
+    "clicked": [1, 0, 1, None],
+    "chance": [0.5, 0.25, 0.75, 0.5],
+}
+NAMES: dict[str, Any] = {"action": "shown", "right": "clicked", "propensity": "chance", "id": "who"}
+
+
+def csv_of(table: dict[str, list[Any]]) -> str:
+    rows = [",".join("" if one is None else str(one) for one in cells) for cells in zip(*table.values(), strict=True)]
+    return "\n".join([",".join(table), *rows]) + "\n"
+
+
+def written(folder: Path, form: str, table: dict[str, list[Any]]) -> Path:
+    path = folder / f"log{form}"
+    if form == ".parquet":
+        parquet.write_table(arrow.table(table), path)
+    elif form == ".csv.gz":
+        path.write_bytes(gzip.compress(csv_of(table).encode()))
+    else:
+        path.write_text(csv_of(table).replace(",", "\t") if form == ".tsv" else csv_of(table))
+    return path
+
+
+def plain(log: Log) -> list[tuple[Any, ...]]:
+    return [(one.id, one.x.tolist() if isinstance(one.x, np.ndarray) else one.x, *one[2:]) for one in log]
+
+
+FORMS = [".csv", ".tsv", ".csv.gz", ".parquet"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_numbers_are_an_array(form: str, tmp_path: Path) -> None:
+    log = read_log(written(tmp_path, form, TABLE), x=["age", "member"], **NAMES)
+    assert (log.classes, len(log), log.unanswered, log.text) == (("news", "sport"), 3, 1, False)
+    assert plain(log) == [
+        ("a", [1.5, 1.0], "sport", True, 0.5, None),
+        ("b", [2.0, 0.0], "news", False, 0.25, None),
+        ("c", [3.0, 1.0], "sport", True, 0.75, None),
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_categories_make_a_dict_and_a_text_is_one(form: str, tmp_path: Path) -> None:
+    path = written(tmp_path, form, {**TABLE, "note": ["late goal", "new law", "cup final", "rain"]})
+    assert [one.x for one in read_log(path, x=["age", "city"], **NAMES)] == [
+        {"age": 1.5, "city=Rome": 1.0},
+        {"age": 2.0, "city=Oslo": 1.0},
+        {"age": 3.0, "city=Rome": 1.0},
+    ]
+    log = read_log(path, text="note", **NAMES)
+    assert log.text
+    assert [one.x for one in log] == ["late goal", "new law", "cup final"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_usual_names_need_not_be_said(form: str, tmp_path: Path) -> None:
+    table: dict[str, list[Any]] = {"x": [0.5, 1.0], "action": [3, 7], "reward": [0, 1], "pscore": [0.5, 0.5]}
+    log = read_log(written(tmp_path, form, table))
+    assert log.classes == (3, 7)
+    assert plain(log) == [(1, [0.5], 3, False, 0.5, None), (2, [1.0], 7, True, 0.5, None)]
+    assert read_log(written(tmp_path, form, table), classes=[7, 3, 1]).classes == (7, 3, 1)
+
+
+def test_without_propensities_there_is_replay_alone(tmp_path: Path) -> None:
+    table: dict[str, list[Any]] = {"x": [0.5, 1.0] * 20, "label": ["a", "b"] * 20, "right": [True, False] * 20}
+    log = read_log(written(tmp_path, ".parquet", table))
+    assert next(iter(log)).propensity is None
+    assert evaluate(onebit.BPA(classes=log.classes), log).ips is None
+
+
+def test_lists_and_maps_of_parquet_are_a_whole_x(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    beside = {"action": ["a", "b"], "right": [True, False], "propensity": [0.5, 0.5]}
+    parquet.write_table(arrow.table({"x": [[1.0, 2.0], [3.0, 4.0]], **beside}), path)
+    assert [one.x for one in read_log(path)] == [[1.0, 2.0], [3.0, 4.0]]
+    maps = arrow.array([[("u", 1.0)], [("v", 2.0), ("w", 3.0)]], arrow.map_(arrow.string(), arrow.float64()))
+    parquet.write_table(arrow.table({"x": maps, **beside}), path)
+    assert [one.x for one in read_log(path)] == [{"u": 1.0}, {"v": 2.0, "w": 3.0}]
+
+
+def test_batches_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {"x": list(range(100)), "action": [n % 3 for n in range(100)], "right": [n % 2 for n in range(100)]}
+    path = written(tmp_path, ".parquet", table)
+    whole = plain(read_log(path))
+    monkeypatch.setattr(tables, "BATCH", 7)
+    assert plain(read_log(path)) == whole
+    assert len(whole) == 100
+
+
+REFUSED: dict[str, tuple[dict[str, list[Any]], dict[str, Any]]] = {
+    "there is no column 'ages' .* did you mean 'age'": ({}, {"x": ["ages"]}),
+    "no column 'x': name the one": ({}, {}),
+    "there is no column 'q' .* to be right": ({}, {"x": ["age"], "right": "q"}),
+    "'shown' .* must not see": ({}, {"x": ["shown"]}),
+    "x and text were both given": ({}, {"x": ["age"], "text": "note"}),
+    "must be a list of columns": ({}, {"x": "age"}),
+    "'age' of .* holds no text": ({}, {"text": "age"}),
+    "row 2 .*clicked is 0.5, .*rewards": ({"clicked": [1, 0.5, 1, 1]}, {"x": ["age"]}),
+    "row 1 .*clicked is 'yes'": ({"clicked": ["yes", "no", "no", "no"]}, {"x": ["age"]}),
+    "row 3 .*age is missing": ({"age": [1.0, 2.0, None, 4.0]}, {"x": ["age"]}),
+    "row 3 .*city is missing": ({"city": ["a", "b", None, "c"]}, {"x": ["age", "city"]}),
+    "row 1 .*chance is missing": ({"chance": [None, 0.5, 0.5, 0.5]}, {"x": ["age"]}),
+    "row 2 .*shown is missing": ({"shown": ["a", None, "b", "c"]}, {"x": ["age"]}),
+    "shows 'a' in every round": ({"shown": ["a"] * 4}, {"x": ["age"]}),
+    "no decision with an answer": ({"clicked": [None] * 4}, {"x": ["age"]}),
+    "'day' of .* holds ": ({"day": [datetime.date(2026, 1, 1)] * 4}, {"x": ["day"]}),
+    "costs were given": ({}, {"x": ["age"], "costs": (0, 1)}),
+}
+
+
+@pytest.mark.parametrize("form", [".csv", ".parquet"])
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_what_cannot_be_a_log(sentence: str, form: str, tmp_path: Path) -> None:
+    changed, given = REFUSED[sentence]
+    with pytest.raises(onebit.InputError, match=sentence):
+        list(read_log(written(tmp_path, form, {**TABLE, **changed}), **{**NAMES, **given}))
+
+
+@pytest.mark.parametrize(
+    "about", [b"{", b"{}", b'{"classes": 3, "features": {}}', b'{"classes": ["a", "b"], "features": {"kind": "text"}}']
+)
+def test_tables_that_only_say_that_they_were_exported(about: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    parquet.write_table(arrow.table({"x": [1.0], "label": ["a"]}).replace_schema_metadata({b"onebit": about}), path)
+    with pytest.raises(onebit.InputError, match="name the columns"):
+        read_log(path)
+
+
+@pytest.mark.parametrize("shown", [[0.5, 1.0], [True, False], [[1], [2]]])
+def test_actions_are_numbers_or_texts(shown: list[Any], tmp_path: Path) -> None:
+    path = written(tmp_path, ".parquet", {"x": [1.0, 2.0], "action": shown, "right": [1, 0]})
+    with pytest.raises(onebit.InputError, match=r"row 1 .*action is .*, but actions are whole numbers or texts"):
+        read_log(path)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(onebit.InputError, match="is not a log by its ending"):
+        read_log(tmp_path / "log.txt")
+    with pytest.raises(onebit.InputError, match="there is no file"):
+        read_log(tmp_path / "log.csv")
+    for name in ("log.csv", "log.parquet", "log.csv.gz"):
+        (tmp_path / name).write_bytes(b"" if name == "log.csv" else b"nothing of the kind")
+        with pytest.raises(onebit.InputError, match="cannot be read"):
+            read_log(tmp_path / name)
+    (tmp_path / "ragged.csv").write_text("x,action,right\n1,a,1\n2,b\n")
+    with pytest.raises(onebit.InputError, match="cannot be read"):
+        read_log(tmp_path / "ragged.csv")
+    (tmp_path / "log.vw").write_text("1:0:1 | a\n")
+    with pytest.raises(onebit.InputError, match=r"action was given with .* names a column"):
+        read_log(tmp_path / "log.vw", action="a")
