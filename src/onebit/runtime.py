@@ -158,12 +158,13 @@ class Runtime:
             self.model.add_class()
             self.names = classes
 
-    def numbers_left(self, count: int) -> None:
-        """Refuse to go on where so many decisions would be numbered beyond what numbers may be."""
+    def next_ids(self, count: int) -> range:
+        """The next free numbers; to go on is refused where they would be beyond what numbers may be."""
         if self.next_id + count > MOST_NUMBERS:
             raise InputError(
                 f"decisions are numbered from {self.next_id} on, and there are no {count} numbers left: give ids"
             )
+        return range(self.next_id, self.next_id + count)
 
     # --- reading x ---------------------------------------------------------------------------------------------------
 
@@ -198,6 +199,8 @@ class Runtime:
 
     def kept(self, X: Any) -> list[Kept]:
         """Copies of rows, each in the form that a decision keeps."""
+        if isinstance(X, list | tuple) and len(X) == 0:
+            return []  # which says nothing of features
         features = self.features
         features.settle(X)
         if features.named:
@@ -380,7 +383,7 @@ class Runtime:
         `kept` holds the choice of every round where feedback comes late, and has no rows otherwise.
         """
         with self.lock:
-            self.numbers_left(len(schedule.labels))
+            self.next_ids(len(schedule.labels))
             self.model.walk(rows, schedule, kept, tally, self.next_id, (start, stop))
 
     def finish_walk(self, schedule: Schedule) -> None:

@@ -45,6 +45,30 @@ def table_html(table: Table) -> str:
     )
 
 
+def plain_table_html(table: Table) -> str:
+    """A table for a notebook, where no script sorts it and no style is ours: text, and what is best in bold.
+
+    >>> from onebit.report.parts import Column
+    >>> plain_table_html(Table("", [Column("error")], [[Number(1.0, "1.00", "± 0.10", best=True)]]))
+    '<table><thead><tr><th>error</th></tr></thead><tbody><tr><td><b>1.00</b> ± 0.10</td></tr></tbody></table>'
+    """
+
+    def text(cell: Cell) -> str:
+        if isinstance(cell, str):
+            return rich(cell)
+        said = f"<b>{escape(cell.text)}</b>" if isinstance(cell, Number) and cell.best else escape(cell.text)
+        return f"{said} {escape(cell.interval)}" if isinstance(cell, Number) and cell.interval else said
+
+    bodies = ""
+    for group, rows in table.groups.items():
+        head = f'<tr><th colspan="{len(table.columns)}">{rich(group)}</th></tr>' if group else ""
+        lines = "".join(f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in cells)}</tr>" for cells in rows)
+        bodies += f"<tbody>{head}{lines}</tbody>"
+    caption = f"<caption>{rich(table.title)}</caption>" if table.title else ""
+    heads = "".join(f"<th>{rich(column.title)}</th>" for column in table.columns)
+    return f"<table>{caption}<thead><tr>{heads}</tr></thead>{bodies}</table>"
+
+
 def _spans(table: Table) -> list[tuple[float, float] | None]:
     """The range of each column that has intervals to draw, from zero where nothing is below it."""
     spans: list[tuple[float, float] | None] = []
@@ -62,7 +86,11 @@ def _cell(cell: Cell, numeric: bool, span: tuple[float, float] | None) -> str:
         interval = f' <span class="interval">{escape(cell.interval)}</span>' if cell.interval else ""
         drawn = _interval_svg(cell, span) if span else ""
         kind = ' class="number long"' if numeric and len(cell.text) > _LONG_NUMBER else _classed(numeric)
-        return f'<td{kind} data-value="{value}">{drawn}{escape(cell.text)}{interval}</td>'
+        text = escape(cell.text)
+        if cell.best:
+            unseen = "" if cell.text == "best" else '<span class="unseen"> (best)</span>'
+            text = f'<span class="badge good best">{text}</span>{unseen}'
+        return f'<td{kind} data-value="{value}">{drawn}{text}{interval}</td>'
     if isinstance(cell, Badge):
         return f'<td><span class="badge {cell.tone}">{escape(cell.text)}</span></td>'
     if numeric:
