@@ -13,7 +13,7 @@ run: .venv/ready
 
 # The service, with its memory in a folder here, and data to play with.
 serve: .venv/ready-serve
-	$(BIN)/onebit serve --data ./onebit-data
+	$(BIN)/onebit serve --data ./onebit-data --log-format text
 
 test: .venv/ready-test
 	$(BIN)/ruff check .

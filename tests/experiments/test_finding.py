@@ -50,8 +50,7 @@ def test_one_data_set_names_the_best_and_whether_another_may_be_as_good() -> Non
 def test_several_data_sets_are_counted() -> None:
     said = finding([CLEAR, ALSO_CLEAR, CLOSE])
     assert said == (
-        "`auto` is best on 2 of 3 (iris and synsep9); `thompson` is best on 1 of 3 (digits). "
-        "On digits `auto` is within its interval."
+        "`auto` is best on 2 of 3: iris and synsep9; `thompson` on digits. On digits `auto` is within its interval."
     )
 
 
@@ -61,7 +60,7 @@ def test_one_run_and_no_run_are_said() -> None:
         "`auto` is best on iris, with an error of 10.00 %. One run has no interval: more runs would say how sure this is."
     )
     assert finding([CLEAR, on("digits")]) == (
-        "`auto` is best on 1 of 2 (iris). On digits no learner was run without a failure."
+        "`auto` is best on 1 of 2: iris. On digits no learner was run without a failure."
     )
 
 

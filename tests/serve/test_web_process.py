@@ -404,13 +404,15 @@ def test_words_for_people(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "onebit", "serve", "--data", str(tmp_path), "--port", "0", "--log-format", "text"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
-        lines = [running.stderr.readline() for _ in range(3)]
+        lines = [running.stderr.readline() for _ in range(4)]
         running.send_signal(signal.SIGTERM)
         lines += running.stderr.readlines()
     assert running.returncode == 0
     assert f"starting on {tmp_path}" in lines[0]
     assert "listening on http://127.0.0.1:" in lines[1]
-    assert "warning: there are no tokens" in lines[2]
+    address = lines[1].partition("listening on ")[2].partition(" ")[0]
+    assert f"to play, open {address}/play/digits in a browser; all tasks are at {address}/ and" in lines[2]
+    assert "warning: there are no tokens" in lines[3]
     assert lines[-1].endswith("ended\n")
 
 

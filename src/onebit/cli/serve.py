@@ -91,7 +91,10 @@ OPTIONS = {
     ),
     "drain_s": Option("ONEBIT_SERVE_DRAIN_S", seconds, "S", "seconds for requests under way when told to end"),
     "log_format": Option(
-        "ONEBIT_SERVE_LOG_FORMAT", form, "FORM", "form of the log on stderr: json, or text for people"
+        "ONEBIT_SERVE_LOG_FORMAT",
+        form,
+        "FORM",
+        "form of the log on stderr: json, or text for people; if not given, text in a terminal, json elsewhere",
     ),
 }
 

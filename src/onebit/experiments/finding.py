@@ -51,7 +51,9 @@ def _several(decided: Sequence[tuple[DataResult, Summary]], count: int) -> list[
     ranked = sorted(places.items(), key=lambda item: -len(item[1]))
     said = []
     if ranked:
-        wins = [f"`{title}` is best on {len(where)} of {count} ({listed(where)})" for title, where in ranked]
+        (title, where), *others = ranked
+        wins = [f"`{title}` is best on {len(where)} of {count}: {listed(where)}"]
+        wins += [f"`{title}` on {listed(where)}" for title, where in others]
         said.append(f"{'; '.join(wins)}.")
     near = [(result.stream.name, rivals(result)) for result, _ in decided]
     said += [f"On {name} {_within(some)}." for name, some in near if some]

@@ -7,7 +7,7 @@ import re
 from html import escape
 
 from onebit.report import style
-from onebit.report.parts import Badge, Cell, HeatMap, Number, Table
+from onebit.report.parts import Badge, Cell, Column, HeatMap, Number, Table
 
 _LONG = 60  # characters in a cell that must not be squeezed on a narrow screen
 _WIDE = 10  # columns of a heat map from which on they are narrow
@@ -36,7 +36,7 @@ def table_html(table: Table) -> str:
     for group, rows in table.groups.items():
         head = f'<tr class="group"><th scope="rowgroup" colspan="{len(numeric)}">{rich(group)}</th></tr>'
         name = head if group else ""
-        lines = "".join(f"<tr>{''.join(map(_cell, cells, numeric, spans))}</tr>\n" for cells in rows)
+        lines = "".join(f"<tr>{''.join(map(_cell, cells, table.columns, spans))}</tr>\n" for cells in rows)
         bodies += f"<tbody>{name}{lines}</tbody>"
     note = f'<p class="note">{rich(table.note)}</p>' if table.note else ""
     return (
@@ -48,7 +48,6 @@ def table_html(table: Table) -> str:
 def plain_table_html(table: Table) -> str:
     """A table for a notebook, where no script sorts it and no style is ours: text, and what is best in bold.
 
-    >>> from onebit.report.parts import Column
     >>> plain_table_html(Table("", [Column("error")], [[Number(1.0, "1.00", "± 0.10", best=True)]]))
     '<table><thead><tr><th>error</th></tr></thead><tbody><tr><td><b>1.00</b> ± 0.10</td></tr></tbody></table>'
     """
@@ -80,7 +79,9 @@ def _spans(table: Table) -> list[tuple[float, float] | None]:
     return spans
 
 
-def _cell(cell: Cell, numeric: bool, span: tuple[float, float] | None) -> str:
+def _cell(cell: Cell, column: Column, span: tuple[float, float] | None) -> str:
+    numeric = column.numeric
+    head = f' data-head="{escape(column.title.replace("`", ""))}"'  # shown beside it where the screen is narrow
     if isinstance(cell, Number):
         value = cell.value if cell.value is not None and math.isfinite(cell.value) else ""
         interval = f' <span class="interval">{escape(cell.interval)}</span>' if cell.interval else ""
@@ -90,14 +91,14 @@ def _cell(cell: Cell, numeric: bool, span: tuple[float, float] | None) -> str:
         if cell.best:
             unseen = "" if cell.text == "best" else '<span class="unseen"> (best)</span>'
             text = f'<span class="badge good best">{text}</span>{unseen}'
-        return f'<td{kind} data-value="{value}">{drawn}{text}{interval}</td>'
+        return f'<td{kind}{head} data-value="{value}"><span class="cell">{drawn}{text}{interval}</span></td>'
     if isinstance(cell, Badge):
-        return f'<td><span class="badge {cell.tone}">{escape(cell.text)}</span></td>'
+        return f'<td{head}><span class="cell"><span class="badge {cell.tone}">{escape(cell.text)}</span></span></td>'
     if numeric:
         kind = ' class="number long"' if len(cell) > _LONG_NUMBER else _classed(numeric)
     else:
         kind = ' class="long"' if len(cell) > _LONG else ""
-    return f"<td{kind}>{rich(cell)}</td>"
+    return f'<td{kind}{head}><span class="cell">{rich(cell)}</span></td>'
 
 
 def _interval_svg(number: Number, span: tuple[float, float]) -> str:
