@@ -261,6 +261,7 @@ def test_twenty_rounds_of_digits(reader: Reader) -> None:
 @needs_chromium
 def test_a_task_that_is_made_anew_begins_with_an_empty_curve(reader: Reader) -> None:
     browser = reader.browser
+    reader.visit("/")
     reader.new_task("again", features={"kind": "numbers", "size": 24}, display=IMAGE)
     created = reader.ask("GET", "/v1/tasks/again")["created"]
     for when, rounds in ((created - 60, 0), (created, 3)):

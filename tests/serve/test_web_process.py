@@ -19,6 +19,7 @@ import pytest
 
 from onebit.cli import main
 from onebit.cli.serve import OPTIONS
+from onebit.installation import install_command
 from onebit.serve import process as process_module
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
@@ -378,7 +379,7 @@ def without(module: str, *command: str) -> str:
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     err = without("uvicorn", "serve", "--data", str(tmp_path))
-    assert 'the service needs uvicorn, which is not here: pip install "onebit[serve]"' in err
+    assert f"the service needs uvicorn, which is not here: {install_command('serve')}" in err
 
 
 @pytest.mark.parametrize("command", [["serve"], ["token", "list"]])

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from onebit.cli.options import positive, whole
 from onebit.errors import InputError, MissingExtraError
+from onebit.installation import install_command
 from onebit.serve.settings import Settings
 
 
@@ -140,7 +141,7 @@ def needing_extra() -> Iterator[None]:
         if error.name == "fcntl":  # it comes with Python, where the system has what it is for
             raise InputError("the service runs on Linux and macOS, which lock files in a way that it needs") from None
         raise MissingExtraError(
-            f'the service needs {error.name}, which is not here: pip install "onebit[serve]"'
+            f"the service needs {error.name}, which is not here: {install_command('serve')}"
         ) from None
 
 

@@ -15,6 +15,7 @@ from onebit.data.blocks import FileProgress, FileReader, Memory, assembled, fill
 from onebit.data.large import converted, is_large
 from onebit.data.tables import Csr, Dataset, labelled, matched
 from onebit.errors import InputError, MissingExtraError, OnebitError, brief
+from onebit.installation import install_command
 from onebit.validation import ClassName, checked_classes, listed
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
@@ -94,7 +95,7 @@ def require(module: str, what: str) -> None:
     try:
         importlib.import_module(module)
     except ImportError:
-        raise MissingExtraError(f'{what} needs {module}, which comes with pip install "onebit[experiments]"') from None
+        raise MissingExtraError(f"{what} needs {module}, which comes with {install_command('experiments')}") from None
 
 
 def read_npz(path: Path, classes: Iterable[ClassName] | None = None) -> Dataset:

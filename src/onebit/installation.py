@@ -1,0 +1,34 @@
+"""Where this onebit was installed from, so that a message about a missing extra says what works there."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+
+def clone() -> Path | None:
+    """The folder that it was installed from, a clone say; None where it came from an index or an archive."""
+    beside = Path(__file__).resolve().parents[2]
+    if (beside / "pyproject.toml").is_file() and (beside / "src" / "onebit").is_dir():
+        return beside  # editable, or not installed at all
+    try:
+        text = distribution("onebit").read_text("direct_url.json")
+        known = json.loads(text) if text else {}
+        if "dir_info" not in known:
+            return None
+        folder = Path(url2pathname(urlsplit(known["url"]).path))
+    except (PackageNotFoundError, OSError, ValueError, KeyError, TypeError):  # whoever installed it left no such note
+        return None
+    return folder if (folder / "pyproject.toml").is_file() else None
+
+
+def install_command(extra: str, upgrade: bool = False) -> str:
+    """The command that installs an extra: by name where onebit came from an index, from the clone where it came from one."""
+    folder = clone()
+    if folder is None:
+        return f'pip install {"--upgrade " if upgrade else ""}"onebit[{extra}]"'
+    here = "." if folder == Path.cwd() else str(folder)
+    return f'pip install {"--upgrade " if upgrade else ""}"{here}[{extra}]"'
