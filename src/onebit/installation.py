@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import PackageNotFoundError, distribution
+import re
+import tomllib
+from importlib.metadata import PackageNotFoundError, distribution, requires
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
+
+DEVELOPERS = ("test", "docs", "bench")  # extras that are not for users
 
 
 def clone() -> Path | None:
@@ -32,3 +36,26 @@ def install_command(extra: str, upgrade: bool = False) -> str:
         return f'pip install {"--upgrade " if upgrade else ""}"onebit[{extra}]"'
     here = "." if folder == Path.cwd() else str(folder)
     return f'pip install {"--upgrade " if upgrade else ""}"{here}[{extra}]"'
+
+
+def extras() -> dict[str, list[str]]:
+    """The extras that users may install, each with the packages that it brings; in a clone as its pyproject.toml has them."""
+    folder = clone()
+    if folder is not None:
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        wanted = project["optional-dependencies"]
+    else:
+        wanted = {}
+        try:
+            named = requires("onebit") or []
+        except PackageNotFoundError:
+            named = []
+        for one in named:
+            extra = re.search(r"""extra == ['"]([\w-]+)""", one)
+            if extra:
+                wanted.setdefault(extra[1], []).append(one)
+    return {
+        name: [re.split(r"[^\w.-]", one, maxsplit=1)[0] for one in some if not one.startswith("onebit[")]
+        for name, some in wanted.items()
+        if name not in DEVELOPERS
+    }
