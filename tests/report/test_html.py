@@ -269,6 +269,8 @@ def test_little_data_makes_a_page(part: Any) -> None:
 
 def test_a_scatter_draws_each_point_once_and_says_when_it_leaves_some_out() -> None:
     few = page_html(page(Scatter("Plane", [0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [0, 1, 0], ["a", "b"])))
+    assert ">first feature</text>" in few
+    assert ">second feature</text>" in few
     assert few.count("h0") == 3 + 2  # and one mark for each class in the legend
     assert "points are drawn" not in few
     many = list(range(10_000))

@@ -208,6 +208,8 @@ def _draw_scatter(drawing: Drawing, axes: Axes, scatter: Scatter) -> None:
             [scatter.x[position] for position in positions], [scatter.y[position] for position in positions], s=9, alpha=0.8,
             color=style.LIGHT[colour], marker="o" if turn % 2 == 0 else "s", linewidths=0, label=_shortened(name),
         )  # fmt: skip
+    axes.set_xlabel(_plain(scatter.x_name))
+    axes.set_ylabel(_plain(scatter.y_name))
     axes.set_aspect("equal", adjustable="datalim")
     axes.grid(color="#e4e4e0", linewidth=0.6)
     axes.set_axisbelow(True)

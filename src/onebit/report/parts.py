@@ -170,6 +170,8 @@ class Scatter:
     labels: Sequence[int]
     classes: Sequence[str]
     note: str = ""
+    x_name: str = "first feature"
+    y_name: str = "second feature"
 
     def __post_init__(self) -> None:
         if not len(self.x) == len(self.y) == len(self.labels):
