@@ -3,9 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Data may lie in a folder beside the clone; `make DATA=...` names another, and without any the tests of real data are skipped.
 DATA ?= ../shared/data
+# What `make lowest` runs: what the extras are used by. `make lowest LOWEST=` runs all tests.
+LOWEST ?= tests/test_run.py tests/test_compile_cache.py tests/test_storage.py tests/test_features.py tests/data tests/report \
+  tests/experiments tests/client tests/theory/test_margins.py tests/serve/test_web_bodies.py tests/serve/test_web_errors.py \
+  tests/serve/test_web_protocol.py tests/serve/test_export.py tests/executors/test_executors.py \
+  tests/executors/test_dask_backend.py tests/executors/test_ray_backend.py
 export ONEBIT_DATA ?= $(realpath $(DATA))
 
-.PHONY: run serve test types suite browser reproduction bench docs clean
+.PHONY: run serve test types suite lowest browser reproduction bench docs clean
 
 run: .venv/ready
 	$(BIN)/onebit run digits --order resample --rounds 20_000 --explain
@@ -13,7 +18,7 @@ run: .venv/ready
 
 # The service, with its memory in a folder here, and data to play with.
 serve: .venv/ready-serve
-	$(BIN)/onebit serve --data ./onebit-data
+	$(BIN)/onebit serve --data ./onebit-data --log-format text
 
 test: .venv/ready-test
 	$(BIN)/ruff check .
@@ -26,6 +31,11 @@ types: .venv/ready-test
 # One worker more than there are cores: many tests wait for a service, and need no core for that.
 suite: .venv/ready-test
 	$(BIN)/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile
+
+# The tests once with the lowest versions that pyproject.toml allows, in an environment of its own. With packages of several years
+# newer ones warn of what is deprecated, which is not ours to mend; style and types are for the newest.
+lowest: .venv-lowest/ready
+	.venv-lowest/bin/pytest -W ignore::DeprecationWarning -n $$(getconf _NPROCESSORS_ONLN) --dist loadfile $(LOWEST)
 
 # The test that opens a page needs a browser, here from Debian's packages, as root; without one it is skipped.
 browser:
@@ -67,5 +77,13 @@ docs: .venv/ready-docs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@touch $@
 
+# What the tests themselves need is as new as pip finds it to fit.
+.venv-lowest/ready: pyproject.toml tools/lowest.py
+	$(PYTHON) -m venv .venv-lowest
+	$(PYTHON) tools/lowest.py > .venv-lowest/lowest.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/lowest.txt \
+	  -e '.[experiments,theory,serve,client,completion,gpu,dask,ray]' pytest pytest-xdist hypothesis cvxpy
+	@touch $@
+
 clean:
-	rm -rf .venv site onebit-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest site onebit-results .pytest_cache .mypy_cache .ruff_cache .hypothesis

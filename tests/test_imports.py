@@ -14,7 +14,7 @@ ROOT = Path(onebit.__file__).parent
 
 # Each part may import those before it, and itself. What is not named is at the end of this list: it may import anything above.
 LAYERS = [
-    {"version", "errors", "deprecation", "public"},
+    {"version", "errors", "deprecation", "installation", "public"},
     {"files", "memory"},
     {"report"},
     {"contract", "validation"},

@@ -18,6 +18,7 @@ from onebit.data import streams
 from onebit.data.streams import Stream
 from onebit.decision import Decision
 from onebit.errors import InputError, MissingExtraError, brief
+from onebit.installation import install_command
 from onebit.learner import Learner, copy_of
 from onebit.options import options_beside
 from onebit.rules import DEFAULT
@@ -170,7 +171,7 @@ def stream(environment: Any, **settings: Any) -> Stream:
     try:
         from coba.environments import BatchSafe, Finalize
     except ImportError:
-        raise MissingExtraError('environments of coba need coba: pip install "onebit[coba]"') from None
+        raise MissingExtraError(f"environments of coba need coba: {install_command('coba')}") from None
     if not hasattr(environment, "read"):
         raise InputError(f"{brief(environment)} is no environment of coba; of several, give one: environments[0]")
     rows: list[Any] = []

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import InputError, MissingExtraError, brief
+from onebit.installation import install_command
 
 Names = tuple[str, ...]
 
@@ -126,6 +127,6 @@ def _narwhals(x: Any) -> Any:
         import narwhals.stable.v2 as narwhals
     except ImportError:
         raise MissingExtraError(
-            f'a {type(x).__name__} is read by narwhals, which comes with pip install "onebit[experiments]"; or give an array'
+            f"a {type(x).__name__} is read by narwhals, which comes with {install_command('experiments')}; or give an array"
         ) from None
     return narwhals

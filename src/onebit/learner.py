@@ -34,7 +34,7 @@ from onebit.signature import documentation_of, signature_of
 from onebit.spaces.choose import USUAL
 from onebit.state import from_state, state_of
 from onebit.storage import decode, encode, naming, read, write
-from onebit.validation import ClassName, IdLike, checked_id, checked_seed
+from onebit.validation import ClassName, IdLike, checked_id, checked_ids, checked_seed
 
 
 class Learner:
@@ -96,27 +96,15 @@ class Learner:
     def decide_many(self, X: Any, ids: Sequence[IdLike] | NDArray[Any] | None = None) -> list[Decision]:
         """Decide on a class for each row of X, all with the weights of this moment."""
         refuse_what_is_no_table(X)
-        if isinstance(X, list | tuple) and len(X) == 0:
-            return []
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
             kept = runtime.kept(X)
-            if ids is None:
-                runtime.numbers_left(len(kept))
-                names: Sequence[int | str] = range(runtime.next_id, runtime.next_id + len(kept))
-                consumed = len(kept)
-            else:
-                if isinstance(ids, str) or not isinstance(ids, Iterable):
-                    raise InputError(f"ids is {brief(ids)}, but must be a list with an id for each row")
-                names = [checked_id(one) for one in ids]
-                consumed = 0
-                if len(names) != len(kept):
-                    raise InputError(f"there are {len(names)} ids for {len(kept)} rows")
+            given = runtime.next_ids(len(kept)) if ids is None else checked_ids(ids, len(kept))
             if not kept:
                 return []
-            choices = runtime.choices(runtime.rows(kept), names, engine.CHOICE_COLUMNS)
-            runtime.next_id += consumed
-            return [self._decision(names[row], choices[row], kept[row]) for row in range(len(kept))]
+            choices = runtime.choices(runtime.rows(kept), given, engine.CHOICE_COLUMNS)
+            runtime.next_id += len(kept) if ids is None else 0
+            return [self._decision(given[row], choices[row], kept[row]) for row in range(len(kept))]
 
     def from_log(
         self,
@@ -165,6 +153,17 @@ class Learner:
         runtime = self.runtime
         with runtime.lock:
             return self._decide(x, checked_id(runtime.next_id if id is None else id)).greedy
+
+    def best_many(self, X: Any) -> list[ClassName]:
+        """The class that the learner thinks best for each row of X, as `best` says it: nothing is decided."""
+        refuse_what_is_no_table(X)
+        runtime = self.runtime
+        with runtime.lock, runtime.unchanged_if_refused():
+            kept = runtime.kept(X)
+            if not kept:
+                return []
+            choices = runtime.choices(runtime.rows(kept), [runtime.next_id] * len(kept), engine.CHOICE_COLUMNS)
+            return [runtime.classes[int(row)] for row in choices[:, engine.GREEDY]]
 
     def scores(self, x: Any) -> NDArray[np.float64]:
         """The score of every head for x: one for each class, node or pair, as the rule has it; of `auto` those of its first member."""
@@ -272,6 +271,9 @@ class Learner:
         given = "".join(f", {name}={brief(value)}" for name, value in runtime.parameters.items())
         classes = brief(list(runtime.classes))
         return f"{runtime.rule.title}(classes={classes}{given}, seed={runtime.seed}), {self.learnt} feedbacks learnt"
+
+    def _repr_html_(self) -> str:
+        return self.describe()._repr_html_()
 
     def describe(self) -> Description:
         """What the learner says of itself: its error so far, and for `auto` its members and what exploring brought.

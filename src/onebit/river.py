@@ -21,6 +21,7 @@ from onebit.data import streams
 from onebit.data.streams import Stream
 from onebit.errors import InputError, MissingExtraError, brief, nearest
 from onebit.feedback import refuse_other_feedback
+from onebit.installation import install_command
 from onebit.learner import Learner
 from onebit.options import options_beside
 from onebit.rules import DEFAULT, rule_named
@@ -28,7 +29,7 @@ from onebit.rules import DEFAULT, rule_named
 try:
     from river import base, datasets
 except ImportError:
-    raise MissingExtraError('onebit.river needs river: pip install "onebit[river]"') from None
+    raise MissingExtraError(f"onebit.river needs river: {install_command('river')}") from None
 
 CLASSIFICATION = ("Binary classification", "Multi-class classification")
 

@@ -99,11 +99,8 @@ class Runtime:
         """The probability of playing any label; refused for rules that cannot have it."""
         checked = FLOOR.code("exploration_floor", floor)
         if checked > 0.0 and (self.rule.notes_the_label or self.needs_labels):
-            why = (
-                "keeps a floor of its own"
-                if self.rule.notes_the_label
-                else "learns from full information, and does not explore"
-            )
+            exploring = "learns from full information, and does not explore"
+            why = "keeps a floor of its own" if self.rule.notes_the_label else exploring
             raise InputError(f"{self.rule.title} {why}: it takes no exploration_floor")
         return checked
 
@@ -164,12 +161,13 @@ class Runtime:
             self.model.add_class()
             self.names = classes
 
-    def numbers_left(self, count: int) -> None:
-        """Refuse to go on where so many decisions would be numbered beyond what numbers may be."""
+    def next_ids(self, count: int) -> range:
+        """The next free numbers; to go on is refused where they would be beyond what numbers may be."""
         if self.next_id + count > MOST_NUMBERS:
             raise InputError(
                 f"decisions are numbered from {self.next_id} on, and there are no {count} numbers left: give ids"
             )
+        return range(self.next_id, self.next_id + count)
 
     # --- reading x ---------------------------------------------------------------------------------------------------
 
@@ -204,6 +202,8 @@ class Runtime:
 
     def kept(self, X: Any) -> list[Kept]:
         """Copies of rows, each in the form that a decision keeps."""
+        if isinstance(X, list | tuple) and len(X) == 0:
+            return []  # which says nothing of features
         features = self.features
         features.settle(X)
         if features.named:
@@ -386,7 +386,7 @@ class Runtime:
         `kept` holds the choice of every round where feedback comes late, and has no rows otherwise.
         """
         with self.lock:
-            self.numbers_left(schedule.rounds)
+            self.next_ids(schedule.rounds)
             self.model.walk(rows, schedule, kept, tally, self.next_id, (start, stop))
 
     def finish_walk(self, schedule: Schedule) -> None:

@@ -20,6 +20,7 @@ from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import InputError, MissingExtraError, OnebitError, brief
 from onebit.feedback import refuse_other_feedback
+from onebit.installation import install_command
 from onebit.learner import Learner
 from onebit.options import options_beside
 from onebit.rules import DEFAULT, rule_named
@@ -33,7 +34,7 @@ try:
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError:
     raise MissingExtraError(
-        'onebit.sklearn needs scikit-learn 1.6 or newer: pip install "onebit[experiments]"'
+        f"onebit.sklearn needs scikit-learn 1.6 or newer: {install_command('experiments')}"
     ) from None
 
 _MOST_SEEDS = np.iinfo(np.int32).max

@@ -76,6 +76,16 @@ def checked_id(identity: object) -> int | str:
     raise InputError(f"the id is {brief(identity)}, but must be a string, a UUID, or a whole number from 0 to 2^63 - 1")
 
 
+def checked_ids(ids: object, count: int) -> list[int | str]:
+    """An id for each of so many rows."""
+    if isinstance(ids, str) or not isinstance(ids, Iterable):
+        raise InputError(f"ids is {brief(ids)}, but must be a list with an id for each row")
+    found = [checked_id(one) for one in ids]
+    if len(found) != count:
+        raise InputError(f"there are {len(found)} ids for {count} rows")
+    return found
+
+
 def is_text(string: str) -> bool:
     """Whether a string is made of characters; half of one (a lone surrogate) cannot be written down."""
     try:

@@ -33,6 +33,7 @@ from onebit.client import (
     values,
 )
 from onebit.errors import OnebitError
+from onebit.installation import install_command
 from tests.client.scripted import DECIDED, KINDS, TASK, TOKEN, URL, Answer, answer, follow, refused
 
 DROPPED = httpx.ReadError("connection reset by peer")
@@ -616,7 +617,7 @@ def test_without_httpx_it_says_what_to_install() -> None:
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert answer.stderr == ""
-    assert answer.stdout == 'the client of the service needs HTTPX: pip install "onebit[client]"\n' * 2
+    assert answer.stdout == f"the client of the service needs HTTPX: {install_command('client')}\n" * 2
 
 
 def test_importing_the_client_loads_no_compiler() -> None:

@@ -60,7 +60,7 @@ def test_all_data_are_listed_with_their_sizes(call: Call) -> None:
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_the_table_fits_the_terminal(call: Call, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     _, out, _ = call()

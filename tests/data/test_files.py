@@ -20,6 +20,7 @@ from onebit.checks import refused
 from onebit.data.delimited import BLOCK
 from onebit.data.files import ENDINGS, is_data_file, read, read_npz
 from onebit.errors import OnebitWarning
+from onebit.installation import install_command
 
 arrow = pytest.importorskip("pyarrow", reason="pyarrow is in the extra `experiments`")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -469,7 +470,7 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, module, None)
     sentence = refused(lambda: read(written(tmp_path, TABLE, name)))
     assert module in sentence
-    assert 'pip install "onebit[experiments]"' in sentence
+    assert install_command("experiments") in sentence
 
 
 def test_progress_is_told_in_bytes_of_the_file(tmp_path: Path) -> None:

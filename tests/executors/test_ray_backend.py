@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,6 +19,7 @@ from onebit.executors import executor_of
 from onebit.executors.cluster import ray_backend
 from onebit.executors.cluster.executor import ClusterExecutor
 from onebit.executors.cluster.ray_backend import ray_executor
+from onebit.installation import install_command
 from onebit.trials.cost import in_words
 from tests.executors.helpers import (
     Deadly,
@@ -166,14 +168,16 @@ def test_where_ray_does_not_start_it_says_so(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(OnebitError, match=r'Ray is not installed here: pip install "onebit\[ray\]"'):
+    with pytest.raises(OnebitError, match=re.escape(f"Ray is not installed here: {install_command('ray')}")):
         executor_of("ray")
 
 
 def test_an_address_needs_the_client_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setitem(sys.modules, "grpc", None)
-    with pytest.raises(OnebitError, match=r'The client of Ray is not installed here: pip install "onebit\[ray\]"'):
+    with pytest.raises(
+        OnebitError, match=re.escape(f"The client of Ray is not installed here: {install_command('ray')}")
+    ):
         executor_of("ray://127.0.0.1:10001")
 
 

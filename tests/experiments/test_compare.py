@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import pytest
 import onebit
 from onebit.checks import refused, rows
 from onebit.experiments.compare import AGGRESSIVENESS, usual_entries
+from onebit.experiments.failures import causes_said
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.report.html import page_html
 from onebit.rules import registry
+from onebit.trials.records import Record
 
 X, Y = rows(80)
 NAMES = ["ant", "bee", "cat", "dog", "eel"]
@@ -152,13 +155,19 @@ def test_without_learners_all_take_part_and_some_with_small_and_large_steps() ->
 
 
 def test_a_learner_that_does_not_settle_is_listed_and_the_others_stand() -> None:
-    found = onebit.compare("synsep10", ["bpa", ("pab", {"aggressiveness": 1})], rounds=9000, runs=2)
+    with pytest.warns(
+        onebit.OnebitWarning, match=r"^2 of 4 runs failed \(pab aggressiveness=1: .* does not settle"
+    ) as heard:
+        found = onebit.compare("synsep10", ["bpa", ("pab", {"aggressiveness": 1})], rounds=9000, runs=2)
+    assert heard[0].filename == __file__, "it names the line of whoever compared"
+    assert "2 runs failed (pab aggressiveness=1: " in repr(found)
+    assert "2 runs failed" in found._repr_html_()
     assert titles(found[0]) == ["bpa"]
     assert [(row.fields["learner"], row.fields["seed"]) for row in found.failures] == [("pab", 0), ("pab", 1)]
     assert all("does not settle" in (row.failed or "") for row in found.failures)
     html = page_html(found.page())
     assert "Failed" in html
-    assert "does not settle" in html
+    assert html.index("But 2 runs failed (pab aggressiveness=1: ") < html.index('data-test="curves"'), "said at the top"
     assert found.to_dict()["data"][0]["failures"][0]["learner"] == "pab"
 
 
@@ -166,12 +175,52 @@ def test_a_learner_that_failed_in_one_run_has_no_place_in_the_table() -> None:
     """Shuffled, and cut after 30 of 60 rows: the row that is too long comes in some runs and not in others."""
     long = X[:60].copy()
     long[41] *= 1e25
-    found = onebit.compare((long, Y[:60]), ["bpa"], rounds=30, runs=6)
+    with pytest.warns(onebit.OnebitWarning, match=r"^\d of 6 runs failed \(bpa: "):
+        found = onebit.compare((long, Y[:60]), ["bpa"], rounds=30, runs=6)
+    assert found.finding == "On arrays no learner was run without a failure."
     assert 0 < len(found.failures) < 6
     assert found[0].summaries == []
     assert found[0].best is None
     assert "Failed" in page_html(found.page())
     assert len(found.frame()) == len(found.failures)
+
+
+def test_where_every_run_failed_the_cause_is_raised() -> None:
+    """Silent before: `best on arrays: none`, an empty table, and the cause in `.failures` alone."""
+    texts = ["late goal wins cup", "vote in parliament"] * 10
+    with pytest.raises(onebit.InputError, match=r"^every run failed \(bpa, banditron: x is a string"):
+        onebit.compare((texts, [0, 1] * 10), ["bpa", "banditron"], runs=2)
+
+
+def test_causes_that_differ_are_all_said_and_many_are_counted() -> None:
+    def failed(learner: str, why: str) -> Record:
+        return Record({"learner": learner, "options": {}, "seed": 0, "why": why})
+
+    assert causes_said([failed("a", "one"), failed("a", "two"), failed("b", "one")]) == "a, b: one"
+    said = causes_said([failed(name, name * 2) for name in "abcde"])
+    assert said == "a: aa; b: bb; c: cc; and 2 more causes"
+
+
+@pytest.mark.parametrize(
+    ("call", "own"),
+    [
+        (lambda **given: onebit.compare("iris", ["bpa"], **given), {"runs", "on", "rounds", "order", "delay", "label"}),
+        (
+            lambda **given: onebit.sweep("bpa", "iris", grid={}, **given),
+            {"fresh_runs", "grid", "rounds", "delay", "drop"},
+        ),
+        (
+            lambda **given: onebit.run("bpa", "iris", **given),
+            {"exploration", "text", "runs", "threads", "rounds", "delay"},
+        ),
+        (lambda **given: onebit.stream("iris", **given), {"rounds", "order", "noise", "seed", "prepare", "label"}),
+    ],
+    ids=["compare", "sweep", "run", "stream"],
+)
+def test_what_is_said_to_be_known_is_all_that_is_known(call: Callable[..., Any], own: set[str]) -> None:
+    said = refused(lambda: call(zzzzzzzzzzzzz=1)).partition("known are: ")[2].split(", ")
+    assert own <= set(said)
+    assert not {"settings", "data_", "options_"} & set(said)
 
 
 # --- what comes out ----------------------------------------------------------------------------------------------------

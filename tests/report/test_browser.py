@@ -233,6 +233,20 @@ def test_the_page_fits_every_width(opened: Browser, width: int) -> None:
     opened.send("Emulation.clearDeviceMetricsOverride")
 
 
+def test_no_table_is_cut_on_a_phone(opened: Browser) -> None:
+    """Cells stand below each other there, each with the head of its column; before, errors were beyond the edge."""
+    opened.send("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=False)
+    opened.settle()
+    tables = "[...document.querySelectorAll('.scroll:has(.sortable)')]"
+    assert opened.run(f"{tables}.length") > 0
+    assert opened.run(f"{tables}.every(one => one.scrollWidth <= one.clientWidth)")
+    cell = "document.querySelector('.sortable tbody td.number')"
+    assert opened.run(f"getComputedStyle({cell}, '::before').content") == opened.run(
+        f"JSON.stringify({cell}.dataset.head)"
+    )
+    opened.send("Emulation.clearDeviceMetricsOverride")
+
+
 def test_nothing_given_is_run(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "nasty.html"
     path.write_text(page_html(everything_nasty()), encoding="utf-8")

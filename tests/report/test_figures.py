@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from onebit.errors import OnebitError
+from onebit.installation import install_command
 from onebit.report.figures import MOST_CURVES, draw, figure, save_figures
 from onebit.report.parts import Band, Curves, HeatMap, Page, Scatter, Section, Series
 from tests.report import sample
@@ -120,7 +122,7 @@ def test_what_cannot_be_drawn_is_said_in_one_sentence(tmp_path: Path, monkeypatc
     with pytest.raises(OnebitError, match="cannot be made"):
         save_figures(Page("p", "c", []), tmp_path / "taken" / "figures")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(OnebitError, match=r'pip install "onebit\[experiments\]"'):
+    with pytest.raises(OnebitError, match=re.escape(install_command("experiments"))):
         figure(curves("a"))
 
 

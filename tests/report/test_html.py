@@ -236,7 +236,11 @@ def test_rows_of_a_group_stand_together_below_its_name() -> None:
     rows = [TableRow(["a"], BANDIT), TableRow(["b"], FULL_INFORMATION), TableRow(["c"], BANDIT)]
     parsed = read(Table("Errors", [Column("learner")], rows))
     assert len(parsed.all("tbody")) == 2
-    shown = [text for tag, _, texts in parsed.elements if tag in ("th", "td") and (text := "".join(texts))]
+    shown = [
+        text
+        for tag, given, texts in parsed.elements
+        if (tag == "th" or dict(given).get("class") == "cell") and (text := "".join(texts))
+    ]
     assert shown == [BANDIT, "a", "c", FULL_INFORMATION, "b"]
 
 
@@ -269,6 +273,8 @@ def test_little_data_makes_a_page(part: Any) -> None:
 
 def test_a_scatter_draws_each_point_once_and_says_when_it_leaves_some_out() -> None:
     few = page_html(page(Scatter("Plane", [0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [0, 1, 0], ["a", "b"])))
+    assert ">first feature</text>" in few
+    assert ">second feature</text>" in few
     assert few.count("h0") == 3 + 2  # and one mark for each class in the legend
     assert "points are drawn" not in few
     many = list(range(10_000))

@@ -22,6 +22,7 @@ from hypothesis import strategies as some
 
 from onebit.cli import main
 from onebit.features import Features
+from onebit.installation import install_command
 from onebit.serve import export
 from onebit.serve.export import escaped, named, write
 from onebit.serve.log.reading import LogReader
@@ -392,7 +393,7 @@ def test_without_pyarrow_a_sentence_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     code, out, err = call("export", str(folder), "places", "--format", "parquet", "--out", str(tmp_path / "out"))
     assert (code, out) == (2, "")
-    assert 'pip install "onebit[experiments]"' in err
+    assert install_command("experiments") in err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -405,7 +406,7 @@ def test_without_the_packages_of_the_service_a_sentence_says_what_to_install(fol
     program = "sys.modules['orjson'] = None; from onebit.cli import main"
     answer = another_process(program, "export", str(folder), "places", "--format", "vw", stdout=subprocess.PIPE)
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr == 'onebit: `onebit export` needs orjson, as the service does: pip install "onebit[serve]"\n'
+    assert answer.stderr == f"onebit: `onebit export` needs orjson, as the service does: {install_command('serve')}\n"
 
 
 def test_a_reader_that_has_gone_is_no_error(folder: Path) -> None:

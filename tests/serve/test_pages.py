@@ -238,9 +238,37 @@ def test_twenty_rounds_of_digits(reader: Reader) -> None:
     browser.click(one("#auto"))
     browser.until(f"{text_of('#auto-text')}.includes('your turn')")
     assert browser.run(takes) != "0s"
-    played = browser.run(f"{one('#curve .plot')}.uplot.data[0].length")
+    curve = browser.run(f"{one('#curve .plot')}.uplot.data")
+    played = len(curve[0])
     logged = reader.ask("GET", "/v1/tasks/digits/decisions?limit=200")["decisions"]
     assert 30 <= played == sum(decision["right"] is not None for decision in logged) < 120
+
+    reader.visit("/play/digits")
+    browser.until(f"{one('#right')}.ariaDisabled === 'false'")
+    assert browser.run(f"{one('#curve .plot')}.uplot.data") == curve, "a reload keeps it"
+    assert browser.run(text_of("#said")).startswith(f"Round {played}: error ")
+    assert browser.run(text_of("#chances-title")) == "Chance of being played"
+    assert "not how sure" in browser.run(text_of("#chances-note"))
+    labels = browser.run(f"{one('#curve .plot')}.uplot.axes.map(axis => axis.label)")
+    assert labels == ["rounds", "error"]
+    browser.click(one("#anew"))
+    assert browser.run(f"{one('#curve .plot')}.uplot.data") == [[], [], []]
+    reader.visit("/play/digits")
+    browser.until(f"{one('#right')}.ariaDisabled === 'false'")
+    assert not browser.run(f"!!{one('#curve .plot')}.uplot"), "and what was begun anew is gone"
+
+
+@needs_chromium
+def test_a_task_that_is_made_anew_begins_with_an_empty_curve(reader: Reader) -> None:
+    browser = reader.browser
+    reader.visit("/")
+    reader.new_task("again", features={"kind": "numbers", "size": 24}, display=IMAGE)
+    created = reader.ask("GET", "/v1/tasks/again")["created"]
+    for when, rounds in ((created - 60, 0), (created, 3)):
+        browser.run(f"sessionStorage.setItem('onebit-play-again-{when}', '011')")
+        reader.visit("/play/again")
+        browser.until(shown("#pad"))
+        assert browser.run(f"{one('#curve .plot')}.uplot?.data[0].length ?? 0") == rounds
 
 
 DRAWN = "(c => Array.from(c.getContext('2d').getImageData(0, 0, c.width, c.height).data).filter((_, i) => i % 4 === 0))"

@@ -10,6 +10,7 @@ import pytest
 
 from tests.serve.site import NEW, Site, site_in
 
+PUBLIC = ("/healthz", "/favicon.ico")
 BODIES = {
     ("post", "/v1/tasks"): ["NewTask"],
     ("patch", "/v1/tasks/{task}"): ["Change"],
@@ -70,7 +71,7 @@ def test_every_refusal_is_there(operations: dict[tuple[str, str], dict[str, Any]
     for (method, path), operation in operations.items():
         refused = {status for status in operation["responses"] if status >= "400"}
         assert "default" in refused
-        expected = set() if path == "/healthz" else {"401", "403", "503"}
+        expected = set() if path in PUBLIC else {"401", "403", "503"}
         if (method, path) in BODIES:
             expected |= {"400", "408", "413", "422"}
         if "{" in path:
@@ -78,7 +79,7 @@ def test_every_refusal_is_there(operations: dict[tuple[str, str], dict[str, Any]
         assert expected <= refused, (method, path)
         for status in refused:
             assert "#/components/schemas/ErrorReply" in json.dumps(operation["responses"][status])
-        assert bool(operation.get("security")) == (path != "/healthz")
+        assert bool(operation.get("security")) == (path not in PUBLIC)
 
 
 def test_parameters_are_there(operations: dict[tuple[str, str], dict[str, Any]]) -> None:

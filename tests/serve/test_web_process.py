@@ -19,6 +19,7 @@ import pytest
 
 from onebit.cli import main
 from onebit.cli.serve import OPTIONS
+from onebit.installation import install_command
 from onebit.serve import process as process_module
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
@@ -378,7 +379,7 @@ def without(module: str, *command: str) -> str:
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     err = without("uvicorn", "serve", "--data", str(tmp_path))
-    assert 'the service needs uvicorn, which is not here: pip install "onebit[serve]"' in err
+    assert f"the service needs uvicorn, which is not here: {install_command('serve')}" in err
 
 
 @pytest.mark.parametrize("command", [["serve"], ["token", "list"]])
@@ -404,13 +405,15 @@ def test_words_for_people(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "onebit", "serve", "--data", str(tmp_path), "--port", "0", "--log-format", "text"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
-        lines = [running.stderr.readline() for _ in range(3)]
+        lines = [running.stderr.readline() for _ in range(4)]
         running.send_signal(signal.SIGTERM)
         lines += running.stderr.readlines()
     assert running.returncode == 0
     assert f"starting on {tmp_path}" in lines[0]
     assert "listening on http://127.0.0.1:" in lines[1]
-    assert "warning: there are no tokens" in lines[2]
+    address = lines[1].partition("listening on ")[2].partition(" ")[0]
+    assert f"to play, open {address}/play/digits in a browser; all tasks are at {address}/ and" in lines[2]
+    assert "warning: there are no tokens" in lines[3]
     assert lines[-1].endswith("ended\n")
 
 

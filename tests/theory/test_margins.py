@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from onebit.checks import refused
 from onebit.cli import main
 from onebit.data import plane, source_of
+from onebit.installation import install_command
 from onebit.spaces.kernels import Kernel
 from onebit.theory import Margin, margin
 from onebit.theory.constraints import MarginRows
@@ -525,7 +526,7 @@ def test_a_large_table_is_looked_at_two_classes_at_a_time(monkeypatch: pytest.Mo
 
 def test_without_the_solver_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "clarabel", None)
-    assert 'pip install "onebit[theory]"' in refused(lambda: margin(*XOR))
+    assert install_command("theory") in refused(lambda: margin(*XOR))
 
 
 @pytest.mark.skipif(not (Path(HERE) / "usps.npz").is_file() or not HERE, reason="there is no usps.npz in ONEBIT_DATA")

@@ -35,6 +35,8 @@ COMMANDS = (
     "check",
     "replay",
     "evaluate",
+    "doctor",
+    "completion",
 )  # one file each, in the order in which --help has them
 SAID = ("engine", "executors")  # the parts whose progress is shown
 STOPPED = 130  # what shells expect of a program that was stopped with Ctrl-C

@@ -18,7 +18,7 @@ from typing import Any
 
 from onebit.cli.experiment import add_executor, add_result_folder, result_folder, run_experiment
 from onebit.cli.options import add_rule_option, add_run_options, download_bar, positive, settings, stream_settings
-from onebit.cli.tables import learner_table, print_cost, print_wide
+from onebit.cli.tables import console, learner_table, print_cost, print_wide
 from onebit.data.streams import stream
 from onebit.errors import InputError, brief
 from onebit.experiments.compare import RUNS, Comparison, compare, usual_entries
@@ -84,4 +84,6 @@ def show(found: Comparison, as_json: bool) -> None:
                 result.stream.source.note,
             )
             print_wide(learner_table(result), "\n".join(filter(None, told)))
+    if found.finding:
+        console().print(found.finding.replace("`", ""), highlight=False, markup=False)
     print_cost(found.cost)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +14,11 @@ from typing import Protocol, TypeVar
 from onebit.cli.options import positive, progress_bar
 from onebit.errors import OnebitError
 from onebit.executors import EXECUTORS, checked_on
+from onebit.experiments.failures import FailedRunsWarning, failed_of
 from onebit.experiments.run import Stopped
 from onebit.experiments.saving import save_page
 from onebit.report.parts import Page
 from onebit.trials.records import Record
-from onebit.trials.trial import shown
 
 RESULTS = "onebit-results"  # the folder for results where none is named
 
@@ -111,7 +112,8 @@ def run_experiment(
     """Run a comparison or a sweep as the options say, print it and write its page; the exit code. `bar` is a title and a total."""
 
     def started() -> Found:
-        with progress_bar(*bar, chosen.quiet) as progress:
+        with progress_bar(*bar, chosen.quiet) as progress, warnings.catch_warnings():
+            warnings.simplefilter("ignore", FailedRunsWarning)  # they are told of one by one below
             return run(
                 runs=chosen.runs,
                 seed=chosen.seed,
@@ -130,10 +132,7 @@ def run_experiment(
 
 def report_failures(found: Experiment) -> int:
     """Say which runs failed, each learner once; the exit code."""
-    said: dict[str, str] = {}
-    for record in found.failures:
-        who = f"{record.fields['learner']} {shown(record.fields['options'])}".strip()
-        said.setdefault(who, record.failed or "")
+    said = failed_of(found.failures)
     for who, why in said.items():
         print(f"onebit: {who} failed: {why}", file=sys.stderr)
     return 1 if said else 0

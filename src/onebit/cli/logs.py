@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from onebit.cli.options import add_rule_option, settings, whole
 from onebit.errors import InputError, MissingExtraError, brief
+from onebit.installation import install_command
 from onebit.rules import DEFAULT
 from onebit.trials.trial import Progress
 
@@ -62,7 +63,7 @@ def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
         from onebit.serve.log.reading import LogReader
     except ImportError as error:
         raise MissingExtraError(
-            f'`onebit {chosen.command}` needs {error.name}, as the service does: pip install "onebit[serve]"'
+            f"`onebit {chosen.command}` needs {error.name}, as the service does: {install_command('serve')}"
         ) from None
     if chosen.task is None:
         raise InputError(

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from onebit.cli.options import positive, whole
 from onebit.errors import InputError, MissingExtraError
+from onebit.installation import install_command
 from onebit.serve.settings import Settings
 
 
@@ -98,7 +99,10 @@ OPTIONS = {
     ),
     "drain_s": Option("ONEBIT_SERVE_DRAIN_S", seconds, "S", "seconds for requests under way when told to end"),
     "log_format": Option(
-        "ONEBIT_SERVE_LOG_FORMAT", form, "FORM", "form of the log on stderr: json, or text for people"
+        "ONEBIT_SERVE_LOG_FORMAT",
+        form,
+        "FORM",
+        "form of the log on stderr: json, or text for people; if not given, text in a terminal, json elsewhere",
     ),
     "rule": Option(
         "ONEBIT_SERVE_RULE",
@@ -152,7 +156,7 @@ def needing_extra() -> Iterator[None]:
         if error.name == "fcntl":  # it comes with Python, where the system has what it is for
             raise InputError("the service runs on Linux and macOS, which lock files in a way that it needs") from None
         raise MissingExtraError(
-            f'the service needs {error.name}, which is not here: pip install "onebit[serve]"'
+            f"the service needs {error.name}, which is not here: {install_command('serve')}"
         ) from None
 
 

@@ -9,11 +9,12 @@ Every decision gets an id before it is sent, so that a request that is sent agai
 """
 
 from onebit.client.failures import NotInstalledError, ServiceError, UnreachableError
+from onebit.installation import install_command
 
 try:
     import httpx as _httpx  # noqa: F401 - what everything here needs
 except ImportError:
-    raise NotInstalledError('the client of the service needs HTTPX: pip install "onebit[client]"') from None
+    raise NotInstalledError(f"the client of the service needs HTTPX: {install_command('client')}") from None
 
 from onebit.client.asynchronous import AsyncClient, AsyncTaskHandle
 from onebit.client.blocking import Client, TaskHandle

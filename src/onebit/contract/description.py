@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 VERDICTS = {
@@ -76,6 +77,11 @@ class Description:
         if self.settings:
             lines.append("settings: " + ", ".join(f"{name} {value}" for name, value in self.settings.items()))
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The same words for a notebook, as text and never as markup."""
+        name, *lines = str(self).splitlines()
+        return f"<b>{escape(name)}</b><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
     def _explored(self, explored: ExplorationReport) -> list[str]:
         lines = [

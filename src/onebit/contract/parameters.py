@@ -11,10 +11,11 @@ such a note is the rule's own and is filled in by it.
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -142,6 +143,16 @@ def parameters_of(record: type[Any]) -> dict[str, Parameter]:
 def kinds_of(record: type[Any]) -> dict[str, type]:
     """Whether each field of a record is a float or an int."""
     return typing.get_type_hints(record)
+
+
+def named_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a function that have a name of their own, for `refuse_unknown`: what is known is all that is known.
+
+    >>> list(named_parameters(lambda X, *, seed=0, **others: None))
+    ['X', 'seed']
+    """
+    found = inspect.signature(function).parameters
+    return {name: one for name, one in found.items() if one.kind is not inspect.Parameter.VAR_KEYWORD}
 
 
 def refuse_unknown(title: str, options: Mapping[str, object], known: Mapping[str, object]) -> None:

@@ -17,6 +17,7 @@ from onebit.data.large import converted, is_large
 from onebit.data.reading import Reading
 from onebit.data.tables import Csr, Dataset, labelled, matched
 from onebit.errors import InputError, MissingExtraError, OnebitError, OnebitWarning, brief
+from onebit.installation import install_command
 from onebit.validation import ClassName, checked_classes, listed
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
@@ -127,7 +128,7 @@ def require(module: str, what: str, extra: str = "experiments") -> None:
     try:
         importlib.import_module(module)
     except ImportError:
-        raise MissingExtraError(f'{what} needs {module}, which comes with pip install "onebit[{extra}]"') from None
+        raise MissingExtraError(f"{what} needs {module}, which comes with {install_command(extra)}") from None
 
 
 def read_npz(path: Path, classes: Iterable[ClassName] | None = None) -> Dataset:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.parameters import refuse_unknown
+from onebit.contract.parameters import named_parameters, refuse_unknown
 from onebit.data.drift import Drift, Renaming
 from onebit.data.label_runs import runs_test
 from onebit.data.late import Delay, Lateness, LateParts
@@ -326,7 +326,7 @@ def stream(
         if said:
             raise InputError(f"a stream brings its own {said[0]}: say it where the stream is made")
         return X
-    refuse_unknown("a stream", data, inspect.signature(source_of).parameters)
+    refuse_unknown("a stream", data, stream_parameters())
     if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1):
         raise InputError(f"rounds is {brief(rounds)}, but must be a whole number of at least 1")
     if order is not None and order not in ORDERS:
@@ -342,6 +342,12 @@ def stream(
         _share("missing", missing),
         checked_seed(0 if seed is None else seed),
     )
+
+
+def stream_parameters() -> dict[str, inspect.Parameter]:
+    """What `stream` takes beside the data themselves, by name: what it does itself, and what it leaves to `source_of`."""
+    known = {**named_parameters(stream), **named_parameters(source_of)}
+    return {name: one for name, one in known.items() if name not in ("X", "y")}
 
 
 def _share(name: str, given: object) -> float:

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onebit.data.streams import Stream, stream
+from onebit.contract.parameters import named_parameters, refuse_unknown
+from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.deprecation import Renamed
 from onebit.errors import InputError, brief
 from onebit.executors import executor_of
 from onebit.experiments.drawing import curves_of
+from onebit.experiments.failures import failures_said, refuse_or_warn
+from onebit.experiments.finding import finding
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Collected, Interrupted, collect
 from onebit.experiments.saving import save_page
@@ -96,13 +99,19 @@ class Comparison:
         said = [
             f"{result.stream.name}: {result.best.entry.title if result.best else 'none'}" for result in self.results
         ]
-        return f"Comparison({self.runs} runs; best on {'; '.join(said)})"
+        failed = f"; {failures_said(self.failures)}" if self.failures else ""
+        return f"Comparison({self.runs} runs; best on {'; '.join(said)}{failed})"
 
     def _repr_html_(self) -> str:
-        """The tables, for a notebook."""
-        from onebit.experiments.pages import comparison_html
+        """What was found, and the tables, for a notebook."""
+        from onebit.experiments.notebook import comparison_html
 
         return comparison_html(self)
+
+    @property
+    def finding(self) -> str:
+        """What was found, in a sentence or two: who is best and where, and who is within its interval."""
+        return finding(self.results)
 
     def save(self, folder: str | Path | None = None) -> Path:
         """Write the page and its figures into a folder, by itself the one that the runs are kept in; the path of the page."""
@@ -138,7 +147,7 @@ class Comparison:
         return figure(curves_of(result.stream.name, result.summaries, logarithmic), measure)
 
     def page(self) -> Page:
-        """The page: for each stream a table and the curves."""
+        """The page: what was found, then for each stream the curves and a table."""
         from onebit.experiments.pages import comparison_page
 
         return comparison_page(self)
@@ -182,6 +191,7 @@ def compare(
     """
     counted("runs", runs)
     checked_seed(seed)
+    refuse_unknown("a comparison", settings, {**named_parameters(compare), **stream_parameters()})
     if isinstance(learners, str) or not isinstance(learners, Iterable | None):
         learners = [learners]
     entries = usual_entries() if learners is None else [_entry(one) for one in learners]
@@ -217,9 +227,11 @@ def compare(
 
     with closing(executor_of(on, threads)) as executor, closing(Records(out)) as records:
         try:
-            return comparison(collect(trials, records, executor, progress), records.folder)
+            found = comparison(collect(trials, records, executor, progress), records.folder)
         except Interrupted as stopped:
             raise Stopped(comparison(stopped.collected, records.folder)) from None
+    refuse_or_warn(found.failures, len(trials))
+    return found
 
 
 def _entry(given: Any) -> ComparisonEntry:

@@ -55,13 +55,13 @@ def curves_of_result(result: Result, logarithmic: bool) -> Curves:
     return Curves(title, result.curve.rounds.tolist(), "rounds", "error so far, %", series, logarithmic)
 
 
-def number(found: MeanEstimate, signed: bool = False, bar: bool = False) -> Number:
-    """An estimate as a cell: in percent, its interval beside it, and by choice as a bar."""
+def number(found: MeanEstimate, signed: bool = False, bar: bool = False, best: bool = False) -> Number:
+    """An estimate as a cell: in percent, its interval beside it, by choice as a bar, and marked where it is the best."""
     text = f"{100 * found.mean:{'+' if signed else ''}.2f}"
     if math.isnan(found.low):
-        return Number(100 * found.mean, text)
+        return Number(100 * found.mean, text, best=best)
     ends = (max(0.0, 100 * found.low), min(100.0, 100 * found.high)) if bar else None
-    return Number(100 * found.mean, text, f"± {100 * (found.high - found.mean):.2f}", ends)
+    return Number(100 * found.mean, text, f"± {100 * (found.high - found.mean):.2f}", ends, best)
 
 
 def percent(found: MeanEstimate) -> str:

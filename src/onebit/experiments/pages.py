@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from onebit.executors.threads import processor
 from onebit.experiments.compare import Comparison, DataResult
 from onebit.experiments.drawing import band, curves_of, failure_table, number, percent
+from onebit.experiments.failures import failures_said
 from onebit.experiments.grid import is_numeric
 from onebit.experiments.summary import Summary, whose_speed
 from onebit.experiments.sweep import FRESH, Sweep
@@ -34,8 +34,8 @@ from onebit.report.parts import (
     TableRow,
     Text,
 )
-from onebit.report.tables import table_html
 from onebit.trials.cost import Cost, quantity
+from onebit.trials.records import Record
 from onebit.trials.trial import cores, shown
 from onebit.version import VERSION
 
@@ -62,11 +62,17 @@ def facts(folder: Path | None, cost: Cost | None = None) -> dict[str, str]:
 
 
 def comparison_page(found: Comparison) -> Page:
-    """The page: for each stream a table and the curves."""
+    """The page: what was found in a sentence, then for each stream the curves and a table."""
     sections = [Section(result.stream.name, _data_parts(found, result)) for result in found.results]
-    parts: Sequence[Part] = sections[0].parts if len(sections) == 1 else [*_overview(found), *sections]
+    shown: Sequence[Part] = sections[0].parts if len(sections) == 1 else [*sections, _overview(found)]
+    parts = [Text(found_words(found.finding, found.failures)), *shown]
     title = "Learners compared on " + ", ".join(result.stream.name for result in found.results)
     return Page(title, found.command, parts, facts(found.folder, found.cost))
+
+
+def found_words(finding: str, failures: Sequence[Record]) -> list[str]:
+    """What a page or a notebook says first: what was found, and that runs failed."""
+    return [*filter(None, [finding]), *([f"But {failures_said(failures)}."] if failures else [])]
 
 
 def _data_parts(found: Comparison, result: DataResult) -> list[Part]:
@@ -86,12 +92,12 @@ def _data_parts(found: Comparison, result: DataResult) -> list[Part]:
         text.append(f"But {data.caveat}.")
     if data.source.note:
         text.append(data.source.note)
-    parts: list[Part] = [Text(text)]
+    parts: list[Part] = []
     if result.summaries:
-        parts += [error_table(result), curves_of(f"Error so far on {data.name}", result.summaries)]
+        parts += [curves_of(f"Error so far on {data.name}", result.summaries), error_table(result)]
     if result.failures:
         parts.append(failure_table(result.failures))
-    return parts
+    return [*parts, Text(text)]
 
 
 def error_table(result: DataResult) -> Table:
@@ -109,8 +115,8 @@ def error_table(result: DataResult) -> Table:
             [
                 f"`{one.entry.rule.name}`",
                 one.entry.said,
-                number(one.error, bar=True),
-                Number(0.0, "best") if one is result.best else number(result.difference(one), signed=True),
+                number(one.error, bar=True, best=one is result.best),
+                Number(0.0, "best", best=True) if one is result.best else number(result.difference(one), signed=True),
                 number(one.greedy_error),
                 Number(one.rounds_per_second, quantity(one.rounds_per_second)),
             ],
@@ -121,8 +127,8 @@ def error_table(result: DataResult) -> Table:
     return Table(f"Errors on {result.stream.name}", columns, rows, "lowest error first; click a head to sort")
 
 
-def _overview(found: Comparison) -> list[Part]:
-    """Every learner on every stream, where there are several."""
+def _overview(found: Comparison) -> Section:
+    """Every learner on every stream, where there are several; the best of each is marked."""
     entries = {one.entry.title: one for result in found.results for one in result.summaries}
     columns = [Column("learner"), *(Column(result.stream.name, True) for result in found.results)]
     rows = []
@@ -130,14 +136,11 @@ def _overview(found: Comparison) -> list[Part]:
         cells: list[Any] = [title]
         for result in found.results:
             there = next((one for one in result.summaries if one.entry.title == title), None)
-            cells.append(Number(None, "") if there is None else number(there.error, bar=True))
+            cells.append(
+                Number(None, "") if there is None else number(there.error, bar=True, best=there is result.best)
+            )
         rows.append(TableRow(cells, FULL_INFORMATION if sample.full_information else BANDIT))
-    return [Table("All data at a glance: error, %", columns, rows)]
-
-
-def comparison_html(found: Comparison) -> str:
-    """The tables of a comparison, for a notebook."""
-    return "".join(f"<h4>{escape(one.stream.name)}</h4>{table_html(error_table(one))}" for one in found.results)
+    return Section("All data at a glance", [Table("Error, %", columns, rows)])
 
 
 # --- a sweep ------------------------------------------------------------------------------------------
@@ -145,19 +148,20 @@ def comparison_html(found: Comparison) -> str:
 
 def sweep_page(found: Sweep) -> Page:
     """The page: the setting chosen and how it did on fresh streams, the pictures, all settings."""
-    parts: list[Part] = [Text(_sweep_words(found))]
+    parts: list[Part] = [Text([*found_words("", found.failures), *sweep_words(found)])]
     if found.chosen is not None:
         parts += sweep_pictures(found)
     if found.fresh is not None:
         parts.append(curves_of("The setting chosen, on fresh streams", [found.fresh]))
-    parts.append(_settings_table(found))
+    parts.append(settings_table(found))
     if found.failures:
         parts.append(failure_table(found.failures))
     title = f"{found.grid.rule.name} on {found.stream.name}: a sweep"
     return Page(title, found.command, parts, facts(found.folder, found.cost))
 
 
-def _sweep_words(found: Sweep) -> list[str]:
+def sweep_words(found: Sweep) -> list[str]:
+    """What a sweep chose, first, and how."""
     what = (
         "fresh orders of the same rows, and fresh chance of the learner"
         if found.stream.source.fixed
@@ -165,13 +169,12 @@ def _sweep_words(found: Sweep) -> list[str]:
     )
     if found.stream.source.fixed and found.stream.order == "file":
         what = "fresh chance of the learner alone, since the rows come in the order of the file"
-    words = [
+    words = []
+    how = (
         f"{len(found.grid.entries)} settings, {found.runs} tuning runs of {found.stream.rounds:,} rounds each (seeds from {found.seed} "
         f"on). The setting with the lowest mean error on these was chosen, and then run on {found.fresh_runs} fresh streams (seeds "
         f"from {found.seed + FRESH} on: {what}). What counts is the fresh error: the lowest of many tuning errors is too low."
-    ]
-    if found.stream.caveat:
-        words.append(f"But {found.stream.caveat}.")
+    )
     if found.chosen is not None and found.best is not None:
         tuned = found.summaries[found.chosen]
         assert tuned is not None
@@ -181,7 +184,9 @@ def _sweep_words(found: Sweep) -> list[str]:
         edges = found.edges()
         if edges:
             words.append(f"The choice lies on the edge of the grid for {', '.join(edges)}: a wider grid may do better.")
-    return words
+    if found.stream.caveat:
+        words.append(f"But {found.stream.caveat}.")
+    return [*words, how]
 
 
 def sweep_pictures(found: Sweep) -> list[Curves | HeatMap]:
@@ -246,8 +251,10 @@ def _heat_map(found: Sweep, y_name: str, x_name: str | None) -> HeatMap:
     )
 
 
-def _settings_table(found: Sweep) -> Table:
+def settings_table(found: Sweep, most: int = MOST_ROWS) -> Table:
+    """The settings of a sweep on the tuning streams, lowest error first; the one chosen is marked."""
     names = list(found.grid.axes)
+    chosen = None if found.chosen is None else found.summaries[found.chosen]
     columns = [*(Column(name, is_numeric(found.grid.axes[name])) for name in names), Column("error, %", True)]
     columns.append(Column("greedy, %", True))
     ranked = sorted(
@@ -255,10 +262,10 @@ def _settings_table(found: Sweep) -> Table:
         key=lambda pair: pair[0].error.mean,
     )
     rows = [
-        [*(_cell(value) for value in point), number(one.error, bar=True), number(one.greedy_error)]
-        for one, point in ranked[:MOST_ROWS]
+        [*(_cell(value) for value in point), number(one.error, bar=True, best=one is chosen), number(one.greedy_error)]
+        for one, point in ranked[:most]
     ]
-    note = f"the {MOST_ROWS} best of {len(ranked)}; rows.jsonl has all" if len(ranked) > MOST_ROWS else ""
+    note = f"the {most} best of {len(ranked)}; rows.jsonl has all" if len(ranked) > most else ""
     return Table("All settings, on the tuning streams", columns, rows, note)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.parameters import refuse_unknown
+from onebit.contract.parameters import named_parameters, refuse_unknown
 from onebit.data.streams import Stream, stream
 from onebit.errors import InputError
 from onebit.executors.threads import execute
@@ -80,6 +80,11 @@ class Result:
         """The mean error of the labels that the learner thought best."""
         return float(self.greedy_errors.mean())
 
+    @property
+    def greedy_error_interval(self) -> MeanEstimate:
+        """The mean error of the labels that the learner thought best, with the ends of its interval."""
+        return estimate(self.greedy_errors)
+
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values, as `onebit run --json` prints it."""
         return {
@@ -97,6 +102,12 @@ class Result:
             "rounds_per_second": self.rounds_per_second,
             "caveat": self.caveat,
         }
+
+    def _repr_html_(self) -> str:
+        """The errors, and what was set, for a notebook."""
+        from onebit.experiments.notebook import result_html
+
+        return result_html(self)
 
     def plot(self, logarithmic: bool = False) -> Figure:
         """The curves of the labels played and of the greedy ones, with their intervals, as a matplotlib figure."""
@@ -155,7 +166,8 @@ def run(
         classes = learner.classes if y is not None else None
     if options and not isinstance(learner, Learner):
         rule = entry_of(learner).rule
-        refuse_unknown(rule.title, options, {**rule.parameters, **OPTIONS, **dict.fromkeys(STREAM_SETTINGS)})
+        known = {**rule.parameters, **OPTIONS, **dict.fromkeys((*STREAM_SETTINGS, *named_parameters(run)))}
+        refuse_unknown(rule.title, options, known)
     entry = entry_of(learner, options)
     if classes is not None:
         settings["classes"] = classes

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onebit.data.streams import Stream, stream
+from onebit.contract.parameters import named_parameters, refuse_unknown
+from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.deprecation import Renamed
 from onebit.errors import InputError
 from onebit.executors import executor_of
 from onebit.experiments.drawing import percent
+from onebit.experiments.failures import failures_said, refuse_or_warn
 from onebit.experiments.grid import Grid, is_numeric
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Collected, Interrupted, collect
@@ -66,7 +68,15 @@ class Sweep:
 
     def __repr__(self) -> str:
         fresh = "" if self.fresh is None else f", {percent(self.fresh.error)} % on fresh streams"
-        return f"Sweep({self.grid.rule.name} on {self.stream.name}, {len(self.grid.entries)} settings; best {self.best}{fresh})"
+        failed = f"; {failures_said(self.failures)}" if self.failures else ""
+        settings = f"{len(self.grid.entries)} settings; best {self.best}{fresh}{failed}"
+        return f"Sweep({self.grid.rule.name} on {self.stream.name}, {settings})"
+
+    def _repr_html_(self) -> str:
+        """The setting chosen, and the best settings, for a notebook."""
+        from onebit.experiments.notebook import sweep_html
+
+        return sweep_html(self)
 
     def save(self, folder: str | Path | None = None) -> Path:
         """Write the page and its figures into a folder, by itself the one that the runs are kept in; the path of the page."""
@@ -155,10 +165,11 @@ def sweep(
     counted("runs", runs)
     counted("fresh_runs", fresh_runs)
     checked_seed(seed)
+    refuse_unknown("a sweep", settings, {**named_parameters(sweep), **stream_parameters()})
     cells = Grid(learner, grid, options or {})
     streamed = stream(X, y, **settings)
     tuning, afresh = range(seed, seed + runs), range(seed + FRESH, seed + FRESH + fresh_runs)
-    tuned = Collected()
+    tuned, fresh = Collected(), Collected()
     chosen: int | None = None
 
     def result(fresh: Collected, folder: Path | None) -> Sweep:
@@ -177,15 +188,16 @@ def sweep(
             tuned = collect(trials, records, executor, progress)
             found = [tuned.summary(entry, streamed, tuning) for entry in cells.entries]
             means = [math.inf if one is None else one.error.mean for one in found]
-            if min(means) == math.inf:
-                return result(Collected(), records.folder)
-            chosen = means.index(min(means))
-            trials = [Trial(cells.entries[chosen], streamed, each) for each in afresh]
-            return result(collect(trials, records, executor, progress), records.folder)
+            if min(means) < math.inf:
+                chosen = means.index(min(means))
+                trials += [Trial(cells.entries[chosen], streamed, each) for each in afresh]
+                fresh = collect(trials[-fresh_runs:], records, executor, progress)
         except Interrupted as stopped:
-            fresh = Collected()
             if chosen is None:
                 tuned = stopped.collected
             else:
                 fresh = stopped.collected
             raise Stopped(result(fresh, records.folder)) from None
+    swept = result(fresh, records.folder)
+    refuse_or_warn(swept.failures, len(trials))
+    return swept

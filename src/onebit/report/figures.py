@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onebit.errors import InputError, MissingExtraError, brief, nearest
+from onebit.installation import install_command
 from onebit.report import style
 from onebit.report.parts import Band, Curves, Figure, HeatMap, Page, Regions, Scatter
 
@@ -38,7 +39,7 @@ def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None)
     try:
         from matplotlib.figure import Figure as Drawing
     except ModuleNotFoundError as error:
-        raise MissingExtraError('figures need Matplotlib: pip install "onebit[experiments]"') from error
+        raise MissingExtraError(f"figures need Matplotlib: {install_command('experiments')}") from error
 
     drawing = Drawing(figsize=(7.2, 4.2), layout="constrained", facecolor="white")
     drawing.get_layout_engine().set(w_pad=0.1, h_pad=0.1)  # type: ignore[union-attr, call-arg]
@@ -207,6 +208,8 @@ def _draw_scatter(drawing: Drawing, axes: Axes, scatter: Scatter) -> None:
             [scatter.x[position] for position in positions], [scatter.y[position] for position in positions], s=9, alpha=0.8,
             color=style.LIGHT[colour], marker="o" if turn % 2 == 0 else "s", linewidths=0, label=_shortened(name),
         )  # fmt: skip
+    axes.set_xlabel(_plain(scatter.x_name))
+    axes.set_ylabel(_plain(scatter.y_name))
     axes.set_aspect("equal", adjustable="datalim")
     axes.grid(color="#e4e4e0", linewidth=0.6)
     axes.set_axisbelow(True)

@@ -14,6 +14,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from onebit.installation import install_command
 from onebit.report import style
 from onebit.report.parts import (
     Band,
@@ -224,7 +225,7 @@ def _asset(name: str) -> str:
 def _picture(regions: Regions) -> str:
     """Regions as a picture inside the page, where Matplotlib is there to draw it."""
     if importlib.util.find_spec("matplotlib") is None:
-        return '<p class="note">The picture needs Matplotlib: pip install "onebit[experiments]"</p>'
+        return f'<p class="note">The picture needs Matplotlib: {escape(install_command("experiments"))}</p>'
     from onebit.report.figures import figure
 
     content = io.BytesIO()

@@ -65,12 +65,16 @@ class Curves:
 
 @dataclass(frozen=True)
 class Number:
-    """A cell that sorts by its value and shows a text; the interval stands beside it, muted, and its ends are drawn."""
+    """A cell that sorts by its value and shows a text; the interval stands beside it, muted, and its ends are drawn.
+
+    `best` marks it as the best of its column.
+    """
 
     value: float | None
     text: str
     interval: str = ""
     ends: tuple[float, float] | None = None
+    best: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,8 @@ class Scatter:
     labels: Sequence[int]
     classes: Sequence[str]
     note: str = ""
+    x_name: str = "first feature"
+    y_name: str = "second feature"
 
     def __post_init__(self) -> None:
         if not len(self.x) == len(self.y) == len(self.labels):

@@ -9,7 +9,7 @@ from onebit.report import style
 from onebit.report.parts import Scatter
 
 MOST_POINTS = 4_000  # more would only hide each other
-_SIZE, _LEFT, _BELOW, _EDGE = 440, 36, 24, 6  # of the square, and of the room around it
+_SIZE, _LEFT, _BELOW, _EDGE = 440, 56, 42, 6  # of the square, and of the room around it
 
 
 def ticks(low: float, high: float, wanted: int = 5) -> list[float]:
@@ -36,7 +36,7 @@ def thinned(scatter: Scatter) -> list[int]:
 
 
 def scatter_svg(scatter: Scatter) -> str:
-    """The points with axes of the same scale, and the names of the classes below."""
+    """The points with axes of the same scale and their titles, and the names of the classes below."""
     places = thinned(scatter)
     xs, ys = [scatter.x[place] for place in places] or [0.0], [scatter.y[place] for place in places] or [0.0]
     middle_x, middle_y = (min(xs) + max(xs)) / 2, (min(ys) + max(ys)) / 2
@@ -56,6 +56,11 @@ def scatter_svg(scatter: Scatter) -> str:
         f'<path class="grid" d="M{_LEFT} {down(value)}h{_SIZE}"/><text x="{_LEFT - 8}" y="{down(value) + 4}" '
         f'text-anchor="end">{value:g}</text>'
         for value in ticks(middle_y - half, middle_y + half)
+    )
+    middle = _EDGE + _SIZE / 2
+    lines += (
+        f'<text x="{_LEFT + _SIZE / 2}" y="{_EDGE + _SIZE + 36}" text-anchor="middle">{escape(scatter.x_name)}</text>'
+        f'<text transform="translate(14 {middle}) rotate(-90)" text-anchor="middle">{escape(scatter.y_name)}</text>'
     )
     points = legend = ""
     for label, name in enumerate(scatter.classes):

@@ -7,7 +7,7 @@ import re
 from html import escape
 
 from onebit.report import style
-from onebit.report.parts import Badge, Cell, HeatMap, Number, Table
+from onebit.report.parts import Badge, Cell, Column, HeatMap, Number, Table
 
 _LONG = 60  # characters in a cell that must not be squeezed on a narrow screen
 _WIDE = 10  # columns of a heat map from which on they are narrow
@@ -36,13 +36,36 @@ def table_html(table: Table) -> str:
     for group, rows in table.groups.items():
         head = f'<tr class="group"><th scope="rowgroup" colspan="{len(numeric)}">{rich(group)}</th></tr>'
         name = head if group else ""
-        lines = "".join(f"<tr>{''.join(map(_cell, cells, numeric, spans))}</tr>\n" for cells in rows)
+        lines = "".join(f"<tr>{''.join(map(_cell, cells, table.columns, spans))}</tr>\n" for cells in rows)
         bodies += f"<tbody>{name}{lines}</tbody>"
     note = f'<p class="note">{rich(table.note)}</p>' if table.note else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title or "table")}">'
         f'<table class="sortable" data-test="table"><thead><tr>{heads}</tr></thead>{bodies}</table></div>{note}'
     )
+
+
+def plain_table_html(table: Table) -> str:
+    """A table for a notebook, where no script sorts it and no style is ours: text, and what is best in bold.
+
+    >>> plain_table_html(Table("", [Column("error")], [[Number(1.0, "1.00", "± 0.10", best=True)]]))
+    '<table><thead><tr><th>error</th></tr></thead><tbody><tr><td><b>1.00</b> ± 0.10</td></tr></tbody></table>'
+    """
+
+    def text(cell: Cell) -> str:
+        if isinstance(cell, str):
+            return rich(cell)
+        said = f"<b>{escape(cell.text)}</b>" if isinstance(cell, Number) and cell.best else escape(cell.text)
+        return f"{said} {escape(cell.interval)}" if isinstance(cell, Number) and cell.interval else said
+
+    bodies = ""
+    for group, rows in table.groups.items():
+        head = f'<tr><th colspan="{len(table.columns)}">{rich(group)}</th></tr>' if group else ""
+        lines = "".join(f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in cells)}</tr>" for cells in rows)
+        bodies += f"<tbody>{head}{lines}</tbody>"
+    caption = f"<caption>{rich(table.title)}</caption>" if table.title else ""
+    heads = "".join(f"<th>{rich(column.title)}</th>" for column in table.columns)
+    return f"<table>{caption}<thead><tr>{heads}</tr></thead>{bodies}</table>"
 
 
 def _spans(table: Table) -> list[tuple[float, float] | None]:
@@ -56,20 +79,26 @@ def _spans(table: Table) -> list[tuple[float, float] | None]:
     return spans
 
 
-def _cell(cell: Cell, numeric: bool, span: tuple[float, float] | None) -> str:
+def _cell(cell: Cell, column: Column, span: tuple[float, float] | None) -> str:
+    numeric = column.numeric
+    head = f' data-head="{escape(column.title.replace("`", ""))}"'  # shown beside it where the screen is narrow
     if isinstance(cell, Number):
         value = cell.value if cell.value is not None and math.isfinite(cell.value) else ""
         interval = f' <span class="interval">{escape(cell.interval)}</span>' if cell.interval else ""
         drawn = _interval_svg(cell, span) if span else ""
         kind = ' class="number long"' if numeric and len(cell.text) > _LONG_NUMBER else _classed(numeric)
-        return f'<td{kind} data-value="{value}">{drawn}{escape(cell.text)}{interval}</td>'
+        text = escape(cell.text)
+        if cell.best:
+            unseen = "" if cell.text == "best" else '<span class="unseen"> (best)</span>'
+            text = f'<span class="badge good best">{text}</span>{unseen}'
+        return f'<td{kind}{head} data-value="{value}"><span class="cell">{drawn}{text}{interval}</span></td>'
     if isinstance(cell, Badge):
-        return f'<td><span class="badge {cell.tone}">{escape(cell.text)}</span></td>'
+        return f'<td{head}><span class="cell"><span class="badge {cell.tone}">{escape(cell.text)}</span></span></td>'
     if numeric:
         kind = ' class="number long"' if len(cell) > _LONG_NUMBER else _classed(numeric)
     else:
         kind = ' class="long"' if len(cell) > _LONG else ""
-    return f"<td{kind}>{rich(cell)}</td>"
+    return f'<td{kind}{head}><span class="cell">{rich(cell)}</span></td>'
 
 
 def _interval_svg(number: Number, span: tuple[float, float]) -> str:

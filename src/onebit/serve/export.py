@@ -14,6 +14,7 @@ import orjson
 
 from onebit.errors import MissingExtraError
 from onebit.features import words_in
+from onebit.installation import install_command
 from onebit.serve.log.records import Logged
 from onebit.serve.tasks import TaskInfo
 from onebit.validation import ClassName
@@ -109,7 +110,7 @@ def write_parquet(file: BinaryIO, rows: Iterable[Logged], task: TaskInfo) -> int
     try:
         from pyarrow import RecordBatch, parquet
     except ImportError:
-        raise MissingExtraError('Parquet needs pyarrow: pip install "onebit[experiments]"') from None
+        raise MissingExtraError(f"Parquet needs pyarrow: {install_command('experiments')}") from None
     schema, count = _schema(task), 0
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         for group in _groups(rows):

@@ -40,7 +40,8 @@ def serve(settings: Settings) -> int:
     """Run a service until it is told to end; the exit code."""
     began = time.perf_counter()
     throttle = LogThrottle()
-    with _logging(settings.log_format, throttle), _private():
+    form = settings.log_format or ("text" if sys.stderr.isatty() else "json")
+    with _logging(form, throttle), _private():
         if settings.token_file is not None and not settings.token_file.exists():
             raise InputError(f"--token-file {settings.token_file} is not there: `onebit token create` makes it")
         tokens = Tokens(settings.tokens, settings.closed)
@@ -166,6 +167,10 @@ def _say(settings: Settings, listening: socket.socket, is_open: bool, tasks: lis
     LOG.info(
         f"listening on {address} for {counted} of {settings.data}, after {seconds} s",
         extra={"event": "listening", **about},
+    )
+    LOG.info(
+        f"to play, open {address}/play/digits in a browser; all tasks are at {address}/ and the API is described at {address}/docs",
+        extra={"event": "pages", "play": f"{address}/play/digits"},
     )
     if is_open:
         LOG.warning(

@@ -28,7 +28,7 @@ class Settings:
     max_tasks_per_token: int = 100  # at a time, of those that were created with it
     max_task_memory: int = 2**30  # bytes of the learner of a task, in its two copies
     drain_s: float = 10.0  # for requests under way when the service is told to end
-    log_format: str = "json"
+    log_format: str | None = None  # text where people look on, or else json
     rule: tuple[str, ...] = ()  # of the user's own, file.py:NAME, or by the names of installed ones
 
     @property

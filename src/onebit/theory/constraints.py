@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from onebit.errors import InputError, MissingExtraError
 from onebit.features import Features
+from onebit.installation import install_command
 from onebit.rows import squared_lengths
 from onebit.spaces.sparse import SparseRows
 
@@ -27,7 +28,7 @@ def needed(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise MissingExtraError(f'margins need {module.partition(".")[0]}: pip install "onebit[theory]"') from None
+        raise MissingExtraError(f"margins need {module.partition('.')[0]}: {install_command('theory')}") from None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import InputError, MissingExtraError
+from onebit.installation import install_command
 from onebit.trials.trial import CPU, Outcome, Trial
 from onebit.version import VERSION
 
@@ -212,7 +213,7 @@ def frame(source: str | Path | list[Record]) -> pandas.DataFrame:
     try:
         import pandas
     except ModuleNotFoundError:
-        raise MissingExtraError('a frame needs pandas: pip install "onebit[experiments]"') from None
+        raise MissingExtraError(f"a frame needs pandas: {install_command('experiments')}") from None
     if not isinstance(source, list):
         path = Path(source) / FILE
         if not path.is_file():

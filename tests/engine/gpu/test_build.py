@@ -19,6 +19,7 @@ from onebit.engine.gpu.build import KernelError, Layout, Shape, bound, layout_fo
 from onebit.errors import OnebitError
 from onebit.executors import executor_of
 from onebit.executors.threads import ThreadsExecutor
+from onebit.installation import install_command
 from onebit.rules import rule_named
 from tests.engine.gpu.lanes import Lanes
 from tests.engine.gpu.walks import EXAMPLES
@@ -311,7 +312,7 @@ def test_many_classes_are_sorted_as_on_the_cpu(classes: int, by_rank: bool) -> N
 
 def test_without_numba_cuda_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "is_installed", lambda: False)
-    assert device.trouble.__wrapped__() == 'the GPU engine needs numba-cuda: pip install "onebit[gpu]"'
+    assert device.trouble.__wrapped__() == f"the GPU engine needs numba-cuda: {install_command('gpu')}"
     with pytest.raises(OnebitError, match="needs numba-cuda"):
         device.cuda.__wrapped__()
 

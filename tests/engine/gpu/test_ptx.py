@@ -17,7 +17,7 @@ from onebit.engine.gpu.build import Layout, Shape
 from onebit.rules import rule_named
 from tests.engine.gpu.walks import FIRST_ORDER, named
 
-pytestmark = pytest.mark.skipif(not device.is_installed(), reason=device.MISSING)
+pytestmark = pytest.mark.skipif(not device.is_installed(), reason=device.missing())
 
 HOPPER = (9, 0)
 CASES = [*((rule, rule.examples[0]) for rule in FIRST_ORDER), (rule_named("conservative-ova"), {"coding": "all-pairs"})]

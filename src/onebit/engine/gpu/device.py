@@ -12,9 +12,14 @@ from typing import Any
 import numpy as np
 
 from onebit.errors import InputError, OnebitError, lines_of
+from onebit.installation import install_command
 
 INITIAL = "Error at driver init"
-MISSING = 'the GPU engine needs numba-cuda: pip install "onebit[gpu]"'
+
+
+def missing() -> str:
+    """What is said where nothing that drives a GPU is installed."""
+    return f"the GPU engine needs numba-cuda: {install_command('gpu')}"
 
 
 def is_installed() -> bool:
@@ -26,7 +31,7 @@ def is_installed() -> bool:
 def cuda() -> Any:
     """The module `numba.cuda`, as the package numba-cuda has it."""
     if not is_installed():
-        raise InputError(MISSING)
+        raise InputError(missing())
     if not hasattr(np, "row_stack"):  # numba-cuda 0.30 asks for it when it is imported; NumPy 2.5 no longer has it
         setattr(np, "row_stack", np.vstack)  # noqa: B010 - a plain assignment is "modernised" away
     from numba.core import config
@@ -49,7 +54,7 @@ def quiet() -> Iterator[None]:
 def trouble() -> str | None:
     """Why there is no GPU to be used, in a sentence; None where there is one."""
     if not is_installed():
-        return MISSING
+        return missing()
     try:
         found = cuda()
         if found.is_available():

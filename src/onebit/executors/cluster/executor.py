@@ -23,6 +23,7 @@ from onebit.errors import InputError, MissingExtraError, NetworkError, OnebitErr
 from onebit.executors.cluster.work_queue import MOST_LOSSES, Slot, WorkQueue
 from onebit.executors.cluster.worker import TASK_S, TrialBatch, WorkerVersion, batch_of, named, worker_version
 from onebit.executors.threads import Fallback, threads_executor
+from onebit.installation import install_command
 from onebit.trials.cost import Resource, number_of
 from onebit.trials.records import Record
 from onebit.trials.trial import Progress, Trial
@@ -57,7 +58,7 @@ def safe_path() -> Iterator[None]:
 
 def missing(package: str, extra: str) -> OnebitError:
     """What is said where a package is not installed."""
-    return MissingExtraError(f'{package} is not installed here: pip install "onebit[{extra}]"')
+    return MissingExtraError(f"{package} is not installed here: {install_command(extra)}")
 
 
 def call(address: str, greets: Callable[[bytes], bool] = lambda greeting: True) -> None:

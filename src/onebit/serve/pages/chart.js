@@ -18,9 +18,10 @@ const charts = new Set();
 addEventListener("themechange", () => charts.forEach((chart) => chart.plot?.redraw(false, false)));
 
 export class Chart {
-  // lines: [{name, colour, dash, width}]; range: y from the highest value to [low, high]; empty: said when there is no point.
-  constructor(root, { lines, label, xText, yText, range, height = 230, stepped = false, empty = "" }) {
-    Object.assign(this, { root, lines, label, xText, yText, range, height, stepped });
+  // lines: [{name, colour, dash, width}]; xName, yName: what the axes show; range: y from the highest value to [low, high];
+  // empty: said when there is no point.
+  constructor(root, { lines, label, xName, yName, xText, yText, range, height = 250, stepped = false, empty = "" }) {
+    Object.assign(this, { root, lines, label, xName, yName, xText, yText, range, height, stepped });
     this.box = make("div", { className: "plot", role: "img" });
     this.box.style.height = `${height}px`;
     this.empty = make("p", { className: "note empty", textContent: empty });
@@ -39,7 +40,7 @@ export class Chart {
   }
 
   build() {
-    const axis = { stroke: () => colourOf("--muted"), font: FONT, ticks: { show: false } };
+    const axis = { stroke: () => colourOf("--muted"), font: FONT, labelFont: FONT, labelSize: 18, labelGap: 0, ticks: { show: false } };
     const grid = { stroke: () => colourOf("--line"), width: 1 };
     this.plot = new uPlot(
       {
@@ -64,8 +65,8 @@ export class Chart {
           })),
         ],
         axes: [
-          { ...axis, grid: { show: false }, size: 28, space: 70, incrs: STEPS, values: (_, all) => all.map((x) => this.xText(x, true)) },
-          { ...axis, grid, size: 54, space: 34, values: (_, all) => all.map((y) => this.yText(y, true)) },
+          { ...axis, label: this.xName, grid: { show: false }, size: 28, space: 70, incrs: STEPS, values: (_, all) => all.map((x) => this.xText(x, true)) },
+          { ...axis, label: this.yName, grid, size: 54, space: 34, values: (_, all) => all.map((y) => this.yText(y, true)) },
         ],
         hooks: { setCursor: [() => this.tell()] },
       },

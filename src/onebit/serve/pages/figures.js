@@ -26,6 +26,8 @@ export class Figures {
     this.forget();
     this.curve = new Chart(byId("curve"), {
       label: "Error by feedback",
+      xName: "feedbacks",
+      yName: "error",
       lines: [
         { name: "over all", colour: "--curve-0", width: 2.5 },
         { name: "last 50", colour: "--curve-1", dash: [6, 3], width: 1.5 },
@@ -37,6 +39,8 @@ export class Figures {
     });
     this.rates = new Chart(byId("rates"), {
       label: "Traffic",
+      xName: "seconds from now",
+      yName: "a second",
       lines: [
         { name: "decisions", colour: "--curve-0" },
         { name: "feedback", colour: "--curve-2", dash: [6, 3] },
@@ -239,7 +243,7 @@ const setInterval95 = (element, { right_rate, low, high }) => {
 
 const decisionItem = (one, task) => {
   const explored = String(one.label) !== String(one.greedy);
-  const bars = make("ol", { className: "probabilities", "aria-label": "Probabilities" });
+  const bars = make("ol", { className: "probabilities", "aria-label": "Chance of being played" });
   const entries = likeliest(one.probabilities, one.label, PROBABILITIES);
   showProbabilities(bars, entries, one.label, Object.keys(one.probabilities).length);
   const when = make("time", { dateTime: new Date(1000 * one.time).toISOString(), title: new Date(1000 * one.time).toLocaleString() });

@@ -20,18 +20,45 @@ const DIGITS = {
   items: "digits",
 };
 const LONG = 12; // letters of a class beyond which it is written smaller
+const MOST_KEPT = 100000; // rounds of a curve that survive a reload
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 // crypto.randomUUID is missing where the page is not on a safe origin.
 const newId = () => `play-${Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 
+// The answers of this game, 1 for wrong, kept by the browser until the tab is closed: a reload goes on with the curve. They are those of
+// one task: one that is made anew under the same name has heard nothing of them.
+class Answers {
+  constructor(task) {
+    this.key = `onebit-play-${task.name}-${task.created}`;
+  }
+
+  read() {
+    try {
+      return Array.from(sessionStorage.getItem(this.key) ?? "", Number).filter((one) => one === 0 || one === 1);
+    } catch {
+      return []; // a browser that keeps nothing
+    }
+  }
+
+  keep(wrongs) {
+    try {
+      if (wrongs.length <= MOST_KEPT) sessionStorage.setItem(this.key, wrongs.join(""));
+    } catch {
+      // then it holds until the reload
+    }
+  }
+}
+
 class Game {
   constructor(task) {
-    Object.assign(this, { task, wrongs: [], over: [], recent: [], rounds: [], wrong: 0, waiting: false, running: false, shownAt: 0 });
+    Object.assign(this, { task, waiting: false, running: false, shownAt: 0 });
     this.source = sourceOf(task, (text) => say(byId("speak"), text));
     this.chart = new Chart(byId("curve"), {
       label: "Error by round",
+      xName: "rounds",
+      yName: "error",
       lines: [
         { name: "since the first round", colour: "--curve-0", width: 2.5 },
         { name: `last ${RECENT} rounds`, colour: "--curve-1", dash: [6, 3], width: 2 },
@@ -39,10 +66,16 @@ class Game {
       xText: (x, onAxis) => (onAxis ? count(x) : `round ${count(x)}`),
       yText: percentAxis,
       range: () => [0, 1],
-      height: 210,
+      height: 230,
       empty: "The curve begins with your first answer.",
     });
-    this.chart.set([[], [], []]);
+    this.answers = new Answers(task);
+    this.begin(this.answers.read());
+    byId("anew").addEventListener("click", () => {
+      this.begin([]);
+      this.answers.keep([]);
+      say(byId("said"), "");
+    });
     byId("right").addEventListener("click", () => this.answer(true));
     byId("wrong").addEventListener("click", () => this.answer(false));
     addEventListener("keydown", (event) => this.key(event));
@@ -51,6 +84,28 @@ class Game {
     byId("auto").addEventListener("click", () => (this.running ? (this.running = false) : this.playItself()));
     this.allow(false);
     byId("game").hidden = false;
+  }
+
+  // Begins the curve with the answers that there were.
+  begin(wrongs) {
+    Object.assign(this, { wrongs: [], over: [], recent: [], rounds: [], wrong: 0, lately: 0 });
+    for (const wrong of wrongs) this.count(wrong);
+    this.draw();
+    if (wrongs.length) say(byId("said"), `Round ${count(wrongs.length)}: error ${percent(this.over.at(-1))}.`);
+  }
+
+  count(wrong) {
+    this.wrongs.push(wrong);
+    this.wrong += wrong;
+    this.lately += wrong - (this.wrongs.length > RECENT ? this.wrongs.at(-RECENT - 1) : 0);
+    this.rounds.push(this.wrongs.length);
+    this.over.push(this.wrong / this.wrongs.length);
+    this.recent.push(this.lately / Math.min(this.wrongs.length, RECENT));
+  }
+
+  draw() {
+    this.chart.set([this.rounds, this.over, this.recent]);
+    byId("anew").hidden = this.wrongs.length === 0;
   }
 
   // Buttons that wait keep the focus, which disabled ones would lose.
@@ -113,7 +168,7 @@ class Game {
         ? this.task.classes.filter((one) => String(one) in probabilities).map((one) => [String(one), probabilities[String(one)]])
         : likeliest(probabilities, label, BARS);
     showProbabilities(byId("chances"), entries, label, names.length);
-    if (!this.running) say(byId("speak"), `The learner says ${label}, ${percent(probabilities[String(label)] ?? null)}.`);
+    if (!this.running) say(byId("speak"), `The learner says ${label}, which had a chance of ${percent(probabilities[String(label)] ?? null)} of being played.`);
   }
 
   async answer(right) {
@@ -125,13 +180,9 @@ class Game {
   async tell(right) {
     this.allow(false);
     const { status } = await this.steadily(() => call("POST", taskPath(this.task.name, "/feedback"), { id: this.decision.id, right }));
-    this.wrongs.push(right ? 0 : 1);
-    this.wrong += right ? 0 : 1;
-    const last = this.wrongs.slice(-RECENT);
-    this.rounds.push(this.wrongs.length);
-    this.over.push(this.wrong / this.wrongs.length);
-    this.recent.push(last.reduce((sum, one) => sum + one, 0) / last.length);
-    this.chart.set([this.rounds, this.over, this.recent]);
+    this.count(right ? 0 : 1);
+    this.draw();
+    this.answers.keep(this.wrongs);
     const late = status === "late" ? " That was after the deadline, so it is not learnt." : "";
     say(byId("said"), `Round ${count(this.wrongs.length)}: error ${percent(this.over.at(-1))}.${late}`);
   }

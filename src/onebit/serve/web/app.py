@@ -17,7 +17,7 @@ from onebit.serve.web.connections import Connections
 from onebit.serve.web.metrics import CONTENT_TYPE, Metrics, Requests
 from onebit.serve.web.middleware import Middleware
 from onebit.serve.web.openapi import document
-from onebit.serve.web.pages import HTML, Pages
+from onebit.serve.web.pages import HTML, ICON, Pages
 from onebit.serve.web.rate_limit import RateLimiters
 from onebit.serve.web.routes import Endpoint, Needs, Operation, PathItem
 
@@ -45,7 +45,8 @@ class App:
         pages = {one.pattern for one in self.operations if one.page}
         self._page_routes = [route for route in routes if route.path in pages]
         public = [one.path for one in self.operations if one.needs == "nobody"]
-        router = Router(routes, redirect_slashes=False, default=_not_found)
+        self._routes = routes
+        router = Router(routes, redirect_slashes=False, default=self._not_found)
         hosts = {*LOOPBACK, settings.host.lower()}
         self._app = Middleware(router, self.tokens, hosts, public, requests, rate_limiters, self._login)
 
@@ -60,13 +61,24 @@ class App:
         return self._document
 
     def _login(self, scope: Scope) -> Response | None:
-        """The login page, where somebody wanted to see a page."""
+        """The login page, where somebody wanted to see a page, or what is at an address where nothing is."""
         wanted = any(route.matches(scope)[0] is Match.FULL for route in self._page_routes)
+        if not wanted and _from_browser(scope):
+            wanted = not any(route.matches(scope)[0] is Match.FULL for route in self._routes)
         return self._pages.login() if wanted else None
 
+    async def _not_found(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request to an address at which nothing is: people get a page, programs the one shape of errors."""
+        if not (scope["method"] == "GET" and _from_browser(scope)):
+            raise NotFoundError("there is nothing at this path")
+        response = self._pages.missing()
+        scope["onebit"].status = response.status_code
+        await response(scope, receive, send)
 
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    raise NotFoundError("there is nothing at this path")
+
+def _from_browser(scope: Scope) -> bool:
+    """Whether somebody looks at this: browsers ask for HTML by name when an address is entered, programs do not."""
+    return any(name == b"accept" and b"text/html" in value.lower() for name, value in scope["headers"])
 
 
 def _operations(api: Api, pages: Pages, settings: Settings, service: Service) -> list[Operation]:
@@ -120,5 +132,6 @@ def _operations(api: Api, pages: Pages, settings: Settings, service: Service) ->
     add("GET", "/", pages.dashboard, "anybody", page=True, content=HTML)
     add("GET", "/play/{task}", pages.play, "anybody", page=True, content=HTML)
     add("GET", "/docs", pages.docs, "anybody", page=True, content=HTML)
+    add("GET", "/favicon.ico", pages.favicon, "nobody", content=ICON)
     add("GET", "/assets/{name}", pages.asset, "anybody", content="*/*")
     return made

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from onebit.serve.errors import NotFoundError
 from onebit.serve.web.replies import STRICT, Reply
 
-PAGES = ("dashboard", "play", "docs", "login")
+PAGES = ("dashboard", "play", "docs", "login", "missing")
+ICON = "image/x-icon"
 BORROWED = ("uPlot.iife.min.js", "uPlot.min.css")  # from the pages of experiments
 TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
 HTML = "text/html; charset=utf-8"
@@ -57,7 +58,10 @@ class Pages:
     def __init__(self) -> None:
         own, borrowed = files("onebit.serve.pages"), files("onebit.report") / "assets"
         self._login = (own / "login.html").read_text(encoding="utf-8")
-        self._pages = {name: File((own / f"{name}.html").read_bytes(), HTML) for name in PAGES if name != "login"}
+        self._missing = (own / "missing.html").read_bytes()
+        self._icon = File((own / "favicon.ico").read_bytes(), ICON)
+        kept = [name for name in PAGES if name not in ("login", "missing")]
+        self._pages = {name: File((own / f"{name}.html").read_bytes(), HTML) for name in kept}
         found = [*own.iterdir(), *(borrowed / name for name in BORROWED)]
         kinds = [(file, TYPES.get(file.name.rpartition(".")[2])) for file in found]
         self._assets = {file.name: File(file.read_bytes(), kind) for file, kind in kinds if kind is not None}
@@ -73,6 +77,20 @@ class Pages:
             (b"www-authenticate", b'Bearer realm="onebit"'),
         )
         return Reply(self._login.replace(NONCE, nonce).encode(), 401, headers)
+
+    def missing(self) -> Response:
+        """What people see where there is nothing: the way to the pages that there are."""
+        headers = (
+            *STRICT,
+            (b"content-type", HTML.encode()),
+            (b"content-security-policy", _policy("'none'", "'unsafe-inline'")),
+            (b"cache-control", b"no-store"),
+        )
+        return Reply(self._missing, 404, headers)
+
+    async def favicon(self, request: Request) -> Response:
+        """The icon, for browsers that ask for it by its usual name."""
+        return self._icon.reply(request)
 
     async def dashboard(self, request: Request) -> Response:
         """The dashboard: all tasks, live."""

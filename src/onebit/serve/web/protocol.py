@@ -14,6 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from onebit.errors import MissingExtraError
+from onebit.installation import install_command
 from onebit.serve.errors import RequestError, RequestTimeoutError, TooLargeError, UnavailableError
 from onebit.serve.settings import Settings
 from onebit.serve.web.connections import Connections
@@ -28,7 +29,7 @@ HOOKS = ("on_message_begin", "on_headers_complete", "_start_asgi_task", "on_mess
 if missing := [name for name in HOOKS if not hasattr(HttpToolsProtocol, name)]:
     raise MissingExtraError(
         f"the service needs uvicorn 0.45 or a later one that has {', '.join(missing)}, and this is {uvicorn.__version__}: "
-        'pip install --upgrade "onebit[serve]"'
+        f"{install_command('serve', upgrade=True)}"
     )
 
 

@@ -1,0 +1,136 @@
+"""What a comparison found, in sentences, and what a notebook shows of results, comparisons, sweeps and learners."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onebit
+from onebit.checks import rows
+from onebit.experiments.compare import Comparison, DataResult
+from onebit.experiments.finding import finding, rivals
+from onebit.experiments.summary import Summary
+from onebit.report.html import page_html
+from onebit.trials.records import Record
+from onebit.trials.trial import entry_of
+
+X, Y = rows(60)
+
+
+def summary(name: str, *errors: float) -> Summary:
+    """Runs with these errors."""
+    curve = {"rounds": np.array([1, 9]), "played": np.array([1, 2]), "greedy": np.array([1, 2])}
+    common = {"greedy_error": 0.1, "curve": curve, "seconds": 1.0, "on": "CPU", "stream": {"rounds": 9}, "why": None}
+    entry = entry_of(name)
+    hears = "the label" if name in ("perceptron", "arow") else "one bit"
+    given = {"learner": name, "options": {}, "hears": hears, **common}
+    return Summary(entry, [Record({**given, "seed": seed, "error": error}) for seed, error in enumerate(errors)])
+
+
+def on(data: str, *summaries: Summary) -> DataResult:
+    return DataResult(onebit.stream(data, rounds=9), sorted(summaries, key=lambda one: one.error.mean), [])
+
+
+CLEAR = on("iris", summary("auto", 0.1, 0.11, 0.1), summary("bpa", 0.5, 0.52, 0.51), summary("arow", 0.02, 0.01, 0.02))
+CLOSE = on("digits", summary("thompson", 0.1, 0.2, 0.3), summary("auto", 0.2, 0.2, 0.25), summary("bpa", 0.9, 0.9, 0.9))
+ALSO_CLEAR = on("synsep9", summary("auto", 0.1, 0.11, 0.1), summary("bpa", 0.5, 0.52, 0.51))
+
+
+def test_one_data_set_names_the_best_and_whether_another_may_be_as_good() -> None:
+    assert (
+        finding([CLEAR]) == "`auto` is best on iris, with an error of 10.33 ± 1.43 %; no other is within its interval."
+    )
+    assert finding([CLOSE]).endswith("; `auto` is within its interval.")
+    assert [one.entry.title for one in rivals(CLOSE)] == ["auto"]
+
+
+def test_several_data_sets_are_counted() -> None:
+    said = finding([CLEAR, ALSO_CLEAR, CLOSE])
+    assert said == (
+        "`auto` is best on 2 of 3: iris and synsep9; `thompson` on digits. On digits `auto` is within its interval."
+    )
+
+
+def test_one_run_and_no_run_are_said() -> None:
+    single = on("iris", summary("auto", 0.1), summary("bpa", 0.2))
+    assert finding([single]) == (
+        "`auto` is best on iris, with an error of 10.00 %. One run has no interval: more runs would say how sure this is."
+    )
+    assert finding([CLEAR, on("digits")]) == (
+        "`auto` is best on 1 of 2: iris. On digits no learner was run without a failure."
+    )
+
+
+def test_who_has_full_information_is_no_rival() -> None:
+    assert rivals(on("iris", summary("auto", 0.1, 0.2), summary("perceptron", 0.1, 0.2))) == []
+
+
+def test_many_rivals_are_counted() -> None:
+    names = ["auto", "bpa", "banditron", "thompson", "linucb", "softmax"]
+    said = finding([on("iris", *(summary(name, 0.1 + place / 99, 0.3) for place, name in enumerate(names)))])
+    assert said.endswith("`bpa`, `banditron`, `thompson`, `linucb` and 1 more are within its interval.")
+
+
+@pytest.fixture(scope="module")
+def compared() -> Comparison:
+    return onebit.compare(["synsep9", (X, Y)], ["bpa", "banditron", "perceptron"], rounds=100, runs=2)
+
+
+def test_the_page_begins_with_the_finding_and_the_chart_and_marks_the_best(compared: Comparison) -> None:
+    html = page_html(compared.page())
+    places = [html.index(one) for one in (" is best on ", 'data-test="curves"', "Errors on ", "saw the same rows")]
+    assert places == sorted(places)
+    assert html.count('class="badge good best"') == 2 * 2 + 2, "error and difference on each, and in the table of all"
+    alone = page_html(dataclasses.replace(compared, results=compared.results[:1]).page())
+    assert alone.count('class="badge good best"') == 2
+    assert "All data at a glance" not in alone
+
+
+def test_the_page_of_a_sweep_says_first_what_was_chosen_and_marks_it() -> None:
+    found = onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.1, 1.0]}, rounds=60, runs=2, fresh_runs=2)
+    html = page_html(found.page())
+    assert html.index("Chosen: ") < html.index("tuning runs of")
+    assert html.count('class="badge good best"') == 1
+
+
+def shown(value: Any) -> str:
+    html: str = value._repr_html_()
+    assert "<script" not in html
+    assert "<button" not in html
+    return html
+
+
+def test_notebooks_show_results_comparisons_sweeps_and_learners(compared: Comparison) -> None:
+    assert " is best on " in shown(compared)
+    assert shown(compared).count("<table>") == 2
+    assert "<b>best</b>" in shown(compared)
+    found = onebit.sweep("bpa", (X), Y, grid={"aggressiveness": [0.1, 1.0]}, rounds=60, runs=2, fresh_runs=2)
+    assert "Chosen: " in shown(found)
+    result = onebit.run("bpa", X, Y, runs=2)
+    assert f"{100 * result.error:.2f}" in shown(result)
+    assert "bpa" in shown(result)
+    assert f"{result.learner.learnt:,} feedbacks learnt" in shown(result.learner)
+
+
+def test_names_in_notebooks_are_text_and_never_markup() -> None:
+    learner = onebit.BPA(classes=["<b>", "other"])
+    assert "<b>BPA" in shown(learner)
+    X_csv = onebit.run("bpa", X, [f"<i>{label}" for label in Y])
+    assert "<i>" not in shown(X_csv)
+
+
+def test_the_best_of_many_rows_is_the_best_of_each_and_nothing_is_decided() -> None:
+    for learner in (onebit.BPA(classes=5), onebit.Auto(classes=5), onebit.BPA(classes=5, text=True)):
+        given: Any = [f"word{label} and more" for label in Y] if learner.runtime.reads_names else X
+        for x, label in zip(given, Y, strict=True):
+            decision = learner.decide(x)
+            learner.learn(decision, bool(decision.label == label))
+        before, free = learner.to_bytes(), learner.runtime.next_id
+        assert learner.best_many(given) == [learner.best(x) for x in given]
+        assert learner.best_many([]) == []
+        assert (learner.to_bytes(), learner.runtime.next_id) == (before, free)
+    with pytest.raises(onebit.InputError):
+        onebit.BPA(classes=2).best_many(3.0)
