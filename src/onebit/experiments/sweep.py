@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from onebit.data.streams import Stream, stream
 from onebit.deprecation import Renamed
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.executors import executor_of
 from onebit.experiments.drawing import percent
 from onebit.experiments.grid import Grid, is_numeric
 from onebit.experiments.run import Stopped
-from onebit.experiments.runner import Collected, Interrupted, collect
+from onebit.experiments.runner import Callback, Collected, Interrupted, collect
 from onebit.experiments.saving import save_page
 from onebit.experiments.summary import Summary
 from onebit.report.parts import Page
@@ -139,6 +139,7 @@ def sweep(
     on: str = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
+    callback: Callback | None = None,
     command: str = "",
     **settings: Any,
 ) -> Sweep:
@@ -146,6 +147,9 @@ def sweep(
 
     `grid` has the values of each parameter, a list or a text such as "0.001..0.3:log:8"; `options` are the other parameters. The data are
     as for `onebit.compare`, and so are `out`, where what is there is not run again, and `on`, which says where they run.
+
+    `callback` is called with the `Record` of each run, once it is kept, in the thread that called: first with those that `out` had. What it
+    raises ends the sweep and comes out as it is; the runs done by then are kept in `out`.
 
     >>> import onebit
     >>> found = onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, rounds=500, runs=2, fresh_runs=2)
@@ -155,6 +159,8 @@ def sweep(
     counted("runs", runs)
     counted("fresh_runs", fresh_runs)
     checked_seed(seed)
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback is {brief(callback)}, but must be a function that takes the record of a run")
     cells = Grid(learner, grid, options or {})
     streamed = stream(X, y, **settings)
     tuning, afresh = range(seed, seed + runs), range(seed + FRESH, seed + FRESH + fresh_runs)
@@ -174,14 +180,14 @@ def sweep(
     with closing(executor_of(on, threads)) as executor, closing(Records(out)) as records:
         try:
             trials = [Trial(entry, streamed, each) for each in tuning for entry in cells.entries]
-            tuned = collect(trials, records, executor, progress)
+            tuned = collect(trials, records, executor, progress, callback)
             found = [tuned.summary(entry, streamed, tuning) for entry in cells.entries]
             means = [math.inf if one is None else one.error.mean for one in found]
             if min(means) == math.inf:
                 return result(Collected(), records.folder)
             chosen = means.index(min(means))
             trials = [Trial(cells.entries[chosen], streamed, each) for each in afresh]
-            return result(collect(trials, records, executor, progress), records.folder)
+            return result(collect(trials, records, executor, progress, callback), records.folder)
         except Interrupted as stopped:
             fresh = Collected()
             if chosen is None:
