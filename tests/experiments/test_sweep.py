@@ -422,7 +422,7 @@ def test_what_the_callback_raises_comes_out_and_what_is_done_is_kept(tmp_path: P
         if len(heard) == 3:
             raise LookupError("enough")
 
-    with pytest.raises(LookupError, match="^enough$"):
+    with pytest.raises(LookupError, match="enough"):
         swept(out=tmp_path, callback=callback)
     kept = (tmp_path / FILE).read_bytes()
     assert len(kept.splitlines()) == 1 + 3
