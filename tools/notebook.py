@@ -31,11 +31,10 @@ def run(path: Path, **settings: Any) -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the notebook that is named, with settings as Python writes them."""
-    given = dict(one.split("=", 1) for one in arguments[1:])
-    settings = {name: ast.literal_eval(value) for name, value in given.items()}
-    if "FOLDER" in settings:
-        settings["FOLDER"] = Path(settings["FOLDER"])
+    """Run the notebook that is named, with settings that are whole numbers or paths."""
+    settings: dict[str, Any] = dict(one.split("=", 1) for one in arguments[1:])
+    for name, value in settings.items():
+        settings[name] = int(value) if value.isdigit() else Path(value)
     run(Path(arguments[0]), **settings)
 
 
