@@ -104,10 +104,11 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         kind = int(rng.integers(len(KINDS)))
         text, truth = prompt(KINDS[kind], rng)
         decision = learner.decide(embed(text), id=f"prompt-{number}")
+        asked = str(decision.label)
         for name, model in candidates.items():  # only the one chosen is shown; the others are for the picture
             good[name][number] = model(text, truth) == truth
-        good["chosen"][number] = good[decision.label][number]
-        last[kind, names.index(decision.label)] += number >= chosen.prompts * 2 // 3
+        good["chosen"][number] = good[asked][number]
+        last[kind, names.index(asked)] += number >= chosen.prompts * 2 // 3
         if rng.random() < PRESSED:
             slipped = rng.random() < SLIPPED
             learner.learn(decision, right=bool(good["chosen"][number] != slipped))

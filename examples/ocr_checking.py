@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     order = np.random.default_rng(0).permutation(len(X))[: chosen.digits]
     X, y = X[order], y[order]
     figure = plt.figure(figsize=(9.6, 4.0), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(3, 2))
+    (left, right), *_ = figure.subfigures(1, 2, width_ratios=(3, 2), squeeze=False)
     axes = left.subplots()
     for way, colour in (("all", "#555555"), ("one in five at random", "#d55e00"), ("the fifth least sure", "#0072b2")):
         day = read(X, y, way, seed=1)

@@ -37,8 +37,8 @@ def ran(name: str, *arguments: object) -> Path:
 def is_a_picture(path: Path) -> bool:
     from matplotlib.image import imread
 
-    height, width = imread(path).shape[:2]
-    return 200 < height < 2000 and 400 < width < 2000
+    height, width, _ = imread(path).shape
+    return bool(200 < height < 2000 and 400 < width < 2000)
 
 
 def test_all_examples_are_here_and_on_the_page() -> None:
