@@ -10,7 +10,7 @@ LOWEST ?= tests/test_run.py tests/test_compile_cache.py tests/test_storage.py te
   tests/executors/test_dask_backend.py tests/executors/test_ray_backend.py
 export ONEBIT_DATA ?= $(realpath $(DATA))
 
-.PHONY: run serve test types suite lowest browser reproduction bench docs clean
+.PHONY: run serve examples test types suite lowest browser reproduction bench docs clean
 
 run: .venv/ready
 	$(BIN)/onebit run digits --order resample --rounds 20_000 --explain
@@ -19,6 +19,14 @@ run: .venv/ready
 # The service, with its memory in a folder here, and data to play with.
 serve: .venv/ready-serve
 	$(BIN)/onebit serve --data ./onebit-data --log-format text
+
+# The pictures of the page of the examples: `make examples PICTURES=docs/examples` draws those that are shown there.
+PICTURES ?= pictures
+examples: .venv/ready
+	$(BIN)/python examples/ticket_routing.py $(PICTURES)
+	$(BIN)/python examples/model_choice.py $(PICTURES)
+	$(BIN)/python examples/ocr_checking.py $(PICTURES)
+	MPLBACKEND=agg $(BIN)/python tools/notebook.py examples/papers.ipynb FOLDER=$(PICTURES)
 
 test: .venv/ready-test
 	$(BIN)/ruff check .
@@ -86,4 +94,4 @@ docs: .venv/ready-docs
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-lowest site onebit-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest site onebit-results pictures .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -45,7 +45,11 @@ EVERYTHING = "\n".join([README, *PAGES.values(), learners_page()])
 GENERATED = ("learners.md", "reproduction.md")  # made while the site is built, and by `onebit reproduce`
 DESCRIBING = ("running.md", "data.md", "experiments.md", "kernels.md", "theory.md", "service.md", "offpolicy.md")
 COMMANDS = "\n".join([README, *(PAGES[name] for name in DESCRIBING)])
-CODE = [path for folder in ("src", "tests", "benchmarks", "tools") for path in sorted((ROOT / folder).rglob("*.py"))]
+CODE = [
+    path
+    for folder in ("src", "tests", "benchmarks", "examples", "tools")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
 ORACLES = [path for path in CODE if path.parent.name == "oracles" and path.name != "__init__.py"]
 WRITTEN = [ROOT / "Makefile", *(ROOT / ".ci").glob("*"), *(ROOT / "docs").glob("*.css"), *CODE]
 for kind in ("md", "toml", "yml"):

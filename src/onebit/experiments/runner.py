@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import closing
 
 from onebit.data.streams import Stream
@@ -13,6 +13,8 @@ from onebit.trials.cost import NOTHING, Cost, kind_of
 from onebit.trials.records import Record, Records
 from onebit.trials.shared_data import by_shared_data
 from onebit.trials.trial import CPU, ComparisonEntry, Progress, Trial
+
+Callback = Callable[[Record], object]  # told of each run once it is kept; what it returns does not matter
 
 
 class Collected:
@@ -45,8 +47,17 @@ class Interrupted(KeyboardInterrupt):
         self.collected = collected
 
 
-def collect(trials: Iterable[Trial], records: Records, executor: Executor, progress: Progress | None) -> Collected:
-    """The records of these trials; those that are not there yet are run, and kept as soon as they are done."""
+def collect(
+    trials: Iterable[Trial],
+    records: Records,
+    executor: Executor,
+    progress: Progress | None,
+    callback: Callback | None = None,
+) -> Collected:
+    """The records of these trials; those that are not there yet are run, and kept as soon as they are done.
+
+    `callback` is told of each once, in this thread and after it is kept: first of those that were there, then of the others as they come.
+    """
     report = progress or (lambda count: None)
     found: dict[str, Record] = {}
     missing: dict[str, Trial] = {}
@@ -67,10 +78,15 @@ def collect(trials: Iterable[Trial], records: Records, executor: Executor, progr
         return Cost(executor.resources, rounds, seconds, _core_seconds(done, executor if measured else None), already)
 
     try:
+        if callback is not None:
+            for record in found.values():
+                callback(record)
         with closing(executor.run(by_shared_data(missing.values()), report)) as come:
             for record in come:
                 if record.fields["id"] not in new:  # what a lost worker had done may come twice
                     new[record.fields["id"]] = records.add(record)
+                    if callback is not None:
+                        callback(record)
         return Collected({**found, **new}, cost(measured=True))
     except KeyboardInterrupt:
         raise Interrupted(Collected({**found, **new}, cost(measured=False))) from None

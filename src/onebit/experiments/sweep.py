@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from onebit.contract.parameters import named_parameters, refuse_unknown
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.deprecation import Renamed
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.executors import executor_of
 from onebit.experiments.drawing import percent
 from onebit.experiments.failures import failures_said, refuse_or_warn
 from onebit.experiments.grid import Grid, is_numeric
 from onebit.experiments.run import Stopped
-from onebit.experiments.runner import Collected, Interrupted, collect
+from onebit.experiments.runner import Callback, Collected, Interrupted, collect
 from onebit.experiments.saving import save_page
 from onebit.experiments.summary import Summary
 from onebit.report.parts import Page
@@ -149,6 +149,7 @@ def sweep(
     on: str = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
+    callback: Callback | None = None,
     command: str = "",
     **settings: Any,
 ) -> Sweep:
@@ -156,6 +157,9 @@ def sweep(
 
     `grid` has the values of each parameter, a list or a text such as "0.001..0.3:log:8"; `options` are the other parameters. The data are
     as for `onebit.compare`, and so are `out`, where what is there is not run again, and `on`, which says where they run.
+
+    `callback` is called with the `Record` of each run, once it is kept, in the thread that called: first with those that `out` had. What it
+    raises ends the sweep and comes out as it is; the runs done by then are kept in `out`.
 
     >>> import onebit
     >>> found = onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, rounds=500, runs=2, fresh_runs=2)
@@ -166,6 +170,8 @@ def sweep(
     counted("fresh_runs", fresh_runs)
     checked_seed(seed)
     refuse_unknown("a sweep", settings, {**named_parameters(sweep), **stream_parameters()})
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback is {brief(callback)}, but must be a function that takes the record of a run")
     cells = Grid(learner, grid, options or {})
     streamed = stream(X, y, **settings)
     tuning, afresh = range(seed, seed + runs), range(seed + FRESH, seed + FRESH + fresh_runs)
@@ -185,13 +191,13 @@ def sweep(
     with closing(executor_of(on, threads)) as executor, closing(Records(out)) as records:
         try:
             trials = [Trial(entry, streamed, each) for each in tuning for entry in cells.entries]
-            tuned = collect(trials, records, executor, progress)
+            tuned = collect(trials, records, executor, progress, callback)
             found = [tuned.summary(entry, streamed, tuning) for entry in cells.entries]
             means = [math.inf if one is None else one.error.mean for one in found]
             if min(means) < math.inf:
                 chosen = means.index(min(means))
                 trials += [Trial(cells.entries[chosen], streamed, each) for each in afresh]
-                fresh = collect(trials[-fresh_runs:], records, executor, progress)
+                fresh = collect(trials[-fresh_runs:], records, executor, progress, callback)
         except Interrupted as stopped:
             if chosen is None:
                 tuned = stopped.collected
