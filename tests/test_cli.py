@@ -391,7 +391,10 @@ BAD: dict[str, tuple[list[str], list[str]]] = {
     "rounds 0": (["run", "bpa", "synsep10", "--rounds", "0"], ["--rounds", "'0'"]),
     "rounds word": (["run", "bpa", "synsep10", "--rounds", "many"], ["--rounds", "'many'"]),
     "rounds negative": (["run", "bpa", "synsep10", "--rounds", "-5"], ["--rounds"]),
-    "rounds beyond memory": (["run", "bpa", "synsep10", "--rounds", "99999999999999"], ["99999999999999"]),
+    "rounds beyond memory": (
+        ["run", "bpa", "synsep10", "--same-rows", "--rounds", "99999999999999"],
+        ["99,999,999,999,999 rounds", "GB of memory"],
+    ),
     "runs 0": (["run", "bpa", "synsep10", "--runs", "0"], ["--runs", "'0'"]),
     "seed negative": (["run", "bpa", "synsep10", "--seed", "-1"], ["--seed"]),
     "seed too large": (["run", "bpa", "synsep10", "--rounds", "5", "--seed", str(2**63)], ["seed", str(2**63)]),
