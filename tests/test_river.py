@@ -105,7 +105,7 @@ def test_a_label_is_heard_only_where_it_is_to_be() -> None:
             model.learn_one(x, "abc"[first if right else (first + step) % 3])
     one, other = (model.learner.weights for model in bandit if model.learner)
     assert np.array_equal(one, other)
-    taught = RiverClassifier("perceptron", classes=("a", "b"), feedback="label")
+    taught = RiverClassifier("passive-aggressive", classes=("a", "b"), feedback="label")
     taught.learn_one({"p": 1.0}, "b")
     assert taught.predict_one({"p": 1.0}) == "b"
     assert taught.mistakes == 0

@@ -67,8 +67,8 @@ def test_times_are_kept_and_shown_from_records_alone(tmp_path: Path, monkeypatch
     def refused(*arguments: Any, **named: Any) -> Any:
         raise AssertionError("it measures while it shows")
 
-    monkeypatch.setattr("onebit.papers.timing.run_trial", refused)
-    monkeypatch.setattr("onebit.executors.threads.run_trial", refused)
+    monkeypatch.setattr("onebit.papers.timing.run_trials", refused)
+    monkeypatch.setattr("onebit.executors.threads.run_trials", refused)
     again = reproduce("mine2026", out=tmp_path, on="threads")
     assert again.cost.found == 10
     assert [one.to_dict() for one in again.verdicts] == [one.to_dict() for one in first.verdicts]
