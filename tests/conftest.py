@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from onebit.cli import main
 from onebit.contract.rule import known
+from tests.commands import Call
 
 # Files that take long for the few tests they have; xdist would begin with those that have the most.
 FIRST = [
@@ -45,6 +47,22 @@ def rules_as_before() -> Iterator[None]:
     yield
     known.clear()
     known.update(kept)
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    """Run a command in this process: exit code, stdout, stderr. What is not caught by it fails the test."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        try:
+            code = main(list(arguments))
+        except SystemExit as ended:
+            code = ended.code  # type: ignore[assignment]
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +20,9 @@ from onebit.cli import console, main, parser
 from onebit.cli.options import positive, settings, whole
 from onebit.rules import registry
 from onebit.version import VERSION
+from tests.commands import Call
 
-Call = Callable[..., tuple[int, str, str]]
 SHORT = ["--rounds", "200"]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run a command in this process: exit code, stdout, stderr. What is not caught by it fails the test."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        try:
-            code = main(list(arguments))
-        except SystemExit as ended:
-            code = ended.code  # type: ignore[assignment]
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,7 +13,6 @@ import pytest
 
 import onebit
 from onebit import rules
-from onebit.cli import main
 from onebit.executors.cluster.worker import sent_rule
 from onebit.experiments.compare import usual_entries
 from onebit.rules import add_rule
@@ -21,9 +20,8 @@ from onebit.serve.errors import InvalidError, TaskSetAsideError
 from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewTask
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
+from tests.commands import Call
 from tests.serve.logs import served
-
-Call = Callable[..., tuple[int, str, str]]
 
 RULE = '''
 from typing import Annotated, NamedTuple
@@ -75,17 +73,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "_added", {})
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(list(arguments))
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 # --- from the command line -----------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,8 @@ from onebit.cli import main
 from onebit.executors import Executor, executor_of
 from onebit.executors.threads import processor
 from onebit.trials.records import FILE, read_records
+from tests.commands import Call
 
-Call = Callable[..., tuple[int, str, str]]
 X, Y = rows(60)
 SHORT = ["--rounds", "300", "--runs", "2"]
 
@@ -37,18 +36,12 @@ def _compiled() -> None:
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+def call(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Run a command in this process and in an empty folder, without drawing figures: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("onebit.report.figures.save_figures", lambda page, folder: [])
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(list(arguments))
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+    return call
 
 
 @pytest.fixture

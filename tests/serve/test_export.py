@@ -9,7 +9,7 @@ import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -29,9 +29,9 @@ from onebit.serve.log.reading import LogReader
 from onebit.serve.log.records import Logged
 from onebit.serve.service import Service
 from onebit.serve.tasks import TaskInfo
+from tests.commands import Call
 from tests.serve.logs import ROUNDS, fill, served
 
-Call = Callable[..., tuple[int, str, str]]
 FORMS = ("ndjson", "parquet", "vw")
 TASKS = ("places", "shops", "tickets")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from onebit.serve.replay import rounds_of
 from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
 from onebit.serve.service import Service
 from onebit.serve.tasks import TaskInfo
+from tests.commands import Call
 from tests.serve.logs import ROUNDS, fill, served
 
-Call = Callable[..., tuple[int, str, str]]
 HEARD = ROUNDS * 9 // 10
 
 
@@ -66,17 +66,6 @@ def _compiled(folder: Path) -> None:
         for name, (given, _) in LEARNERS.items():
             main(["replay", str(folder), task, "--learner", name, *given, "--json"])
             main(["evaluate", str(folder), task, "--learner", name, "--json"])
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(list(arguments))
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def exported(folder: Path, task: str) -> dict[str, dict[str, Any]]:
