@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.data.columns import BATCH, TEXTS, Columns, text_refused
-from onebit.data.kinds import Kind
+from onebit.data.kinds import Kind, inner_type, is_number_type, is_text_type
 from onebit.data.reading import Reading
 from onebit.errors import InputError, brief
 from onebit.validation import ClassName
@@ -21,13 +21,13 @@ class ArrowTable(Columns):
         import pyarrow as arrow
 
         super().__init__(path, schema.names, reading, classes)
-        kind = _inner(schema.field(self.label).type)
-        if not (_is_number(kind) or _is_text(kind)) or arrow.types.is_boolean(kind):
+        kind = inner_type(schema.field(self.label).type)
+        if not (is_number_type(kind) or is_text_type(kind)) or arrow.types.is_boolean(kind):
             raise InputError(
                 f"the label column {brief(self.label)} of {path} is of the type {kind}, "
                 "but labels must be whole numbers or strings"
             )
-        self._kinds = [_inner(kind) for kind in schema.types]
+        self._kinds = [inner_type(kind) for kind in schema.types]
         for name, kind in zip(self.names, self._kinds, strict=True):
             if self._said.get(name) in (Kind.CATEGORY, Kind.TEXT) and arrow.types.is_nested(kind):
                 raise InputError(
@@ -63,7 +63,7 @@ class ArrowTable(Columns):
 
     def _refuse_text(self, batch: Any) -> None:
         for name, kind, column in zip(self.names, self._kinds, batch.columns, strict=True):
-            if not self.is_text(name) and not _is_number(kind) and not self._is_asked_date(name, kind):
+            if not self.is_text(name) and not is_number_type(kind) and not self._is_asked_date(name, kind):
                 if not column[0].is_valid:
                     self._missing(name, 0)
                 raise text_refused(self.path, name, self.place(0), column[0].as_py())
@@ -82,21 +82,3 @@ class ArrowTable(Columns):
         from pyarrow import types
 
         return self._said.get(name) is Kind.NUMBER and bool(types.is_temporal(kind))
-
-
-def _inner(kind: Any) -> Any:
-    import pyarrow as arrow
-
-    return kind.value_type if arrow.types.is_dictionary(kind) else kind
-
-
-def _is_number(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind))
-
-
-def _is_text(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))

@@ -32,16 +32,37 @@ class Kind(Enum):
 LEFT_OUT = (Kind.DATE, Kind.ID)
 
 
+def inner_type(kind: Any) -> Any:
+    """The type of the values of a column of Arrow, which may be kept as a dictionary."""
+    from pyarrow import types
+
+    return kind.value_type if types.is_dictionary(kind) else kind
+
+
+def is_text_type(kind: Any) -> bool:
+    """Whether values of this type of Arrow are texts."""
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_number_type(kind: Any) -> bool:
+    """Whether values of this type of Arrow are numbers, or true and false."""
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind))
+
+
 def kind_of(name: str, column: Any, texts_are_cells: bool) -> Kind:
     """What a column of Arrow looks like; with `texts_are_cells` a text may be a number that was written down wrong."""
     from pyarrow import types
 
-    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    kind = inner_type(column.type)
     if types.is_temporal(kind):
         return Kind.DATE
     if types.is_integer(kind) and _is_id(name):
         return Kind.ID
-    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
+    if not is_text_type(kind):
         return Kind.NUMBER  # what is none is refused with its place
     return kind_of_texts(name, [text for text in column.to_pylist() if text], texts_are_cells)
 

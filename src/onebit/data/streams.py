@@ -95,7 +95,12 @@ class Stream:
     def whole_bytes(self) -> int:
         """The memory that a run takes, besides rows that are there anyway, where all of its rounds are made at once."""
         rows = 0 if self.source.fixed else self._row_bytes
-        return self.rounds * (rows + (LATE_BYTES if self.late else ROUND_BYTES))
+        return self.rounds * rows + self._schedule_bytes
+
+    @property
+    def _schedule_bytes(self) -> int:
+        """The memory of a schedule of all rounds."""
+        return self.rounds * (LATE_BYTES if self.late else ROUND_BYTES)
 
     @property
     def _row_bytes(self) -> int:
@@ -164,7 +169,7 @@ class Stream:
     def schedule(self, data: Dataset, seed: int) -> Schedule:
         """The schedule of these rows in the run with this seed."""
         refuse_beyond_memory(
-            self.rounds * (LATE_BYTES if self.late else ROUND_BYTES),
+            self._schedule_bytes,
             f"the schedule of {self.rounds:,} rounds, all of them at once,",
             "take fewer rounds",
         )

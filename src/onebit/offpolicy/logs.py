@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from onebit.contract.parameters import refuse_unknown
 from onebit.contract.rule import Rule
+from onebit.data.files import VW
 from onebit.data.tables import in_order
 from onebit.data.vw_text import as_classes
 from onebit.errors import InputError, brief
@@ -20,7 +21,6 @@ from onebit.validation import ClassName, checked_classes, listed
 Entries = Callable[[bool], Iterator[Round | None]]  # with x, or without; None is a decision that nobody answered
 CLOSE = 1e-6  # of a cost to one of the two that there are, in parts of their difference
 
-VW = (".vw", ".vw.gz", ".vw.bz2")
 DSJSON = (".dsjson", ".dsjson.gz", ".dsjson.bz2")
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 ENDINGS = (*VW, *DSJSON, *TABLES)

@@ -13,6 +13,7 @@ import numpy as np
 
 from onebit.data.blocks import opened
 from onebit.data.files import require
+from onebit.data.kinds import inner_type, is_number_type, is_text_type
 from onebit.data.tables import whole
 from onebit.errors import InputError, brief, nearest
 from onebit.offpolicy.logs import REWARDS, Log
@@ -66,8 +67,7 @@ def table_log(path: Path, given: Mapping[str, Any], classes: Iterable[ClassName]
     table.columns = columns
     kinds = {name: table.schema.field(name).type for name in columns.x}
     for name, kind in kinds.items():
-        numbers = arrow.types.is_integer(kind) or arrow.types.is_floating(kind) or arrow.types.is_boolean(kind)
-        if not (numbers or arrow.types.is_decimal(kind) or arrow.types.is_nested(kind) or _is_string(kind)):
+        if not (is_number_type(kind) or arrow.types.is_nested(kind) or _is_string(kind)):
             raise InputError(f"the column {brief(name)} of {path} holds {kind}, but x is made of numbers and texts")
     several = len(columns.x) > 1 and any(arrow.types.is_nested(kind) for kind in kinds.values())
     if several:
@@ -255,8 +255,8 @@ def _numbers(names: list[str], cells: tuple[Any, ...]) -> Any:
 def _is_string(kind: Any) -> bool:
     import pyarrow as arrow
 
-    kind = kind.value_type if arrow.types.is_dictionary(kind) else kind
-    return bool(arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or arrow.types.is_null(kind))
+    values = inner_type(kind)
+    return is_text_type(values) or bool(arrow.types.is_null(values))
 
 
 def _exported(table: _Parquet | _Csv, classes: Sequence[ClassName], with_x: bool) -> Iterator[Round | None]:
