@@ -25,6 +25,7 @@ from onebit.installation import install_command
 from onebit.learner import Learner
 from onebit.options import options_beside
 from onebit.rules import DEFAULT, rule_named
+from onebit.validation import checked_count
 
 try:
     from river import base, datasets
@@ -177,8 +178,8 @@ def stream(dataset: Iterable[tuple[Any, Any]], *, rounds: int | None = None, **s
         raise InputError(f"{name} is for {str(dataset.task).lower()}, but a stream needs one label for each row")
     if isinstance(dataset, datasets.base.SyntheticDataset) and dataset.n_samples is None and rounds is None:
         raise InputError(f"{name} has no end: give rounds")
-    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1):
-        raise InputError(f"rounds is {brief(rounds)}, but must be a whole number of at least 1")
+    if rounds is not None:
+        rounds = checked_count("rounds", rounds)
     rows, labels = [], []
     for number, pair in enumerate(islice(iter(dataset), rounds)):
         if not isinstance(pair, tuple) or len(pair) != 2:

@@ -1,4 +1,4 @@
-"""What classes, decisions and seeds may be called."""
+"""What classes, decisions and seeds may be called, and how many there may be of something."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ from onebit.errors import InputError, brief
 ClassName = str | int
 IdLike = int | str | np.integer[Any] | uuid.UUID  # what may be given as the id of a decision
 MOST_NUMBERS = 2**63  # ids and seeds that are numbers are below this
+
+
+def checked_count(name: str, given: object) -> int:
+    """A number of things, of which there is at least one."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        raise InputError(f"{name} is {brief(given)}, but must be a whole number of at least 1")
+    return int(given)
 
 
 def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]:

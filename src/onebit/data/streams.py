@@ -29,7 +29,7 @@ from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.errors import InputError, brief, nearest
 from onebit.memory import refuse_beyond_memory
 from onebit.rows import SparseRow, is_sparse
-from onebit.validation import ClassName, checked_seed, listed
+from onebit.validation import ClassName, checked_count, checked_seed, listed
 
 ORDERS = {
     "file": "the rows as they stand, again from the start when they run out",
@@ -332,14 +332,14 @@ def stream(
             raise InputError(f"a stream brings its own {said[0]}: say it where the stream is made")
         return X
     refuse_unknown("a stream", data, stream_parameters())
-    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1):
-        raise InputError(f"rounds is {brief(rounds)}, but must be a whole number of at least 1")
+    if rounds is not None:
+        rounds = checked_count("rounds", rounds)
     if order is not None and order not in ORDERS:
         raise InputError(f"order is {brief(order)}; {nearest(str(order), ORDERS)}")
     source = source_of(X, y, **data)
     return Stream(
         source,
-        source.rounds if rounds is None else int(rounds),
+        source.rounds if rounds is None else rounds,
         order or ("shuffle" if source.fixed else "file"),
         _share("noise", noise),
         Drift.read(drift),

@@ -14,7 +14,8 @@ from onebit.errors import InputError, brief, nearest
 from onebit.executors.threads import threads_executor
 from onebit.trials.cost import Resource
 from onebit.trials.records import Record
-from onebit.trials.trial import Progress, Trial, counted
+from onebit.trials.trial import Progress, Trial
+from onebit.validation import checked_count
 
 EXECUTORS = {
     "auto": "the GPU where there is one and it pays, else threads",
@@ -80,7 +81,7 @@ def executor_of(on: str = "auto", threads: int | None = None) -> Executor:
     """
     kind, address = checked_on(on)
     if threads is not None:
-        threads = counted("threads", threads)
+        threads = checked_count("threads", threads)
         if kind in CLUSTERS:
             raise InputError(
                 f"threads is {threads}, but a cluster has its own number: leave it out with on={brief(on)}"

@@ -26,8 +26,8 @@ from onebit.report.parts import Page
 from onebit.rules import chosen_rules
 from onebit.trials.cost import Cost
 from onebit.trials.records import Record, Records, frame
-from onebit.trials.trial import ComparisonEntry, Progress, Trial, counted, entry_of
-from onebit.validation import checked_seed
+from onebit.trials.trial import ComparisonEntry, Progress, Trial, entry_of
+from onebit.validation import checked_count, checked_seed
 
 if TYPE_CHECKING:
     import pandas
@@ -189,7 +189,7 @@ def compare(
     >>> [one.entry.title for one in found[0].summaries]
     ['bpa, aggressiveness=1', 'bpa']
     """
-    counted("runs", runs)
+    checked_count("runs", runs)
     checked_seed(seed)
     refuse_unknown("a comparison", settings, {**named_parameters(compare), **stream_parameters()})
     if isinstance(learners, str) or not isinstance(learners, Iterable | None):

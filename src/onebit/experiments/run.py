@@ -24,8 +24,8 @@ from onebit.learner import Learner
 from onebit.options import MEANINGS
 from onebit.rules import DEFAULT, is_rule
 from onebit.trials.room import refuse_what_does_not_fit
-from onebit.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, cores, counted, entry_of
-from onebit.validation import ClassName, checked_seed
+from onebit.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, cores, entry_of
+from onebit.validation import ClassName, checked_count, checked_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -149,7 +149,7 @@ def run(
     >>> result.runs, 0.2 < result.error < 0.6
     (2, True)
     """
-    counted("runs", runs)
+    checked_count("runs", runs)
     if X is None:
         if not isinstance(learner, str | Path | Stream) or (isinstance(learner, str) and is_rule(learner)):
             raise InputError("X is missing: give the name of a data set, a path, a stream, or rows with their labels y")
@@ -174,7 +174,7 @@ def run(
     streamed = stream(X, y, **settings)
     usual = learner.runtime.seed if isinstance(learner, Learner) else streamed.seed
     first_seed = checked_seed(usual if seed is None else seed)
-    threads = counted("threads", threads) if threads is not None else cores()
+    threads = checked_count("threads", threads) if threads is not None else cores()
     return _run(entry, streamed, first_seed, int(runs), threads, progress or (lambda count: None))
 
 

@@ -28,8 +28,8 @@ from onebit.experiments.summary import Summary
 from onebit.report.parts import Page
 from onebit.trials.cost import NOTHING, Cost
 from onebit.trials.records import Record, Records, frame
-from onebit.trials.trial import Progress, Trial, counted
-from onebit.validation import checked_seed
+from onebit.trials.trial import Progress, Trial
+from onebit.validation import checked_count, checked_seed
 
 if TYPE_CHECKING:
     import pandas
@@ -166,8 +166,8 @@ def sweep(
     >>> found.best
     {'aggressiveness': 1.0}
     """
-    counted("runs", runs)
-    counted("fresh_runs", fresh_runs)
+    checked_count("runs", runs)
+    checked_count("fresh_runs", fresh_runs)
     checked_seed(seed)
     refuse_unknown("a sweep", settings, {**named_parameters(sweep), **stream_parameters()})
     if callback is not None and not callable(callback):

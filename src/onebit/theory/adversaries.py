@@ -32,8 +32,8 @@ from onebit.experiments.run import run
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.learner import Learner
 from onebit.trials.shared_data import Tables
-from onebit.trials.trial import ComparisonEntry, counted, entry_of
-from onebit.validation import ClassName, checked_seed
+from onebit.trials.trial import ComparisonEntry, entry_of
+from onebit.validation import ClassName, checked_count, checked_seed
 
 FEEDBACKS = ("full", "bandit")
 KINDS = ("weak", "strong")
@@ -56,7 +56,7 @@ class Adversary:
         for name, given, known in (("feedback", self.feedback, FEEDBACKS), ("kind", self.kind, KINDS)):
             if given not in known:
                 raise InputError(f"there is no {name} {brief(given)}; {nearest(str(given), known)}")
-        if counted("classes", self.classes) < 2:
+        if checked_count("classes", self.classes) < 2:
             raise InputError(f"classes is {self.classes}, but must be at least 2")
         least = 1.0 if self.kind == "weak" else 1.0 + math.sqrt(self.classes) / 2.0
         if not (isinstance(self.ratio, int | float) and least * (1.0 - 1e-12) <= self.ratio < math.inf):
@@ -274,7 +274,7 @@ def adversary(
     >>> found.adversary.rounds, found.adaptive, found.held
     (32, (32, 32, 32, 32, 32), True)
     """
-    counted("runs", runs)
+    checked_count("runs", runs)
     first = checked_seed(seed)
     entry = entry_of(rule, options)
     opponent = Adversary(feedback or "full", kind, classes, ratio)

@@ -28,7 +28,7 @@ from onebit.theory.groups import LARGEST_GROUP, MOST_CLASSES, Partition
 from onebit.theory.notions import Found, by_groups, strong, weak
 from onebit.theory.programs import NOTHING, Told
 from onebit.theory.tables import LabelledRows
-from onebit.validation import ClassName, checked_seed, listed
+from onebit.validation import ClassName, checked_count, checked_seed, listed
 
 KINDS = ("strong", "weak", "group")
 WORST = 10  # rows that are named where there is no margin
@@ -148,9 +148,8 @@ def margin(
     if groups is not None and kind != "group":
         raise InputError(f"groups were given, which are for the kind 'group', and kind is {brief(kind)}")
     source = source_of(X, y, **data)
-    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1):
-        raise InputError(f"rounds is {brief(rounds)}, but must be a whole number of at least 1")
-    given = source.make(source.rounds if rounds is None else int(rounds), checked_seed(seed))
+    taken = source.rounds if rounds is None else checked_count("rounds", rounds)
+    given = source.make(taken, checked_seed(seed))
     partition = None if groups is None else _partition(groups, given.classes)
     if kind == "group" and partition is None and len(given.classes) > MOST_CLASSES:
         raise InputError(

@@ -188,10 +188,3 @@ def shown(options: Mapping[str, Any]) -> str:
 def _word(value: object) -> str:
     short = f"{value:g}" if isinstance(value, float) else str(value)
     return repr(value) if isinstance(value, float) and float(short) != value else short
-
-
-def counted(name: str, given: object) -> int:
-    """A number of things, of which there is at least one."""
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
-        raise InputError(f"{name} is {brief(given)}, but must be a whole number of at least 1")
-    return int(given)
