@@ -23,6 +23,7 @@ from onebit.contract.rule import known
 from onebit.data.sources import Source
 from onebit.data.streams import stream
 from onebit.data.tables import Dataset
+from onebit.engine.compile import code_mark
 from onebit.errors import NetworkError, OnebitError
 from onebit.executors.cluster import executor as cluster
 from onebit.executors.cluster import worker
@@ -623,7 +624,7 @@ def nudge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def test_a_rule_of_onebit_travels_as_its_name() -> None:
     assert sent_rule(entry_of("bpa").rule) == "bpa"
-    assert received_rule("bpa") is entry_of("bpa").rule
+    assert received_rule("bpa", code_mark(entry_of("bpa").rule)) is entry_of("bpa").rule
 
 
 def test_a_rule_of_ones_own_travels_with_all_code_it_reaches(nudge: Any) -> None:
@@ -631,8 +632,8 @@ def test_a_rule_of_ones_own_travels_with_all_code_it_reaches(nudge: Any) -> None
     sent = sent_rule(nudge)
     assert isinstance(sent, bytes)
     assert b"onebit_test_helper" in sent
-    assert received_rule(sent) is not None
-    assert received_rule(sent) is received_rule(sent_rule(nudge))
+    assert received_rule(sent, "") is not None
+    assert received_rule(sent, "") is received_rule(sent_rule(nudge), "")
 
 
 def test_a_rule_that_needs_what_a_worker_has_not_is_a_sentence(nudge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -642,4 +643,4 @@ def test_a_rule_that_needs_what_a_worker_has_not_is_a_sentence(nudge: Any, monke
     with pytest.raises(
         OnebitError, match=r"the code of a learner cannot be opened on \S+: No module named 'onebit\.cont"
     ):
-        received_rule(absent)
+        received_rule(absent, "")

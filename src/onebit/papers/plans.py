@@ -15,7 +15,6 @@ from onebit.experiments.drawing import curves_of, percent
 from onebit.experiments.runner import Collected
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.experiments.summary import Summary
-from onebit.papers.grid_plan import GridPlan
 from onebit.papers.item_plan import ItemPlan, PaperStreams
 from onebit.papers.measurements import (
     POINTS,
@@ -312,15 +311,3 @@ class GapPlan(ItemPlan):
         from onebit.theory.gap import figure1
 
         return ItemResult(self.item, 0, [], [figure1(loss) for loss in ("logistic", "hinge", "smooth")])
-
-
-PLANS: dict[str, type[ItemPlan]] = {
-    "errors": ErrorsPlan,
-    "grid": GridPlan,
-    "scatter": ScatterPlan,
-    "boundary": BoundaryPlan,
-    "feedback": FeedbackPlan,
-    "bounds": BoundsPlan,
-    "regrets": BoundsPlan,
-    "gap": GapPlan,
-}

@@ -12,10 +12,11 @@ from onebit.executors import executor_of
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Collected, Interrupted, collect
 from onebit.papers.claims import ClaimsPlan
+from onebit.papers.grid_plan import GridPlan
 from onebit.papers.item_plan import ItemPlan, PaperStreams
 from onebit.papers.lower_bounds import AdversaryPlan
 from onebit.papers.paper import paper_named
-from onebit.papers.plans import PLANS
+from onebit.papers.plans import BoundaryPlan, BoundsPlan, ErrorsPlan, FeedbackPlan, GapPlan, ScatterPlan
 from onebit.papers.provenance import measured_here, measured_with
 from onebit.papers.separability import SeparabilityPlan
 from onebit.papers.timing import TimePlan
@@ -23,9 +24,16 @@ from onebit.papers.verdicts import Reproduction
 from onebit.trials.records import FILE, Records
 from onebit.trials.trial import Progress, Trial
 
-ALL_PLANS: dict[str, type[ItemPlan]] = {
-    **PLANS,
+PLANS: dict[str, type[ItemPlan]] = {
+    "errors": ErrorsPlan,
     "claims": ClaimsPlan,
+    "grid": GridPlan,
+    "scatter": ScatterPlan,
+    "boundary": BoundaryPlan,
+    "feedback": FeedbackPlan,
+    "bounds": BoundsPlan,
+    "regrets": BoundsPlan,
+    "gap": GapPlan,
     "time": TimePlan,
     "adversary": AdversaryPlan,
     "separability": SeparabilityPlan,
@@ -73,7 +81,7 @@ def reproduce(
         closing(executor_of(on, threads)) as executor,
         closing(Records(out)) as records,
     ):  # before data are fetched for nothing
-        plans += [ALL_PLANS[item.kind](item, streams, quick) for item in chosen]
+        plans += [PLANS[item.kind](item, streams, quick) for item in chosen]
         wanted += [trial for plan in plans for trial in plan.trials()]
         trials += [trial for trial in wanted if measure or records.get(trial) is not None]
         if began is not None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from onebit.engine.compile import code_mark
 from onebit.errors import InputError
 from onebit.executors.cluster.worker import received_rule
 from onebit.offpolicy import Evaluation, evaluate, read_log
@@ -31,9 +30,7 @@ class StoppedError(Exception):
 
 def evaluated(spec: EvaluationSpec, stopped: Callable[[], bool]) -> Evaluation:
     """What a worker finds."""
-    rule = received_rule(spec.rule)
-    if isinstance(spec.rule, str) and code_mark(rule) != spec.code:
-        raise InputError(f"{platform.node()} has other code of {rule.name}: install the same onebit everywhere")
+    rule = received_rule(spec.rule, spec.code)
     if not Path(spec.path).is_file():
         raise InputError(
             f"there is no file {spec.path} on {platform.node()}: logs are not sent, so put it into a folder that all machines share"

@@ -242,10 +242,13 @@ def _code() -> str:
 
 
 @cache
-def received_rule(sent: str | bytes) -> Rule:
-    """The rule that was sent."""
+def received_rule(sent: str | bytes, code: str) -> Rule:
+    """The rule that was sent; one that was named must have the code here that it has there."""
     if isinstance(sent, str):
-        return rule_named(sent)
+        found = rule_named(sent)
+        if code_mark(found) != code:
+            raise InputError(f"{platform.node()} has other code of {found.name}: install the same onebit everywhere")
+        return found
     rule: Rule = _opened("the code of a learner", sent)
     return known.setdefault(rule.record, rule)
 
@@ -265,9 +268,7 @@ def run_batch(
     begun, records = time.monotonic(), []
     stream = Stream(shipment.source(), **batch.settings)
     for spec in batch.specs:
-        rule = received_rule(spec.rule)
-        if isinstance(spec.rule, str) and code_mark(rule) != spec.code:
-            raise InputError(f"{platform.node()} has other code of {rule.name}: install the same onebit everywhere")
+        rule = received_rule(spec.rule, spec.code)
         trial = Trial(ComparisonEntry(rule, spec.options), stream, spec.seed)
         try:
             with shipment.shared_data(trial, threads + 1) as shared_data:
