@@ -60,5 +60,7 @@ RULE = Rule(
     teach=regress_taught,
     second_order=ridge_order,
     belief=regressed_belief,
+    takes_rewards=True,
+    learns_alone=True,
     examples=({}, {"sharpness": 5.0, "matrix": "full"}),
 )

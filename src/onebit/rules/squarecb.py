@@ -81,5 +81,7 @@ RULE = Rule(
     teach=regress_taught,
     second_order=ridge_order,
     belief=regressed_belief,
+    takes_rewards=True,
+    learns_alone=True,
     examples=({}, {"gamma_scale": 2.0, "matrix": "full"}),
 )
