@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,10 +48,11 @@ def asked_once(runtime: Runtime, among: Among, complete: bool) -> Asked:
 def asked_many(runtime: Runtime, rows: int, among: Any, complete: bool) -> Asked:
     """What is asked of many rows: one list of candidates for all, or one for each."""
     known = bool(checked_flag("complete", complete))
-    if not _one_a_row(among):
-        found = runtime.candidates(among)
-        return Asked() if found is None else Asked(packed([found] * rows, complete=known or among is None))
-    given = list(among)
+    given = list(among) if isinstance(among, Iterator) else among  # which can be walked once
+    if not _one_a_row(given):
+        found = runtime.candidates(given)
+        return Asked() if found is None else Asked(packed([found] * rows, complete=known or given is None))
+    given = list(given)
     if len(given) != rows:
         raise InputError(f"among has {len(given)} lists of candidates, but there are {rows} rows")
     sets: list[Sequence[int]] = []

@@ -361,6 +361,8 @@ class Runtime(RowReader):
         `kept` holds the choice of every round where feedback comes late, and has no rows otherwise.
         """
         with self.lock:
+            if len(schedule.among):
+                self._refuse_candidates()
             self.next_ids(schedule.rounds)
             self.model.walk(rows, schedule, kept, tally, self.next_id, (start, stop))
 

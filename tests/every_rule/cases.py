@@ -164,3 +164,90 @@ def equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bo
                 learner.learn(learnt, right=told >= 0)
             oracle.learn(X[then], known, told, draws(SEED, then, 1))
             np.testing.assert_allclose(learner.weights, oracle.W, rtol=1e-7, atol=1e-7, err_msg=where)
+
+
+# --- candidates, rewards and truths -----------------------------------------------------------------------------------------
+
+
+def chosen_among(generator: np.random.Generator, classes: int, label: int | None) -> list[int]:
+    """Some of the classes, one at least, in rising order; with a label, that one among them."""
+    found = set(generator.choice(classes, size=int(generator.integers(1, classes + 1)), replace=False).tolist())
+    return sorted(found if label is None else found | {label})
+
+
+def varied_twins_of(family: str) -> pytest.MarkDecorator:
+    """Every option set of a family's rules, against the twin, where everything may be asked and said."""
+    return pytest.mark.parametrize(
+        ("name", "options", "late"),
+        [
+            pytest.param(name, options, n % 2 == 0, id=f"{name}-{n}")
+            for name in FAMILIES[family]
+            for n, options in enumerate([*EXAMPLES[name].values(), *EXTRA.get(name, [])])
+        ],
+    )
+
+
+def equals_its_oracle_among(
+    name: str, options: dict[str, Any], late: bool, learner: Learner | None = None, oracle: Any = None, form: Any = list
+) -> None:
+    """Rule and twin with random candidates, answered by right and wrong, a reward or the truth, at once or late.
+
+    `form` makes of rows what the learner is shown of them.
+    """
+    if learner is None:
+        learner = Learner(
+            name, classes=CLASSES, features=FEATURES, space="dense", dtype="float64", seed=SEED, **options
+        )
+        oracle = oracle_of(name, options, CLASSES)
+    labelled = learner.runtime.needs_labels
+    X, y = stream(12, CLASSES)
+    shown = form(X)
+    generator = np.random.default_rng(21)
+    waiting: list[tuple[Any, Decided, int, list[int], bool]] = []
+    for row in range(ROUNDS):
+        where = f"round {row}"
+        complete = labelled or bool(generator.random() < 0.5)
+        among = chosen_among(generator, CLASSES, int(y[row]) if complete else None)
+        decision = learner.decide(shown[row], among=among, complete=complete)
+        decided = oracle.decide_among(X[row], draws(SEED, row, 0), among)
+        assert (decision.label, decision.greedy) == (decided.label, decided.greedy), where
+        assert decision.among == (None if len(among) == CLASSES else tuple(among)), where
+        np.testing.assert_allclose(decision.weight, decided.weight, rtol=1e-9, err_msg=where)
+        np.testing.assert_allclose(decision.notes, (decided.note, decided.second_note), atol=1e-8, err_msg=where)
+        chances, near = oracle.probabilities_among(X[row], among, CLASSES), ACCURACY.get(name, 1e-9)
+        found = np.array(list(learner.probabilities(shown[row], among=among).values()))
+        np.testing.assert_allclose(found, chances, rtol=0, atol=near, err_msg=where)
+        assert not np.delete(found, among).any(), where
+        assert abs(found.sum() - 1.0) < 1e-12, where
+        assert decision.propensity == found[decision.label], where
+        assert decision.probabilities == {label: found[label] for label in range(CLASSES) if found[label] > 0.0}, where
+        waiting.append((decision, decided, row, among, complete or len(among) == CLASSES))
+        while waiting and (not late or len(waiting) > 8):
+            known = waiting.pop(int(generator.integers(len(waiting))) if late else 0)
+            _answer(learner, oracle, X[known[2]], int(y[known[2]]), known, int(generator.integers(3)))
+            np.testing.assert_allclose(learner.weights, oracle.W, rtol=1e-7, atol=1e-7, err_msg=where)
+
+
+REWARDS = (0.0, 0.25, 0.6, 1.0)
+
+
+def _answer(learner: Learner, oracle: Any, x: Any, label: int, known: Any, how: int) -> None:
+    """Tell both what came of a decision: the label, or a bit, a reward or the truth."""
+    decision, decided, row, among, complete = known
+    told, reward = label if label == decided.label else -1, float(label == decided.label)
+    if learner.runtime.needs_labels:
+        learner.learn(decision, label=label)
+        told = label
+    elif how == 1:
+        reward = REWARDS[row % len(REWARDS)]
+        learner.learn(decision, reward=reward)
+        told = decided.label if draws(SEED, row, 5)(0) < reward else -1
+    elif how == 2 and label in among:
+        learner.learn(decision, truth=label)
+        if learner.runtime.rule.teach is not None and len(among) > 1:
+            if x.any() or learner.runtime.rule.composite:
+                oracle.correct(x, label, draws(SEED, row, 6), among)
+            return
+    else:
+        learner.learn(decision, right=told >= 0)
+    oracle.hear(x, decided, told, draws(SEED, row, 1), reward, among, complete)

@@ -50,9 +50,13 @@ def scatter_heads(params: Any, step: Vector, candidates: Labels, out: Vector) ->
 
 
 def gather_moments(params: Any, scores: Vector, candidates: Labels, out: Vector) -> None:
-    """A score and a variance for each class."""
+    """A score and a variance for each class; behind them, where one matrix is over all classes, the covariances of their scores."""
+    classes, count = params.classes, candidates.shape[0]
     gather_block(scores, 0, candidates, out, 0)
-    gather_block(scores, params.classes, candidates, out, candidates.shape[0])
+    gather_block(scores, classes, candidates, out, count)
+    if scores.shape[0] >= classes * (2 + classes):
+        for place in range(count):
+            gather_block(scores, (2 + candidates[place]) * classes, candidates, out, (2 + place) * count)
 
 
 def scatter_moments(params: Any, step: Vector, candidates: Labels, out: Vector) -> None:

@@ -37,7 +37,7 @@ MEASURE = 4  # with DECIDE: also compute the probabilities, and keep that of the
 REVEALED = 8  # reveal the class to the rule even when it was wrong: full information
 COUNT = 16  # with DECIDE: the labels are known, so count the mistakes
 ALONE = 32  # the rule learns also where there was one candidate
-OVER_ALL = 64  # it learns over all classes where the right one need not be among the candidates
+OVER_ALL = 64  # it learns over all classes where the right one need not be among the candidates, or there was one alone
 
 # An event is a round and what is done with it now: round * EVENT + (DECIDE, LEARN, or both).
 EVENT = 4
@@ -200,7 +200,7 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
                 if not what & REVEALED:
                     bit = 0.0 < reward < 1.0 and uniform(Draws(key, identity, REWARDING), 0) < reward
                     told = label if bit or reward >= 1.0 else -1
-            if some and not complete and what & OVER_ALL:
+            if some and (not complete or count == 1) and what & OVER_ALL:
                 candidates, complete, count, seen, moved = among[:0], True, params.classes, scores, step
                 choice = Choice(label, greedy, choice.propensity, choice.note, choice.second_note)
             elif some and told >= 0:
@@ -228,10 +228,10 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
 
 def measure(params: Any, given: RuleInput, count: int, out: Vector, floor: float) -> None:
     """Write the probabilities of the labels that can be played, as they are played: the rule's, over the floor."""
-    if count > 1:
-        probabilities(params, given, out)
-    else:
+    if count == 1:
         out[0] = 1.0
+        return
+    probabilities(params, given, out)
     if floor > 0.0:
         for label in range(count):
             out[label] = (1.0 - floor) * out[label] + floor / count
