@@ -224,6 +224,16 @@ def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> flo
     return 1.0
 
 
+def surety(params: OffsetTree, given: RuleInput, label: int) -> float:
+    """The smallest margin on the way to the label's leaf: a node that is unsure makes all below it so."""
+    least, node = math.inf, leaf_of(label, params.classes)
+    while node > 0:
+        side = side_of(node)
+        node = (node - 1) // 2
+        least = min(least, side * given.scores[node])
+    return least if params.classes > 1 else 0.0
+
+
 RULE = Rule(
     name="offset-tree",
     paper="Beygelzimer and Langford 2009",
@@ -233,6 +243,7 @@ RULE = Rule(
     learn=learn,
     probabilities=probabilities,
     teach=teach,
+    surety=surety,
     heads=heads,
     prepare=prepare,
     narrowing=AS_IT_IS,
