@@ -11,6 +11,8 @@ from tests.every_rule.cases import (
     passes,
     twins_of,
     varied_twins_of,
+    walks_as_it_steps,
+    walks_of,
 )
 
 
@@ -29,3 +31,8 @@ def test_compiled_rule_equals_its_oracle_with_candidates_rewards_and_truths(
     name: str, options: dict[str, Any], late: bool, uncompiled_lessons: None
 ) -> None:
     equals_its_oracle_among(name, options, late)
+
+
+@walks_of("second order")
+def test_a_walk_with_candidates_rewards_and_corrections_is_stepping_by_hand(name: str, kind: str) -> None:
+    walks_as_it_steps(name, kind)

@@ -61,7 +61,9 @@ def gather_moments(params: Any, scores: Vector, candidates: Labels, out: Vector)
         out[count + place] = scores[classes + candidates[place]]
     if scores.shape[0] >= classes * (2 + classes):
         for place in range(count):
-            gather_block(scores, (2 + candidates[place]) * classes, candidates, out, (2 + place) * count)
+            for other in range(count):
+                covariance = scores[(2 + candidates[place]) * classes + candidates[other]]
+                out[(2 + place) * count + other] = covariance
 
 
 def scatter_moments(params: Any, step: Vector, candidates: Labels, out: Vector) -> None:
