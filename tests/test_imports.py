@@ -27,7 +27,7 @@ LAYERS = [
     {"features", "ledger", "signature"},
     {"data", "decision", "model"},
     {"runtime"},
-    {"beliefs", "feedback", "state"},
+    {"beliefs", "explaining", "feedback", "state"},
     {"learner", "regions"},
     {"offpolicy", "client"},
     {"sklearn", "river", "coba"},

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.beliefs import belief_of
 from onebit.contract.description import Description
 from onebit.contract.draws import word_of
 from onebit.contract.parameters import refuse_unknown
@@ -25,6 +26,7 @@ from onebit.decision import Decision
 from onebit.deprecation import moved
 from onebit.engine import stream as engine
 from onebit.errors import InputError, OnebitError, brief
+from onebit.explaining import Explanation, explanation_of
 from onebit.features import Kept, refuse_what_is_no_table
 from onebit.feedback import batch_of, fill_choice, kept_of, revealed_by
 from onebit.options import MEANINGS, Options
@@ -169,6 +171,14 @@ class Learner:
         """The score of every head for x: one for each class, node or pair, as the rule has it; of `auto` those of its first member."""
         return self.runtime.scores(x)
 
+    def beliefs(self, x: Any) -> dict[ClassName, float]:
+        """The probability that each class is right for x, as the rule believes: not how often it is played. Changes nothing."""
+        return dict(zip(self.classes, belief_of(self.runtime, x).tolist(), strict=True))
+
+    def explain(self, x: Any, label: ClassName | None = None, top: int | None = 10) -> Explanation:
+        """Which features or words of x speak for a label, or for the class thought best, and against the best of the others."""
+        return explanation_of(self.runtime, x, label, top)
+
     # --- learning --------------------------------------------------------------------------------------------------
 
     def learn(self, decision: Decision, right: bool | None = None, *, label: ClassName | None = None) -> None:
@@ -276,14 +286,7 @@ class Learner:
         return self.describe()._repr_html_()
 
     def describe(self) -> Description:
-        """What the learner says of itself: its error so far, and for `auto` its members and what exploring brought.
-
-        >>> import onebit
-        >>> learner = onebit.Perceptron(classes=2)
-        >>> learner.learn(learner.decide([1.0]), label=0)
-        >>> learner.describe().learnt
-        1
-        """
+        """What the learner says of itself: its error so far, and for `auto` its members and what exploring brought."""
         runtime, model = self.runtime, self.runtime.model
         with runtime.lock:
             right = model.memory[RIGHT]

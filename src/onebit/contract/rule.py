@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.contrast import Contrast
 from onebit.contract.covariance import Order
 from onebit.contract.draws import Draws
 from onebit.contract.parameters import OneOf, Parameter, kinds_of, parameters_of, refuse_unknown
@@ -124,7 +125,8 @@ class Rule:
     (`contract.covariance`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
     exploration can put another in its place. `composite` makes a space with several members, and `describe` says what there is to
     say of them. `belief` gives the probability that each class is the right one, from the record, the memory and the scores of many rows
-    (`contract.belief`); None says that the rule has scores alone. `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
+    (`contract.belief`); None says that the rule has scores alone. `contrast` is how much more one class is preferred than another, as a
+    sum of scores (`contract.contrast`; it gives None where that is no such sum), and need not be said where there is one head a class. `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
     file must have them. `migrations` has, by the version that changed a default, the function that turns options given to an older one into those that
     mean the same since: files and logs have only what was given. `examples` are the option sets that every check and oracle runs with.
     """
@@ -150,6 +152,7 @@ class Rule:
     counts: tuple[tuple[int, int], ...] = ()
     describe: Callable[[Any, Vector, Sequence[str]], Mapping[str, Any]] | None = None
     belief: Callable[[Any, Vector, Matrix], Matrix] | None = None
+    contrast: Callable[[Any, Vector, int, int], Contrast | None] | None = None
     migrations: Mapping[str, Migration] = field(default_factory=dict)
     examples: tuple[Mapping[str, Any], ...] = ({},)
     full: InitVar[object] = None  # what `full_information` was called in 0.3

@@ -30,6 +30,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from onebit.contract.choices import fill, greedy_label, members, share_greedy, uniform_label
+from onebit.contract.contrast import Contrast, class_contrast
 from onebit.contract.margins import Variant, binary_step, hinge
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import OWN, Choice, Matrix, Rule, RuleInput, Vector
@@ -257,6 +258,13 @@ def teach(params: ConservativeOVA, given: RuleInput, label: int, step: Vector) -
     return 1.0
 
 
+def contrast(params: ConservativeOVA, memory: Vector, label: int, rival: int) -> Contrast | None:
+    """One score less the other, or that of the pair of the two. Decoding by a matrix takes hinges, which is no sum of scores."""
+    if params.coding == Coding.ALL_PAIRS:
+        return ((pair_of(label, rival), side_of(label, rival)),)
+    return class_contrast(params, memory, label, rival) if params.coding == Coding.ONE_VS_ALL else None
+
+
 RULE = Rule(
     name="conservative-ova",
     paper="Chen et al. 2009",
@@ -268,6 +276,7 @@ RULE = Rule(
     teach=teach,
     heads=heads,
     prepare=prepare,
+    contrast=contrast,
     examples=(
         {},
         {"variant": "PA", "guess_if_all_negative": True},
