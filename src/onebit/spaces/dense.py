@@ -73,7 +73,7 @@ class DenseSpace(Space):
         """What each value of the one row adds to a contrast of heads."""
         weights = sum(self.scale[0] * weight * self.weights[head].astype(np.float64) for head, weight in contrast)
         x = rows.values[0]
-        return Contributions(weights[: len(x)] * x, float(weights[-1]) if self.bias else 0.0)  # type: ignore[index]
+        return Contributions(weights[: len(x)] * x, float(weights[-1]) if self.bias else 0.0)
 
 
 class DenseArrays(NamedTuple):
