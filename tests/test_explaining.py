@@ -34,6 +34,9 @@ def trained(name: str, *, sparse: bool = False, **options: Any) -> Learner:
 def adds_up(found: Explanation, lead: float, near: float = 1e-4) -> None:
     parts = sum(part.contribution for part in found.parts)
     assert parts + found.rest + found.constant == pytest.approx(found.lead)
+    assert {type(one) for one in (found.lead, found.constant, found.rest, *(part.value for part in found.parts))} == {
+        float
+    }
     assert found.lead == pytest.approx(lead, rel=near, abs=near)
 
 

@@ -178,7 +178,7 @@ class AutoSparse(AutoSparseArrays, Space):
         root, total = math.sqrt(length), float(evidence.sum()) + heard
         share = opinions[0] / total if abs(total) > EVEN * root else opinions[1] / (2.0 * root)
         share *= self.facts[TRUST]
-        return Contributions(values + share * evidence, share * heard)
+        return Contributions(values + share * evidence, float(share * heard))
 
 
 generic.SPACES[AutoSparse] = sys.modules[__name__]

@@ -71,8 +71,8 @@ class SparseSpace(Space):
         """What each value of the one row adds to a contrast of heads."""
         cells = self.weights[rows.columns + self.bias]  # those of all heads; what else is in a cell comes after them
         values = sum(self.scale[0] * weight * cells[:, head].astype(np.float64) for head, weight in contrast)
-        constant = sum(self.scale[0] * weight * float(self.weights[0, head]) for head, weight in contrast)
-        return Contributions(values * rows.values, constant if self.bias else 0.0)
+        constant = sum(self.scale[0] * weight * self.weights[0, head] for head, weight in contrast)
+        return Contributions(values * rows.values, float(constant) if self.bias else 0.0)
 
 
 class SparseArrays(NamedTuple):
