@@ -98,6 +98,39 @@ def test_a_tree_is_explained_by_the_node_where_the_ways_part() -> None:
         assert node == above[1][0]
 
 
+# --- candidates ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["auto", "bpa", "offset-tree"])
+def test_only_classes_that_can_be_played_are_compared(name: str) -> None:
+    learner = trained(name)
+    for x in X[:5]:
+        among = [one for one in CLASSES if one != learner.explain(x).rival]
+        found = learner.explain(x, among=among)
+        assert found.label == learner.best(x, among=among)
+        assert found.rival in among
+        gone = next(one for one in CLASSES if one != found.label)
+        assert learner.explain(x, label=gone, among=[gone, found.label]).rival == found.label
+    learner.remove_class("ant")
+    for x in X[:5]:
+        assert "ant" not in (learner.explain(x).label, learner.explain(x).rival)
+        assert learner.explain(x, label="ant").label == "ant"  # never played again, but what is known of it stays
+
+
+@pytest.mark.parametrize(
+    ("among", "label", "sentence"),
+    [
+        ([], None, "must have one at least"),
+        (["fly"], None, "there is no class"),
+        ("ant", None, "must be a list of classes"),
+        (["ant"], None, "one candidate alone"),
+        (["ant", "bee"], "cat", "the label is 'cat', but must be one of the candidates"),
+    ],
+)
+def test_candidates_that_leave_nothing_to_compare_are_refused(among: Any, label: Any, sentence: str) -> None:
+    assert sentence in refused(lambda: trained("bpa").explain(X[0], label=label, among=among))
+
+
 # --- names ---------------------------------------------------------------------------------------------------------------
 
 

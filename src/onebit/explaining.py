@@ -8,7 +8,7 @@ the parts of an explanation sum up to it. It is the learner of now that is expla
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
@@ -17,8 +17,9 @@ import numpy as np
 
 from onebit.contract.contrast import Contrast, amount, class_contrast
 from onebit.contract.rule import one_head_a_class
+from onebit.deciding import Among, asked_once
 from onebit.engine import stream as engine
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.runtime import Runtime
 from onebit.spaces.choose import KernelChoice
 from onebit.validation import ClassName, checked_count
@@ -77,8 +78,10 @@ class Explanation:
         return [*lines, *([(self.rest, more)] if self.left_out else [])]
 
 
-def explanation_of(runtime: Runtime, x: Any, label: ClassName | None, top: int | None) -> Explanation:
-    """Explain why this class, or the one that is thought best, rather than the best of the others.
+def explanation_of(
+    runtime: Runtime, x: Any, label: ClassName | None, top: int | None, among: Among = None
+) -> Explanation:
+    """Explain why this class, or the one that is thought best, rather than the best of the others that can be played.
 
     >>> import onebit
     >>> learner = onebit.BPA(classes=["cold", "warm"])
@@ -89,12 +92,12 @@ def explanation_of(runtime: Runtime, x: Any, label: ClassName | None, top: int |
     chosen = None if label is None else runtime.names.index(label)
     most = None if top is None else checked_count("top", top)
     with runtime.lock:
-        between = _contrast_of(runtime)
-        kept = runtime.decide_one(x, runtime.next_id)
-        model = runtime.model
+        between, model = _contrast_of(runtime), runtime.model
+        candidates = _candidates(runtime, among, chosen)
+        kept = runtime.decide_one(x, runtime.next_id, asked_once(runtime, among, False).among)
         number = int(model.choice[0, engine.GREEDY]) if chosen is None else chosen
         scores = model.buffers[engine.SCORES].copy()
-        rival = _rival_of(number, model.classes, lambda one, other: amount(between(one, other), scores))
+        rival = _rival_of(number, candidates, lambda one, other: amount(between(one, other), scores))
         rows = runtime.row(kept)
         found = model.space.contributions(rows, between(number, rival))
         names, values = runtime.features.names_in(kept), rows.values.ravel()
@@ -133,9 +136,20 @@ def _contrast_of(runtime: Runtime) -> Callable[[int, int], Contrast]:
     return between
 
 
-def _rival_of(label: int, classes: int, lead: Callable[[int, int], float]) -> int:
+def _candidates(runtime: Runtime, among: Among, label: int | None) -> list[int]:
+    """The classes that can be played; refused where the label is none of those given, or where there is no other."""
+    found = runtime.candidates(among)
+    candidates = list(range(len(runtime.classes))) if found is None else found
+    if among is not None and label is not None and label not in candidates:
+        raise InputError(f"the label is {brief(runtime.classes[label])}, but must be one of the candidates")
+    if len(candidates) == 1:
+        raise InputError("there is one candidate alone, and so no other class that it could be ahead of")
+    return candidates
+
+
+def _rival_of(label: int, candidates: Sequence[int], lead: Callable[[int, int], float]) -> int:
     """The class over which the label leads by least; of several such, the one that leads over the others."""
-    others = [one for one in range(classes) if one != label]
+    others = [one for one in candidates if one != label]
     leads = [lead(label, one) for one in others]
     least = min(leads)
     nearest = [one for one, amount in zip(others, leads, strict=True) if amount == least]

@@ -18,7 +18,7 @@ from onebit.learner import Learner, copy_of
 from onebit.rules import registry
 
 PUBLIC = {
-    "decide", "decide_many", "learn", "learn_many", "teach", "from_log", "add_class",
+    "decide", "decide_many", "learn", "learn_many", "teach", "from_log", "add_class", "remove_class",
     "best", "best_many", "probabilities", "scores", "beliefs", "explain", "describe", "classes", "learnt", "features", "settings", "weights",
     "save", "to_bytes", "from_bytes", "runtime",
 }  # fmt: skip
