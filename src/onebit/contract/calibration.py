@@ -95,7 +95,7 @@ def hear(state: Vector, raw: float, confidence: float, reward: float) -> None:
     """Take in the answer to one decision: its raw score and its confidence as they were then, and its reward, 1 for right and 0 for wrong."""
     state[HEARD] += 1.0
     keep = 1.0 - 1.0 / min(LONGEST, max(SHORTEST, SHARE * state[HEARD]))
-    z = standing(state, raw)
+    z = standing(state, raw) if state[HEARD] > 1.0 else 0.0  # the first score is its own centre
     correct_cells(state, z, reward, keep)
     newton_step(state, z, reward, keep)
     settle(state, raw, keep)
@@ -143,8 +143,9 @@ def settle(state: Vector, raw: float, keep: float) -> None:
     if state[HEARD] > 1.0 and state[SPREAD] > 0.0:
         distance = min(OUTLIER * state[SPREAD], max(-OUTLIER * state[SPREAD], distance))
     state[WEIGHT] = keep * state[WEIGHT] + 1.0
-    state[SPREAD] += (abs(distance) - state[SPREAD]) / state[WEIGHT]
-    state[CENTRE] += distance / state[WEIGHT]
+    share = 1.0 / state[WEIGHT]
+    state[SPREAD] = (1.0 - share) * state[SPREAD] + share * abs(distance)
+    state[CENTRE] += share * distance
 
 
 def level_of(confidence: float) -> int:
