@@ -83,7 +83,7 @@ class Calibration:
 
     def threshold(self, risk: float) -> float:
         for g in range(19):
-            start = 1.0 - 2.0 ** (-g / 2.0)
+            start = 1.0 - math.pow(2.0, -g / 2.0)
             wrongs = [wrong for confidence, wrong in self.logged if confidence >= start - 1e-12]
             if evidence(len(wrongs), sum(wrongs), risk) >= 19 / 0.05 and sum(wrongs) < risk * len(wrongs):
                 return start
