@@ -12,6 +12,7 @@ from onebit.contract.draws import DECIDING, Draws, key_of
 from onebit.contract.rule import RuleInput
 from onebit.contract.surety import surety_of
 from onebit.rules import registry
+from onebit.rules.offset_tree import leaf_of
 
 CASES = [
     (name, options)
@@ -54,15 +55,26 @@ def test_no_label_is_surer_than_the_greedy_one(name: str, options: Any) -> None:
 def test_the_only_candidate_has_a_surety_that_grows_with_its_score(name: str, options: Any) -> None:
     rule = registry()[name]
     params, memory = settled(name, 5, options)
-    params = params._replace(classes=1)
+    params = rule.narrowed_by.params(params, 1)
     found = []
     for score in (-0.5, 0.0, 0.5):
-        given = given_for(memory, 1, 0)
+        given = given_for(memory, 1, 0)._replace(candidates=np.array([2]))
         given.scores[:] = 0.5
         given.scores[0:10:2] = score
         found.append(surety_of(rule)(params, given, 0))
     assert np.isfinite(found).all()
     assert found == sorted(found)
+
+
+def test_a_tree_looks_at_the_nodes_that_part_candidates() -> None:
+    """Of the classes 0 to 3 the first two candidates are parted by the root alone."""
+    rule = registry()["offset-tree"]
+    params, memory = rule.settle(4, {})
+    given = given_for(memory, 4, 0)._replace(candidates=np.array([0, 1]))
+    given.scores[:3] = 0.2, 0.9, 0.4
+    leaves = [leaf_of(label, 4) for label in (0, 1)]
+    assert sorted((leaf - 1) // 2 for leaf in leaves) == [1, 2]
+    assert sorted(surety_of(rule)(params, given, place) for place in (0, 1)) == pytest.approx([-0.2, 0.2])
 
 
 def test_sureties_are_what_their_formulas_say() -> None:

@@ -96,12 +96,11 @@ def move(params: Confidit, scores: Vector, label: int, target: float, step: Vect
 
 
 def learn(params: Confidit, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Regress the label played on +1, or on what stands for wrong."""
-    target = 1.0
-    if revealed != choice.label:
-        target = -params.alpha
-        if params.coin == 1:
-            target = 1.0 if uniform(given.draws, OWN) < 0.5 * (1.0 - params.alpha) else -1.0
+    """Regress the label played on +1, or on what stands for wrong; on what lies between them by its reward."""
+    wrong = -params.alpha
+    if params.coin == 1:
+        wrong = 1.0 if uniform(given.draws, OWN) < 0.5 * (1.0 - params.alpha) else -1.0
+    target = given.reward + (1.0 - given.reward) * wrong
     fill(step, 2 * params.classes, 0.0)
     if params.projection == Projection.ALL:
         for label in range(params.classes):
@@ -160,6 +159,8 @@ RULE = Rule(
     second_order=order,
     belief=belief,
     surety=surety,
+    takes_rewards=True,
+    learns_alone=True,
     migrations={"0.4.0": before_0_4},
     examples=(
         {},

@@ -69,13 +69,12 @@ def logistic_step(params: EpsilonGreedy, score: float, target: float, label: int
 
 
 def learn(params: EpsilonGreedy, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Regress the label played."""
-    target = 1.0 if revealed == choice.label else 0.0
+    """Regress the label played on its reward."""
     if params.model == Regression.RIDGE:
-        regress(given.scores, params.classes, choice.label, target, step)
+        regress(given.scores, params.classes, choice.label, given.reward, step)
     else:
         fill(step, 2 * params.classes, 0.0)
-        logistic_step(params, given.scores[choice.label], target, choice.label, step)
+        logistic_step(params, given.scores[choice.label], given.reward, choice.label, step)
     return 1.0
 
 
@@ -115,5 +114,7 @@ RULE = Rule(
     second_order=order,
     belief=belief,
     surety=regressed,
+    takes_rewards=True,
+    learns_alone=True,
     examples=({}, {"exploration": 0.2, "matrix": "full"}, {"model": "logistic", "exploration": 0.1}),
 )

@@ -98,14 +98,13 @@ def decide(params: PolicyGradient, given: RuleInput) -> Choice:
 def learn(params: PolicyGradient, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """One step along the gradient's estimate."""
     memory, work = given.memory, given.work
-    right = 1.0 if revealed == choice.label else 0.0
     base = reward_of(params, memory[MEAN]) if params.baseline == 1 else 0.0
     softmax(given.scores, params.classes, work[0])
-    size = params.rate * (reward_of(params, right) - base) * min(1.0, work[0][choice.label] / choice.propensity)
+    size = params.rate * (reward_of(params, given.reward) - base) * min(1.0, work[0][choice.label] / choice.propensity)
     for label in range(params.classes):
         step[label] = -size * work[0][label]
     step[choice.label] += size
-    memory[MEAN] += (right - memory[MEAN]) / (memory[LEARNT] + 1.0)
+    memory[MEAN] += (given.reward - memory[MEAN]) / (memory[LEARNT] + 1.0)
     return 1.0 - params.rate * params.decay
 
 
@@ -139,6 +138,7 @@ RULE = Rule(
     teach=teach,
     surety=surety,
     prepare=prepare,
+    takes_rewards=True,
     migrations={"0.4.0": before_0_4},
     examples=(
         {},

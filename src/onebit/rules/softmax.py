@@ -62,5 +62,7 @@ RULE = Rule(
     second_order=ridge_order,
     belief=regressed_belief,
     surety=regressed,
+    takes_rewards=True,
+    learns_alone=True,
     examples=({}, {"sharpness": 5.0, "matrix": "full"}),
 )

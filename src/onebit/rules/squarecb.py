@@ -83,5 +83,7 @@ RULE = Rule(
     second_order=ridge_order,
     belief=regressed_belief,
     surety=regressed,
+    takes_rewards=True,
+    learns_alone=True,
     examples=({}, {"gamma_scale": 2.0, "matrix": "full"}),
 )

@@ -70,5 +70,7 @@ RULE = Rule(
     second_order=ridge_order,
     belief=regressed_belief,
     surety=regressed,
+    takes_rewards=True,
+    learns_alone=True,
     examples=({}, {"width": 1.0, "matrix": "full"}),
 )
