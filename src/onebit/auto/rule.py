@@ -295,8 +295,8 @@ RULE = Rule(
     counts=((EXPLORED, LEARNT), (EXPLORED_RIGHT, EXPLORED), (RESTARTS, LEARNT)),
     describe=describe,
     belief=belief,
-    surety=surety,
     takes_rewards=True,
     narrowing=Narrowing(fewer_classes(Auto), gather, scatter),
     learns_over_all=True,
+    surety=surety,
 )

@@ -158,9 +158,9 @@ RULE = Rule(
     teach=teach,
     second_order=order,
     belief=belief,
-    surety=surety,
     takes_rewards=True,
     learns_alone=True,
+    surety=surety,
     migrations={"0.4.0": before_0_4},
     examples=(
         {},

@@ -113,8 +113,8 @@ RULE = Rule(
     prepare=prepare,
     second_order=order,
     belief=belief,
-    surety=regressed,
     takes_rewards=True,
     learns_alone=True,
+    surety=regressed,
     examples=({}, {"exploration": 0.2, "matrix": "full"}, {"model": "logistic", "exploration": 0.1}),
 )

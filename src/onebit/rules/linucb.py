@@ -62,8 +62,8 @@ RULE = Rule(
     teach=regress_taught,
     second_order=ridge_order,
     belief=regressed_belief,
-    surety=regressed,
     takes_rewards=True,
     learns_alone=True,
+    surety=regressed,
     examples=({}, {"width": 1.0, "matrix": "full"}),
 )

@@ -82,8 +82,8 @@ RULE = Rule(
     teach=regress_taught,
     second_order=ridge_order,
     belief=regressed_belief,
-    surety=regressed,
     takes_rewards=True,
     learns_alone=True,
+    surety=regressed,
     examples=({}, {"gamma_scale": 2.0, "matrix": "full"}),
 )
