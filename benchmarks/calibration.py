@@ -238,7 +238,7 @@ def main() -> None:
     parser.add_argument("--learner", action="append", metavar="NAME", help="default auto and linucb")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many (default 5)")
     parser.add_argument("--only", action="append", metavar="NAME", help="this stream; may be said more than once")
-    parser.add_argument("--rounds", type=int, default=10_000, metavar="N", help="at most so many (default 10,000)")
+    parser.add_argument("--rounds", type=int, default=4000, metavar="N", help="at most so many (default 4,000)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything to this file")
     chosen = parser.parse_args()
     if chosen.seeds < 1 or chosen.rounds < EARLY:

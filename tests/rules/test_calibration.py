@@ -197,6 +197,15 @@ def test_any_score_gives_a_probability(raw: float) -> None:
     assert state[HEARD] == 120.0
 
 
+def test_a_decision_without_a_raw_score_teaches_nothing() -> None:
+    raws, _, rewards = stream(50, 10, logistic)
+    state = fresh()
+    walked(raws, rewards, 0.0, state)
+    before = state.copy()
+    hear(state, math.nan, math.nan, 1.0)
+    assert np.array_equal(state, before)
+
+
 def test_levels_are_half_octaves() -> None:
     for level in range(calibration.LEVELS):
         assert level_of(level_start(level) + 1e-9) == level

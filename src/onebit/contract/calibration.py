@@ -92,7 +92,12 @@ def confidence(state: Vector, raw: float) -> float:
 
 
 def hear(state: Vector, raw: float, confidence: float, reward: float) -> None:
-    """Take in the answer to one decision: its raw score and its confidence as they were then, and its reward, 1 for right and 0 for wrong."""
+    """Take in the answer to one decision: its raw score and its confidence as they were then, and its reward, 1 for right and 0 for wrong.
+
+    A raw score that is not a number says that none was kept, as in decisions of older versions: nothing can be learnt from that.
+    """
+    if math.isnan(raw):
+        return
     state[HEARD] += 1.0
     keep = 1.0 - 1.0 / min(LONGEST, max(SHORTEST, SHARE * state[HEARD]))
     z = standing(state, raw) if state[HEARD] > 1.0 else 0.0  # the first score is its own centre
