@@ -5,8 +5,8 @@
     confidence = p + what answers were above p, lately and where the logit of p was about this
 
 The first is online Platt scaling, by Newton's steps with a prior; the last is calibeating (Gupta and Ramdas, "Online Platt Scaling with
-Calibeating", ICML 2023; Foster and Hart 2023), with cells that overlap and are shrunk. A learner gets better, so all of this forgets: an
-answer counts 1 - 1/W less with every later one, W a fifth of the answers heard, at least 100 and at most 1,000.
+Calibeating", ICML 2023; Foster and Hart 2023), with cells that overlap and are shrunk. A learner gets better, so all of this forgets: with
+every answer what earlier ones count is multiplied by 1 - 1/W, W a fifth of the answers heard, at least 100 and at most 1,000.
 
 For a promise of risk the answers are also counted by confidence, in cells of half an octave of 1 - confidence, and never forgotten.
 
@@ -168,7 +168,8 @@ def threshold(state: Vector, risk: float) -> float:
 
     It is the lowest start of a level from which on the mean error of all decisions heard is below the risk. With a probability of at least
     1 - DELTA that is so for every threshold ever given, since each of the LEVELS is held to DELTA/LEVELS. The error is the mean, over these
-    decisions, of the probability of being wrong, given all that came before each.
+    decisions, of the probability of being wrong, given all that came before each. Those that were answered as sure are the later part of them:
+    where nothing changes the risk is kept for them too, and after a change only in the long run (`confidence_sequence.overshoot`).
     """
     heard, wrong = 0.0, 0.0
     for level in range(LEVELS):
