@@ -226,7 +226,7 @@ def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> flo
 
 
 def surety(params: OffsetTree, given: RuleInput, label: int) -> float:
-    """The smallest margin on the way to the label's leaf: a node that is unsure makes all below it so."""
+    """The smallest margin on the way to the label's leaf, of the nodes that decide something; 0 where none does."""
     least, node = math.inf, leaf_of(class_at(given, label), params.classes)
     while node > 0:
         side, decides = side_of(node), leads(given, sibling_of(node), params.classes)
