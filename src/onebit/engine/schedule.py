@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
 
-NOTHING = np.zeros(0, dtype=np.int64)  # no order, no events
+NOTHING = np.zeros(0, dtype=np.int64)  # no order, no events, no candidates
+NO_REWARDS = np.zeros((0, 0))
 
 
 class StreamPart(NamedTuple):
@@ -34,6 +35,9 @@ class Schedule(NamedTuple):
     order: NDArray[np.int64] = NOTHING
     events: NDArray[np.int64] = NOTHING
     part: StreamPart = WHOLE
+    among: NDArray[np.int64] = NOTHING  # the candidates of every round, packed; where there are none, all classes are
+    rewards: NDArray[np.float64] = NO_REWARDS  # what each class is worth in each row, where it is not right or wrong
+    corrections: float = 0.0  # the share of wrong rounds in which the label is revealed
 
     @property
     def rounds(self) -> int:
