@@ -33,11 +33,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """Errors so far at some rounds, as fractions: one row for each run."""
+    """Errors so far at some rounds, as fractions: one row for each run. Where the stream has rewards, also the mean rewards so far."""
 
     rounds: NDArray[np.int64]
     played: NDArray[np.float64]
     greedy: NDArray[np.float64]
+    reward: NDArray[np.float64] | None = None
+    greedy_reward: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Result:
     rounds_per_second: float
     learner: Learner = field(repr=False)
     caveat: str = ""  # what makes the errors mean less than they seem to
+    rewards: NDArray[np.float64] | None = None  # the mean reward of each run, where the stream has rewards
+    greedy_rewards: NDArray[np.float64] | None = None
 
     @property
     def runs(self) -> int:
@@ -85,8 +89,32 @@ class Result:
         """The mean error of the labels that the learner thought best, with the ends of its interval."""
         return estimate(self.greedy_errors)
 
+    @property
+    def reward(self) -> float:
+        """The mean reward of the labels played; where the stream has none, the share of those that were right."""
+        return self.reward_interval.mean
+
+    @property
+    def reward_interval(self) -> MeanEstimate:
+        """The mean reward with the ends of its 95 % interval."""
+        return estimate(1.0 - self.errors if self.rewards is None else self.rewards)
+
+    @property
+    def greedy_reward(self) -> float:
+        """The mean reward of the labels that the learner thought best."""
+        return float(np.mean(1.0 - self.greedy_errors if self.greedy_rewards is None else self.greedy_rewards))
+
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values, as `onebit run --json` prints it."""
+        rewards: dict[str, Any] = {}
+        if self.rewards is not None and self.greedy_rewards is not None:
+            rewards = {
+                "reward_mean": self.reward,
+                "reward_interval": [self.reward_interval.to_dict()[end] for end in ("low", "high")],
+                "greedy_reward_mean": self.greedy_reward,
+                "rewards": self.rewards.tolist(),
+                "greedy_rewards": self.greedy_rewards.tolist(),
+            }
         return {
             "rule": self.rule,
             "params": self.params,
@@ -101,6 +129,7 @@ class Result:
             "greedy_errors": self.greedy_errors.tolist(),
             "rounds_per_second": self.rounds_per_second,
             "caveat": self.caveat,
+            **rewards,
         }
 
     def _repr_html_(self) -> str:
@@ -185,6 +214,9 @@ STREAM_SETTINGS = (
     "drift",
     "delay",
     "missing",
+    "candidates",
+    "rewards",
+    "corrected",
     "prepare",
     "label",
     "text",
@@ -232,6 +264,10 @@ def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) 
     curves = np.stack([one.curve for one in finished]) / first.marks
     mistakes = np.stack([one.mistakes for one in finished])
     common = {name: value for name, value in entry.options.items() if name in MEANINGS}
+    worth = [one.rewards for one in finished if one.rewards is not None]
+    totals = np.stack([one.total for one in worth]) / rounds if worth else None
+    reward_curves = np.stack([one.curve for one in worth]) / first.marks if worth else None
+    more = () if reward_curves is None else (reward_curves[:, 0], reward_curves[:, 1])
     return Result(
         rule=entry.rule.name,
         params={**first.learner.settings, **common},
@@ -239,8 +275,10 @@ def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) 
         rounds=rounds,
         errors=mistakes[:, 0] / rounds,
         greedy_errors=mistakes[:, 1] / rounds,
-        curve=ErrorCurve(first.marks, curves[:, 0], curves[:, 1]),
+        curve=ErrorCurve(first.marks, curves[:, 0], curves[:, 1], *more),
         rounds_per_second=rounds * len(finished) / max(1e-9, sum(one.seconds for one in finished)),
         learner=first.learner,
         caveat=streamed.caveat,
+        rewards=None if totals is None else totals[:, 0],
+        greedy_rewards=None if totals is None else totals[:, 1],
     )

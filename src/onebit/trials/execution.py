@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.data.candidates import CandidateSets
 from onebit.data.tables import Dataset
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
@@ -112,8 +113,14 @@ class _TrialWalk:
 
 
 def _as_named(learner: Learner, data: Dataset, schedule: Schedule) -> Schedule:
-    """The schedule with the labels as the learner numbers them."""
+    """The schedule with the classes as the learner numbers them; those that it alone has are worth nothing."""
     if data.classes == learner.classes:
         return schedule
     index = np.array(learner.runtime.names.indices(data.classes), dtype=np.int64)
-    return schedule._replace(labels=index[schedule.labels])
+    among, rewards = schedule.among, schedule.rewards
+    if len(among):
+        among = CandidateSets.unpacked(among).renumbered(index).packed
+    if len(rewards):
+        rewards = np.zeros((len(rewards), len(learner.classes)))
+        rewards[:, index] = schedule.rewards
+    return schedule._replace(labels=index[schedule.labels], among=among, rewards=rewards)
