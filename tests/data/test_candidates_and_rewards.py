@@ -11,6 +11,7 @@ import numpy as np
 import pandas
 import pytest
 
+from onebit.contract.candidates import candidates_at, complete_at
 from onebit.data import streams, synthetic
 from onebit.data.candidates import CandidateDraws, CandidateSets
 from onebit.data.rewards import most_rewarded
@@ -30,8 +31,8 @@ def refuse(words: str, given: Any, **settings: Any) -> None:
 
 
 def sets_of(schedule: Schedule) -> list[list[int]]:
-    among = schedule.among
-    return [among[among[at] : among[at + 1]].tolist() for at in range(len(schedule.labels))]
+    assert all(complete_at(schedule.among, at) for at in range(len(schedule.labels)))
+    return [candidates_at(schedule.among, at).tolist() for at in range(len(schedule.labels))]
 
 
 # --- drawn candidates --------------------------------------------------------------------------------------------------

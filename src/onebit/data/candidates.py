@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.candidates import packed_lists, rounds_of
 from onebit.errors import InputError
 from onebit.validation import checked_count
 
@@ -46,18 +47,14 @@ class CandidateSets:
 
     @property
     def packed(self) -> NDArray[np.int64]:
-        """All in one array, as the loop takes them: where each begins in it, and then the candidates.
-
-        >>> CandidateSets(np.array([0, 2, 1, 3, 4]), np.array([0, 2, 5])).packed.tolist()
-        [3, 5, 8, 0, 2, 1, 3, 4]
-        """
-        return np.concatenate([self.starts + len(self.starts), self.members]).astype(np.int64)
+        """All in one array, as the loop takes them. In streams the right class is always one of them."""
+        return packed_lists(self.members, self.sizes, complete=True)
 
     @classmethod
     def unpacked(cls, packed: NDArray[np.int64]) -> CandidateSets:
         """From that array, which is not empty."""
-        first = int(packed[0])
-        return cls(packed[first:], packed[:first] - first)
+        first = rounds_of(packed) + 1
+        return cls(packed[first:], (packed[:first] >> 1) - first)
 
     def taken(self, numbers: NDArray[np.int64]) -> CandidateSets:
         """The sets of these rows."""

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onebit.contract.candidates import candidates_at
+from onebit.contract.draws import REVEALING, Draws, key_of, uniform
 from onebit.data.tables import Dataset
 from onebit.engine.schedule import Schedule
 from onebit.rows import SparseRow, is_sparse
@@ -66,19 +68,22 @@ class Offer(NamedTuple):
 
 def among_of(data: Dataset, schedule: Schedule, number: int) -> tuple[ClassName, ...] | None:
     """The candidates of a round of a schedule by name; None where all classes are."""
-    among = schedule.among
-    if not len(among):
+    if not len(schedule.among):
         return None
-    return tuple(data.classes[one] for one in among[among[number] : among[number + 1]])
+    return tuple(data.classes[one] for one in candidates_at(schedule.among, number))
 
 
-def feedback_of(data: Dataset, schedule: Schedule, step: int, number: int) -> StreamFeedback:
-    """What is answered in a step, which is about the round of this number."""
+def feedback_of(data: Dataset, schedule: Schedule, step: int, seed: int) -> StreamFeedback:
+    """What is answered in a step; whether it is corrected is drawn as in a run of a new learner with this seed."""
+    number = schedule.round_of(step)
     rewards = None
     if len(schedule.rewards):
         row = schedule.rewards[schedule.row(step, data.rows)]
         rewards = dict(zip(data.classes, row.tolist(), strict=True))
-    return StreamFeedback(data.classes[schedule.labels[number]], among_of(data, schedule, number), rewards)
+    draws = Draws(key_of(seed), np.uint64(schedule.number(number)), REVEALING)
+    corrected = schedule.corrections > 0.0 and uniform(draws, 0) < schedule.corrections
+    label = data.classes[schedule.labels[number]]
+    return StreamFeedback(label, among_of(data, schedule, number), rewards, bool(corrected))
 
 
 def table_of(X: Any) -> Any:

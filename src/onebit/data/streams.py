@@ -316,7 +316,7 @@ class Stream:
                     x, among = row_of(rows, schedule.row(step, data.rows)), among_of(data, schedule, number)
                     yield "decide", schedule.number(number), x if among is None else Offer(x, among)
                 if event & LEARN:
-                    yield "answer", schedule.number(number), feedback_of(data, schedule, step, number)
+                    yield "answer", schedule.number(number), feedback_of(data, schedule, step, self.seed)
 
 
 def stream(
