@@ -80,10 +80,13 @@ def feedback_of(data: Dataset, schedule: Schedule, step: int, seed: int) -> Stre
     if len(schedule.rewards):
         row = schedule.rewards[schedule.row(step, data.rows)]
         rewards = dict(zip(data.classes, row.tolist(), strict=True))
-    draws = Draws(key_of(seed), np.uint64(schedule.number(number)), REVEALING)
-    corrected = schedule.corrections > 0.0 and uniform(draws, 0) < schedule.corrections
+    corrected = False
+    if schedule.corrections > 0.0:
+        with np.errstate(over="ignore"):  # draws are computed modulo 2^64
+            draws = Draws(key_of(seed), np.uint64(schedule.number(number)), REVEALING)
+            corrected = uniform(draws, 0) < schedule.corrections
     label = data.classes[schedule.labels[number]]
-    return StreamFeedback(label, among_of(data, schedule, number), rewards, bool(corrected))
+    return StreamFeedback(label, among_of(data, schedule, number), rewards, corrected)
 
 
 def table_of(X: Any) -> Any:

@@ -29,7 +29,7 @@ from onebit.data.synthetic import UniformNoise
 from onebit.data.tables import Dataset
 from onebit.deprecation import Renamed
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, StreamPart, events_of
-from onebit.engine.stream import DECIDE, EVENT, LEARN
+from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
 from onebit.errors import InputError, brief, nearest
 from onebit.memory import refuse_beyond_memory
 from onebit.validation import checked_count, checked_seed
@@ -113,7 +113,8 @@ class Stream:
     @property
     def _schedule_bytes(self) -> int:
         """The memory of a schedule of all rounds."""
-        return int(self.rounds * ((LATE_BYTES if self.late else ROUND_BYTES) + self._candidate_bytes))
+        chosen = 8 * CHOICE_COLUMNS if self.corrected else 0  # choices are kept, to be corrected
+        return int(self.rounds * ((LATE_BYTES if self.late else ROUND_BYTES + chosen) + self._candidate_bytes))
 
     @property
     def _candidate_bytes(self) -> float:

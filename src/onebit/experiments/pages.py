@@ -117,9 +117,7 @@ def feedback_words(data: Stream) -> list[str]:
     """What candidates, rewards and corrections of a stream mean for the numbers."""
     words = []
     if data.restricted:
-        words.append(
-            "In each round only its candidates could be played, and the right class was one of them."
-        )
+        words.append("In each round only its candidates could be played, and the right class was one of them.")
     if data.source.rewards:
         words.append(
             "Every class is worth something from 0 to 1 in every row, and learners are ranked by the mean reward of the labels "

@@ -16,7 +16,7 @@ from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
 from onebit.learner import Learner
 from onebit.trials.shared_data import Piece, SharedData
-from onebit.trials.trial import Outcome, Progress, Trial, marks_for
+from onebit.trials.trial import Outcome, Progress, RewardSums, Trial, marks_for
 
 TARGET_S = 0.05  # the loop comes up for air about this often, to report and to be stopped
 
@@ -77,7 +77,8 @@ class _TrialWalk:
             except OnebitError as error:
                 self.fail(error, progress)
         found = self._mistakes[:2], self._marks, self._curve, self._seconds
-        return Outcome(self._trial, *found, self._learner, self.why, measured=measured)
+        rewards = RewardSums(self._rewards, self._reward_curve) if self._trial.stream.source.rewards else None
+        return Outcome(self._trial, *found, self._learner, self.why, measured=measured, rewards=rewards)
 
     def _through(self, piece: Piece, stop: threading.Event, progress: Progress) -> None:
         data, trial = piece.tables.data, self._trial
