@@ -113,6 +113,22 @@ def test_an_error_is_a_class_that_is_worth_less_than_the_best() -> None:
     assert told.errors[0] < 0.5
 
 
+def test_policy_gradient_keeps_its_own_rewards() -> None:
+    """The parameter of the rule and the setting of the stream have one name, and are told apart by their values."""
+    plain = run("policy-gradient", X, LABELS, rewards="plain")
+    assert plain.params["rewards"] == "plain"
+    assert plain.rewards is None
+    worth = run("policy-gradient", X, rewards=CLOSE)
+    assert worth.params["rewards"] == "centred"
+    assert worth.rewards is not None
+
+
+def test_a_learner_brings_the_names_of_the_classes_of_rewards() -> None:
+    result = run(onebit.LinUCB(classes=NAMES), X, rewards=CLOSE)
+    assert result.learner.classes == tuple(NAMES)
+    assert result.rewards is not None
+
+
 def test_sums_of_rewards_are_those_of_the_labels_played() -> None:
     streamed = made("rewards")
     result = run("softmax", streamed, seed=4)

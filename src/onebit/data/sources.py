@@ -129,7 +129,7 @@ def source_of(
     steps = steps_of(prepare)
     of_texts = text is True
     texts = () if isinstance(text, bool) else text
-    columns, values = _columns_or_values(candidates=candidates, rewards=rewards)
+    columns, values = columns_or_values(candidates=candidates, rewards=rewards)
     reading = Reading.of(label, texts, categorical, numeric, drop, ngrams, vectorizer, **columns)
     if isinstance(X, Source):
         if steps or y is not None or classes is not None or of_texts or reading.given is not None or values:
@@ -185,7 +185,7 @@ class _Answers(NamedTuple):
     rewards: Any = None
 
 
-def _columns_or_values(**given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def columns_or_values(**given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Of candidates and rewards, those that are names of columns, and those that are values; what is None is neither."""
     columns, values = {}, {}
     for what, value in given.items():

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.parameters import named_parameters, refuse_unknown
+from onebit.data.sources import columns_or_values
 from onebit.data.streams import Stream, stream
 from onebit.errors import InputError
 from onebit.executors.threads import execute
@@ -183,7 +184,8 @@ def run(
         if not isinstance(learner, str | Path | Stream) or (isinstance(learner, str) and is_rule(learner)):
             raise InputError("X is missing: give the name of a data set, a path, a stream, or rows with their labels y")
         learner, X = DEFAULT, learner
-    settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}
+    asked = [name for name in STREAM_SETTINGS if name in options and not _is_parameter(learner, name, options[name])]
+    settings = {name: options.pop(name) for name in asked}
     if isinstance(settings.get("text"), bool) and "ngrams" not in settings and "vectorizer" not in settings:
         if not isinstance(learner, Learner):
             options["text"] = settings["text"]  # rows that are texts are for a learner that reads such
@@ -192,7 +194,8 @@ def run(
     if isinstance(learner, Learner):
         if classes is not None:
             raise InputError("a learner brings its own classes and options")
-        classes = learner.classes if y is not None else None
+        beside = y is not None or "rewards" in columns_or_values(rewards=settings.get("rewards"))[1]
+        classes = learner.classes if beside else None
     if options and not isinstance(learner, Learner):
         rule = entry_of(learner).rule
         known = {**rule.parameters, **OPTIONS, **dict.fromkeys((*STREAM_SETTINGS, *named_parameters(run)))}
@@ -205,6 +208,15 @@ def run(
     first_seed = checked_seed(usual if seed is None else seed)
     threads = checked_count("threads", threads) if threads is not None else cores()
     return _run(entry, streamed, first_seed, int(runs), threads, progress or (lambda count: None))
+
+
+def _is_parameter(learner: Any, name: str, value: object) -> bool:
+    """Whether a setting of streams is one of the learner by its value: policy-gradient has `rewards` too, centred or plain."""
+    parameters = {} if isinstance(learner, Learner) else entry_of(learner).rule.parameters
+    try:
+        return name in parameters and parameters[name].code(name, value) is not None
+    except InputError:
+        return False
 
 
 STREAM_SETTINGS = (
