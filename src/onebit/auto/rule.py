@@ -31,10 +31,9 @@ from onebit.contract.candidates import (
     Narrowing,
     class_at,
     fewer_classes,
-    gather_block,
-    scatter_block,
 )
 from onebit.contract.choices import fill, greedy_label, highest, share_greedy
+from onebit.contract.contrast import Contrast, class_contrast
 from onebit.contract.covariance import Order
 from onebit.contract.description import ExplorationReport
 from onebit.contract.ridge import optimistic, regress_one_sided
@@ -210,7 +209,8 @@ def gather(params: Auto, scores: Vector, candidates: Labels, out: Vector) -> Non
     """What every member says of the candidates, and the noise, which is one for all."""
     classes, count = params.classes, candidates.shape[0]
     for block in range(2 * params.members):
-        gather_block(scores, block * classes, candidates, out, block * count)
+        for place in range(count):
+            out[block * count + place] = scores[block * classes + candidates[place]]
     if params.regresses == 1:
         out[2 * count] = scores[2 * classes]
 
@@ -218,8 +218,10 @@ def gather(params: Auto, scores: Vector, candidates: Labels, out: Vector) -> Non
 def scatter(params: Auto, step: Vector, candidates: Labels, out: Vector) -> None:
     """The steps of every member, and what the regression says beside them."""
     classes, count = params.classes, candidates.shape[0]
+    fill(out, 2 * classes * params.members, 0.0)
     for block in range(2 * params.members):
-        scatter_block(step, block * count, candidates, out, block * classes, classes)
+        for place in range(count):
+            out[block * classes + candidates[place]] = step[block * count + place]
     for index in range(3 if params.regresses == 1 else 0):
         out[2 * classes + index] = step[2 * count + index]
 
@@ -232,6 +234,19 @@ def belief(params: Auto, memory: Vector, scores: Matrix) -> Matrix:
     begins = [2 * classes * member for member in range(params.members)]
     parts = [softmax_rows(scores[:, begin : begin + classes]) for begin in begins]
     return sum(weight_of(params, memory, member) * part for member, part in enumerate(parts))  # type: ignore[return-value]
+
+
+def contrast(params: Auto, memory: Vector, label: int, rival: int) -> Contrast:
+    """The differences of the scores of all members, by their shares; of the regression, that of its scores."""
+    if params.regresses == 1:
+        return class_contrast(params, memory, label, rival)
+    shares = [weight_of(params, memory, member) for member in range(params.members)]
+    begins = [2 * params.classes * member for member in range(params.members)]
+    return tuple(
+        (begin + head, sign * share)
+        for begin, share in zip(begins, shares, strict=True)
+        for head, sign in ((label, 1.0), (rival, -1.0))
+    )
 
 
 def surety(params: Auto, given: RuleInput, label: int) -> float:
@@ -295,6 +310,7 @@ RULE = Rule(
     counts=((EXPLORED, LEARNT), (EXPLORED_RIGHT, EXPLORED), (RESTARTS, LEARNT)),
     describe=describe,
     belief=belief,
+    contrast=contrast,
     takes_rewards=True,
     narrowing=Narrowing(fewer_classes(Auto), gather, scatter),
     learns_over_all=True,

@@ -26,6 +26,7 @@ from typing import Annotated, NamedTuple
 
 from onebit.contract.candidates import AS_IT_IS, class_at, how_many, place_of
 from onebit.contract.choices import explored_label, explored_propensity, fill
+from onebit.contract.contrast import Contrast
 from onebit.contract.draws import OWN, PLAY, uniform
 from onebit.contract.margins import Variant, binary_step
 from onebit.contract.parameters import OneOf, Real
@@ -232,7 +233,18 @@ def surety(params: OffsetTree, given: RuleInput, label: int) -> float:
         node = (node - 1) // 2
         if decides:
             least = min(least, side * given.scores[node])
-    return float(least) if how_many(given, params.classes) > 1 else 0.0
+    return least if least < math.inf else 0.0
+
+
+def contrast(params: OffsetTree, memory: Vector, label: int, rival: int) -> Contrast:
+    """The score of the node at which the ways to the two classes part, towards the first."""
+    node, other, side = leaf_of(label, params.classes), leaf_of(rival, params.classes), 0.0
+    while node != other:
+        if node > other:  # which is not above it
+            node, side = (node - 1) // 2, side_of(node)
+        else:
+            other = (other - 1) // 2
+    return ((node, side),)
 
 
 RULE = Rule(
@@ -247,6 +259,7 @@ RULE = Rule(
     surety=surety,
     heads=heads,
     prepare=prepare,
+    contrast=contrast,
     narrowing=AS_IT_IS,
     migrations={"0.4.0": before_0_4},
     examples=(

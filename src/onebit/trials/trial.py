@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,6 +145,13 @@ class Trial:
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
+class RewardSums(NamedTuple):
+    """The sums of the rewards of played and greedy labels, of all rounds and up to each mark."""
+
+    total: NDArray[np.float64]  # (2,)
+    curve: NDArray[np.float64]  # (2, marks)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What came of a trial: mistakes of played and greedy labels, their curve, or why it failed.
@@ -161,6 +168,7 @@ class Outcome:
     why: OnebitError | None = None
     on: str = CPU
     measured: dict[str, Any] | None = None
+    rewards: RewardSums | None = None  # where the stream has rewards
 
 
 def marks_for(rounds: int) -> NDArray[np.int64]:
