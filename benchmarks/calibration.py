@@ -175,6 +175,7 @@ WORLDS: dict[str, tuple[Callable[[Numbers, float], Numbers], Callable[[Numbers, 
     "worst where the rule is surest": (upside_down, upside_down),
     "improving half-way": (lambda raws, risk: logistic(raws - 1.0, risk), logistic),
     "changing half-way": (logistic, lambda raws, risk: logistic(raws - 2.0, risk)),
+    "falling apart half-way": (logistic, lambda raws, risk: np.full(len(raws), 0.3)),
 }
 
 
