@@ -220,7 +220,7 @@ class Model(LearntWeights):
         word = ids[now : now + 1] if len(ids) else np.array([first_id + now], dtype=np.uint64)
         here, choice, among = one_row(rows, row), kept[now : now + 1], list_at(schedule.among, now)
         if self.rule.teach is None:
-            self.run(here, choice, self.learning, _WRONG, word, among=among)
+            self.run(here, choice, self.learning, labels=_WRONG, words=word, among=among)
         else:
             self.correct(here, schedule.labels[now : now + 1], choice, word, among)
 
