@@ -101,7 +101,9 @@ def correction(state: Vector, cell: int) -> float:
 
 
 def confidence(state: Vector, raw: float) -> float:
-    """The probability that a label with this raw score is right."""
+    """The probability that a label with this raw score is right; NaN before anything was heard."""
+    if state[HEARD] == 0.0:
+        return math.nan
     logit = moderated(state, standing(state, raw))
     where = place(logit)
     cell = min(CELLS - 2, int(where))
@@ -123,9 +125,10 @@ def hear(state: Vector, raw: float, confidence: float, reward: float) -> None:
     correct_cells(state, z, reward, keep)
     newton_step(state, z, reward, keep)
     settle(state, raw, keep)
-    level = level_of(confidence)
-    state[LEVEL_HEARD + level] += 1.0
-    state[LEVEL_WRONG + level] += 1.0 - reward
+    if not math.isnan(confidence):
+        level = level_of(confidence)
+        state[LEVEL_HEARD + level] += 1.0
+        state[LEVEL_WRONG + level] += 1.0 - reward
 
 
 def take_answer(state: Vector, raw: float, confidence: float, threshold: float, reward: float) -> None:
