@@ -30,6 +30,7 @@ from onebit.decision import Decision
 from onebit.errors import OnebitError
 from onebit.learner import Learner
 from onebit.serve.log.schema import FILE
+from onebit.serve.log_follower import LogFollower
 from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewTask
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
@@ -65,8 +66,12 @@ def ask(identity: str | None, x: Any = (1.0, 2.0)) -> DecideRequest:
     return DecideRequest(id=identity, x=list(x) if isinstance(x, tuple) else x)
 
 
-def hint(identity: str, right: bool = True, **more: Any) -> FeedbackRequest:
+def hint(identity: str, right: bool | None = True, **more: Any) -> FeedbackRequest:
     return FeedbackRequest(id=identity, right=right, **more)
+
+
+def withdrawal(identity: str) -> FeedbackRequest:
+    return FeedbackRequest(id=identity, withdraw=True)
 
 
 def change(**what: Any) -> Change:
@@ -109,7 +114,7 @@ def rows_of(folder: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
 
 def everything_in(folder: Path) -> list[tuple[Any, ...]]:
     """All rows of the log in their order."""
-    tables = ("changes", "decisions", "feedback")
+    tables = ("changes", "decisions", "feedback", "revisions")
     return sorted((row[0], table, *row[1:]) for table in tables for row in rows_of(folder, f"SELECT * FROM {table}"))
 
 
@@ -180,11 +185,16 @@ async def followed(service: Service) -> None:
         number = running.info.number
         last = max(
             row[0] or 0
-            for table in ("changes", "decisions", "feedback")
+            for table in ("changes", "decisions", "feedback", "revisions")
             for row in rows_of(folder, f"SELECT max(seq) FROM {table} WHERE task = ?", number)
         )
-        await until(lambda running=running, last=last: running.follower.position >= last or service.ready)  # type: ignore[misc]
+        await until(lambda running=running, last=last: _is_followed(running.follower, last) or service.ready)  # type: ignore[misc]
     assert service.ready is None
+
+
+def _is_followed(follower: LogFollower, last: int) -> bool:
+    """Whether everything up to a position has been learnt, with the last word on it."""
+    return follower.position >= last and follower.revised_from is None
 
 
 async def states(service: Service) -> dict[str, State]:
@@ -443,7 +453,11 @@ def _feedback(folder: Path, number: int) -> list[dict[str, Any]]:
            FROM feedback f JOIN decisions d ON d.seq = f.decision WHERE f.task = ? ORDER BY f.seq""",
         number,
     )
-    return [dict(zip(names, row, strict=True)) for row in found]
+    rows = {row[0]: dict(zip(names, row, strict=True)) for row in found}
+    revisions = "SELECT feedback, right, shown, shown_propensity FROM revisions WHERE task = ? ORDER BY seq"
+    for seq, *said in rows_of(folder, revisions, number):  # the last word stands in the place of the first
+        rows[seq].update(zip(("right", "shown", "shown_propensity"), said, strict=True))
+    return [row for row in rows.values() if row["right"] is not None]
 
 
 def _x(features: dict[str, Any], stored: bytes) -> Any:

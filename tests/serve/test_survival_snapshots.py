@@ -572,7 +572,7 @@ def test_a_hostile_snapshot_is_put_aside(folder: Path, field: str, value: Any) -
     write(manifest, arrays, newest)
     reader = Reader(folder / FILE)
     try:
-        names = {found.position for found in Snapshots(folder, int(newest.parent.name), 3).good(reader)}
+        names = {found.position for found in Snapshots(folder, int(newest.parent.name), 3).good(reader, reader.last())}
     finally:
         reader.close()
     assert newest.with_suffix(".unused").exists()

@@ -124,6 +124,7 @@ class Admin:
                 mode=new.mode,
                 deadline_s=new.deadline_s,
                 silence=new.silence,
+                revise_within=new.revise_within,
                 display=None if new.display is None else new.display.model_dump(),
                 items=new.items,
             )
@@ -151,8 +152,8 @@ class Admin:
 
     async def _change(self, served: ServedTask, change: Change, token: str | None) -> None:
         given = change.model_dump(exclude_unset=True)
-        # Null, and no classes, change nothing; but a deadline of null is none.
-        for part in ("add_classes", "mode", "silence"):
+        # Null, and no classes, change nothing; but a deadline of null is none, and so is a bound of revisions.
+        for part in ("add_classes", "remove_classes", "mode", "silence"):
             if not given.get(part, True):
                 del given[part]
         if given:
@@ -169,6 +170,8 @@ class Admin:
                         raise (
                             error if isinstance(error, MemoryError) else InvalidError(str(error), "add_classes")
                         ) from None
+                if change.remove_classes:
+                    served.info.refuse_retiring(change.add_classes, change.remove_classes)
                 seq = await self._log_change(served, "changed", given, token)
             await self._progress.until(lambda: _followed(served, seq))
 
@@ -275,7 +278,8 @@ class Admin:
         try:
             end = self._writer.last  # a bad row up to here must end this training, and not the task
             while not ended.is_set() and trainee.position < max(end, self._writer.last - NEAR):
-                trainee.advance(reader, self._writer.last)
+                last = self._writer.last
+                trainee.advance(reader, last, last)
                 training.done = trainee.done
         finally:
             reader.close()

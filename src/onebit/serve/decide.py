@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from onebit.engine.stream import CHOICE_COLUMNS
+from onebit.engine.stream import CHOICE_COLUMNS, PROPENSITY
 from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.cooperative_lock import CooperativeLock
@@ -107,7 +107,7 @@ class DecideHandler:
                 else:
                     async with self._heavy_work:
                         choices = _choices(served, some_x, some_ids, start, single)
-                columns = choices.numbers[:, :CHOICE_COLUMNS].T.tolist()
+                columns = choices.numbers[:, : PROPENSITY + 1].T.tolist()
                 labels, greedy = ([int(one) for one in column] for column in columns[:2])
                 probabilities = choices.numbers[:, CHOICE_COLUMNS:]
                 parts.append((choices, some_ids, (labels, greedy, *columns[2:]), some_x))
@@ -246,7 +246,9 @@ def _rows(
     content, width = probabilities.tobytes(), probabilities.shape[1] * probabilities.itemsize
     blobs = [content[start : start + width] for start in range(0, len(content), width)]
     made = (itertools.repeat(one) for one in (now, mode, choices.generation, choices.learnt))
-    return zip(itertools.repeat(task), ids, *made, *columns, blobs, stored, strict=False)
+    none = itertools.repeat(None)
+    more = (none, itertools.repeat(0), none, none, none)  # among, complete, raw, confidence, sure
+    return zip(itertools.repeat(task), ids, *made, *columns, blobs, stored, *more, strict=False)
 
 
 def _heard_of(future: asyncio.Future[int]) -> None:

@@ -8,7 +8,7 @@ import re
 import shutil
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from onebit.learner import Learner, learner_on
 from onebit.manifest import is_whole
 from onebit.rules import chosen_rule
 from onebit.serve.log.reading import Mark, Reader
+from onebit.serve.log.schema import NAMES
 from onebit.serve.statistics import Statistics
 from onebit.state import from_state, state_of
 from onebit.storage import naming, read, write
@@ -31,7 +32,8 @@ _NAME = re.compile(r"(\d+)-(\d+)\.onebit")
 class Snapshot(NamedTuple):
     """A learner as it was at a position of the log, and the statistics of its task.
 
-    The mark is what the log had there: with another mark, or none, it is another log, or other rows have taken their place.
+    The mark is what the log had there: with another mark, or none, it is another log, or other rows have taken their place. It names
+    the last revision that the learner knows of; where a later one is of a feedback that it has learnt, it is of no use any more.
     """
 
     learner: Learner
@@ -97,7 +99,8 @@ def snapshot_at(path: Path, task: int, reader: Reader) -> Snapshot:
     manifest, arrays = read(path)
     with naming(path):
         found = _unpacked(manifest, arrays, max(0.0, time.time() - path.stat().st_mtime))
-    if found.mark != reader.mark(task, found.position):
+    mark = found.mark + [None] * (len(NAMES) - len(found.mark))  # before version 3 of the log there were no revisions
+    if mark != reader.mark(task, found.position):
         raise InputError(f"{path} is of another log, or of rows that this one has lost")
     then = reader.task(task, found.position)
     if then is None:
@@ -128,7 +131,7 @@ class Snapshots:
         self._keep = keep
 
     def write(self, one: Packed) -> Path:
-        """Write a snapshot atomically, and remove all but the last few."""
+        """Write a snapshot atomically, and remove all but the last few, and few of those before them."""
         try:
             for folder in (self.folder.parent, self.folder):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -137,35 +140,55 @@ class Snapshots:
             raise InputError(f"{self.folder} cannot be made: {error.strerror or error}") from None
         path = self.folder / f"{one.generation:04d}-{one.position:015d}.onebit"
         write(one.manifest, one.arrays, path)
-        old = [*self._paths()[self._keep :], *self.folder.glob(".*.part")]  # parts are of a process that was killed
-        for left in old:
-            with contextlib.suppress(OSError):  # the next time, then
-                left.unlink(missing_ok=True)
+        _remove([*self._superfluous(), *self.folder.glob(".*.part")])  # parts are of a process that was killed
         return path
 
-    def good(self, reader: Reader) -> Iterator[Snapshot]:
-        """The snapshots that can be read and are of this log, newest first."""
-        for path in self._paths():
+    def _superfluous(self) -> Iterator[Path]:
+        """All but the last few, and but the oldest at each distance, where one is twice as far as the next.
+
+        So what is revised needs a replay of some times the rows since, and not of all, while the number of snapshots stays small.
+        """
+        found = self._positions()
+        oldest = {(found[0][0] - position).bit_length(): path for position, path in found}
+        kept = {*oldest.values(), *(path for _, path in found[: self._keep])}
+        return (path for _, path in found if path not in kept)
+
+    def good(self, reader: Reader, last: int) -> Iterator[Snapshot]:
+        """The snapshots that can be read, are of this log and know the last word on what they have learnt, newest first.
+
+        `last` is where the log ends. Those that were overtaken by a revision are removed.
+        """
+        _remove([path for position, path in self._positions() if reader.is_revised(self._task, position, last)])
+        for _, path in self._positions():
             try:
                 with warnings.catch_warnings(record=True) as heard:
                     warnings.simplefilter("always")
                     found = snapshot_at(path, self._task, reader)
             except UNREADABLE as error:
+                if not path.exists():  # it has just been removed, in favour of a newer one
+                    continue
                 LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": str(path)})
                 with contextlib.suppress(OSError):  # out of the way of those to come, for whoever wants to look into it
                     path.rename(path.with_suffix(".unused"))
                 continue
             for warning in heard:
                 LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": str(path)})
-            found.learner.runtime.disable_ledger()
-            yield found
+            if not reader.is_revised(self._task, found.position, last):  # what counts is what it says inside
+                found.learner.runtime.disable_ledger()
+                yield found
 
     def remove(self) -> None:
         """Remove all, since there is no task any more."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _paths(self) -> list[Path]:
-        """Newest first."""
+    def _positions(self) -> list[tuple[int, Path]]:
+        """The snapshots with their positions, newest first."""
         found = [(path, _NAME.fullmatch(path.name)) for path in self.folder.glob("*.onebit")]
         named = [(int(match[1]), int(match[2]), path) for path, match in found if match]
-        return [path for _, _, path in sorted(named, reverse=True)]
+        return [(position, path) for _, position, path in sorted(named, reverse=True)]
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):  # the next time, then
+            path.unlink(missing_ok=True)
