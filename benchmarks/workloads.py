@@ -88,7 +88,7 @@ def onebit_pass(rule: str, options: Mapping[str, Any], workload: Workload) -> Co
     def run() -> Outcome:
         learner = Learner(rule, classes=workload.classes, seed=SEED, **options)
         learner.runtime.fix_features(workload.X)
-        tally = Tally(np.zeros(3, dtype=np.int64), nothing, np.zeros((2, 0), dtype=np.int64))
+        tally = Tally.empty(nothing)
         started = time.thread_time()
         learner.runtime.walk(rows, schedule, schedule.choices, tally, 0, workload.rounds)
         return Outcome(time.thread_time() - started, float(tally.mistakes[0]) / workload.rounds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,8 @@ from numpy.typing import NDArray
 
 from onebit.engine import stream as engine
 from onebit.errors import InputError
-from onebit.rows import Rows
+from onebit.rows import Rows, one_row
 from onebit.runtime import Runtime
-from onebit.spaces.dense import DenseRows
-from onebit.spaces.sparse import SparseRows
 
 
 def greedy_of(runtime: Runtime, rows: Rows) -> NDArray[np.int64]:
@@ -30,9 +27,9 @@ def scores_of(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
     with runtime.lock:
         found = np.empty((rows.height, model.buffers.shape[1]))
         model.refuse_unfitting(rows)
-        for number, row in enumerate(_one_by_one(rows)):
+        for number in range(rows.height):
             try:
-                model.run(row, model.choice, engine.DECIDE)
+                model.run(one_row(rows, number), model.choice, engine.DECIDE)
             except InputError as error:
                 raise InputError(f"row {number}: {error}") from None
             found[number] = model.buffers[engine.SCORES]
@@ -67,14 +64,3 @@ def _believed(runtime: Runtime, scores: NDArray[np.float64]) -> NDArray[np.float
     if rule.belief is None:
         raise InputError(no_belief(rule.title))
     return rule.belief(model.params, model.memory, scores)
-
-
-def _one_by_one(rows: Rows) -> Iterator[Rows]:
-    if isinstance(rows, DenseRows):
-        for number in range(rows.height):
-            yield DenseRows(rows.values[number : number + 1])
-        return
-    for number in range(rows.height):
-        a, b = rows.starts[number], rows.starts[number + 1]
-        starts = np.array([0, b - a], dtype=np.int64)
-        yield SparseRows(rows.values[a:b], rows.columns[a:b], starts, rows.width)

@@ -20,7 +20,9 @@ class Decision(NamedTuple):
 
     `label` is the class to play and `propensity` the probability with which it was played. `greedy` is the class that the
     learner thinks best. `weight` is the probability that the learner's rule divides by, as its paper has it, and `notes` are what else
-    it must keep. `version` is the number of feedbacks that it had learnt by then, and `learner` says which learner it was.
+    it must keep. `version` is the number of feedbacks that it had learnt by then, and `learner` says which learner it was. `among` are the
+    candidates, the classes that could be played, None where all could; `complete` says that the right class is known to be one of them. `probabilities` has the
+    probability of every class that could have been played; it is None in what older versions wrote.
     """
 
     id: int | str
@@ -32,6 +34,9 @@ class Decision(NamedTuple):
     x: Kept
     version: int
     learner: str
+    among: tuple[ClassName, ...] | None = None
+    complete: bool = False
+    probabilities: dict[ClassName, float] | None = None
 
     def to_json(self) -> str:
         """The decision as one line of JSON.
@@ -41,7 +46,13 @@ class Decision(NamedTuple):
         >>> onebit.Decision.from_json(decision.to_json()) == decision
         True
         """
-        return json.dumps({**self._asdict(), "x": _x_to_json(self.x)}, allow_nan=False)
+        fields = {**self._asdict(), "x": _x_to_json(self.x)}
+        for name, usual in self._field_defaults.items():
+            if fields[name] == usual:
+                del fields[name]
+        if self.probabilities is not None:  # names may be numbers, which no key of an object is
+            fields["probabilities"] = list(self.probabilities.items())
+        return json.dumps(fields, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Decision:
@@ -53,12 +64,12 @@ class Decision(NamedTuple):
         if not isinstance(fields, dict):
             raise InputError("this is not a decision: it is not a JSON object")
         for name in cls._fields:
-            if name not in fields:
+            if name not in fields and name not in cls._field_defaults:
                 raise InputError(f"this is not a decision: the field {brief(name)} is missing")
         for name in fields:
             if name not in cls._fields:
                 raise InputError(f"this is not a decision: the field {brief(name)} is unknown")
-        checked = {name: _READERS[name](name, fields[name]) for name in cls._fields}
+        checked = {name: _READERS[name](name, fields[name]) for name in cls._fields if name in fields}
         return cls(**checked)
 
     def __eq__(self, other: object) -> bool:
@@ -133,6 +144,24 @@ def _notes(name: str, value: object) -> tuple[float, float]:
     return _number(name, value[0]), _number(name, value[1])
 
 
+def _names(name: str, value: object) -> tuple[ClassName, ...]:
+    if not isinstance(value, list) or not value:
+        _refuse(name, value, "a list of classes")
+    return tuple(_class_name(name, one) for one in value)
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        _refuse(name, value, "true or false")
+    return value
+
+
+def _chances(name: str, value: object) -> dict[ClassName, float]:
+    if not isinstance(value, list) or not all(isinstance(one, list) and len(one) == 2 for one in value):
+        _refuse(name, value, "a list of pairs of a class and its probability")
+    return {_class_name(name, one): _probability(name, chance) for one, chance in value}
+
+
 def _learner(name: str, value: object) -> str:
     if not isinstance(value, str):
         _refuse(name, value, "the identity of a learner")
@@ -183,4 +212,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "x": _x,
     "version": _whole,
     "learner": _learner,
+    "among": _names,
+    "complete": _flag,
+    "probabilities": _chances,
 }

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.draws import words_of
+from onebit.batches import LearningBatch
+from onebit.contract.candidates import Labels, packed
+from onebit.contract.draws import word_of, words_of
 from onebit.decision import Decision
 from onebit.engine import stream as engine
-from onebit.errors import InputError, brief
+from onebit.engine.schedule import NO_REWARDS, NOTHING
+from onebit.errors import InputError, OnebitError, brief
 from onebit.features import Kept
-from onebit.runtime import LearningBatch, Runtime
-from onebit.validation import ClassName
+from onebit.runtime import Runtime
+from onebit.validation import ClassName, listed
 
 KINDS = ("bandit", "label")
 
@@ -28,29 +31,87 @@ def refuse_other_feedback(runtime: Runtime, feedback: object) -> None:
         raise InputError(f"{runtime.rule.title} learns from labels, not from one bit: give feedback='label'")
 
 
-def revealed_by(runtime: Runtime, decision: Decision, right: bool | None, label: ClassName | None) -> int:
-    """The class index that the loop compares with: the label, or -1 for some other class than the one played.
+class Heard(NamedTuple):
+    """What was said of a decision, in numbers."""
 
-    A decision that is not this learner's to learn, now, is refused.
-    """
+    revealed: int  # the class that the loop compares with: the label, or -1 for some other class than the one played
+    reward: float | None = None  # what the label was worth, where that is a number
+    corrected: bool = False  # whether the class was named to be learnt as such
+
+
+def heard_of(
+    runtime: Runtime,
+    decision: Decision,
+    right: bool | None,
+    label: ClassName | None,
+    reward: float | None,
+    truth: ClassName | None,
+) -> Heard:
+    """What was said of a decision. One that is not this learner's to learn, now, is refused."""
     if not isinstance(decision, Decision):
         raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
-    if (right is None) == (label is None):
-        raise InputError("give either right=True or False, or the label")
+    if sum(one is not None for one in (right, label, reward, truth)) != 1:
+        raise InputError("give either right=True or False, or the label, or a reward, or the truth: one of them")
     if label is not None:
-        revealed = runtime.names.index(label)
+        heard = Heard(_known_class(runtime, decision, "label", label))
+    elif truth is not None:
+        heard = Heard(_known_class(runtime, decision, "truth", truth), corrected=runtime.corrects)
+    elif reward is not None:
+        heard = _rewarded(runtime, decision, checked_reward(reward))
     elif right is not True and right is not False and not isinstance(right, np.bool_):
         raise InputError(f"right is {brief(right)}, but must be True or False (bool(...) makes it so)")
     elif right:
-        revealed = runtime.names.index(decision.label)
+        heard = Heard(runtime.names.index(decision.label))
     elif runtime.needs_labels:
         raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not only that it was wrong")
     else:
-        revealed = -1
+        heard = Heard(-1)
     if decision.learner != runtime.identity:
         raise InputError(f"decision {brief(decision.id)} was made by another learner")
     runtime.ledger.refuse_learnt(decision.id, decision.version)
-    return revealed
+    return heard
+
+
+def checked_reward(reward: object) -> float:
+    """A reward from 0 to 1, or the sentence how others become one."""
+    plain = reward.item() if isinstance(reward, np.generic) else reward
+    if isinstance(plain, bool) or not isinstance(plain, int | float) or not 0.0 <= plain <= 1.0:
+        raise InputError(
+            f"reward is {brief(reward)}, but must be a number from 0 to 1: of rewards from a to b, give (reward - a) / (b - a)"
+        )
+    return float(plain)
+
+
+def _rewarded(runtime: Runtime, decision: Decision, reward: float) -> Heard:
+    if runtime.needs_labels:
+        raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not a reward")
+    return Heard(runtime.names.index(decision.label) if reward == 1.0 else -1, reward)
+
+
+def _known_class(runtime: Runtime, decision: Decision, name: str, given: ClassName) -> int:
+    """The number of a class that was named as right, which must be one of the candidates."""
+    number = runtime.names.index(given)
+    if decision.among is not None and given not in decision.among and (name == "truth" or runtime.needs_labels):
+        raise InputError(
+            f"{name} is {brief(given)}, but the candidates of decision {brief(decision.id)} were {listed(decision.among)}"
+        )
+    return number
+
+
+def among_of(runtime: Runtime, decisions: Sequence[Decision]) -> Labels:
+    """The candidates of decisions, packed; none where all classes could be played in each."""
+    if all(one.among is None for one in decisions):
+        return NOTHING
+    sets: list[Sequence[int]] = []
+    for one in decisions:
+        if one.among is None:
+            sets.append(range(len(runtime.classes)))
+            continue
+        numbers = sorted({runtime.names.index(name) for name in one.among})
+        if not {runtime.names.index(one.label), runtime.names.index(one.greedy)} <= set(numbers):
+            raise InputError(f"decision {brief(one.id)} has a label that is none of its candidates")
+        sets.append(numbers)
+    return packed(sets, complete=[one.complete or one.among is None for one in decisions])
 
 
 def kept_of(runtime: Runtime, decision: Decision) -> Kept:
@@ -81,34 +142,74 @@ def fill_choice(runtime: Runtime, choice: NDArray[np.float64], decision: Decisio
         )
 
 
+def learn_one(runtime: Runtime, decision: Decision, heard: Heard) -> None:
+    """Learn what was said of one decision; where it cannot be learnt, nothing is changed."""
+    model = runtime.model
+    known, memory = runtime.features.known, model.memory.copy()
+    try:
+        rows = runtime.row(kept_of(runtime, decision), grow=True)
+        model.one_label[0] = heard.revealed
+        fill_choice(runtime, model.choice[0], decision)
+        model.one_word[0] = word_of(decision.id)
+        among = NOTHING if decision.among is None else among_of(runtime, [decision])
+        if heard.corrected:
+            model.correct(rows, model.one_label, model.choice, model.one_word, among)
+        else:
+            worth = NO_REWARDS if heard.reward is None else np.array([[heard.reward]])
+            model.run(rows, model.choice, model.learning, labels=model.one_label, among=among, rewards=worth)
+    except OnebitError:
+        runtime.features.forget_after(known)
+        model.memory = memory
+        raise
+    runtime.record([decision.id])
+
+
 def batch_of(
     runtime: Runtime,
     decisions: Sequence[Decision],
     right: Sequence[bool] | NDArray[np.bool_] | None,
     labels: Sequence[ClassName] | NDArray[Any] | None,
+    rewards: Sequence[float] | NDArray[Any] | None,
+    truths: Sequence[ClassName | None] | NDArray[Any] | None,
 ) -> LearningBatch | None:
     """Many decisions with what was said of each; None where there are none."""
-    answers = right if right is not None else labels
-    if answers is None or (right is not None and labels is not None):
-        raise InputError("give either right or labels, one for each decision")
-    if not hasattr(answers, "__len__") or not hasattr(decisions, "__len__"):
-        raise InputError("decisions and answers must be lists, one answer for each decision")
-    if len(answers) != len(decisions):
-        raise InputError(f"there are {len(answers)} answers for {len(decisions)} decisions")
+    given = [one for one in (right, labels, rewards, truths) if one is not None]
+    if len(given) != 1 and not (len(given) == 2 and right is not None and truths is not None):
+        raise InputError(
+            "give one of right, labels, rewards and truths, or right and truths: an answer for each decision"
+        )
+    for one in given:
+        if not hasattr(one, "__len__") or not hasattr(decisions, "__len__"):
+            raise InputError("decisions and answers must be lists, one answer for each decision")
+        if len(one) != len(decisions):
+            raise InputError(f"there are {len(one)} answers for {len(decisions)} decisions")
     if not decisions:
         return None
-    revealed = np.empty(len(decisions), dtype=np.int64)
+    heard, kept = [], []
     choices = np.empty((len(decisions), engine.CHOICE_COLUMNS))
-    kept = []
     seen: set[int | str] = set()
-    for index, (decision, answer) in enumerate(zip(decisions, answers, strict=True)):
-        one = answer.item() if isinstance(answer, np.generic) else answer
-        one_right, one_label = (one, None) if right is not None else (None, one)
-        revealed[index] = revealed_by(runtime, decision, one_right, one_label)
+    for index, decision in enumerate(decisions):
+        truth = _plain(truths, index)
+        said = None if truth is not None else _plain(right, index)
+        heard.append(heard_of(runtime, decision, said, _plain(labels, index), _plain(rewards, index), truth))
         if decision.id in seen:
             raise InputError(f"decision {brief(decision.id)} is there twice")
         seen.add(decision.id)
         kept.append(kept_of(runtime, decision))
         fill_choice(runtime, choices[index], decision)
     ids = [decision.id for decision in decisions]
-    return LearningBatch(runtime.rows(kept, grow=True), ids, choices, revealed, words_of(ids))
+    among = among_of(runtime, decisions)
+    revealed = np.array([one.revealed for one in heard], dtype=np.int64)
+    worth = NO_REWARDS if rewards is None else np.array([[one.reward] for one in heard], dtype=np.float64)
+    named = [one.revealed if one.corrected else -1 for one in heard]
+    known = np.array(named, dtype=np.int64) if truths is not None else NOTHING
+    rows = runtime.rows(kept, grow=True)
+    return LearningBatch(rows, ids, choices, revealed, words_of(ids), among, worth, known)
+
+
+def _plain(answers: Any, index: int) -> Any:
+    """The answer to a decision; None where there are none of this kind."""
+    if answers is None:
+        return None
+    one = answers[index]
+    return one.item() if isinstance(one, np.generic) else one

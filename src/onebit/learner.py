@@ -10,7 +10,7 @@ same x and the same weights give the same decision, in any process. Learners may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -18,15 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.description import Description
-from onebit.contract.draws import word_of
 from onebit.contract.parameters import refuse_unknown
-from onebit.contract.rule import LEARNT, RIGHT, Rule
+from onebit.contract.rule import Rule
+from onebit.deciding import Among, asked_many, asked_once, decided, decided_many
 from onebit.decision import Decision
 from onebit.deprecation import moved
+from onebit.describing import description_of
 from onebit.engine import stream as engine
-from onebit.errors import InputError, OnebitError, brief
-from onebit.features import Kept, refuse_what_is_no_table
-from onebit.feedback import batch_of, fill_choice, kept_of, revealed_by
+from onebit.errors import InputError, brief
+from onebit.features import refuse_what_is_no_table
+from onebit.feedback import batch_of, heard_of, learn_one
 from onebit.options import MEANINGS, Options
 from onebit.rules import DEFAULT, registry, rule_named
 from onebit.runtime import Runtime
@@ -78,23 +79,41 @@ class Learner:
 
     # --- deciding --------------------------------------------------------------------------------------------------
 
-    def decide(self, x: Any, id: IdLike | None = None) -> Decision:  # noqa: A002 - the word that users use
+    def decide(
+        self,
+        x: Any,
+        id: IdLike | None = None,  # noqa: A002 - the word that users use
+        *,
+        among: Among = None,
+        complete: bool = False,
+    ) -> Decision:
         """Decide on a class for x. Without an id the next free number is taken, which is all that changes.
 
+        `among` are the candidates: only these classes can be played. A wrong one says nothing of the others, unless the right class is
+        known to be among them (`complete`).
+
         >>> import onebit
-        >>> learner = onebit.BPA(classes=["left", "right"])
-        >>> learner.decide([0.5, -1.0]).id, learner.decide([0.5, -1.0]).id
-        (0, 1)
+        >>> learner = onebit.BPA(classes=["left", "right", "up"])
+        >>> learner.decide([0.5, -1.0]).id, learner.decide([0.5, -1.0], among=["up"]).label
+        (0, 'up')
         """
         runtime = self.runtime
         with runtime.lock:
-            decision = self._decide(x, checked_id(runtime.next_id if id is None else id))
+            asked = asked_once(runtime, among, complete)
+            decision = decided(runtime, x, checked_id(runtime.next_id if id is None else id), asked)
             if id is None:
                 runtime.next_id += 1
             return decision
 
-    def decide_many(self, X: Any, ids: Sequence[IdLike] | NDArray[Any] | None = None) -> list[Decision]:
-        """Decide on a class for each row of X, all with the weights of this moment."""
+    def decide_many(
+        self,
+        X: Any,
+        ids: Sequence[IdLike] | NDArray[Any] | None = None,
+        *,
+        among: Among | Sequence[Among] = None,
+        complete: bool = False,
+    ) -> list[Decision]:
+        """Decide on a class for each row of X, all with the weights of this moment; `among` is one list of candidates, or one a row."""
         refuse_what_is_no_table(X)
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
@@ -102,9 +121,9 @@ class Learner:
             given = runtime.next_ids(len(kept)) if ids is None else checked_ids(ids, len(kept))
             if not kept:
                 return []
-            choices = runtime.choices(runtime.rows(kept), given, engine.CHOICE_COLUMNS)
+            made = decided_many(runtime, kept, given, asked_many(runtime, len(kept), among, complete))
             runtime.next_id += len(kept) if ids is None else 0
-            return [self._decision(given[row], choices[row], kept[row]) for row in range(len(kept))]
+            return made
 
     def from_log(
         self,
@@ -112,10 +131,14 @@ class Learner:
         label: ClassName,
         propensity: float,
         id: IdLike | None = None,  # noqa: A002
+        *,
+        among: Among = None,
+        complete: bool = False,
     ) -> Decision:
         """The decision of somebody else, who played this label with this probability, for `learn` to take.
 
-        That is how a learner is trained from the log of another one, or beside the system that it will replace.
+        That is how a learner is trained from the log of another one, or beside the system that it will replace. `among` and `complete` are
+        those of `decide`.
 
         >>> import onebit
         >>> learner = onebit.BPA(classes=["left", "right"])
@@ -127,7 +150,9 @@ class Learner:
         self.runtime.names.index(label)
         if isinstance(propensity, bool) or not isinstance(propensity, int | float) or not 0.0 < propensity <= 1.0:
             raise InputError(f"propensity is {brief(propensity)}, but must be a number in (0, 1]")
-        decision = self.decide(x, id)
+        decision = self.decide(x, id, among=among, complete=complete)
+        if decision.among is not None and label not in decision.among:
+            raise InputError(f"label is {brief(label)}, which is none of the candidates")
         if rule.notes_the_label and label != decision.label:
             raise InputError(
                 f"{rule.title} learns only from labels that it would have played itself: it plays {brief(decision.label)} here, "
@@ -135,8 +160,8 @@ class Learner:
             )
         return decision._replace(label=label, propensity=propensity, weight=float(propensity))
 
-    def probabilities(self, x: Any) -> dict[ClassName, float]:
-        """The probability with which each class would be played for x, over all ids. Changes nothing.
+    def probabilities(self, x: Any, *, among: Among = None) -> dict[ClassName, float]:
+        """The probability with which each class would be played for x, over all ids; 0 outside of `among`. Changes nothing.
 
         >>> import onebit
         >>> onebit.Banditron(classes=["a", "b"], exploration=0.1).probabilities([1.0])
@@ -144,17 +169,18 @@ class Learner:
         """
         runtime = self.runtime
         with runtime.lock:
-            runtime.decide_one(x, 0)
-            found = runtime.model.buffers[engine.PROBABILITIES, : len(runtime.classes)]
+            runtime.decide_one(x, 0, asked_once(runtime, among, False).among)
+            found = runtime.model.choice[0, engine.CHOICE_COLUMNS :]
             return dict(zip(runtime.classes, found.tolist(), strict=True))
 
-    def best(self, x: Any, id: IdLike | None = None) -> ClassName:  # noqa: A002
+    def best(self, x: Any, id: IdLike | None = None, *, among: Among = None) -> ClassName:  # noqa: A002
         """The class that the learner thinks best for x, without exploring; ties as `decide` with this id breaks them."""
         runtime = self.runtime
         with runtime.lock:
-            return self._decide(x, checked_id(runtime.next_id if id is None else id)).greedy
+            asked = asked_once(runtime, among, False)
+            return decided(runtime, x, checked_id(runtime.next_id if id is None else id), asked).greedy
 
-    def best_many(self, X: Any) -> list[ClassName]:
+    def best_many(self, X: Any, *, among: Among | Sequence[Among] = None) -> list[ClassName]:
         """The class that the learner thinks best for each row of X, as `best` says it: nothing is decided."""
         refuse_what_is_no_table(X)
         runtime = self.runtime
@@ -162,7 +188,9 @@ class Learner:
             kept = runtime.kept(X)
             if not kept:
                 return []
-            choices = runtime.choices(runtime.rows(kept), [runtime.next_id] * len(kept), engine.CHOICE_COLUMNS)
+            asked = asked_many(runtime, len(kept), among, False)
+            ids = [runtime.next_id] * len(kept)
+            choices = runtime.choices(runtime.rows(kept), ids, engine.CHOICE_COLUMNS, asked.among)
             return [runtime.classes[int(row)] for row in choices[:, engine.GREEDY]]
 
     def scores(self, x: Any) -> NDArray[np.float64]:
@@ -171,30 +199,30 @@ class Learner:
 
     # --- learning --------------------------------------------------------------------------------------------------
 
-    def learn(self, decision: Decision, right: bool | None = None, *, label: ClassName | None = None) -> None:
-        """Learn whether a decision was right. A learner with full information needs the label; others use one bit of it.
+    def learn(
+        self,
+        decision: Decision,
+        right: bool | None = None,
+        *,
+        label: ClassName | None = None,
+        reward: float | None = None,
+        truth: ClassName | None = None,
+    ) -> None:
+        """Learn what came of a decision: whether it was right, or what it was worth, from 0 to 1 (`reward`).
+
+        `truth` is the class that would have been right, as a person says it: one step for that in place of the one for right or wrong.
+        `label` says the same for a learner with full information, which needs it; others use one bit of it.
 
         >>> import onebit
-        >>> learner = onebit.BPA(classes=["left", "right"])
+        >>> learner = onebit.LinUCB(classes=["left", "right"])
         >>> learner.learn(learner.decide([0.5, -1.0]), right=False)
+        >>> learner.learn(learner.decide([0.5, -1.0]), reward=0.7)
+        >>> learner.learn(learner.decide([0.5, -1.0]), truth="left")
         >>> learner.learnt
-        1
+        3
         """
-        runtime, model = self.runtime, self.runtime.model
-        with runtime.lock:
-            revealed = revealed_by(runtime, decision, right, label)
-            known, memory = runtime.features.known, model.memory.copy()
-            try:
-                rows = runtime.row(kept_of(runtime, decision), grow=True)
-                model.one_label[0] = revealed
-                fill_choice(runtime, model.choice[0], decision)
-                model.one_word[0] = word_of(decision.id)
-                model.run(rows, model.choice, model.learning, labels=model.one_label)
-            except OnebitError:
-                runtime.features.forget_after(known)
-                model.memory = memory
-                raise
-            runtime.record([decision.id])
+        with self.runtime.lock:
+            learn_one(self.runtime, decision, heard_of(self.runtime, decision, right, label, reward, truth))
 
     def learn_many(
         self,
@@ -202,11 +230,16 @@ class Learner:
         right: Sequence[bool] | NDArray[np.bool_] | None = None,
         *,
         labels: Sequence[ClassName] | NDArray[Any] | None = None,
+        rewards: Sequence[float] | NDArray[Any] | None = None,
+        truths: Sequence[ClassName | None] | NDArray[Any] | None = None,
     ) -> None:
-        """Learn from many decisions, in this order. If one cannot be learnt, none is."""
+        """Learn from many decisions, in this order. If one cannot be learnt, none is.
+
+        Beside `right`, `truths` has the class that would have been right where somebody said it, and None elsewhere.
+        """
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
-            batch = batch_of(runtime, decisions, right, labels)
+            batch = batch_of(runtime, decisions, right, labels, rewards, truths)
             if batch is not None:
                 runtime.learn_batch(batch)
 
@@ -231,6 +264,17 @@ class Learner:
         ('left', 'right', 'up')
         """
         self.runtime.add_class(name)
+
+    def remove_class(self, name: ClassName) -> None:
+        """Retire a class: it is never played again. What was learnt of it is kept, and so is its place in `classes`.
+
+        >>> import onebit
+        >>> learner = onebit.BPA(classes=["left", "right", "up"])
+        >>> learner.remove_class("left")
+        >>> learner.probabilities([0.5, -1.0])
+        {'left': 0.0, 'right': 0.5, 'up': 0.5}
+        """
+        self.runtime.remove_class(name)
 
     # --- what there is to see --------------------------------------------------------------------------------------
 
@@ -260,11 +304,7 @@ class Learner:
 
         Those of `auto` are in the views of its members, side by side.
         """
-        runtime = self.runtime
-        with runtime.lock:
-            if runtime.model.space is None:
-                raise InputError("this learner has seen no x yet, so it has no weights")
-            return runtime.space_choice.weights(runtime.model.space, runtime.features.columns)
+        return self.runtime.weights
 
     def __repr__(self) -> str:
         runtime = self.runtime
@@ -284,20 +324,7 @@ class Learner:
         >>> learner.describe().learnt
         1
         """
-        runtime, model = self.runtime, self.runtime.model
-        with runtime.lock:
-            right = model.memory[RIGHT]
-            composed: Mapping[str, Any] = {}
-            if runtime.rule.describe is not None and model.space is not None:
-                composed = runtime.rule.describe(model.params, model.memory, model.space.member_names)
-            return Description(
-                learner=runtime.rule.title,
-                learnt=int(model.memory[LEARNT]),
-                right=None if np.isnan(right) else int(right),
-                settings=runtime.settings,
-                repairs=model.repairs,
-                **composed,
-            )
+        return description_of(self.runtime)
 
     # --- keeping ---------------------------------------------------------------------------------------------------
 
@@ -333,27 +360,6 @@ class Learner:
 
         def __getattr__(self, name: str) -> Any:
             return moved(self, name)
-
-    # --- inside ----------------------------------------------------------------------------------------------------
-
-    def _decide(self, x: Any, identity: int | str) -> Decision:
-        kept = self.runtime.decide_one(x, identity)
-        return self._decision(identity, self.runtime.model.choice[0], kept)
-
-    def _decision(self, identity: int | str, choice: NDArray[np.float64], kept: Kept) -> Decision:
-        runtime = self.runtime
-        label, greedy, weight, note, second_note, propensity = choice.tolist()
-        return Decision(
-            identity,
-            runtime.classes[int(label)],
-            propensity,
-            runtime.classes[int(greedy)],
-            weight,
-            (note, second_note),
-            kept,
-            runtime.ledger.moment,
-            runtime.identity,
-        )
 
 
 def copy_of(learner: Learner, seed: int | None = None) -> Learner:

@@ -24,6 +24,10 @@ def _is_words(value: object) -> bool:
     return isinstance(value, str) and is_text(value)
 
 
+def _is_whole_numbers(value: object) -> bool:
+    return isinstance(value, list) and all(is_whole(one) for one in value)
+
+
 def is_version(value: object) -> bool:
     """Whether this is a version of onebit, such as 0.4.0."""
     try:
@@ -76,6 +80,7 @@ FIELDS: dict[str, tuple[Check, str]] = {
 }
 # What came with a later format, or is there for some learners.
 LATER: dict[str, tuple[Check, str]] = {
+    "retired": (_is_whole_numbers, "a list of whole numbers"),
     "planned": _WHOLE,
     "exploration_floor": (_is_number, "a number"),
     "kernel": _OBJECT,

@@ -1,47 +1,41 @@
-"""What has been learnt, and the compiled loop over it: the record of a rule, its memory, and its space.
+"""The compiled loop over what has been learnt.
 
 Rows in, numbers out. What features and classes are called, ids and decisions are the runtime's.
 """
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.rule import Rule, Vector
+from onebit.contract.candidates import Labels, list_at
+from onebit.contract.draws import CORRECTING, TEACHING
+from onebit.contract.rule import Rule
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
 from onebit.engine.generic import needs_room
-from onebit.engine.schedule import NOTHING, Schedule
-from onebit.errors import InputError, OnebitError, OnebitWarning, OutOfMemoryError, brief
+from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule
+from onebit.errors import InputError, OnebitError, OnebitWarning
 from onebit.features import Features
+from onebit.learnt_weights import LearntWeights, longest_row
 from onebit.memory import refuse_beyond_memory
-from onebit.rows import Rows, squared_lengths
-from onebit.spaces.choose import SLACK, Arrays, Blueprint, Form, SpaceChoice
+from onebit.rows import Rows, one_row, squared_lengths
+from onebit.spaces.choose import SpaceChoice
 from onebit.spaces.dense import DenseRows
-from onebit.spaces.layout import refuse_unlike
 
 _NO_LABELS = np.zeros(1, dtype=np.int64)
 _NO_IDS = np.zeros(0, dtype=np.uint64)
+_NO_CHOICES = np.zeros((0, engine.CHOICE_COLUMNS))
 _ZERO = np.uint64(0)
 
 
-class Beginning(NamedTuple):
-    """What a learner of weights of features begins with, for an engine that runs its rule elsewhere."""
-
-    params: Any
-    memory: Vector
-    longest: float  # squared, of a row with its constant feature
-
-
-class Model:
-    """A rule's record, memory and space, with scratch memory for the loop."""
+class Model(LearntWeights):
+    """What has been learnt, with scratch memory for the loop."""
 
     __slots__ = (
         "_largest",
@@ -52,21 +46,12 @@ class Model:
         "_warned",
         "buffers",
         "choice",
-        "classes",
         "exploration_floor",
-        "features",
         "key",
         "learning",
-        "memory",
         "needs_labels",
         "one_label",
         "one_word",
-        "options",
-        "params",
-        "planned",
-        "rule",
-        "space",
-        "space_choice",
     )
 
     def __init__(
@@ -78,123 +63,25 @@ class Model:
         space_choice: SpaceChoice,
         key: np.uint64,
     ) -> None:
-        self.rule, self.classes, self.options = rule, classes, options
-        self.features, self.space_choice, self.key = features, space_choice, key
-        self.params, self.memory = rule.settle(classes, options)
+        super().__init__(rule, classes, options, features, space_choice)
+        self.key = key
         self.needs_labels = rule.has_full_information(self.params)
-        self.learning = engine.LEARN | (engine.REVEALED if self.needs_labels else 0)
+        self.learning = _learning_of(rule, self.needs_labels)
         self.exploration_floor = 0.0
-        self.planned = 0  # for how many heads the space was planned; those added later do not change its kind
-        self.space: Any = None
-
-    # --- the space ---------------------------------------------------------------------------------------------------
-
-    @property
-    def heads(self) -> int:
-        """The number of weight vectors."""
-        return self.rule.heads(self.params)
-
-    def allocate(self) -> None:
-        """Make the space, now that the features are known."""
-        if self.features.space is None or self.features.named is None:
-            raise InputError("this learner does not know its features yet: show it a row first")
-        self._take_up(self._blueprint())
-
-    def _blueprint(self, least: int = 1) -> Blueprint:
-        """The space for the features that are known, with room for `least` at least, of which nothing is allocated yet."""
-        features, heads = self.features, self.heads
-        self.planned = self.planned or heads
-        form = Form(features.space == "dense", max(least, features.columns), bool(features.named), features.dtype)
-        return self.space_choice.blueprint(self.params, form, heads, self.planned)
-
-    def _take_up(self, blueprint: Blueprint, arrays: Arrays | None = None) -> None:
-        """Make the space, with what was written down where something was."""
-        try:
-            space = blueprint.make()
-            self.space = space if arrays is None else space.loaded(arrays)
-        except MemoryError:
-            columns = max(1, self.features.columns)
-            raise OutOfMemoryError(f"there is not enough memory for {self.heads} x {columns} weights") from None
-        self.params = self.space_choice.settled(self.params, self.space)
-        self._prepare(blueprint.layout.width)
-
-    def make_room(self, extra: int = 0) -> None:
-        """Have weights for every column that a row may name, and for some more."""
-        if self.space is None:
-            self.allocate()
-        needed = self.features.columns + extra
-        if needed > self.space.room[1]:
-            self.space = self.space.grown(self.space.room[0], max(needed, 2 * self.space.room[1]))
-
-    def add_class(self) -> None:
-        """One class more, of which nothing is known."""
-        params, memory = self.rule.settle(self.classes + 1, self.options)
-        if len(memory) != len(self.memory):
-            raise InputError(f"{self.rule.title} keeps something for each class, so that none can be added")
-        self.params = params if self.space is None else self.space_choice.settled(params, self.space)
-        self.classes += 1
-        if self.space is not None:
-            self.space = self.space.grown(self.heads, self.space.room[1])
-            self._prepare(self._blueprint().layout.width)
-
-    def reset(self) -> None:
-        """Forget the space: the row for which it was made has been refused."""
-        self.space, self.planned = None, 0
-        self.params, _ = self.rule.settle(self.classes, self.options)
-
-    def arrays(self) -> Arrays:
-        """What has been learnt, beside the memory. Room for names that were seen but never learnt is no part of it."""
-        if self.space is None:
-            return {}
-        arrays: Arrays = self.space.arrays(None if self.features.vocabulary is None else self.features.columns)
-        return arrays
-
-    def restore(self, arrays: Arrays, planned: int) -> None:
-        """Take up what was written down, once it is known that it holds all that the space would ask memory for."""
-        if self.features.space is None or self.features.named is None:
-            raise InputError(
-                f"there is the array {brief(next(iter(arrays)))}, but no features are known that it could be of"
-            )
-        if planned > self.heads:
-            raise InputError(f"the field 'planned' of the manifest is {planned}, but must be at most {self.heads}")
-        self.planned = planned
-        refuse_unlike(arrays, self._blueprint(least=0).layout.saved)  # who has seen no name yet has none to write down
-        self._take_up(self._blueprint(), arrays)
-
-    def size(self, classes: int, columns: int, dense: bool) -> int:
-        """How many bytes the arrays would take with so many classes and features, as large as they may become. Nothing is allocated."""
-        params, memory = self.rule.settle(classes, self.options)
-        heads = self.rule.heads(params)
-        form = Form(dense, max(1, columns), bool(self.features.named), self.features.dtype)
-        layout = self.space_choice.blueprint(params, form, heads, self.planned or heads).layout
-        return layout.nbytes + memory.nbytes + engine.BUFFERS * max(layout.width, classes) * memory.itemsize
-
-    def refuse_unstorable(self, rows: int) -> None:
-        """Refuse to learn from so many rows where a kernel without a budget may store all of them, and there is no memory for it."""
-        features = self.features
-        form = Form(features.space == "dense", max(1, features.columns), bool(features.named), features.dtype)
-        needed = self.space_choice.stored_bytes(self.params, form, self.heads, rows)
-        refuse_beyond_memory(
-            needed,
-            f"a kernel without a budget, which may store each of {rows:,} rows,",
-            "give max_support, the most rows that are stored, or take fewer rounds",
-        )
 
     def _prepare(self, width: int) -> None:
         """Scratch memory, for a space that gives so many numbers for a row, and what every call of the loop needs."""
         self.buffers = np.zeros((engine.BUFFERS, max(width, self.classes)))
-        self.choice = np.zeros((1, engine.CHOICE_COLUMNS))
+        self.choice = np.zeros((1, engine.CHOICE_COLUMNS + self.classes))
         self.one_label = np.zeros(1, dtype=np.int64)
         self.one_word = np.zeros(1, dtype=np.uint64)
-        self._tally = engine.Tally(np.zeros(3, dtype=np.int64), NOTHING, np.zeros((2, 0), dtype=np.int64))
+        self._tally = engine.Tally.empty(NOTHING)
         # Of x, without the bias; by the kernel where there is one.
         self._largest = longest_row(self.rule, self.params)
         self._limit = self._largest + self.space_choice.slack
         self._loop = loop_for(self.rule, self.space)
         self._repairable = "repairs" in type(self.space)._fields
         self._warned = False
-
-    # --- the loop ----------------------------------------------------------------------------------------------------
 
     def run(
         self,
@@ -204,6 +91,8 @@ class Model:
         labels: NDArray[np.int64] = _NO_LABELS,
         words: NDArray[np.uint64] | None = None,
         given: Any = None,
+        among: Labels = NOTHING,
+        rewards: NDArray[np.float64] = NO_REWARDS,
     ) -> None:
         """Decide on a few rows, or learn from choices on them; a row that the loop refuses is explained."""
         count = len(choices)
@@ -218,6 +107,8 @@ class Model:
                 NOTHING,
                 NOTHING,
                 labels,
+                among,
+                rewards,
                 self.memory,
                 self.buffers,
                 choices,
@@ -231,6 +122,7 @@ class Model:
                 mode,
                 self._limit,
                 self.exploration_floor,
+                0.0,
             )
             if done == count:
                 if mode & engine.LEARN and self._repairable:
@@ -256,6 +148,7 @@ class Model:
         ids = _NO_IDS
         if len(schedule.part.waiting):
             ids = (schedule.numbers - schedule.part.first + first_id).astype(np.uint64)
+        corrections = 0.0 if self.needs_labels or self.rule.teach is None else schedule.corrections
         while True:
             start = self._loop(
                 self.params,
@@ -264,6 +157,8 @@ class Model:
                 schedule.order,
                 schedule.events,
                 schedule.labels,
+                schedule.among,
+                schedule.rewards,
                 self.memory,
                 self.buffers,
                 kept,
@@ -277,7 +172,12 @@ class Model:
                 engine.DECIDE | engine.COUNT | self.learning,
                 self._limit,
                 self.exploration_floor,
+                corrections,
             )
+            if start < 0:  # a label is revealed
+                start = -1 - start
+                self._correct_round(rows, schedule, kept, start, ids, first_id)
+                start += 1
             if start == stop:
                 self._report_repairs()
                 return
@@ -285,29 +185,72 @@ class Model:
             if not self._made_room(rows, row):
                 raise InputError(f"row {schedule.named_row(row)}: {self._explain(rows, row)}")
 
+    def _correct_round(
+        self,
+        rows: Rows,
+        schedule: Schedule,
+        kept: NDArray[np.float64],
+        step: int,
+        ids: NDArray[np.uint64],
+        first_id: int,
+    ) -> None:
+        """Teach the label of a round in which a wrong one was played."""
+        now, row = schedule.round_of(step), schedule.row(step, rows.height)
+        word = ids[now : now + 1] if len(ids) else np.array([first_id + now], dtype=np.uint64)
+        self.correct(
+            one_row(rows, row), schedule.labels[now : now + 1], kept[now : now + 1], word, list_at(schedule.among, now)
+        )
+
+    def correct(
+        self,
+        rows: Rows,
+        labels: NDArray[np.int64],
+        choices: NDArray[np.float64],
+        words: NDArray[np.uint64],
+        among: Labels = NOTHING,
+    ) -> None:
+        """Take the step for a known label in answer to each choice, which counts as feedback."""
+        self._take_lessons(rows, labels, among, choices, words, 0, CORRECTING)
+
     def teach(self, rows: Rows, labels: NDArray[np.int64], first_id: int) -> None:
         """Take the step for a known label on every row, all of them or none."""
         self.make_room()
-        loop = loop_for(self.rule, self.space, engine.lessons)
         with self.unchanged_if_refused(rows):
-            done = 0
-            while True:
-                done = loop(
-                    self.params,
-                    self.space,
-                    rows,
-                    labels,
-                    self.memory,
-                    self.buffers,
-                    self.key,
-                    np.uint64(first_id),
-                    done,
-                    self._limit,
-                )
-                if done == len(labels):
-                    return
-                if not self._made_room(rows, done):
-                    raise InputError(f"row {done}: {self._explain(rows, done)}")
+            self._take_lessons(rows, labels, NOTHING, _NO_CHOICES, _NO_IDS, first_id, TEACHING)
+
+    def _take_lessons(
+        self,
+        rows: Rows,
+        labels: NDArray[np.int64],
+        among: Labels,
+        choices: NDArray[np.float64],
+        words: NDArray[np.uint64],
+        first_id: int,
+        purpose: int,
+    ) -> None:
+        loop = loop_for(self.rule, self.space, engine.lessons)
+        done = 0
+        while True:
+            done = loop(
+                self.params,
+                self.space,
+                rows,
+                labels,
+                among,
+                self.memory,
+                self.buffers,
+                choices,
+                self.key,
+                words,
+                np.uint64(first_id),
+                purpose,
+                done,
+                self._limit,
+            )
+            if done == len(labels):
+                return
+            if not self._made_room(rows, done):
+                raise InputError(f"row {done}: {self._explain(rows, done)}")
 
     @contextmanager
     def unchanged_if_refused(self, rows: Rows) -> Iterator[None]:
@@ -370,21 +313,8 @@ class Model:
             )
             self._warned = True
 
-    # --- what there is to see ----------------------------------------------------------------------------------------
 
-    @property
-    def repairs(self) -> int:
-        """How often a covariance had to be repaired."""
-        return int(getattr(self.space, "repairs", (0,))[0])
-
-    @property
-    def beginning(self) -> Beginning:
-        """The record, the memory and the longest row of this learner as it is now."""
-        longest = longest_row(self.rule, self.params) + self.space_choice.bias
-        return Beginning(self.params, self.memory.copy(), longest)
-
-
-def longest_row(rule: Rule, params: Any) -> float:
-    """The squared length that a row may have at most."""
-    longest = float("inf") if rule.largest_norm is None else rule.largest_norm(params) * SLACK
-    return min(longest, sys.float_info.max)
+def _learning_of(rule: Rule, needs_labels: bool) -> int:
+    """What the loop must know of a rule where it learns."""
+    mode = engine.LEARN | (engine.REVEALED if needs_labels else 0)
+    return mode | (engine.ALONE if rule.learns_alone else 0) | (engine.OVER_ALL if rule.learns_over_all else 0)

@@ -211,3 +211,11 @@ def cast_to(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray
     except RuntimeWarning:  # the user has made errors of warnings
         with np.errstate(over="ignore"):
             return x.astype(dtype, order="C", copy=copy)
+
+
+def one_row(rows: Rows, number: int) -> Rows:
+    """One of many rows, as rows."""
+    if isinstance(rows, DenseRows):
+        return DenseRows(rows.values[number : number + 1])
+    a, b = rows.starts[number], rows.starts[number + 1]
+    return SparseRows(rows.values[a:b], rows.columns[a:b], np.array([0, b - a], dtype=np.int64), rows.width)

@@ -8,61 +8,49 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import pairwise
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.batches import LearningBatch, checked_among, checked_batch, learn
 from onebit.classes import Classes
+from onebit.contract.candidates import Labels
 from onebit.contract.draws import key_of, word_of, words_of
 from onebit.contract.parameters import Real, checked_flag
 from onebit.contract.rule import Rule
 from onebit.engine import stream as engine
-from onebit.engine.schedule import Schedule
-from onebit.errors import InputError, OnebitError
+from onebit.engine.schedule import NOTHING, Schedule
+from onebit.errors import InputError, OnebitError, brief
 from onebit.features import Features, Kept, refuse_what_is_no_table
 from onebit.frames import Names
 from onebit.ledger import Ledger, Trusting
 from onebit.model import Model
 from onebit.options import Options
-from onebit.rows import Rows, SparseRow
+from onebit.row_reader import RowReader
+from onebit.rows import Rows
 from onebit.spaces.choose import KernelChoice, SpaceChoice, choose
-from onebit.spaces.dense import DenseRows
-from onebit.spaces.sparse import SparseRows
 from onebit.spaces.support import Support
 from onebit.validation import MOST_NUMBERS, ClassName, checked_seed
 
 FLOOR = Real("[0, 1]", "the probability of playing any label")
 
 
-class LearningBatch(NamedTuple):
-    """Choices to learn from, with their rows and what was revealed of them."""
-
-    rows: Rows
-    ids: Sequence[int | str]
-    choices: NDArray[np.float64]
-    revealed: NDArray[np.int64]
-    words: NDArray[np.uint64]
-
-
-class Runtime:
+class Runtime(RowReader):
     """Features, model, ledger and the names of the classes."""
 
     # Slots, so that what is misspelt is an error.
     __slots__ = (
         "bias",
-        "features",
         "identity",
         "kernel",
         "ledger",
         "lock",
-        "model",
         "names",
         "next_id",
         "parameters",
+        "retired",
         "rule",
         "seed",
         "space_choice",
@@ -89,6 +77,7 @@ class Runtime:
         )
         self.model.exploration_floor = self._checked_floor(options.exploration_floor)
         self.ledger = Ledger()
+        self.retired: frozenset[int] = frozenset()  # classes that are never played again
         self.next_id = 0
         self.taught = 0
         self.lock = threading.RLock()
@@ -145,6 +134,14 @@ class Runtime:
         return {**in_force, **given, **chosen}
 
     @property
+    def weights(self) -> NDArray[Any]:
+        """A copy of the weights: one line for each head, one column for each feature, the bias last."""
+        with self.lock:
+            if self.model.space is None:
+                raise InputError("this learner has seen no x yet, so it has no weights")
+            return self.space_choice.weights(self.model.space, self.features.columns)
+
+    @property
     def support(self) -> Support:
         """With a kernel: the rows that are stored, and their coefficients."""
         with self.lock:
@@ -161,6 +158,34 @@ class Runtime:
             self.model.add_class()
             self.names = classes
 
+    def remove_class(self, name: ClassName) -> None:
+        """Play a class never again; what is known of it stays."""
+        with self.lock:
+            number = self.names.index(name)
+            self._refuse_candidates()
+            if number not in self.retired and len(self.classes) - len(self.retired) <= 2:
+                raise InputError(f"{brief(name)} cannot be removed: two classes at least must be left")
+            self.retired |= {number}
+
+    def _refuse_candidates(self) -> None:
+        if not self.rule.takes_candidates:
+            raise InputError(f"{self.rule.title} does not say how it plays among some of its classes (Rule.narrowing)")
+
+    def candidates(self, among: Iterable[ClassName] | None) -> list[int] | None:
+        """The numbers of the classes that can be played, in rising order; None where all can be."""
+        if among is None:
+            if not self.retired:
+                return None
+            return [number for number in range(len(self.classes)) if number not in self.retired]
+        if isinstance(among, str | bytes | Mapping) or not isinstance(among, Iterable):
+            raise InputError(f"among is {brief(among)}, but must be a list of classes")
+        self._refuse_candidates()
+        given = among.tolist() if isinstance(among, np.ndarray) else among
+        found = sorted({self.names.index(name) for name in given} - self.retired)
+        if not found:
+            raise InputError("among has no class that can be played, but must have one at least")
+        return None if len(found) == len(self.classes) else found
+
     def next_ids(self, count: int) -> range:
         """The next free numbers; to go on is refused where they would be beyond what numbers may be."""
         if self.next_id + count > MOST_NUMBERS:
@@ -169,80 +194,9 @@ class Runtime:
             )
         return range(self.next_id, self.next_id + count)
 
-    # --- reading x ---------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def unchanged_if_refused(self) -> Iterator[None]:
-        """If what is done here is refused, forget what was taken from it about features."""
-        new, known = self.model.space is None, self.features.known
-        try:
-            yield
-        except OnebitError:
-            self.forget(new, known)
-            raise
-
-    def forget(self, new: bool, known: tuple[int, Names | None]) -> None:
-        """Forget what a refused row brought: the form of the features where it was the first, names beyond the known ones."""
-        if new:
-            self.features.reset()
-            self.model.reset()
-        else:
-            self.features.forget_after(known)
-
-    def fix_features(self, X: Any) -> None:
-        """Take the number and the form of the features from rows, without reading them."""
-        self.features.settle(X)
-        if self.model.space is None:
-            self.model.allocate()
-
-    def table(self, X: Any) -> Rows:
-        """Rows in the form that `walk` takes, cast once and shared by all runs."""
-        self.fix_features(X)
-        return self.features.table(X)
-
-    def kept(self, X: Any) -> list[Kept]:
-        """Copies of rows, each in the form that a decision keeps."""
-        if isinstance(X, list | tuple) and len(X) == 0:
-            return []  # which says nothing of features
-        features = self.features
-        features.settle(X)
-        if features.named:
-            return features.keep_each(X)
-        rows = features.table(X)
-        if isinstance(rows, DenseRows):
-            kept: list[Kept] = [row.copy() for row in rows.values]
-            for one in kept:
-                one.flags.writeable = False  # type: ignore[union-attr]
-            return kept
-        return [
-            SparseRow(rows.columns[a:b].copy(), rows.values[a:b].copy(), features.columns)
-            for a, b in pairwise(rows.starts)
-        ]
-
-    def rows(self, kept: Sequence[Kept], grow: bool = False) -> Rows:
-        """Kept values as rows; `grow` takes their names into the vocabulary."""
-        rows = self.features.rows(kept, grow)
-        if isinstance(rows, SparseRows) and self.features.vocabulary is not None:
-            self.model.make_room(0 if grow else len(rows.columns))
-        elif self.model.space is None:
-            self.model.allocate()
-        return rows
-
-    def row(self, kept: Kept, grow: bool = False) -> Rows:
-        """One of them."""
-        if self.model.space is not None and isinstance(kept, np.ndarray):
-            return DenseRows(kept[None])  # the shortest way for what most users have
-        return self.rows((kept,), grow)
-
-    def _given_rows(self, X: Any, grow: bool = False) -> Rows:
-        """Rows as they are given, for those who keep them elsewhere."""
-        if isinstance(X, np.ndarray) and self.model.space is not None and not self.features.named:
-            return self.features.table(X)
-        return self.rows(self.kept(X), grow)
-
     # --- deciding and learning in numbers ----------------------------------------------------------------------------
 
-    def decide_one(self, x: Any, identity: int | str) -> Kept:
+    def decide_one(self, x: Any, identity: int | str, among: Labels = NOTHING) -> Kept:
         """Decide on one x; `model.choice` then has the choice, and what is given back is what a decision keeps of x."""
         model = self.model
         new, known = model.space is None, self.features.known
@@ -252,7 +206,7 @@ class Runtime:
             kept = self.features.keep(x)
             rows = self.row(kept)
             model.one_word[0] = word_of(identity)
-            model.run(rows, model.choice, engine.DECIDE | engine.MEASURE, given=x)
+            model.run(rows, model.choice, engine.DECIDE | engine.MEASURE, given=x, among=among)
         except OnebitError:
             self.forget(new, known)
             raise
@@ -278,11 +232,12 @@ class Runtime:
             heads = self.model.heads
             return self.model.buffers[engine.SCORES, heads : 2 * heads].copy()
 
-    def decide_rows(self, X: Any, ids: Sequence[int | str]) -> NDArray[np.float64]:
+    def decide_rows(self, X: Any, ids: Sequence[int | str], among: Labels | None = None) -> NDArray[np.float64]:
         """Decide on a class for each row of X, in numbers: one line of choices for each, which `learn_rows` takes back.
 
         Its columns are the numbers of the label and of the greedy class in `classes`, the propensity of the rule, two notes, the propensity, and the
-        probability of every class. For those who keep decisions in tables of their own, as the service does.
+        probability of every class. `among` has the candidates of each row (`contract.candidates.packed`). For those who keep decisions in tables
+        of their own, as the service does.
 
         >>> import onebit
         >>> runtime = onebit.Banditron(classes=["no", "yes"], exploration=0.1).runtime
@@ -291,20 +246,35 @@ class Runtime:
         ((2, 8), [1.0, 1.0])
         """
         with self.lock, self.unchanged_if_refused():
-            return self.choices(self._given_rows(X), ids, engine.CHOICE_COLUMNS + len(self.classes))
+            columns = engine.CHOICE_COLUMNS + len(self.classes)
+            return self.choices(self.given_rows(X), ids, columns, self._checked_among(among, len(ids)))
 
-    def choices(self, rows: Rows, ids: Sequence[int | str], columns: int) -> NDArray[np.float64]:
+    def choices(
+        self, rows: Rows, ids: Sequence[int | str], columns: int, among: Labels = NOTHING
+    ) -> NDArray[np.float64]:
         """Choices for rows that were read."""
         if rows.height != len(ids):
             raise InputError(f"there are {len(ids)} ids for {rows.height} rows")
         choices = np.empty((rows.height, columns))
-        self.model.run(rows, choices, engine.DECIDE | engine.MEASURE, words=words_of(ids))
+        self.model.run(rows, choices, engine.DECIDE | engine.MEASURE, words=words_of(ids), among=among)
         return choices
 
+    def _checked_among(self, among: Labels | None, rows: int) -> Labels:
+        """Lists of candidates, one a row."""
+        if among is None or len(among) == 0:
+            return NOTHING
+        self._refuse_candidates()
+        return checked_among(among, rows, len(self.classes))
+
     def learn_rows(
-        self, X: Any, ids: Sequence[int | str], choices: NDArray[np.float64], right: Sequence[bool] | NDArray[np.bool_]
+        self,
+        X: Any,
+        ids: Sequence[int | str],
+        choices: NDArray[np.float64],
+        right: Sequence[bool] | NDArray[np.bool_],
+        **more: Any,
     ) -> None:
-        """Learn from choices that `decide_rows` made, in this order. If one cannot be learnt, none is.
+        """Learn from choices that `decide_rows` made, in this order. If one cannot be learnt, none is. What `batch` takes more, this does too.
 
         >>> import onebit
         >>> learner = onebit.Banditron(classes=["no", "yes"])
@@ -314,29 +284,30 @@ class Runtime:
         2
         """
         with self.lock, self.unchanged_if_refused():
-            self.learn_batch(self.batch(X, ids, choices, right))
+            self.learn_batch(self.batch(X, ids, choices, right, **more))
 
     def batch(
-        self, X: Any, ids: Sequence[int | str], choices: NDArray[np.float64], right: Sequence[bool] | NDArray[np.bool_]
+        self,
+        X: Any,
+        ids: Sequence[int | str],
+        choices: NDArray[np.float64],
+        right: Sequence[bool] | NDArray[np.bool_],
+        *,
+        among: Labels | None = None,
+        rewards: Sequence[float] | NDArray[np.float64] | None = None,
+        truths: Labels | None = None,
     ) -> LearningBatch:
-        """What `learn_rows` learns, read once: `learn_batch` takes it, also of copies of this learner."""
+        """What `learn_rows` learns, read once: `learn_batch` takes it, also of copies of this learner.
+
+        `among` are the candidates that the choices were made from; `rewards` are numbers from 0 to 1 in place of `right`; `truths` are the numbers of the
+        classes that were right, -1 where that is not known.
+        """
         with self.lock:
             if self.needs_labels:
                 raise InputError(f"{self.rule.title} learns from labels, not from right and wrong")
-            rows = self._given_rows(X, grow=True)
-            if not rows.height == len(ids) == len(choices) == len(right):
-                raise InputError(
-                    f"there are {rows.height} rows, {len(ids)} ids, {len(choices)} choices and {len(right)} answers"
-                )
-            labels = choices[:, engine.LABEL : engine.GREEDY + 1]
-            if not ((labels >= 0) & (labels < len(self.classes))).all():
-                raise InputError(f"a choice names a class beyond the {len(self.classes)} that there are")
-            if not (choices[:, engine.RULE_PROPENSITY] > 0.0).all():
-                raise InputError("a choice has a propensity of its rule that is not above 0")
-            if not np.isfinite(choices[:, engine.NOTE : engine.SECOND_NOTE + 1]).all():
-                raise InputError("a choice has a note that is not a finite number")
-            revealed = np.where(np.asarray(right), choices[:, engine.LABEL], -1).astype(np.int64)
-            return LearningBatch(rows, ids, choices, revealed, words_of(ids))
+            sets = self._checked_among(among, len(ids))
+            rows = self.given_rows(X, grow=True)
+            return checked_batch(rows, ids, choices, right, sets, rewards, truths, len(self.classes))
 
     def learn_batch(self, batch: LearningBatch) -> None:
         """Learn a batch, all of it or, where something in it cannot be learnt, nothing."""
@@ -345,10 +316,14 @@ class Runtime:
                 self.ledger.refuse_learnt(one, self.ledger.moment)
             if len(batch.ids) == 0:
                 return
-            model = self.model
-            with model.unchanged_if_refused(batch.rows):
-                model.run(batch.rows, batch.choices, model.learning, labels=batch.revealed, words=batch.words)
+            with self.model.unchanged_if_refused(batch.rows):
+                learn(self.model, batch, self.corrects)
             self.record(batch.ids)
+
+    @property
+    def corrects(self) -> bool:
+        """Whether a label that somebody gives is learnt by the rule's step for known labels; else one bit of it is."""
+        return self.rule.teach is not None and not self.needs_labels
 
     def record(self, ids: Sequence[int | str]) -> None:
         """Note that these decisions have been learnt. Those that are made here get numbers beyond them."""

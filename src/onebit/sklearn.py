@@ -170,7 +170,7 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return
         with runtime.lock, runtime.unchanged_if_refused():
             rows, schedule = runtime.table(X), Schedule(labels[order] if len(order) else labels, order)
-            tally = Tally(np.zeros(3, dtype=np.int64), NOTHING, np.zeros((2, 0), dtype=np.int64))
+            tally = Tally.empty(NOTHING)
             with runtime.model.unchanged_if_refused(rows):
                 runtime.walk(rows, schedule, schedule.choices, tally, 0, schedule.steps)
             runtime.finish_walk(schedule)

@@ -44,6 +44,7 @@ def state_of(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
             "rule": runtime.rule.name,
             "parameters": {name: _plain(value) for name, value in runtime.parameters.items()},
             "classes": list(runtime.classes),
+            **({"retired": sorted(runtime.retired)} if runtime.retired else {}),
             "seed": runtime.seed,
             "bias": runtime.bias,
             **runtime.space_choice.manifest,
@@ -116,6 +117,7 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     if "feature_names" in arrays:
         features.feature_names = _feature_names_of(arrays["feature_names"], features)
     runtime.identity = manifest["identity"]
+    runtime.retired = _retired_of(manifest, len(runtime.classes))
     runtime.next_id, runtime.taught = manifest["next"], manifest["taught"]
     model.memory = _remembered(arrays["memory"], rule, len(model.memory), manifest["format"])
     for name in ("moment", "watermark", "first_gap", "forgotten"):
@@ -142,6 +144,14 @@ def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
     return rule
 
 
+def _retired_of(manifest: dict[str, Any], classes: int) -> frozenset[int]:
+    """The classes that are never played again; two at least are left."""
+    found = frozenset(manifest.get("retired", ()))
+    if found and (max(found) >= classes or classes - len(found) < 2):
+        raise InputError(f"the field 'retired' of the manifest is {brief(sorted(found))}, but two classes must be left")
+    return found
+
+
 def _remembered(memory: NDArray[np.float64], rule: Rule, size: int, written: int) -> NDArray[np.float64]:
     """The memory as it was saved; in files from before right answers were counted, their number is not known."""
     if written < COUNTING_RIGHT and len(memory) == size - 1:
@@ -150,8 +160,10 @@ def _remembered(memory: NDArray[np.float64], rule: Rule, size: int, written: int
     _refuse_count(memory, LEARNT, float(MOST_COUNTED))
     if memory[NORM] < 0.0:
         raise InputError(f"the array 'memory' has {memory[NORM]} at {NORM}, but a squared length is not below 0")
-    if not np.isnan(memory[RIGHT]):
-        _refuse_count(memory, RIGHT, memory[LEARNT])
+    if not np.isnan(memory[RIGHT]) and not 0.0 <= memory[RIGHT] <= memory[LEARNT]:
+        raise InputError(
+            f"the array 'memory' has {memory[RIGHT]} at {RIGHT}, but must have a sum of rewards from 0 to {memory[LEARNT]:g} there"
+        )
     for index, bound in rule.counts:
         _refuse_count(memory, index, memory[bound])
     return memory.copy()

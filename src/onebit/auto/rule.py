@@ -25,11 +25,21 @@ from onebit.auto.dense import AutoDense
 from onebit.auto.laplace import START, believe, laplace_step, raised
 from onebit.auto.sparse import AutoSparse
 from onebit.contract.belief import nearest_distribution, softmax_rows
+from onebit.contract.calibration import sigmoid
+from onebit.contract.candidates import (
+    Labels,
+    Narrowing,
+    class_at,
+    fewer_classes,
+    gather_block,
+    scatter_block,
+)
 from onebit.contract.choices import fill, greedy_label, highest, share_greedy
 from onebit.contract.covariance import Order
 from onebit.contract.description import ExplorationReport
 from onebit.contract.ridge import optimistic, regress_one_sided
 from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, RuleInput, Vector
+from onebit.contract.surety import margin_and_score
 from onebit.spaces.layout import SpaceLayout
 
 MOST_MEMBERS = 5
@@ -47,6 +57,7 @@ HANDICAP = 3.0  # of the member with the random waves, in the beginning
 LEAST_CHANCE = 0.01  # no member is ruled out by a single answer
 DEVIATIONS = 2.0  # of the regression's noise, which a class is given
 LATELY = 200.0  # rounds
+NO_CHANCE = 1e-12  # what is added to both sides of odds
 
 
 class Auto(NamedTuple):
@@ -126,7 +137,7 @@ def learn(params: Auto, given: RuleInput, choice: Choice, revealed: int, step: V
         for member in range(params.members):
             memory[LOSSES + member] = 0.0
         return 0.0
-    move(params, given, choice.label, right, step)
+    move(params, given, choice.label, right, given.reward, step)
     return 1.0
 
 
@@ -140,27 +151,38 @@ def remember(memory: Vector, choice: Choice, right: bool) -> None:
         memory[HOPED] += choice.note
 
 
-def move(params: Auto, given: RuleInput, label: int, right: bool, step: Vector) -> None:
-    """Fill in the steps of all members, and weigh them by what they gave to what was heard."""
+def move(params: Auto, given: RuleInput, label: int, right: bool, reward: float, step: Vector) -> None:
+    """Fill in the steps of all members, and weigh them by what they gave to what was heard.
+
+    A reward between right and wrong is what the regression aims at, and what the members are weighed by; `right`, which is true with
+    that probability, is what all else hears.
+    """
     classes, memory, scores, work = params.classes, given.memory, given.scores, given.work
     if params.regresses == 1:
-        residual = regress_one_sided(scores, classes, label, right, step)
+        residual = regress_one_sided(scores, classes, label, right, reward, step)
         step[2 * classes] = min(1.0, residual * residual)
-        step[2 * classes + 1] = label
-        step[2 * classes + 2] = label if right else 1 - label if classes == 2 else -1
+        step[2 * classes + 1] = class_at(given, label)
+        step[2 * classes + 2] = -1.0
+        if right or classes == 2:
+            step[2 * classes + 2] = class_at(given, label if right else 1 - label)
         return
     least = math.inf
     for member in range(params.members):
         begin = 2 * classes * member
         believe(scores, begin, classes, work[0], 0)
         chance = work[0, label]
-        memory[LOSSES + member] -= math.log(max(LEAST_CHANCE, chance if right else 1.0 - chance))
+        memory[LOSSES + member] -= heard_likelihood(chance, reward)
         least = min(least, memory[LOSSES + member])
         if member < params.members - 1:
             laplace_step(scores, begin, classes, params.full == 1, label, right, work, step)
     fill_clusters(params, label, right, step)
     for member in range(params.members):
         memory[LOSSES + member] -= least
+
+
+def heard_likelihood(chance: float, reward: float) -> float:
+    """The logarithm of how likely what was heard is to one who believes in the label so much."""
+    return reward * math.log(max(LEAST_CHANCE, chance)) + (1.0 - reward) * math.log(max(LEAST_CHANCE, 1.0 - chance))
 
 
 def fill_clusters(params: Auto, label: int, right: bool, step: Vector) -> None:
@@ -180,8 +202,26 @@ def probabilities(params: Auto, given: RuleInput, out: Vector) -> None:
 
 def teach(params: Auto, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known: as if it had been played."""
-    move(params, given, label, True, step)
+    move(params, given, label, True, 1.0, step)
     return 1.0
+
+
+def gather(params: Auto, scores: Vector, candidates: Labels, out: Vector) -> None:
+    """What every member says of the candidates, and the noise, which is one for all."""
+    classes, count = params.classes, candidates.shape[0]
+    for block in range(2 * params.members):
+        gather_block(scores, block * classes, candidates, out, block * count)
+    if params.regresses == 1:
+        out[2 * count] = scores[2 * classes]
+
+
+def scatter(params: Auto, step: Vector, candidates: Labels, out: Vector) -> None:
+    """The steps of every member, and what the regression says beside them."""
+    classes, count = params.classes, candidates.shape[0]
+    for block in range(2 * params.members):
+        scatter_block(step, block * count, candidates, out, block * classes, classes)
+    for index in range(3 if params.regresses == 1 else 0):
+        out[2 * classes + index] = step[2 * count + index]
 
 
 def belief(params: Auto, memory: Vector, scores: Matrix) -> Matrix:
@@ -192,6 +232,23 @@ def belief(params: Auto, memory: Vector, scores: Matrix) -> Matrix:
     begins = [2 * classes * member for member in range(params.members)]
     parts = [softmax_rows(scores[:, begin : begin + classes]) for begin in begins]
     return sum(weight_of(params, memory, member) * part for member, part in enumerate(parts))  # type: ignore[return-value]
+
+
+def surety(params: Auto, given: RuleInput, label: int) -> float:
+    """The log-odds of the label in the mixture; of the regression, the label's score, and once more what it is ahead."""
+    if params.regresses == 1:
+        return margin_and_score(given.scores, params.classes, label)
+    weigh(params, given)
+    chance, rest = given.work[1, label], 0.0
+    for other in range(params.classes):
+        if other != label:
+            rest += given.work[1, other]
+    if params.classes == 1:  # every member gives it the probability 1: against a class that scores 0 they say more
+        chance = 0.0
+        for member in range(params.members):
+            chance += weight_of(params, given.memory, member) * sigmoid(given.scores[2 * member])
+        rest = 1.0 - chance
+    return math.log((chance + NO_CHANCE) / (rest + NO_CHANCE))
 
 
 def order(params: Auto) -> Order:
@@ -238,4 +295,8 @@ RULE = Rule(
     counts=((EXPLORED, LEARNT), (EXPLORED_RIGHT, EXPLORED), (RESTARTS, LEARNT)),
     describe=describe,
     belief=belief,
+    takes_rewards=True,
+    narrowing=Narrowing(fewer_classes(Auto), gather, scatter),
+    learns_over_all=True,
+    surety=surety,
 )

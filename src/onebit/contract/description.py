@@ -39,7 +39,7 @@ class Description:
 
     learner: str
     learnt: int
-    right: int | None  # None where that was not counted
+    right: float | None  # the sum of the rewards, 1 for right and 0 for wrong; None where that was not counted
     settings: dict[str, Any]
     members: dict[str, float] = field(default_factory=dict)
     exploration: ExplorationReport | None = None
@@ -48,14 +48,19 @@ class Description:
 
     @property
     def error(self) -> tuple[float, float, float] | None:
-        """The share of wrong answers, with the ends of its 95 % interval."""
-        if self.right is None or self.learnt == 0:
+        """The share of wrong answers, with the ends of its 95 % interval; None where answers were more than right and wrong."""
+        if self.right is None or self.learnt == 0 or not float(self.right).is_integer():
             return None
-        return share(self.learnt - self.right, self.learnt)
+        return share(self.learnt - int(self.right), self.learnt)
+
+    @property
+    def reward(self) -> float | None:
+        """The mean reward."""
+        return None if self.right is None or self.learnt == 0 else self.right / self.learnt
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, as `onebit run --explain --json` prints it."""
-        found = {**asdict(self), "error": self.error}
+        found = {**asdict(self), "error": self.error, "reward": self.reward}
         if self.exploration is not None:
             found["exploration"]["paid"] = self.exploration.paid
         return found
@@ -65,6 +70,8 @@ class Description:
         if self.error is not None:
             low, high = 100 * self.error[1], 100 * self.error[2]
             lines.append(f"error so far {100 * self.error[0]:.2f} % (95 %: {low:.2f} to {high:.2f})")
+        elif self.reward is not None:
+            lines.append(f"mean reward so far {self.reward:.4f}")
         if self.members:
             weighed = sorted(self.members.items(), key=lambda one: -one[1])
             lines.append("members: " + ", ".join(f"{name} {100 * weight:.1f} %" for name, weight in weighed))

@@ -19,6 +19,9 @@ LEARNING = 1
 TEACHING = 2  # the decision that a learner would have made on a labelled row
 TAUGHT = 3  # what it learns from that
 FLOORING = 4  # the floor of exploration, which no rule knows of
+REWARDING = 5  # the bit that stands for a reward between 0 and 1
+CORRECTING = 6  # what is learnt from a label that a person gave after a wrong answer
+REVEALING = 7  # whether that person does so, in a stream
 
 # The indices inside the stream of one decision that several rules share.
 PLAY = 0  # explore or not, and what

@@ -36,8 +36,8 @@ def regress_all(scores: Vector, classes: int, label: int, step: Vector) -> None:
 
 
 def regress_played(params: Any, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """`learn` of the rules that are told apart by what they play: regress the label played."""
-    regress(given.scores, params.classes, choice.label, 1.0 if revealed == choice.label else 0.0, step)
+    """`learn` of the rules that are told apart by what they play: regress the label played on its reward."""
+    regress(given.scores, params.classes, choice.label, given.reward, step)
     return 1.0
 
 
@@ -53,16 +53,18 @@ def optimistic(scores: Vector, classes: int, width: float, values: Vector) -> No
         values[label] = scores[label] + width * math.sqrt(scores[classes + label])
 
 
-def regress_one_sided(scores: Vector, classes: int, label: int, right: bool, step: Vector) -> float:
+def regress_one_sided(scores: Vector, classes: int, label: int, right: bool, reward: float, step: Vector) -> float:
     """Move the label played towards 1 or 0 unless it is beyond; with two classes the other one too. The residual of the label.
+
+    A reward between them is a target like any other, and `right` what it was drawn for.
 
     If right, the others lose what they claim above a level. They keep their variances: who is only told what it is not must go on
     being tried, or it is never seen again.
     """
     fill(step, 2 * classes, 0.0)
-    residual = towards(scores, classes, label, right, step)
+    residual = towards(scores, classes, label, reward, step)
     if classes == 2:
-        towards(scores, classes, 1 - label, not right, step)
+        towards(scores, classes, 1 - label, 1.0 - reward, step)
     elif right:
         for other in range(classes):
             claim = scores[other] - min(0.5, 2.0 / classes)
@@ -71,9 +73,13 @@ def regress_one_sided(scores: Vector, classes: int, label: int, right: bool, ste
     return residual
 
 
-def towards(scores: Vector, classes: int, label: int, right: bool, step: Vector) -> float:
-    """Fill in the step of one class towards 1 or 0, unless it is beyond; its residual."""
-    residual = max(0.0, 1.0 - scores[label]) if right else min(0.0, -scores[label])
+def towards(scores: Vector, classes: int, label: int, reward: float, step: Vector) -> float:
+    """Fill in the step of one class towards its reward, or towards 1 or 0 unless it is beyond; its residual."""
+    residual = reward - scores[label]
+    if reward == 1.0:
+        residual = max(0.0, residual)
+    elif reward == 0.0:
+        residual = min(0.0, residual)
     step[label] = residual / (1.0 + scores[classes + label])
     step[classes + label] = 1.0
     return float(residual)

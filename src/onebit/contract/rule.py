@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.candidates import ALL_CLASSES, AS_IT_IS, Labels, Narrowing, narrowing_of_heads
 from onebit.contract.covariance import Order
 from onebit.contract.draws import Draws
 from onebit.contract.parameters import OneOf, Parameter, kinds_of, parameters_of, refuse_unknown
@@ -44,7 +45,10 @@ class RuleInput(NamedTuple):
 
     `memory` is a small vector that is saved with the weights: memory[NORM] is ||W||^2 for rules that ask for it, memory[LEARNT] the
     number of feedbacks learnt before this one (from x = 0 nothing is learnt, nor are lessons counted) and memory[RIGHT] how many of them
-    said "right", all kept by the engine; from memory[OWN] on it is the rule's. `work` is scratch, (2, max(H, K)), undefined on entry.
+    said "right" (the sum of their rewards), all kept by the engine; from memory[OWN] on it is the rule's. `work` is scratch,
+    (2, max(H, K)), undefined on entry. `reward` is what the label played was worth, in `learn`: 1 for right, 0 for wrong. `candidates` are the
+    classes that can be played, in rising order, or none where all can: labels are then places among them, and the scores are theirs
+    (`contract.candidates`). `complete` says that the right class is one of them.
     """
 
     memory: Vector
@@ -52,6 +56,9 @@ class RuleInput(NamedTuple):
     sq_norm: float  # ||x||^2, never 0 in `learn`
     draws: Draws
     work: Matrix
+    reward: float = 0.0
+    candidates: Labels = ALL_CLASSES
+    complete: bool = True
 
 
 class Choice(NamedTuple):
@@ -73,6 +80,7 @@ CONTRACT = {
     "learn": ("params", "given", "choice", "revealed", "step"),
     "probabilities": ("params", "given", "out"),
     "teach": ("params", "given", "label", "step"),
+    "surety": ("params", "given", "label"),
 }
 # What the contract of 0.3 called its arguments, and where they are now.
 FORMER = {
@@ -124,9 +132,13 @@ class Rule:
     (`contract.covariance`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
     exploration can put another in its place. `composite` makes a space with several members, and `describe` says what there is to
     say of them. `belief` gives the probability that each class is the right one, from the record, the memory and the scores of many rows
-    (`contract.belief`); None says that the rule has scores alone. `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
+    (`contract.belief`); None says that the rule has scores alone. `surety` says how sure the rule is of a label, on any scale (None: the margin of
+    its score, `contract.surety`). `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
     file must have them. `migrations` has, by the version that changed a default, the function that turns options given to an older one into those that
-    mean the same since: files and logs have only what was given. `examples` are the option sets that every check and oracle runs with.
+    mean the same since: files and logs have only what was given. `takes_rewards` says that `learn` takes `given.reward`, which may be any number from 0 to 1;
+    others get a bit that is 1 with that probability. `narrowing` is how a round with few candidates is given to it (None: by its heads, one a class; rules
+    with other heads then take no candidates), `learns_alone` that a round with one candidate teaches it something, `learns_over_all` that it learns over all
+    classes where nothing says that the right one is among the candidates. `examples` are the option sets that every check and oracle runs with.
     """
 
     name: str
@@ -150,7 +162,12 @@ class Rule:
     counts: tuple[tuple[int, int], ...] = ()
     describe: Callable[[Any, Vector, Sequence[str]], Mapping[str, Any]] | None = None
     belief: Callable[[Any, Vector, Matrix], Matrix] | None = None
+    surety: Callable[..., float] | None = None
     migrations: Mapping[str, Migration] = field(default_factory=dict)
+    takes_rewards: bool = False
+    narrowing: Narrowing | None = None
+    learns_alone: bool = False
+    learns_over_all: bool = False
     examples: tuple[Mapping[str, Any], ...] = ({},)
     full: InitVar[object] = None  # what `full_information` was called in 0.3
 
@@ -175,6 +192,20 @@ class Rule:
     def title(self) -> str:
         """The name of the learner class: ConservativeOVA."""
         return self.record.__name__
+
+    @cached_property
+    def narrowed_by(self) -> Narrowing:
+        """How a round with few candidates is given to it."""
+        if self.narrowing is not None:
+            return self.narrowing
+        if not self.takes_candidates:
+            return AS_IT_IS
+        return narrowing_of_heads(self.record, self.second_order is not None)
+
+    @property
+    def takes_candidates(self) -> bool:
+        """Whether it can play a class among a few."""
+        return self.narrowing is not None or self.heads is one_head_a_class
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:

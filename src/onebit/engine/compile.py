@@ -42,7 +42,8 @@ FAST = {"reassoc", "contract"}
 # Nothing in a loop allocates, so counting references, which takes a seventh of a round, is switched off.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
-_GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow)
+_NARROWING = (generic.narrowed, generic.gather, generic.scatter)
+_GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow, *_NARROWING)
 _GENERIC_SPACE = (
     *(generic.score, generic.absorb, generic.forget, generic.needs_room, generic.moved, generic.refreshed_norm),
     *(kernel.squared_length, kernel.dots, kernel.dots_among, kernel.same, kernel.store),
@@ -168,16 +169,16 @@ def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
     floats = np.zeros((1, CHOICE_COLUMNS))
     words = np.zeros(1, dtype=np.uint64)
     rows = space.example_rows(space.weights.dtype)
-    tally = Tally(integers, integers, np.zeros((2, 1), dtype=np.int64))
+    given = (record, space, rows)
     if loop is lessons:
-        return record, space, rows, integers, np.zeros(1), floats, words[0], words[0], 0, 0.0
-    arrays = (record, space, rows, integers, integers, integers, np.zeros(1), floats, floats, tally)
-    return (*arrays, words[0], words, words[0], 0, 0, 0, 0, 0.0, 0.0)
+        return (*given, integers, integers, np.zeros(1), floats, floats, words[0], words, words[0], 0, 0, 0.0)
+    arrays = (*(integers,) * 4, floats, np.zeros(1), floats, floats, Tally.empty(integers))
+    return (*given, *arrays, words[0], words, words[0], 0, 0, 0, 0, 0.0, 0.0, 0.0)
 
 
 def _rule_functions(rule: Rule, loop: Callable[..., int]) -> list[Callable[..., Any]]:
     last = rule.probabilities if loop is stream else generic.taught_by(rule)
-    return [rule.decide, rule.learn, generic.followed_by(rule), last]
+    return [rule.decide, rule.learn, generic.followed_by(rule), last, *rule.narrowed_by]
 
 
 def _space_functions(space: type[Any]) -> list[Callable[..., Any]]:
@@ -225,6 +226,8 @@ def _resolver(function: Callable[..., Any]) -> Callable[..., Any]:
         rule = generic.rule_of(record)
         if function is generic.follow:
             return generic.followed_by(rule)
+        if function in _NARROWING:
+            return rule.narrowed_by[_NARROWING.index(function)]
         return generic.taught_by(rule) if function is generic.teach else getattr(rule, name)
 
     return resolve

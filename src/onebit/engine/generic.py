@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from onebit.contract.candidates import Labels
 from onebit.contract.draws import TAUGHT, Draws
 from onebit.contract.rule import LEARNT, NORM, Choice, Rule, RuleInput, Vector, known
 from onebit.spaces import (
@@ -64,6 +65,21 @@ def teach(params: Any, given: RuleInput, label: int, step: Vector) -> float:
     return taught_by(rule_of(type(params)))(params, given, label, step)
 
 
+def narrowed(params: Any, count: int) -> Any:
+    """The rule's record for so many candidates."""
+    return rule_of(type(params)).narrowed_by.params(params, count)
+
+
+def gather(params: Any, scores: Vector, candidates: Labels, out: Vector) -> None:
+    """The scores that the rule is given of the candidates."""
+    rule_of(type(params)).narrowed_by.gather(params, scores, candidates, out)
+
+
+def scatter(params: Any, step: Vector, candidates: Labels, out: Vector) -> None:
+    """The rule's step for the candidates, among all heads."""
+    rule_of(type(params)).narrowed_by.scatter(params, step, candidates, out)
+
+
 def follow(params: Any, space: Any, given: RuleInput, step: Vector, scale: float) -> None:
     """What is kept beside the weights, after W <- scale * W + step (x) x: ||W||^2, for rules that ask for it."""
     followed_by(rule_of(type(params)))(params, space, given, step, scale)
@@ -95,19 +111,21 @@ def added_norm(scores: Vector, heads: int, sq_norm: float, step: Vector, scale: 
 def play_and_learn(params: Any, given: RuleInput, label: int, step: Vector) -> float:
     """For a rule with bandit feedback and no step for known labels: what it learns from playing, and hearing about that."""
     choice = decide(params, given)
-    return learn(params, learning_from(given), choice, label if choice.label == label else -1, step)
+    return learn(params, learning_from(given, choice, label), choice, label if choice.label == label else -1, step)
 
 
 def play_and_see(params: Any, given: RuleInput, label: int, step: Vector) -> float:
     """For a rule with full information: its own step, since it sees the label anyway."""
     choice = decide(params, given)
-    return learn(params, learning_from(given), choice, label, step)
+    return learn(params, learning_from(given, choice, label), choice, label, step)
 
 
-def learning_from(given: RuleInput) -> RuleInput:
-    """The same round with the draws of learning in place of those of deciding."""
-    later = Draws(given.draws.key, given.draws.id, TAUGHT)
-    return RuleInput(given.memory, given.scores, given.sq_norm, later, given.work)
+def learning_from(given: RuleInput, choice: Choice, label: int) -> RuleInput:
+    """The same round with the draws of learning in place of those of deciding, and what the choice was worth."""
+    later, reward = Draws(given.draws.key, given.draws.id, TAUGHT), 1.0 if choice.label == label else 0.0
+    return RuleInput(
+        given.memory, given.scores, given.sq_norm, later, given.work, reward, given.candidates, given.complete
+    )
 
 
 def followed_by(rule: Rule) -> Callable[..., None]:

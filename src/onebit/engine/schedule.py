@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
 
-NOTHING = np.zeros(0, dtype=np.int64)  # no order, no events
+NOTHING = np.zeros(0, dtype=np.int64)  # no order, no events, no candidates
+NO_REWARDS = np.zeros((0, 0))  # right and wrong are all there is
 
 
 class StreamPart(NamedTuple):
@@ -28,12 +29,19 @@ WHOLE = StreamPart()
 
 
 class Schedule(NamedTuple):
-    """The schedule of a stream: the label of every round, and where they are not plain, the row of each and the order of events."""
+    """The schedule of a stream: the label of every round, and where they are not plain, the row of each and the order of events.
+
+    `among` has the candidates of each round (`contract.candidates`), `rewards` what every class is worth in each row, and `corrections` is the
+    share of wrong rounds in which the class is revealed.
+    """
 
     labels: NDArray[np.int64]
     order: NDArray[np.int64] = NOTHING
     events: NDArray[np.int64] = NOTHING
     part: StreamPart = WHOLE
+    among: NDArray[np.int64] = NOTHING
+    rewards: NDArray[np.float64] = NO_REWARDS
+    corrections: float = 0.0
 
     @property
     def rounds(self) -> int:
@@ -62,12 +70,17 @@ class Schedule(NamedTuple):
 
     @property
     def choices(self) -> NDArray[np.float64]:
-        """Room for the choices that wait for their feedback."""
-        return np.zeros((len(self.labels) if len(self.events) else 0, CHOICE_COLUMNS))
+        """Room for the choices that wait for their feedback, or may be corrected."""
+        keeps = len(self.events) > 0 or self.corrections > 0.0
+        return np.zeros((len(self.labels) if keeps else 0, CHOICE_COLUMNS))
+
+    def round_of(self, step: int) -> int:
+        """The round of a step."""
+        return int(self.events[step]) // EVENT if len(self.events) else step
 
     def row(self, step: int, rows: int) -> int:
         """The row of a step."""
-        now = int(self.events[step]) // EVENT if len(self.events) else step
+        now = self.round_of(step)
         return int(self.order[now]) if len(self.order) else now % rows
 
     def named_row(self, row: int) -> int:

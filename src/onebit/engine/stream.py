@@ -11,10 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.candidates import Labels, place_of
 from onebit.contract.choices import explored_label
-from onebit.contract.draws import DECIDING, FLOORING, LEARNING, TEACHING, Draws
+from onebit.contract.draws import DECIDING, FLOORING, LEARNING, REVEALING, REWARDING, Draws, uniform
 from onebit.contract.rule import LEARNT, RIGHT, Choice, Matrix, RuleInput, Vector
-from onebit.engine.generic import absorb, decide, follow, learn, needs_room, probabilities, score, teach
+from onebit.engine.generic import (
+    absorb,
+    decide,
+    follow,
+    gather,
+    learn,
+    narrowed,
+    needs_room,
+    probabilities,
+    scatter,
+    score,
+    teach,
+)
 
 # What the loop does with a row; any sum of these.
 DECIDE = 1  # decide, and keep the choice
@@ -23,6 +36,8 @@ MEASURE = 4  # with DECIDE: also compute the probabilities, and keep that of the
 
 REVEALED = 8  # reveal the class to the rule even when it was wrong: full information
 COUNT = 16  # with DECIDE: the labels are known, so count the mistakes
+ALONE = 32  # the rule learns also where there was one candidate
+OVER_ALL = 64  # it learns over all classes where the right one need not be among the candidates
 
 # An event is a round and what is done with it now: round * EVENT + (DECIDE, LEARN, or both).
 EVENT = 4
@@ -36,15 +51,24 @@ CHOICE_COLUMNS = 6
 
 # The buffers, one below the other.
 SCORES, STEP, PROBABILITIES, WORK = 0, 1, 2, 3
-BUFFERS = 5
+CANDIDATES_SCORES, CANDIDATES_STEP = 5, 6
+BUFFERS = 7
 
 
 class Tally(NamedTuple):
-    """Mistakes so far, and what they were at the rounds marked."""
+    """Mistakes and rewards so far, and what they were at the rounds marked."""
 
     mistakes: NDArray[np.int64]  # played, greedy, and how many marks have been passed
     marks: NDArray[np.int64]
     curve: NDArray[np.int64]  # (2, marks)
+    rewards: Vector  # played, greedy
+    reward_curve: Matrix  # (2, marks)
+
+    @classmethod
+    def empty(cls, marks: NDArray[np.int64]) -> Tally:
+        """Nothing has been counted."""
+        curves = np.zeros((2, len(marks)), dtype=np.int64), np.zeros(2), np.zeros((2, len(marks)))
+        return cls(np.zeros(3, dtype=np.int64), marks, *curves)
 
 
 def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat arguments are quickest to unpack
@@ -54,6 +78,8 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
     order: NDArray[np.int64],
     events: NDArray[np.int64],
     labels: NDArray[np.int64],
+    among: Labels,
+    rewards: Matrix,
     memory: Vector,
     buffers: Matrix,
     kept: Matrix,
@@ -67,21 +93,26 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
     mode: int,
     largest_norm: float,
     floor: float,
+    corrections: float,
 ) -> int:
     """Walk from position `start` to `stop`; the position that could not be walked, or `stop`.
 
     At a position is a round, or where events are given one of them: the feedback of a round may then come late or never. Round t is row
     order[t], or row t (again from the start when rows run out) where no order is given, as it must be with events. Its id is
-    ids[t], or first_id + t; labels[t] is the class, or -1 for one that is not the class played; kept[t] holds its choice. A position is
+    ids[t], or first_id + t; labels[t] is the class, or -1 for one that is not the class played; kept[t] holds its choice. `among` has its
+    candidates (`contract.candidates`), where there are any. `rewards` has what classes are worth, where right and wrong are not all there
+    is: of each row the reward of every class, or of each round that of the label played. A position is
     refused, before weights have moved, when the norm, the scores or the step are not finite numbers or too large, or when the space must
     grow first; the norm of a row whose scores are not finite is NaN, and `largest_norm` is finite. With probability `floor`
-    any label is played, whatever the rule says.
+    any label is played, whatever the rule says. With probability `corrections` the class is revealed after a wrong label: the loop then
+    ends, for somebody to teach it, with -1 less the position, which is done but for that.
     """
-    scores, step, out, work = buffers[SCORES], buffers[STEP], buffers[PROBABILITIES], buffers[WORK:]
+    scores, step, out, work = buffers[SCORES], buffers[STEP], buffers[PROBABILITIES], buffers[WORK:CANDIDATES_SCORES]
     row = start % total_rows
     played_wrong, greedy_wrong, mark = tally.mistakes[0], tally.mistakes[1], tally.mistakes[2]
     ended, what = stop, mode
     longest = LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64
+    some = among.shape[0] > 0
     for position in range(start, stop):
         now = position
         if events.shape[0] > 0:
@@ -97,54 +128,97 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
             ended = position
             break
         identity = ids[now] if ids.shape[0] > 0 else first_id + np.uint64(now)
+        # What the rule is given: everything, or what there is of the candidates.
+        candidates, complete, count, seen, moved = among, True, params.classes, scores, step
+        if some:
+            candidates, complete = among[among[now] >> 1 : among[now + 1] >> 1], among[now] & 1 == 1
+            count, seen, moved = candidates.shape[0], buffers[CANDIDATES_SCORES], buffers[CANDIDATES_STEP]
+            gather(params, scores, candidates, seen)
 
         if what & DECIDE:
-            given = RuleInput(memory, scores, sq_norm, Draws(key, identity, DECIDING), work)
-            choice = decide(params, given)
+            playing = narrowed(params, count)
+            given = RuleInput(memory, seen, sq_norm, Draws(key, identity, DECIDING), work, 0.0, candidates, complete)
+            if count > 1:
+                choice = decide(playing, given)
+            else:
+                choice = Choice(0, 0, 1.0, 0.0, 0.0)
             if floor > 0.0:
-                measure(params, given, out, floor)
+                measure(playing, given, count, out, floor)
                 any_label = Draws(key, identity, FLOORING)
-                label = explored_label(choice.label, params.classes, floor, any_label)
-                choice = Choice(label, choice.greedy, out[label], choice.note, choice.second_note)
+                place = explored_label(choice.label, count, floor, any_label)
+                choice = Choice(place, choice.greedy, out[place], choice.note, choice.second_note)
+            label, greedy = choice.label, choice.greedy
+            if some:
+                label, greedy = candidates[label], candidates[greedy]
             if kept.shape[0] > 0:
                 columns = kept[now]
-                columns[LABEL] = choice.label
-                columns[GREEDY] = choice.greedy
+                columns[LABEL] = label
+                columns[GREEDY] = greedy
                 columns[RULE_PROPENSITY] = choice.propensity
                 columns[NOTE] = choice.note
                 columns[SECOND_NOTE] = choice.second_note
             if what & MEASURE:
                 if not floor > 0.0:  # else they are there
-                    measure(params, given, out, floor)
-                kept[now, PROPENSITY] = out[choice.label]
-                for label in range(kept.shape[1] - CHOICE_COLUMNS):
-                    kept[now, CHOICE_COLUMNS + label] = out[label]
+                    measure(playing, given, count, out, floor)
+                columns = kept[now]
+                columns[PROPENSITY] = out[choice.label]
+                for column in range(CHOICE_COLUMNS, kept.shape[1]):
+                    columns[column] = 0.0 if some else out[column - CHOICE_COLUMNS]
+                if some and kept.shape[1] > CHOICE_COLUMNS:
+                    for place in range(count):
+                        columns[CHOICE_COLUMNS + candidates[place]] = out[place]
             if what & COUNT:
-                played_wrong += labels[now] != choice.label
-                greedy_wrong += labels[now] != choice.greedy
+                played_wrong += labels[now] != label
+                greedy_wrong += labels[now] != greedy
+                if rewards.shape[0] > 0:
+                    tally.rewards[0] += rewards[row, label]
+                    tally.rewards[1] += rewards[row, greedy]
                 if mark < tally.marks.shape[0] and tally.marks[mark] == now + 1:
                     tally.curve[0, mark] = played_wrong
                     tally.curve[1, mark] = greedy_wrong
+                    tally.reward_curve[0, mark] = tally.rewards[0]
+                    tally.reward_curve[1, mark] = tally.rewards[1]
                     mark += 1
         else:
             columns = kept[now]
-            label, greedy, propensity = int(columns[LABEL]), int(columns[GREEDY]), columns[RULE_PROPENSITY]
-            choice = Choice(label, greedy, propensity, columns[NOTE], columns[SECOND_NOTE])
+            label, greedy = int(columns[LABEL]), int(columns[GREEDY])
+            propensity, note, second_note = columns[RULE_PROPENSITY], columns[NOTE], columns[SECOND_NOTE]
+            choice = Choice(label, greedy, propensity, note, second_note)
+            if some:
+                label_place, greedy_place = place_of(candidates, label), place_of(candidates, greedy)
+                choice = Choice(label_place, greedy_place, propensity, note, second_note)
 
         if what & LEARN:
-            revealed = labels[now]
-            if revealed != choice.label and not what & REVEALED:
-                revealed = -1
-            if sq_norm > 0.0:  # nothing can be learnt from x = 0
-                given = RuleInput(memory, scores, sq_norm, Draws(key, identity, LEARNING), work)
-                scale = learn(params, given, choice, revealed, step)
+            told, reward = labels[now], 1.0 if labels[now] == label else 0.0
+            if corrections > 0.0 and told != label and uniform(Draws(key, identity, REVEALING), 0) < corrections:
+                ended = -1 - position
+                break
+            if told != label and not what & REVEALED:
+                told = -1
+            if rewards.shape[0] > 0:
+                reward = rewards[row, label] if rewards.shape[1] > 1 else rewards[now, 0]
+                if not what & REVEALED:
+                    bit = 0.0 < reward < 1.0 and uniform(Draws(key, identity, REWARDING), 0) < reward
+                    told = label if bit or reward >= 1.0 else -1
+            if some and not complete and what & OVER_ALL:
+                candidates, complete, count, seen, moved = among[:0], True, params.classes, scores, step
+                choice = Choice(label, greedy, choice.propensity, choice.note, choice.second_note)
+            elif some and told >= 0:
+                told = place_of(candidates, told)
+            if sq_norm > 0.0 and (count > 1 or what & ALONE):  # nothing can be learnt from x = 0
+                learning = narrowed(params, count)
+                draws = Draws(key, identity, LEARNING)
+                given = RuleInput(memory, seen, sq_norm, draws, work, reward, candidates, complete)
+                scale = learn(learning, given, choice, told, moved)
+                if candidates.shape[0] > 0:
+                    scatter(params, moved, candidates, step)
                 if not bearable(step, step.shape[0], sq_norm, choice.propensity, longest):
                     ended = position
                     break
                 memory[LEARNT] += 1.0
-                memory[RIGHT] += revealed == choice.label
+                memory[RIGHT] += reward
                 absorb(space, rows, row, step, scale)
-                follow(params, space, given, step, scale)
+                follow(params, space, RuleInput(memory, scores, sq_norm, draws, work), step, scale)
         row += 1
         if row == total_rows:
             row = 0
@@ -152,12 +226,15 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
     return ended
 
 
-def measure(params: Any, given: RuleInput, out: Vector, floor: float) -> None:
-    """Write the probabilities of the labels as they are played: the rule's, over the floor."""
-    probabilities(params, given, out)
+def measure(params: Any, given: RuleInput, count: int, out: Vector, floor: float) -> None:
+    """Write the probabilities of the labels that can be played, as they are played: the rule's, over the floor."""
+    if count > 1:
+        probabilities(params, given, out)
+    else:
+        out[0] = 1.0
     if floor > 0.0:
-        for label in range(params.classes):
-            out[label] = (1.0 - floor) * out[label] + floor / params.classes
+        for label in range(count):
+            out[label] = (1.0 - floor) * out[label] + floor / count
 
 
 def lessons(  # noqa: PLR0917 -- as above
@@ -165,15 +242,22 @@ def lessons(  # noqa: PLR0917 -- as above
     space: Any,
     rows: Any,
     labels: NDArray[np.int64],
+    among: Labels,
     memory: Vector,
     buffers: Matrix,
+    kept: Matrix,
     key: np.uint64,
+    ids: NDArray[np.uint64],
     first_id: np.uint64,
+    purpose: int,
     start: int,
     largest_norm: float,
 ) -> int:
-    """Take the step for a known label on every row from `start` on; the row that could not be used, or their number."""
-    scores, step, work = buffers[SCORES], buffers[STEP], buffers[WORK:]
+    """Take the step for a known label on every row from `start` on; the row that could not be used, or their number.
+
+    Where choices are given (`kept`), the labels are answers to them, which count as feedback.
+    """
+    scores, step, work = buffers[SCORES], buffers[STEP], buffers[WORK:CANDIDATES_SCORES]
     longest = LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64
     for row in range(start, labels.shape[0]):
         if needs_room(space, rows, row):
@@ -181,13 +265,26 @@ def lessons(  # noqa: PLR0917 -- as above
         sq_norm = score(space, rows, row, scores)
         if not sq_norm <= largest_norm:  # nor if it is no number
             return row
-        if sq_norm > 0.0:
-            given = RuleInput(memory, scores, sq_norm, Draws(key, first_id + np.uint64(row), TEACHING), work)
-            scale = teach(params, given, labels[row], step)
+        label, candidates, count, seen, moved = labels[row], among, params.classes, scores, step
+        if among.shape[0] > 0:
+            candidates = among[among[row] >> 1 : among[row + 1] >> 1]
+            count, seen, moved = candidates.shape[0], buffers[CANDIDATES_SCORES], buffers[CANDIDATES_STEP]
+            gather(params, scores, candidates, seen)
+            label = place_of(candidates, label)
+        if sq_norm > 0.0 and count > 1:
+            identity = ids[row] if ids.shape[0] > 0 else first_id + np.uint64(row)
+            draws = Draws(key, identity, purpose)
+            given = RuleInput(memory, seen, sq_norm, draws, work, 1.0, candidates, True)
+            scale = teach(narrowed(params, count), given, label, moved)
+            if candidates.shape[0] > 0:
+                scatter(params, moved, candidates, step)
             if not bearable(step, step.shape[0], sq_norm, 1.0, longest):
                 return row
+            if kept.shape[0] > 0:
+                memory[LEARNT] += 1.0
+                memory[RIGHT] += labels[row] == kept[row, LABEL]
             absorb(space, rows, row, step, scale)
-            follow(params, space, given, step, scale)
+            follow(params, space, RuleInput(memory, scores, sq_norm, draws, work), step, scale)
     return int(labels.shape[0])
 
 

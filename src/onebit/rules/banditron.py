@@ -31,8 +31,7 @@ def learn(params: Banditron, given: RuleInput, choice: Choice, revealed: int, st
     """The perceptron step in expectation."""
     fill(step, params.classes, 0.0)
     step[choice.greedy] -= 1.0
-    if revealed == choice.label:
-        step[choice.label] += 1.0 / choice.propensity
+    step[choice.label] += given.reward / choice.propensity
     return 1.0
 
 
@@ -53,5 +52,6 @@ RULE = Rule(
     learn=learn,
     probabilities=epsilon_greedy_probabilities,
     teach=teach,
+    takes_rewards=True,
     examples=({}, {"exploration": 0.3}),
 )

@@ -34,6 +34,7 @@ from onebit.contract.covariance import Covariance, DiagonalForm, Forms, Matrices
 from onebit.contract.draws import OWN, uniform
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
+from onebit.contract.surety import margin_and_score
 
 
 class Projection(IntEnum):
@@ -95,12 +96,11 @@ def move(params: Confidit, scores: Vector, label: int, target: float, step: Vect
 
 
 def learn(params: Confidit, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Regress the label played on +1, or on what stands for wrong."""
-    target = 1.0
-    if revealed != choice.label:
-        target = -params.alpha
-        if params.coin == 1:
-            target = 1.0 if uniform(given.draws, OWN) < 0.5 * (1.0 - params.alpha) else -1.0
+    """Regress the label played on +1, or on what stands for wrong; on what lies between them by its reward."""
+    wrong = -params.alpha
+    if params.coin == 1:
+        wrong = 1.0 if uniform(given.draws, OWN) < 0.5 * (1.0 - params.alpha) else -1.0
+    target = given.reward + (1.0 - given.reward) * wrong
     fill(step, 2 * params.classes, 0.0)
     if params.projection == Projection.ALL:
         for label in range(params.classes):
@@ -141,6 +141,12 @@ def before_0_4(options: Mapping[str, object]) -> Mapping[str, object]:
     return {"projection": "played", **options}
 
 
+def surety(params: Confidit, given: RuleInput, label: int) -> float:
+    """Of the scores that are thought likely: that of the label, and once more what it is ahead."""
+    bounds(params, given.scores, given.work[0], given.work[1])
+    return margin_and_score(given.work[1], params.classes, label)
+
+
 RULE = Rule(
     name="confidit",
     paper="Crammer, Gentile 2011, 2013",
@@ -152,6 +158,9 @@ RULE = Rule(
     teach=teach,
     second_order=order,
     belief=belief,
+    takes_rewards=True,
+    learns_alone=True,
+    surety=surety,
     migrations={"0.4.0": before_0_4},
     examples=(
         {},

@@ -29,10 +29,12 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from onebit.contract.candidates import Labels, Narrowing, class_at, copy_all, gather_heads, scatter_heads
 from onebit.contract.choices import fill, greedy_label, members, share_greedy, uniform_label
 from onebit.contract.margins import Variant, binary_step, hinge
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import OWN, Choice, Matrix, Rule, RuleInput, Vector
+from onebit.contract.surety import best_rival
 from onebit.errors import InputError, brief
 
 
@@ -111,6 +113,50 @@ def checked_matrix(coding: object, classes: int) -> Matrix:
     return matrix
 
 
+def fewer_classes(params: ConservativeOVA, count: int) -> ConservativeOVA:
+    """The record for so many candidates, whose columns are theirs; of a coding matrix they are all there."""
+    columns = params.columns
+    if params.coding == Coding.ONE_VS_ALL:
+        columns = count
+    elif params.coding == Coding.ALL_PAIRS:
+        columns = count * (count - 1) // 2
+    return ConservativeOVA(
+        count,
+        params.variant,
+        params.aggressiveness,
+        params.coding,
+        params.decoding,
+        params.wrong,
+        params.guess_if_all_negative,
+        columns,
+    )
+
+
+def gather(params: ConservativeOVA, scores: Vector, candidates: Labels, out: Vector) -> None:
+    """The scores of the candidates' columns: those of the classes, of the pairs of two candidates, or all."""
+    if params.coding == Coding.ONE_VS_ALL:
+        gather_heads(params, scores, candidates, out)
+    elif params.coding == Coding.MATRIX:
+        copy_all(params, scores, candidates, out)
+    else:
+        for second in range(candidates.shape[0]):
+            for first in range(second):
+                out[pair_of(first, second)] = scores[pair_of(candidates[first], candidates[second])]
+
+
+def scatter(params: ConservativeOVA, step: Vector, candidates: Labels, out: Vector) -> None:
+    """The steps of these columns, and none of the others."""
+    if params.coding == Coding.ONE_VS_ALL:
+        scatter_heads(params, step, candidates, out)
+    elif params.coding == Coding.MATRIX:
+        copy_all(params, step, candidates, out)
+    else:
+        fill(out, params.columns, 0.0)
+        for second in range(candidates.shape[0]):
+            for first in range(second):
+                out[pair_of(candidates[first], candidates[second])] = step[pair_of(first, second)]
+
+
 def heads(params: ConservativeOVA) -> int:
     """One weight vector for each column."""
     return params.columns
@@ -166,7 +212,7 @@ def decode(params: ConservativeOVA, given: RuleInput, closeness: Vector) -> None
     for label in range(params.classes):
         closeness[label] = 0.0
         for column in range(params.columns):
-            entry = given.memory[OWN + label * params.columns + column]
+            entry = given.memory[OWN + class_at(given, label) * params.columns + column]
             closeness[label] -= distance(params.decoding, entry * scores[column])
 
 
@@ -184,29 +230,37 @@ def decide(params: ConservativeOVA, given: RuleInput) -> Choice:
     return Choice(greedy, greedy, 1.0, 0.0, 0.0)
 
 
-def sign_when_right(params: ConservativeOVA, memory: Vector, label: int, column: int) -> float:
+def sign_when_right(params: ConservativeOVA, given: RuleInput, label: int, column: int) -> float:
     """M(label, column): where this class wants the column."""
     if params.coding == Coding.ONE_VS_ALL:
         return 1.0 if column == label else -1.0
-    return float(memory[OWN + label * params.columns + column])
+    return float(given.memory[OWN + class_at(given, label) * params.columns + column])
 
 
-def sign_when_wrong(params: ConservativeOVA, memory: Vector, label: int, column: int) -> float:
+def sign_when_wrong(params: ConservativeOVA, given: RuleInput, label: int, column: int) -> float:
     """Where "not this class" wants the column: where all others want it (strict), or none wants it otherwise (lenient)."""
     if params.coding == Coding.ONE_VS_ALL:
         if column == label:
             return -1.0
-        return 1.0 if params.classes == 2 and params.wrong != WrongColumns.PLAYED else 0.0
+        return 1.0 if two_left(params, given) and params.wrong != WrongColumns.PLAYED else 0.0
     up, down, indifferent = False, False, False
-    for other in range(params.classes):
-        if other != label:
-            entry = memory[OWN + other * params.columns + column]
+    # Where nothing says that the right class is a candidate, it may be any other.
+    possible = params.classes if given.complete else (given.memory.shape[0] - OWN) // params.columns
+    for index in range(possible):
+        other = class_at(given, index) if given.complete else index
+        if other != class_at(given, label):
+            entry = given.memory[OWN + other * params.columns + column]
             up = up or entry > 0.0
             down = down or entry < 0.0
             indifferent = indifferent or entry == 0.0
     if up == down or (indifferent and params.wrong == WrongColumns.STRICT):
         return 0.0
     return 1.0 if up else -1.0
+
+
+def two_left(params: ConservativeOVA, given: RuleInput) -> bool:
+    """Whether "not this class" names another one: there are two, and one of them is right."""
+    return params.classes == 2 and given.complete
 
 
 def move_columns(params: ConservativeOVA, given: RuleInput, label: int, right: bool, step: Vector) -> None:
@@ -216,9 +270,9 @@ def move_columns(params: ConservativeOVA, given: RuleInput, label: int, right: b
         return
     for column in range(params.columns):
         if right:
-            sign = sign_when_right(params, given.memory, label, column)
+            sign = sign_when_right(params, given, label, column)
         else:
-            sign = sign_when_wrong(params, given.memory, label, column)
+            sign = sign_when_wrong(params, given, label, column)
         step[column] = 0.0
         if sign != 0.0:
             step[column] = binary_step(params.variant, params.aggressiveness, given.scores[column], sign, given.sq_norm)
@@ -227,7 +281,7 @@ def move_columns(params: ConservativeOVA, given: RuleInput, label: int, right: b
 def move_pairs(params: ConservativeOVA, given: RuleInput, label: int, right: bool, step: Vector) -> None:
     """The same for all pairs, of which only those of this class are moved; strict, where wrong determines none, not even these."""
     fill(step, params.columns, 0.0)
-    if not right and params.wrong == WrongColumns.STRICT and params.classes > 2:
+    if not right and params.wrong == WrongColumns.STRICT and not two_left(params, given):
         return
     for other in range(params.classes):
         if other != label:
@@ -257,6 +311,12 @@ def teach(params: ConservativeOVA, given: RuleInput, label: int, step: Vector) -
     return 1.0
 
 
+def surety(params: ConservativeOVA, given: RuleInput, label: int) -> float:
+    """How much closer the label's code is to the binary answers than that of any other class."""
+    decode(params, given, given.work[0])
+    return float(given.work[0, label]) - best_rival(given.work[0], params.classes, label)
+
+
 RULE = Rule(
     name="conservative-ova",
     paper="Chen et al. 2009",
@@ -266,8 +326,10 @@ RULE = Rule(
     learn=learn,
     probabilities=probabilities,
     teach=teach,
+    surety=surety,
     heads=heads,
     prepare=prepare,
+    narrowing=Narrowing(fewer_classes, gather, scatter),
     examples=(
         {},
         {"variant": "PA", "guess_if_all_negative": True},

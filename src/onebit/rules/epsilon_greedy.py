@@ -30,6 +30,7 @@ from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_pr
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.ridge import regress, regress_all, ridge_order
 from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
+from onebit.contract.surety import regressed
 from onebit.errors import InputError
 
 NO_HISTORY = 1e30  # the variance 1/G of a weight that has never moved
@@ -68,13 +69,12 @@ def logistic_step(params: EpsilonGreedy, score: float, target: float, label: int
 
 
 def learn(params: EpsilonGreedy, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Regress the label played."""
-    target = 1.0 if revealed == choice.label else 0.0
+    """Regress the label played on its reward."""
     if params.model == Regression.RIDGE:
-        regress(given.scores, params.classes, choice.label, target, step)
+        regress(given.scores, params.classes, choice.label, given.reward, step)
     else:
         fill(step, 2 * params.classes, 0.0)
-        logistic_step(params, given.scores[choice.label], target, choice.label, step)
+        logistic_step(params, given.scores[choice.label], given.reward, choice.label, step)
     return 1.0
 
 
@@ -113,5 +113,8 @@ RULE = Rule(
     prepare=prepare,
     second_order=order,
     belief=belief,
+    takes_rewards=True,
+    learns_alone=True,
+    surety=regressed,
     examples=({}, {"exploration": 0.2, "matrix": "full"}, {"model": "logistic", "exploration": 0.1}),
 )

@@ -13,7 +13,8 @@ memory: not compared with the original text, and the climb is our reading of it)
 How far the climb goes is not clear from the texts and decides results, so the readings are named (`stop`): none (to the root),
 before / after (until a node that sent / after its step sends x away from the played side), path (as before when wrong, to the
 root when right). None of them matches both published numbers. The tree has the shape of a heap, so that a class can be added:
-it splits one leaf. Time O(K d) as all node scores are computed, memory O(K d).
+it splits one leaf. Where only some classes can be played, the descent takes no branch without a candidate, and a node with one branch left
+learns nothing. Time O(K d) as all node scores are computed, memory O(K d).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
+from onebit.contract.candidates import AS_IT_IS, class_at, how_many, place_of
 from onebit.contract.choices import explored_label, explored_propensity, fill
 from onebit.contract.draws import OWN, PLAY, uniform
 from onebit.contract.margins import Variant, binary_step
@@ -117,6 +119,24 @@ def side_of(node: int) -> float:
     return 1.0 if node % 2 == 0 else -1.0
 
 
+def leads(given: RuleInput, node: int, classes: int) -> bool:
+    """Whether a class that can be played is at or below a node."""
+    if given.candidates.shape[0] == 0:
+        return True
+    for place in range(given.candidates.shape[0]):
+        below = leaf_of(int(given.candidates[place]), classes)
+        while below > node:
+            below = (below - 1) // 2
+        if below == node:
+            return True
+    return False
+
+
+def sibling_of(node: int) -> int:
+    """The other child of the same parent."""
+    return node + 1 if node % 2 == 1 else node - 1
+
+
 def exploration_now(params: OffsetTree, memory: Vector) -> float:
     """The probability of exploring in this round."""
     if not math.isnan(params.exploration):
@@ -134,10 +154,14 @@ def decide(params: OffsetTree, given: RuleInput) -> Choice:
         if given.scores[node] == 0.0:
             to_the_right = uniform(given.draws, OWN + node) < 0.5
         node = 2 * node + (2 if to_the_right else 1)
+        if not leads(given, node, params.classes):
+            node = sibling_of(node)
     greedy = label_at(node)
-    exploration = exploration_now(params, given.memory)
-    label = explored_label(greedy, params.classes, exploration, given.draws)
-    return Choice(label, greedy, explored_propensity(label, greedy, params.classes, exploration), 0.0, 0.0)
+    if given.candidates.shape[0] > 0:
+        greedy = place_of(given.candidates, greedy)
+    exploration, count = exploration_now(params, given.memory), how_many(given, params.classes)
+    label = explored_label(greedy, count, exploration, given.draws)
+    return Choice(label, greedy, explored_propensity(label, greedy, count, exploration), 0.0, 0.0)
 
 
 def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
@@ -149,12 +173,16 @@ def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, s
     if params.kind == TreeKind.GENERAL:
         if params.weighting == Weighting.WEIGHTED:
             aggressiveness *= 0.5 / choice.propensity
-        elif uniform(given.draws, PLAY) >= exploration_now(params, given.memory) / (params.classes * choice.propensity):
-            return 1.0
-    node = leaf_of(choice.label, params.classes)
+        else:
+            least = exploration_now(params, given.memory) / how_many(given, params.classes)
+            if uniform(given.draws, PLAY) >= least / choice.propensity:
+                return 1.0
+    node = leaf_of(class_at(given, choice.label), params.classes)
     while node > 0:
-        side = side_of(node)
+        side, decides = side_of(node), leads(given, sibling_of(node), params.classes)
         node = (node - 1) // 2
+        if not decides:
+            continue
         target = side if right else -side
         step[node] = binary_step(params.variant, aggressiveness, scores[node], target, given.sq_norm)
         lost_before = side * scores[node] < 0.0
@@ -168,29 +196,42 @@ def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, s
 
 def probabilities(params: OffsetTree, given: RuleInput, out: Vector) -> None:
     """The winner's share goes down the tree, halved where a node has no opinion."""
-    exploration = exploration_now(params, given.memory)
-    for label in range(params.classes):
+    exploration, count = exploration_now(params, given.memory), how_many(given, params.classes)
+    for label in range(count):
         wins = 1.0
-        node = leaf_of(label, params.classes)
+        node = leaf_of(class_at(given, label), params.classes)
         while node > 0:
-            side = side_of(node)
+            side, decides = side_of(node), leads(given, sibling_of(node), params.classes)
             node = (node - 1) // 2
+            if not decides:
+                continue
             if given.scores[node] == 0.0:
                 wins *= 0.5
             elif side * given.scores[node] < 0.0:
                 wins = 0.0
-        out[label] = (1.0 - exploration) * wins + exploration / params.classes
+        out[label] = (1.0 - exploration) * wins + exploration / count
 
 
 def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known, every node on its path learns which side it is on."""
     fill(step, params.classes - 1, 0.0)
-    node = leaf_of(label, params.classes)
+    node = leaf_of(class_at(given, label), params.classes)
+    while node > 0:
+        side, decides = side_of(node), leads(given, sibling_of(node), params.classes)
+        node = (node - 1) // 2
+        if decides:
+            step[node] = binary_step(params.variant, params.aggressiveness, given.scores[node], side, given.sq_norm)
+    return 1.0
+
+
+def surety(params: OffsetTree, given: RuleInput, label: int) -> float:
+    """The smallest margin on the way to the label's leaf: a node that is unsure makes all below it so."""
+    least, node = math.inf, leaf_of(label, params.classes)
     while node > 0:
         side = side_of(node)
         node = (node - 1) // 2
-        step[node] = binary_step(params.variant, params.aggressiveness, given.scores[node], side, given.sq_norm)
-    return 1.0
+        least = min(least, side * given.scores[node])
+    return least if params.classes > 1 else 0.0
 
 
 RULE = Rule(
@@ -202,8 +243,10 @@ RULE = Rule(
     learn=learn,
     probabilities=probabilities,
     teach=teach,
+    surety=surety,
     heads=heads,
     prepare=prepare,
+    narrowing=AS_IT_IS,
     migrations={"0.4.0": before_0_4},
     examples=(
         {},

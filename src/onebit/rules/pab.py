@@ -38,10 +38,9 @@ def learn(params: PAB, given: RuleInput, choice: Choice, revealed: int, step: Ve
     """The weighted step when exploration found the label, and the control variate always."""
     fill(step, params.classes, 0.0)
     damped = 2.0 * given.sq_norm + 0.5 / params.aggressiveness
-    right = 1.0 if revealed == choice.label else 0.0
-    step[choice.greedy] = params.rho * (right - choice.propensity) / (choice.propensity * damped)
-    if revealed == choice.label and choice.label != choice.greedy:
-        loss = max(0.0, given.scores[choice.greedy] - given.scores[choice.label] + 1.0)
+    step[choice.greedy] = params.rho * (given.reward - choice.propensity) / (choice.propensity * damped)
+    if given.reward > 0.0 and choice.label != choice.greedy:
+        loss = given.reward * max(0.0, given.scores[choice.greedy] - given.scores[choice.label] + 1.0)
         size = loss / (damped * choice.propensity)
         step[choice.label] += size
         step[choice.greedy] -= size
@@ -56,5 +55,6 @@ RULE = Rule(
     decide=decide_epsilon_greedy,
     learn=learn,
     probabilities=epsilon_greedy_probabilities,
+    takes_rewards=True,
     examples=({}, {"rho": 1.0, "exploration": 0.1, "aggressiveness": 1.0}),
 )

@@ -30,6 +30,7 @@ from typing import Annotated, NamedTuple
 from onebit.contract.choices import greedy_label, sampled_label, softmax
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import LEARNT, OWN, Choice, Rule, RuleInput, Vector
+from onebit.contract.surety import log_odds
 from onebit.errors import InputError
 
 MEAN = OWN  # where the running mean of the answers is kept, 1 for right and 0 for wrong
@@ -97,14 +98,13 @@ def decide(params: PolicyGradient, given: RuleInput) -> Choice:
 def learn(params: PolicyGradient, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """One step along the gradient's estimate."""
     memory, work = given.memory, given.work
-    right = 1.0 if revealed == choice.label else 0.0
     base = reward_of(params, memory[MEAN]) if params.baseline == 1 else 0.0
     softmax(given.scores, params.classes, work[0])
-    size = params.rate * (reward_of(params, right) - base) * min(1.0, work[0][choice.label] / choice.propensity)
+    size = params.rate * (reward_of(params, given.reward) - base) * min(1.0, work[0][choice.label] / choice.propensity)
     for label in range(params.classes):
         step[label] = -size * work[0][label]
     step[choice.label] += size
-    memory[MEAN] += (right - memory[MEAN]) / (memory[LEARNT] + 1.0)
+    memory[MEAN] += (given.reward - memory[MEAN]) / (memory[LEARNT] + 1.0)
     return 1.0 - params.rate * params.decay
 
 
@@ -122,6 +122,11 @@ def teach(params: PolicyGradient, given: RuleInput, label: int, step: Vector) ->
     return 1.0 - params.rate * params.decay
 
 
+def surety(params: PolicyGradient, given: RuleInput, label: int) -> float:
+    """The log-odds of the softmax."""
+    return log_odds(given.scores, params.classes, label)
+
+
 RULE = Rule(
     name="policy-gradient",
     paper="Williams 1992; Daucé, Proix, Ralaivola 2013, 2015",
@@ -131,7 +136,9 @@ RULE = Rule(
     learn=learn,
     probabilities=probabilities,
     teach=teach,
+    surety=surety,
     prepare=prepare,
+    takes_rewards=True,
     migrations={"0.4.0": before_0_4},
     examples=(
         {},

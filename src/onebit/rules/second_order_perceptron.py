@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
+from onebit.contract.candidates import Labels, Narrowing, fewer_classes, gather_moments, scatter_heads
 from onebit.contract.choices import fill
 from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
@@ -43,6 +44,13 @@ def learn(params: SecondOrderPerceptron, given: RuleInput, choice: Choice, revea
     return 1.0
 
 
+def scatter(params: SecondOrderPerceptron, step: Vector, candidates: Labels, out: Vector) -> None:
+    """The sums of the candidates move; the matrix is one for all classes."""
+    scatter_heads(params, step, candidates, out)
+    for label in range(params.classes):
+        out[params.classes + label] = step[candidates.shape[0]]
+
+
 def order(params: SecondOrderPerceptron) -> Order:
     """Sums, and one matrix for all classes."""
     return Order(start=1.0 / params.ridge, sums=True, shared=True)
@@ -58,5 +66,6 @@ RULE = Rule(
     probabilities=greedy_probabilities,
     full_information=True,
     second_order=order,
+    narrowing=Narrowing(fewer_classes(SecondOrderPerceptron), gather_moments, scatter),
     examples=({}, {"ridge": 0.1, "matrix": "full"}),
 )

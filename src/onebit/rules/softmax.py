@@ -23,6 +23,7 @@ from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.ridge import regress_played, regress_taught, ridge_order
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
+from onebit.contract.surety import regressed
 
 
 class Softmax(NamedTuple):
@@ -60,5 +61,8 @@ RULE = Rule(
     teach=regress_taught,
     second_order=ridge_order,
     belief=regressed_belief,
+    takes_rewards=True,
+    learns_alone=True,
+    surety=regressed,
     examples=({}, {"sharpness": 5.0, "matrix": "full"}),
 )

@@ -24,6 +24,7 @@ from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.ridge import regress_played, regress_taught, ridge_order
 from onebit.contract.rule import LEARNT, Choice, Rule, RuleInput, Vector
+from onebit.contract.surety import regressed
 
 
 class SquareCB(NamedTuple):
@@ -81,5 +82,8 @@ RULE = Rule(
     teach=regress_taught,
     second_order=ridge_order,
     belief=regressed_belief,
+    takes_rewards=True,
+    learns_alone=True,
+    surety=regressed,
     examples=({}, {"gamma_scale": 2.0, "matrix": "full"}),
 )

@@ -48,6 +48,7 @@ class _TrialWalk:
         self._learner: Learner | None = None
         self._marks = marks_for(trial.stream.rounds)
         self._mistakes, self._curve = np.zeros(3, dtype=np.int64), np.zeros((2, len(self._marks)), dtype=np.int64)
+        self._rewards, self._reward_curve = np.zeros(2), np.zeros((2, len(self._marks)))
         self._seconds, self._told, self._chunk = 0.0, 0, 500
         self._before = NOTHING, np.zeros((0, 0))  # the rounds of the part before, and their choices
 
@@ -87,7 +88,7 @@ class _TrialWalk:
             self._learner.runtime.model.refuse_unstorable(different)
         learner, schedule = self._learner, _as_named(self._learner, data, piece.schedule)
         rows, kept, steps, done = piece.tables.rows(learner), self._kept_for(schedule), schedule.steps, 0
-        tally = Tally(self._mistakes, self._marks - schedule.offset, self._curve)
+        tally = Tally(self._mistakes, self._marks - schedule.offset, self._curve, self._rewards, self._reward_curve)
         while done < steps and not stop.is_set():
             until = min(steps, done + self._chunk)
             started = time.thread_time()

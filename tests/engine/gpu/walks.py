@@ -114,7 +114,7 @@ def on_cpu(
 def every_round(rounds: int) -> Tally:
     """Counts with a mark at every round."""
     marks = np.arange(1, rounds + 1)
-    return Tally(np.zeros(3, dtype=np.int64), marks, np.zeros((2, rounds), dtype=np.int64))
+    return Tally.empty(marks)
 
 
 # --- on the GPU --------------------------------------------------------------------------------------------------------

@@ -108,6 +108,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
         orders[REFUSED] = float(counts[me, 3])
     params = record_of(parameters[me])
     key, largest, course = keys[me], longest[me], courses[which[me]]
+    all_classes = course[:0]  # no candidates: every class can be played
     played_wrong, greedy_wrong, mark = counts[me, 0], counts[me, 1], counts[me, 2]
     next_mark = marks[mark]
 
@@ -151,7 +152,8 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
                 orders[REFUSED] = 1.0
             if orders[REFUSED] == 0.0:
                 identity = np.uint64(now)
-                given = RuleInput(memory, scores, sq_norm, Draws(key, identity, DECIDING), work)
+                draws = Draws(key, identity, DECIDING)
+                given = RuleInput(memory, scores, sq_norm, draws, work, 0.0, all_classes, True)
                 choice = decide(params, given)
                 played_wrong += label != choice.label
                 greedy_wrong += label != choice.greedy
@@ -162,7 +164,8 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
                     next_mark = marks[mark]
                 if sq_norm > 0.0:
                     revealed = label if REVEALED or label == choice.label else -1
-                    given = RuleInput(memory, scores, sq_norm, Draws(key, identity, LEARNING), work)
+                    draws, reward = Draws(key, identity, LEARNING), 1.0 if revealed == choice.label else 0.0
+                    given = RuleInput(memory, scores, sq_norm, draws, work, reward, all_classes, True)
                     factor = learn(params, given, choice, revealed, rule_step)
                     learns = bearable(rule_step, HEADS, sq_norm, choice.propensity, LONGEST_STEP_32)
                     if not learns:
@@ -170,7 +173,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
             orders[WISH] = NOTHING
             if learns:
                 memory[LEARNT] += 1.0
-                memory[RIGHT] += 1.0 if revealed == choice.label else 0.0
+                memory[RIGHT] += reward
                 if factor != 1.0:
                     scale = orders[SCALE] * factor
                     if not SMALLEST < scale < LARGEST:

@@ -1,0 +1,117 @@
+"""Choices to learn from, many at a time, in numbers: checked, since compiled code checks nothing, and learnt in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.candidates import Labels, candidates_at, list_at, rounds_of
+from onebit.contract.draws import words_of
+from onebit.engine import stream as engine
+from onebit.engine.schedule import NO_REWARDS, NOTHING
+from onebit.errors import InputError
+from onebit.model import Model
+from onebit.rows import Rows, one_row
+
+Rewards = Sequence[float] | NDArray[np.float64]
+
+
+class LearningBatch(NamedTuple):
+    """Choices to learn from, with their rows and what was revealed of them.
+
+    `among` are the candidates that they were made from, where there were any; `rewards`, (rows, 1), what they were worth, where right and wrong are
+    not all there is; `truths` the classes that somebody named as right, -1 where nobody did, where any are named.
+    """
+
+    rows: Rows
+    ids: Sequence[int | str]
+    choices: NDArray[np.float64]
+    revealed: NDArray[np.int64]
+    words: NDArray[np.uint64]
+    among: Labels = NOTHING
+    rewards: NDArray[np.float64] = NO_REWARDS
+    truths: Labels = NOTHING
+
+
+def checked_among(among: Labels, rows: int, classes: int) -> Labels:
+    """Lists of candidates that can be walked without looking: as many as rows, each of classes in rising order."""
+    if rounds_of(among) != rows:
+        raise InputError(f"there are {rounds_of(among)} lists of candidates for {rows} rows")
+    for row in range(rows):
+        found = candidates_at(among, row)
+        if len(found) == 0 or found[0] < 0 or found[-1] >= classes or not (np.diff(found) > 0).all():
+            raise InputError(f"row {row}: the candidates are no list of classes in rising order")
+    return among
+
+
+def checked_batch(
+    rows: Rows,
+    ids: Sequence[int | str],
+    choices: NDArray[np.float64],
+    right: Sequence[bool] | NDArray[np.bool_],
+    among: Labels,
+    rewards: Rewards | None,
+    truths: Labels | None,
+    classes: int,
+) -> LearningBatch:
+    """A batch of choices as the loop wrote them, by somebody who has kept them."""
+    if not rows.height == len(ids) == len(choices) == len(right):
+        raise InputError(
+            f"there are {rows.height} rows, {len(ids)} ids, {len(choices)} choices and {len(right)} answers"
+        )
+    labels = choices[:, engine.LABEL : engine.GREEDY + 1]
+    if not ((labels >= 0) & (labels < classes)).all():
+        raise InputError(f"a choice names a class beyond the {classes} that there are")
+    if not (choices[:, engine.RULE_PROPENSITY] > 0.0).all():
+        raise InputError("a choice has a propensity of its rule that is not above 0")
+    if not np.isfinite(choices[:, engine.NOTE : engine.SECOND_NOTE + 1]).all():
+        raise InputError("a choice has a note that is not a finite number")
+    for row in range(len(ids) if len(among) else 0):
+        if not np.isin(labels[row], candidates_at(among, row)).all():
+            raise InputError(f"row {row}: the choice names a class that is none of its candidates")
+    worth = NO_REWARDS if rewards is None else np.asarray(rewards, dtype=np.float64).reshape(-1, 1)
+    if rewards is not None and not (len(worth) == len(ids) and ((worth >= 0.0) & (worth <= 1.0)).all()):
+        raise InputError(f"rewards must be {len(ids)} numbers from 0 to 1")
+    known = NOTHING if truths is None else checked_truths(truths, among, len(ids), classes)
+    revealed = np.where(np.asarray(right), choices[:, engine.LABEL], -1).astype(np.int64)
+    return LearningBatch(rows, ids, choices, revealed, words_of(ids), among, worth, known)
+
+
+def checked_truths(truths: Labels, among: Labels, rows: int, classes: int) -> Labels:
+    """Classes that were right, each one of the candidates; -1 where that is not known."""
+    found = np.ascontiguousarray(truths, dtype=np.int64)
+    if found.shape != (rows,) or not ((found >= -1) & (found < classes)).all():
+        raise InputError(f"truths must be the numbers of {rows} classes, or -1")
+    for row in range(rows if len(among) else 0):
+        if found[row] >= 0 and found[row] not in candidates_at(among, row):
+            raise InputError(f"row {row}: the class that was right is none of the candidates")
+    return found
+
+
+def learn(model: Model, batch: LearningBatch, corrects: bool) -> None:
+    """Learn a batch in its order; where the right class was named, by the rule's step for that, if there is one (`corrects`)."""
+    named = batch.truths >= 0
+    if not corrects or not named.any():
+        known = np.where(named, batch.truths, batch.revealed) if len(named) else batch.revealed
+        model.run(
+            batch.rows,
+            batch.choices,
+            model.learning,
+            labels=known,
+            words=batch.words,
+            among=batch.among,
+            rewards=batch.rewards,
+        )
+        return
+    for row in range(len(batch.ids)):
+        one = slice(row, row + 1)
+        rows, choices, words = one_row(batch.rows, row), batch.choices[one], batch.words[one]
+        among = list_at(batch.among, row)
+        if named[row]:
+            model.correct(rows, batch.truths[one], choices, words, among)
+        else:
+            heard, worth = batch.revealed[one], batch.rewards[one]
+            model.run(rows, choices, model.learning, labels=heard, words=words, among=among, rewards=worth)

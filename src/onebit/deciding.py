@@ -1,0 +1,114 @@
+"""From what is asked to a decision: which classes can be played, in numbers, and what was chosen, in names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.candidates import Labels, candidates_at, complete_at, packed
+from onebit.contract.parameters import checked_flag
+from onebit.decision import Decision
+from onebit.engine import stream as engine
+from onebit.engine.schedule import NOTHING
+from onebit.errors import InputError, OnebitError, brief
+from onebit.features import Kept
+from onebit.runtime import Runtime
+from onebit.validation import ClassName
+
+Among = Iterable[ClassName] | None  # the classes that can be played; None: all
+
+
+class Asked(NamedTuple):
+    """What is asked beside x: the candidates of each row, packed; none where all classes can be played in every row."""
+
+    among: Labels = NOTHING
+
+    def of(self, runtime: Runtime, row: int) -> tuple[tuple[ClassName, ...] | None, bool]:
+        """The names of the candidates of a row, or None for all classes, and whether the right one is known to be among them."""
+        if len(self.among) == 0:
+            return None, False
+        found = candidates_at(self.among, row)
+        if len(found) == len(runtime.classes):
+            return None, False
+        return tuple(runtime.classes[label] for label in found), complete_at(self.among, row)
+
+
+def asked_once(runtime: Runtime, among: Among, complete: bool) -> Asked:
+    """What is asked of one x."""
+    known = checked_flag("complete", complete)
+    found = runtime.candidates(among)
+    if found is None:
+        return Asked()
+    return Asked(packed([found], complete=bool(known) or among is None))
+
+
+def asked_many(runtime: Runtime, rows: int, among: Any, complete: bool) -> Asked:
+    """What is asked of many rows: one list of candidates for all, or one for each."""
+    known = bool(checked_flag("complete", complete))
+    if not _one_a_row(among):
+        found = runtime.candidates(among)
+        return Asked() if found is None else Asked(packed([found] * rows, complete=known or among is None))
+    given = list(among)
+    if len(given) != rows:
+        raise InputError(f"among has {len(given)} lists of candidates, but there are {rows} rows")
+    sets: list[Sequence[int]] = []
+    flags = []
+    for row, one in enumerate(given):
+        try:
+            listed = runtime.candidates(one)
+        except OnebitError as error:
+            raise InputError(f"row {row}: {error}") from None
+        sets.append(range(len(runtime.classes)) if listed is None else listed)
+        flags.append(known or one is None or listed is None)
+    return Asked(packed(sets, complete=flags))
+
+
+def _one_a_row(among: object) -> bool:
+    """Whether lists are given, and not one list; some of each are refused."""
+    if among is None or isinstance(among, str | Mapping) or not isinstance(among, Iterable):
+        return False
+    kinds = {isinstance(one, str | int | np.generic) for one in among}
+    if len(kinds) > 1:
+        raise InputError(f"among is {brief(among)}, but must be one list of classes, or such a list for each row")
+    return kinds == {False}
+
+
+def decision_of(
+    runtime: Runtime, identity: int | str, choice: NDArray[np.float64], kept: Kept, asked: Asked, row: int = 0
+) -> Decision:
+    """A choice of the loop as the value that users keep."""
+    numbers = choice.tolist()
+    label, greedy, weight, note, second_note, propensity = numbers[: engine.CHOICE_COLUMNS]
+    classes = runtime.classes
+    among, complete = asked.of(runtime, row)
+    chances = zip(classes, numbers[engine.CHOICE_COLUMNS :], strict=True)
+    return Decision(
+        identity,
+        classes[int(label)],
+        propensity,
+        classes[int(greedy)],
+        weight,
+        (note, second_note),
+        kept,
+        runtime.ledger.moment,
+        runtime.identity,
+        among,
+        complete,
+        {name: chance for name, chance in chances if chance > 0.0},
+    )
+
+
+def decided(runtime: Runtime, x: Any, identity: int | str, asked: Asked) -> Decision:
+    """The decision on one x."""
+    kept = runtime.decide_one(x, identity, asked.among)
+    return decision_of(runtime, identity, runtime.model.choice[0], kept, asked)
+
+
+def decided_many(runtime: Runtime, kept: Sequence[Kept], ids: Sequence[int | str], asked: Asked) -> list[Decision]:
+    """The decisions on rows that were read."""
+    columns = engine.CHOICE_COLUMNS + len(runtime.classes)
+    choices = runtime.choices(runtime.rows(kept), ids, columns, asked.among)
+    return [decision_of(runtime, ids[row], choices[row], kept[row], asked, row) for row in range(len(kept))]
