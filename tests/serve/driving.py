@@ -26,7 +26,6 @@ import numpy as np
 import orjson
 
 from onebit import state
-from onebit.decision import Decision
 from onebit.errors import OnebitError
 from onebit.learner import Learner
 from onebit.serve.log.schema import FILE
@@ -444,12 +443,25 @@ def _steps(folder: Path, number: int, changes: list[tuple[Any, ...]]) -> list[tu
 def _feedback(folder: Path, number: int) -> list[dict[str, Any]]:
     names = (
         *("seq", "late", "learn", "right", "shown", "shown_propensity"),
-        *("id", "generation", "label", "greedy", "weight", "note", "second_note", "propensity", "x"),
+        *(
+            "id",
+            "generation",
+            "label",
+            "greedy",
+            "weight",
+            "note",
+            "second_note",
+            "propensity",
+            "x",
+            "among",
+            "complete",
+        ),
     )
     found = rows_of(
         folder,
         """SELECT f.seq, f.late, f.learn, f.right, f.shown, f.shown_propensity,
-                  d.id, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity, d.x
+                  d.id, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity, d.x,
+                  d.among, d.complete
            FROM feedback f JOIN decisions d ON d.seq = f.decision WHERE f.task = ? ORDER BY f.seq""",
         number,
     )
@@ -466,6 +478,13 @@ def _x(features: dict[str, Any], stored: bytes) -> Any:
     return stored.decode() if features["kind"] == "text" else orjson.loads(stored)
 
 
+def _among(learner: Learner, row: dict[str, Any]) -> dict[str, Any]:
+    if row["among"] is None:
+        return {}
+    places = np.frombuffer(row["among"], dtype="<u4")
+    return {"among": [learner.classes[place] for place in places], "complete": bool(row["complete"])}
+
+
 def _learn_of_another(learner: Learner, features: dict[str, Any], row: dict[str, Any]) -> None:
     """From a decision of another learner; late ones, and those that this learner cannot learn, are left out."""
     if row["late"]:
@@ -473,30 +492,28 @@ def _learn_of_another(learner: Learner, features: dict[str, Any], row: dict[str,
     label = row["label"] if row["shown"] is None else row["shown"]
     propensity = row["propensity"] if row["shown"] is None else row["shown_propensity"]
     with contextlib.suppress(OnebitError):
-        decision = learner.from_log(_x(features, row["x"]), learner.classes[label], min(propensity, 1.0), row["id"])
+        decision = learner.from_log(
+            _x(features, row["x"]), learner.classes[label], min(propensity, 1.0), row["id"], **_among(learner, row)
+        )
         learner.learn(decision, right=bool(row["right"]))
 
 
 def _learn_of_its_own(learner: Learner, features: dict[str, Any], row: dict[str, Any]) -> None:
     """From a decision that this learner made, as it noted it then; what was shown in its place had a chance of its own."""
     with contextlib.suppress(OnebitError):
-        kept = learner.decide(_x(features, row["x"]), row["id"]).x
+        made = learner.decide(_x(features, row["x"]), row["id"], **_among(learner, row))
         label, weight, propensity = row["label"], row["weight"], row["propensity"]
         if row["shown"] is not None:
             if learner.runtime.rule.notes_the_label and row["shown"] != label:
                 return  # what it noted belongs to the label that it chose
             label, weight, propensity = row["shown"], row["shown_propensity"], row["shown_propensity"]
         learner.learn(
-            Decision(
-                row["id"],
-                learner.classes[label],
-                propensity,
-                learner.classes[row["greedy"]],
-                weight,
-                (row["note"], row["second_note"]),
-                kept,
-                learner.learnt,
-                learner.runtime.identity,
+            made._replace(
+                label=learner.classes[label],
+                propensity=propensity,
+                greedy=learner.classes[row["greedy"]],
+                weight=weight,
+                notes=(row["note"], row["second_note"]),
             ),
             right=bool(row["right"]),
         )

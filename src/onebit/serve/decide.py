@@ -15,7 +15,7 @@ from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.errors import ConflictError, InvalidError, TooLargeError
-from onebit.serve.inputs import numbers_in
+from onebit.serve.inputs import numbers_in, stored_classes
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.writing import Writer
 from onebit.serve.recent import Entry, Recent, settled
@@ -216,13 +216,13 @@ def _field(index: int, single: bool) -> str:
 
 def _choices(served: ServedTask, stored: list[bytes], ids: list[str], first: int, single: bool) -> Choices:
     """What the learner in front decides; an x that it refuses is named."""
-    inputs, replicas = served.info.inputs, served.follower.replicas
+    inputs, replicas, retired = served.info.inputs, served.follower.replicas, served.info.retired
     try:
-        return replicas.decide(inputs.rows(stored), ids)
+        return replicas.decide(inputs.rows(stored), ids, retired)
     except OnebitError:
         for index, (x, identity) in enumerate(zip(stored, ids, strict=True), first):
             try:
-                replicas.decide(inputs.rows([x]), [identity])
+                replicas.decide(inputs.rows([x]), [identity], retired)
             except OnebitError as error:
                 field = _field(index, single)
                 # It speaks of one row of a table; here it is the x of a request.
@@ -247,7 +247,9 @@ def _rows(
     blobs = [content[start : start + width] for start in range(0, len(content), width)]
     made = (itertools.repeat(one) for one in (now, mode, choices.generation, choices.learnt))
     none = itertools.repeat(None)
-    more = (none, itertools.repeat(0), none, none, none)  # among, complete, raw, confidence, sure
+    complete = int(choices.among is not None)  # what is retired is right no more
+    among = itertools.repeat(stored_classes(choices.among))
+    more = (among, itertools.repeat(complete), none, none, none)  # raw, confidence and sure are not known
     return zip(itertools.repeat(task), ids, *made, *columns, blobs, stored, *more, strict=False)
 
 

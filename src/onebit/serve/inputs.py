@@ -148,6 +148,11 @@ def classes_in(stored: bytes) -> NDArray[np.int64]:
     return np.frombuffer(stored, dtype=_CLASS).astype(np.int64)
 
 
+def stored_classes(places: Sequence[int] | None) -> bytes | None:
+    """What the log keeps of places in a list of classes; nothing where they are all."""
+    return None if places is None else np.array(places, dtype=_CLASS).tobytes()
+
+
 def _refuse_bytes(kept: bytes, field: str, most: int) -> None:
     if len(kept) > LONGEST * most:
         raise TooLargeError(

@@ -16,17 +16,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from onebit.contract.candidates import packed
 from onebit.engine.stream import CHOICE_COLUMNS, PROPENSITY
 from onebit.errors import OnebitError
 from onebit.learner import Learner
-from onebit.serve.inputs import Inputs
+from onebit.serve.inputs import Inputs, classes_in
 from onebit.serve.log.checks import Expected
 from onebit.serve.log.reading import NO_END, Reader
 from onebit.serve.log.records import Event, check_events
 from onebit.serve.log.schema import NAMES
 from onebit.serve.replicas import Replicas
 from onebit.serve.set_aside import set_aside
-from onebit.serve.snapshots import Packed, Snapshot, Snapshots, packed
+from onebit.serve.snapshots import Packed, Snapshot, Snapshots
+from onebit.serve.snapshots import packed as packed_snapshot
 from onebit.serve.statistics import Statistics
 from onebit.serve.tasks import learner_of
 from onebit.validation import ClassName
@@ -223,7 +225,7 @@ class LogFollower:
             """Whether the notes of the decision are those of this learner, for the label that was played."""
             return event.generation == generation and not (picky and event.shown not in (None, event.label))
 
-        for own, run in groupby(taught, is_own):
+        for (own, _), run in groupby(taught, lambda event: (is_own(event), event.among is None)):
             self.statistics.refused(self.replicas.teach(self._batch(list(run), own)))
 
     def _batch(self, events: list[Event], own: bool) -> Callable[[Learner], int]:
@@ -235,7 +237,9 @@ class LogFollower:
         choices = np.zeros((len(events), CHOICE_COLUMNS))
         choices[:, : PROPENSITY + 1] = [_choice(event) for event in events]
         right = np.array([event.right for event in events], dtype=bool)
-        batch = self.replicas.resting.runtime.batch(rows, ids, choices, right)
+        sets = [classes_in(event.among) for event in events if event.among is not None]
+        among = packed(sets, [bool(event.complete) for event in events]) if sets else None
+        batch = self.replicas.resting.runtime.batch(rows, ids, choices, right, among=among)
 
         def teach(learner: Learner) -> int:
             try:
@@ -287,7 +291,7 @@ class LogFollower:
         mark = reader.mark(self.task, self.position)
         assert mark is not None
         learner, generation = self.replicas.resting, self.replicas.generation
-        return packed(Snapshot(learner, generation, self.position, mark, self.statistics))
+        return packed_snapshot(Snapshot(learner, generation, self.position, mark, self.statistics))
 
 
 def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
@@ -295,7 +299,10 @@ def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
     label, propensity = event.played
     try:
         x = inputs.table([event.x])[0]
-        decision = learner.from_log(x, learner.classes[label], min(propensity, 1.0), event.id)
+        among = None if event.among is None else [learner.classes[place] for place in classes_in(event.among)]
+        decision = learner.from_log(
+            x, learner.classes[label], min(propensity, 1.0), event.id, among=among, complete=bool(event.complete)
+        )
         learner.learn(decision, right=bool(event.right))
     except OnebitError:
         return False

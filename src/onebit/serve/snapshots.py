@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import shutil
 import time
@@ -165,7 +166,7 @@ class Snapshots:
                     warnings.simplefilter("always")
                     found = snapshot_at(path, self._task, reader)
             except UNREADABLE as error:
-                if not path.exists():  # it has just been removed, in favour of a newer one
+                if not os.path.lexists(path):  # it has just been removed, in favour of a newer one
                     continue
                 LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": str(path)})
                 with contextlib.suppress(OSError):  # out of the way of those to come, for whoever wants to look into it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -89,7 +89,7 @@ class TaskInfo:
         return {**{name: getattr(self, name) for name in (*CREATED, *CREATED_LATER)}, "version": VERSION}
 
     def refuse_retiring(self, added: list[ClassName], gone: list[ClassName]) -> None:
-        """Refuse to retire what is no class, or is retired already, or the last one that is left."""
+        """Refuse to retire what is no class, or is retired already, so that two at least are left."""
         playable = [name for name in [*self.classes, *added] if name not in self.retired]
         for index, name in enumerate(gone):
             if name not in playable or name in gone[:index]:
@@ -97,8 +97,11 @@ class TaskInfo:
                     f"remove_classes has {name!r}, but the classes that are played are {listed(playable)}, and each can be retired once",
                     "remove_classes",
                 )
-        if len(gone) == len(playable):
-            raise InvalidError("remove_classes has all classes that are played, and one must be left", "remove_classes")
+        if len(playable) - len(gone) < 2:
+            raise InvalidError(
+                f"remove_classes has {len(gone)} of the {len(playable)} classes that are played, and two at least must be left",
+                "remove_classes",
+            )
 
 
 def _refuse_no_version(version: str) -> str:
@@ -243,6 +246,13 @@ def refuse_large(learner: Learner, classes: int, inputs: Inputs, most: int, fiel
             "hash_bits or features, or another learner",
             field,
         )
+
+
+def refuse_rule(learner: Learner, retired: Collection[ClassName], field: str) -> None:
+    """Refuse a learner that cannot play among some of the classes, where some are retired."""
+    rule = learner.runtime.rule
+    if retired and not rule.takes_candidates:
+        raise InvalidError(f"{rule.title} does not say how it plays among some of its classes (Rule.narrowing)", field)
 
 
 def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
