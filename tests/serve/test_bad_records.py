@@ -37,6 +37,7 @@ from tests.serve.driving import (
     decided,
     followed,
     heard,
+    hint,
     new_task,
     number_of,
     outcome,
@@ -45,6 +46,7 @@ from tests.serve.driving import (
     service_in,
     snapshots_in,
     until,
+    withdrawal,
     without_snapshots,
 )
 from tests.serve.site import error_in, process_in, site_in
@@ -72,6 +74,12 @@ FOLLOWED = [
     *(("feedback", column, "7") for column in ("right", "late", "learn")),
     *(("feedback", "shown", value) for value in ("9", "4611686018427387904", "1")),
     *(("feedback", "shown_propensity", value) for value in ("0.5", "9e999")),
+    *(("decisions", "among", value) for value in ("x''", "x'0000'", "x'0100000000000000'", "x'09000000'")),
+    *(("decisions", column, value) for column, value in (("complete", "7"), ("raw", "9e999"), ("confidence", "1.5"))),
+    *(("feedback", column, value) for column, value in (("reward", "1.5"), ("truth", "3"))),
+    *(("revisions", "feedback", value) for value in ("999999", "2")),
+    *(("revisions", column, value) for column, value in (("time", "9e999"), ("right", "7"), ("reward", "-1.0"))),
+    ("revisions", "shown", "1"),
     *(("changes", "detail", value) for value in ("'{'", "'[]'", "'{}'", "''", NO_TEXT, '\'{"name": "bad"}\'')),
     ("changes", "detail", "replace(detail, '\"c\"', '\"a\"')"),
     ("changes", "detail", "replace(detail, '[\"a\"', '[null')"),
@@ -87,6 +95,7 @@ FOLLOWED = [
 LOOKED_AT = [
     *(("mode", value) for value in ("'nonsense'", NO_TEXT)),
     ("learnt", "-1"),
+    ("sure", "1.5"),
     *(("probabilities", value) for value in ("x''", "zeroblob(7)", "zeroblob(800)", NAN, INFINITE)),
 ]
 
@@ -98,6 +107,8 @@ async def _fill(service: Service) -> None:
             await decided(service, f"{name}{number}", task=name)
             if number:
                 await heard(service, f"{name}{number}", number % 2 == 0, task=name)
+        second = [hint(f"{name}1", revise=True), withdrawal(f"{name}2"), hint(f"{name}5", revise=True)]
+        await service.feedback(name, second, single=False)
 
 
 @pytest.fixture(scope="module")

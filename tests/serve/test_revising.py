@@ -297,7 +297,8 @@ def test_bad_input_is_a_sentence_and_writes_nothing(tmp_path: Path) -> None:
                 error = reply.json()["error"]
                 assert error["field"] == where, error
                 assert error["message"].startswith(where), error
-        for within in ("soon", 0, -1.0, [], True):
+        bad: list[Any] = ["soon", 0, -1.0, [], True]
+        for within in bad:
             reply = site.ask("PATCH", "/v1/tasks/fruit", json={"revise_within": within})
             assert (reply.status_code, reply.json()["error"]["field"]) == (422, "revise_within")
         assert everything_in(tmp_path / "data") == before
@@ -349,7 +350,7 @@ def test_many_revisions_are_one_replay(
                 for number in range(30):
                     await said(service, revise(str(number), number % 2 == 0))
                 await followed(service)
-            events = [record.event for record in caplog.records if hasattr(record, "event")]  # type: ignore[attr-defined]
+            events = [record.event for record in caplog.records if hasattr(record, "event")]
             assert events.count("revised") == 1
             await same_everywhere(service)
 
@@ -423,7 +424,7 @@ def test_snapshots_of_before_are_used(tmp_path: Path, monkeypatch: pytest.Monkey
     run(work())
 
 
-def test_another_learner_and_second_thoughts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_learner_and_second_thoughts(tmp_path: Path) -> None:
     """What is revised while a learner is trained, and after it took over, is in what it knows."""
 
     async def work() -> None:
@@ -443,7 +444,7 @@ def test_another_learner_and_second_thoughts(tmp_path: Path, monkeypatch: pytest
     run(work())
 
 
-def test_a_learner_trained_before_and_told_after(tmp_path: Path) -> None:
+def test_a_learner_trained_before_and_told_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A trainee that has learnt what is revised before it takes over is brought right afterwards."""
 
     async def work() -> None:
@@ -458,7 +459,7 @@ def test_a_learner_trained_before_and_told_after(tmp_path: Path) -> None:
                 asyncio.run_coroutine_threadsafe(said(service, revise("3", False), withdrawal("6")), loop).result()
 
             loop = asyncio.get_running_loop()
-            admin._train_near = revised_in_between  # type: ignore[method-assign]
+            monkeypatch.setattr(admin, "_train_near", revised_in_between)
             await service.switch("fruit", NewLearner(learner="bpa", seed=5))
             await until(lambda: served.training is None)
             await same_everywhere(service)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.errors import InputError, OnebitError, brief
+from onebit.serve.inputs import classes_in
 from onebit.serve.log.checks import (
     DECISION,
     FEEDBACK,
@@ -262,7 +263,10 @@ def _decision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
         yield f"task {one.task} had no learner {one.generation}.{one.learnt} then"
     classes = len(known.classes)
     yield from _failed(one, {"label": of_class(classes), "greedy": of_class(classes)})
-    yield from _failed(one, {"among": or_none(of_candidates(classes))})
+    among = list(_failed(one, {"among": or_none(of_candidates(classes))}))
+    yield from among
+    if one.among is not None and not among and not {one.label, one.greedy} <= set(classes_in(one.among).tolist()):
+        yield "label or greedy is none of the classes in among"
     wrong = list(_failed(one, {"probabilities": of_probabilities(classes)}))
     yield from wrong
     if not wrong and isinstance(one.label, int) and one.label >= len(one.probabilities) // 8:

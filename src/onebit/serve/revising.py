@@ -69,6 +69,7 @@ class Reviser:
             with closing(Reader(self._log)) as reader:
                 self._follow_again(follower, reader)
         except (sqlite3.Error, MemoryError) as error:  # which pass
+            follower.successor = None  # of which half may have been taught
             follower.revising_error = str(error) or type(error).__name__
             about = {"event": "revision-failed", "task": follower.expected.name}
             LOG.warning(f"revisions could not be learnt now: {follower.revising_error}", extra=about)

@@ -200,11 +200,13 @@ def check_pairs(of: Expected, rows: Sequence[Row]) -> None:
 
 
 def check_revisions(of: Expected, rows: Sequence[Row]) -> None:
-    """Refuse rows of REVISIONS whose feedback is none of the task before it. What they say is looked at where it is learnt."""
-    for seq, feedback, task, *_ in rows:
+    """Refuse rows of REVISIONS whose feedback is none of the task before it, or that have half of what was shown."""
+    for seq, feedback, task, _, _, shown, propensity, *_ in rows:
         if task != of.task or feedback >= seq:
             wrong = f"it is of row {feedback}, which is no feedback of this task before it"
             raise BadRecordError(of.name, "revisions", seq, wrong)
+        if (shown is None) is not (propensity is None):
+            raise BadRecordError(of.name, "revisions", seq, HALF_SHOWN)
     of.check("revisions", rows, REVISED)
 
 
