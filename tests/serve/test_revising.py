@@ -48,6 +48,7 @@ from tests.serve.driving import (
 )
 from tests.serve.site import NEW, site_in
 from tests.serve.test_service_feedback import HandClock, clock, swept  # noqa: F401 - a fixture
+from tests.serve.test_survival_snapshots import are_spaced
 
 REVISIONS = "SELECT d.id, r.right, r.shown FROM revisions r JOIN feedback f ON f.seq = r.feedback JOIN decisions d ON d.seq = f.decision ORDER BY r.seq"
 
@@ -388,6 +389,14 @@ def test_snapshots_of_before_are_used(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(LogFollower, "begun", classmethod(noted))
     monkeypatch.setattr("onebit.serve.learner_thread.WRITING_SHARE", 1e9)  # as often as may be
 
+    def named() -> list[tuple[int, int]]:
+        """Positions, and up to where revisions are known."""
+        parts = [[int(one) for one in path.stem.split("-")[1:]] for path in snapshots_in(tmp_path)]
+        return [(one[0], one[-1]) for one in parts]
+
+    def positions() -> list[int]:
+        return [position for position, _ in named()]
+
     async def work() -> None:
         async with service_in(tmp_path, snapshot_every=10, keep_snapshots=2) as service:
             await service.create(new_task())
@@ -399,26 +408,26 @@ def test_snapshots_of_before_are_used(tmp_path: Path, monkeypatch: pytest.Monkey
                 await until(lambda follower=follower: not follower.writing)  # type: ignore[misc]
             assert follower is not None
             last = follower.position
-            kept = [int(path.stem.rpartition("-")[2]) for path in snapshots_in(tmp_path)]
+            kept = positions()
             assert 5 <= len(kept) <= 2 + last.bit_length()
             for seq in range(last // 4, last, 50):  # the replay is some times as long as the way back
                 before = max((one for one in kept if one < seq), default=0)
                 assert last - before <= 8 * (last - seq) + 80
-            for number in (500, 100, 550):
-                (place,) = rows_of(
-                    tmp_path,
-                    "SELECT f.seq FROM feedback f JOIN decisions d ON d.seq = f.decision WHERE d.id = ?",
-                    str(number),
-                )[0]
-                kept = [int(path.stem.rpartition("-")[2]) for path in snapshots_in(tmp_path)]
+            for number in (500, 100, 300, 550, 100):
+                identity, right = str(number), service.decision("fruit", str(number))["right"]
+                query = "SELECT f.seq FROM feedback f JOIN decisions d ON d.seq = f.decision WHERE d.id = ?"
+                (place,) = rows_of(tmp_path, query, identity)[0]
+                kept = positions()
                 begins.clear()
-                await said(service, revise(str(number), number % 3 != 0))
+                await said(service, revise(identity, not right))
+                (revision,) = rows_of(tmp_path, "SELECT max(seq) FROM revisions")[0]
                 await followed(service)
                 assert begins == [max((one for one in kept if one < place), default=1)]
+                assert begins[0] > 1  # also of what was revised after an older one
                 await until(lambda follower=follower: not follower.writing)  # type: ignore[misc]
-                for path in snapshots_in(tmp_path):
-                    position = int(path.stem.rpartition("-")[2])
-                    assert position < place or position > last
+                for position, revised in named():
+                    assert position < place or revised >= revision
+            assert are_spaced(tmp_path, 2)
             await same_everywhere(service)
 
     run(work())

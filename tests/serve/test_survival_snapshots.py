@@ -247,7 +247,7 @@ def test_a_snapshot_of_another_task(tmp_path: Path) -> None:
 
 def are_spaced(folder: Path, keep: int) -> bool:
     """Whether the last few snapshots are there, and of the others one at each distance, where each is twice the next."""
-    positions = [int(path.stem.rpartition("-")[2]) for path in snapshots_in(folder)]
+    positions = [int(path.stem.split("-")[1]) for path in snapshots_in(folder)]
     distances = [(positions[-1] - one).bit_length() for one in positions[: -keep or None]]
     return len(positions) >= keep and len(distances) == len(set(distances))
 

@@ -33,10 +33,16 @@ class LearnerThread:
         self._started = False
         self._unreadable: str | None = None  # why the log cannot be followed now
         self._news: queue.SimpleQueue[tuple[int, set[tuple[int, str]]] | None] = queue.SimpleQueue()
-        self._packed: queue.SimpleQueue[tuple[LogFollower, Packed] | None] = queue.SimpleQueue()
+        # What is to be written, and whether it is the last that its follower knows: of that there is one at a time.
+        self._packed: queue.SimpleQueue[tuple[LogFollower, Packed, bool] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="onebit-learner", daemon=True)
         self._writer = threading.Thread(target=self._write, name="onebit-snapshots", daemon=True)
-        self._reviser = Reviser(log, lambda follower: self.tell(0, {(follower.task, "revisions")}))
+        self._reviser = Reviser(
+            log,
+            snapshot_every,
+            lambda follower, snapshot: self._packed.put((follower, snapshot, False)),
+            lambda follower: self.tell(0, {(follower.task, "revisions")}),
+        )
 
     @property
     def failing(self) -> str | None:
@@ -152,7 +158,7 @@ class LearnerThread:
     def _keep(self, follower: LogFollower, reader: Reader) -> None:
         """Have a snapshot written; where that cannot be now, the next one will do."""
         try:
-            self._packed.put((follower, follower.snapshot(reader)))
+            self._packed.put((follower, follower.snapshot(reader), True))
         except Exception as error:
             self._snapshot_failed(follower, error)
             return
@@ -161,11 +167,12 @@ class LearnerThread:
 
     def _write(self) -> None:
         while (one := self._packed.get()) is not None:
-            follower, content = one
+            follower, content, newest = one
             began = time.monotonic()
             try:
                 path = follower.snapshots.write(content)
-                follower.snapshot_position, follower.snapshot_time = content.position, time.monotonic()
+                if newest:
+                    follower.snapshot_position, follower.snapshot_time = content.position, time.monotonic()
                 follower.failed_in_a_row, follower.snapshot_error = 0, None
                 LOG.info(
                     f"snapshot {path}", extra={"event": "snapshot", "path": str(path), "position": content.position}
@@ -174,7 +181,7 @@ class LearnerThread:
                 self._snapshot_failed(follower, error)
             follower.snapshot_tried = time.monotonic()
             follower.writing_s = follower.snapshot_tried - began
-            follower.writing = False
+            follower.writing = follower.writing and not newest
 
     def _snapshot_failed(self, follower: LogFollower, error: Exception) -> None:
         why = str(error) or type(error).__name__

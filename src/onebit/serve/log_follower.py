@@ -148,6 +148,7 @@ class LogFollower:
         for found in snapshots.good(reader, last):
             replicas = Replicas(found.learner, found.generation)
             made = cls(expected, replicas, found.statistics, found.position, snapshots)
+            made.revisions.horizon = found.revised
             made.snapshot_position = found.position
             made.snapshot_time -= found.age_s
             return made
@@ -165,14 +166,16 @@ class LogFollower:
         reader: Reader,
         end: int,
         tables: Collection[str] = NAMES,
+        revised: int = 0,
         gives_up: Callable[[], bool] = lambda: False,
     ) -> None:
         """Take everything up to a position of the log, where these tables have new records of the task, or until it gives up.
 
-        If it cannot be read (sqlite3.Error), nothing of it is taken.
+        With the revisions up to there, or up to another position that is beyond. If it cannot be read (sqlite3.Error), nothing of it is
+        taken.
         """
         if "revisions" in tables:
-            self.records += self.revisions.hear(reader, end, self.position)
+            self.records += self.revisions.hear(reader, max(end, revised), self.position)
         self.revisions.horizon = max(end, self.revisions.horizon)
         while self.position < end and not gives_up():
             upto = end
@@ -288,10 +291,11 @@ class LogFollower:
 
     def snapshot(self, reader: Reader) -> Packed:
         """Everything as it is now. Called by the thread that follows."""
-        mark = reader.mark(self.task, self.position)
+        revised = self.revisions.horizon
+        mark = reader.mark(self.task, self.position, revised)
         assert mark is not None
         learner, generation = self.replicas.resting, self.replicas.generation
-        return packed_snapshot(Snapshot(learner, generation, self.position, mark, self.statistics))
+        return packed_snapshot(Snapshot(learner, generation, self.position, revised, mark, self.statistics))
 
 
 def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from onebit.serve.log.reading import Reader
 from onebit.serve.log_follower import NEAR, LogFollower
+from onebit.serve.snapshots import Packed
 
 TOGETHER_S = 0.1  # for which others are waited for
 RETRY_S = 1.0
@@ -27,8 +28,16 @@ LOG = logging.getLogger("onebit.serve")
 class Reviser:
     """The thread that follows the log again where that is needed, for one task at a time."""
 
-    def __init__(self, log: Path, rebuilt: Callable[[LogFollower], None]) -> None:
+    def __init__(
+        self,
+        log: Path,
+        snapshot_every: int,
+        keep: Callable[[LogFollower, Packed], None],
+        rebuilt: Callable[[LogFollower], None],
+    ) -> None:
         self._log = log
+        self._snapshot_every = snapshot_every
+        self._keep = keep  # called on this thread with snapshots of a task that are to be written
         self._rebuilt = rebuilt  # called on this thread when another follower waits to take over
         self._asked: queue.SimpleQueue[LogFollower | None] = queue.SimpleQueue()
         self._ending = threading.Event()
@@ -87,11 +96,20 @@ class Reviser:
         return True
 
     def _follow_again(self, follower: LogFollower, reader: Reader) -> None:
-        """Follow the log with another follower until it is near the end; what came meanwhile is a matter of a moment."""
+        """Follow the log with another follower until it is near the end; what came meanwhile is a matter of a moment.
+
+        Half-way from where it is to the end, again and again, it leaves a snapshot: in the place of those that are of no use any more, for what
+        is revised next.
+        """
         if follower.successor is None:
             follower.successor = LogFollower.begun(follower.expected, follower.snapshots, reader, reader.last())
+        new = follower.successor
         near = False
         while not near and not self._ending.is_set():
             end = reader.last()
-            follower.successor.follow(reader, end, gives_up=self._ending.is_set)
+            while new.position < end and not self._ending.is_set():
+                upto = new.position + max(self._snapshot_every, (end - new.position) // 2)
+                new.follow(reader, min(upto, end), revised=end, gives_up=self._ending.is_set)
+                if new.position < end and new.revised_from is None and not self._ending.is_set():
+                    self._keep(follower, new.snapshot(reader))
             near = reader.last() - end <= NEAR

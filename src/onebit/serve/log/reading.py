@@ -79,14 +79,15 @@ class Reader:
             ).fetchone()[0]
         )
 
-    def mark(self, task: int, position: int) -> Mark | None:
-        """What a task's part of the log ends with at a position; None where the log is not so long."""
-        if position > self.last():
+    def mark(self, task: int, position: int, revised: int) -> Mark | None:
+        """What a task's part of the log ends with at a position, and its revisions at another; None where the log is not so long."""
+        if max(position, revised) > self.last():
             return None
         found: Mark = []
         for table in NAMES:
             row = self._connection.execute(
-                f"SELECT seq, time FROM {table} WHERE task = ? AND seq <= ? ORDER BY seq DESC LIMIT 1", (task, position)
+                f"SELECT seq, time FROM {table} WHERE task = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
+                (task, revised if table == "revisions" else position),
             ).fetchone()
             found.append(None if row is None else [row[0], row[1]])
         return found
@@ -165,10 +166,10 @@ class Reader:
         check_revisions(of, rows)
         return [row[:2] for row in rows]
 
-    def is_revised(self, task: int, position: int, upto: int) -> bool:
-        """Whether something that a task had heard up to a position was revised after it."""
+    def is_revised(self, task: int, position: int, after: int, upto: int) -> bool:
+        """Whether something that a task had heard up to a position was revised between two others."""
         query = "SELECT EXISTS (SELECT 1 FROM revisions WHERE task = ? AND seq > ? AND seq <= ? AND feedback <= ?)"
-        return bool(self._connection.execute(query, (task, position, upto, position)).fetchone()[0])
+        return bool(self._connection.execute(query, (task, after, upto, position)).fetchone()[0])
 
     def known(self, info: TaskInfo, ids: Sequence[str]) -> list[tuple[Any, ...]]:
         """(seq, id, generation, learnt, label, greedy, propensity, probabilities, x) of the decisions with these ids."""
