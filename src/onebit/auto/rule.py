@@ -31,8 +31,6 @@ from onebit.contract.candidates import (
     Narrowing,
     class_at,
     fewer_classes,
-    gather_block,
-    scatter_block,
 )
 from onebit.contract.choices import fill, greedy_label, highest, share_greedy
 from onebit.contract.covariance import Order
@@ -210,7 +208,8 @@ def gather(params: Auto, scores: Vector, candidates: Labels, out: Vector) -> Non
     """What every member says of the candidates, and the noise, which is one for all."""
     classes, count = params.classes, candidates.shape[0]
     for block in range(2 * params.members):
-        gather_block(scores, block * classes, candidates, out, block * count)
+        for place in range(count):
+            out[block * count + place] = scores[block * classes + candidates[place]]
     if params.regresses == 1:
         out[2 * count] = scores[2 * classes]
 
@@ -218,8 +217,10 @@ def gather(params: Auto, scores: Vector, candidates: Labels, out: Vector) -> Non
 def scatter(params: Auto, step: Vector, candidates: Labels, out: Vector) -> None:
     """The steps of every member, and what the regression says beside them."""
     classes, count = params.classes, candidates.shape[0]
+    fill(out, 2 * classes * params.members, 0.0)
     for block in range(2 * params.members):
-        scatter_block(step, block * count, candidates, out, block * classes, classes)
+        for place in range(count):
+            out[block * classes + candidates[place]] = step[block * count + place]
     for index in range(3 if params.regresses == 1 else 0):
         out[2 * classes + index] = step[2 * count + index]
 

@@ -29,7 +29,9 @@ CELL_WEIGHTS = 9
 CELL_RESIDUALS = CELL_WEIGHTS + CELLS
 LEVEL_HEARD = CELL_RESIDUALS + CELLS
 LEVEL_WRONG = LEVEL_HEARD + LEVELS
-NUMBERS = LEVEL_WRONG + LEVELS
+ASKED = LEVEL_WRONG + LEVELS  # answers to decisions of which somebody asked whether they are sure
+SURE, SURE_WRONG = ASKED + 1, ASKED + 2  # those that were, and how wrong they were
+NUMBERS = ASKED + 3
 
 SHARE = 0.2  # of the answers heard, which the memory is long
 SHORTEST, LONGEST = 100.0, 1000.0
@@ -41,12 +43,29 @@ SHRINKAGE = 5.0  # answers that each cell is taken to have had, all as expected
 LEAST = 1e-4  # nothing is surer than this
 FURTHEST = 1e100  # raw scores beyond this are taken for it
 TAMING = 0.2  # z is between -5 and 5
+MOST = 2.0**53  # no count is larger
+SLACK = 1e-6  # rounding
 OUTLIER = 10.0  # so many spreads from the centre a raw score counts at most: one that is out of all proportion must not hide the others
 
 
 def initial() -> tuple[float, ...]:
     """The state of a learner that has heard nothing."""
     return 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, PRIOR, 0.0, PRIOR, *(0.0,) * (NUMBERS - CELL_WEIGHTS)
+
+
+def flaw(state: Vector) -> str:
+    """What is wrong with a state that somebody else wrote; nothing where it is one that answers may have led to."""
+    counts = state[CELL_WEIGHTS:CELL_RESIDUALS], state[LEVEL_HEARD:], state[[HEARD, WEIGHT]]
+    if not all((part >= 0.0).all() and (part < MOST).all() for part in counts):
+        return "has a count below 0, or beyond all counts"
+    variances = state[[BIAS_VARIANCE, SLOPE_VARIANCE]]
+    if not ((variances >= 0.0) & (variances <= PRIOR)).all() or state[COVARIANCE] ** 2 > variances.prod():
+        return "has no covariance of bias and slope"
+    if not (abs(state[[CENTRE, SPREAD, BIAS, SLOPE]]) <= FURTHEST).all() or not min(state[SPREAD], state[SLOPE]) >= 0.0:
+        return "has a centre, spread, bias or slope beyond all scores"
+    if not (abs(state[CELL_RESIDUALS:LEVEL_HEARD]) <= state[CELL_WEIGHTS:CELL_RESIDUALS] + SLACK).all():
+        return "has a cell in which more is amiss than there was"
+    return ""
 
 
 def standing(state: Vector, raw: float) -> float:
@@ -102,6 +121,16 @@ def hear(state: Vector, raw: float, confidence: float, reward: float) -> None:
     level = level_of(confidence)
     state[LEVEL_HEARD + level] += 1.0
     state[LEVEL_WRONG + level] += 1.0 - reward
+
+
+def take_answer(state: Vector, raw: float, confidence: float, threshold: float, reward: float) -> None:
+    """Hear the answer to a decision, and count it if somebody asked from which confidence on it is sure; else that is NaN."""
+    hear(state, raw, confidence, reward)
+    if threshold == threshold:  # noqa: PLR0124 -- unless it is NaN
+        state[ASKED] += 1.0
+        if confidence >= threshold:
+            state[SURE] += 1.0
+            state[SURE_WRONG] += 1.0 - reward
 
 
 def correct_cells(state: Vector, z: float, reward: float, keep: float) -> None:

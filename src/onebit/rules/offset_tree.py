@@ -226,12 +226,13 @@ def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> flo
 
 def surety(params: OffsetTree, given: RuleInput, label: int) -> float:
     """The smallest margin on the way to the label's leaf: a node that is unsure makes all below it so."""
-    least, node = math.inf, leaf_of(label, params.classes)
+    least, node = math.inf, leaf_of(class_at(given, label), params.classes)
     while node > 0:
-        side = side_of(node)
+        side, decides = side_of(node), leads(given, sibling_of(node), params.classes)
         node = (node - 1) // 2
-        least = min(least, side * given.scores[node])
-    return least if params.classes > 1 else 0.0
+        if decides:
+            least = min(least, side * given.scores[node])
+    return least if least < math.inf else 0.0
 
 
 RULE = Rule(
