@@ -443,25 +443,14 @@ def _steps(folder: Path, number: int, changes: list[tuple[Any, ...]]) -> list[tu
 def _feedback(folder: Path, number: int) -> list[dict[str, Any]]:
     names = (
         *("seq", "late", "learn", "right", "shown", "shown_propensity"),
-        *(
-            "id",
-            "generation",
-            "label",
-            "greedy",
-            "weight",
-            "note",
-            "second_note",
-            "propensity",
-            "x",
-            "among",
-            "complete",
-        ),
+        *("id", "generation", "label", "greedy", "weight", "note", "second_note", "propensity", "x"),
+        *("among", "complete", "raw", "confidence", "sure"),
     )
     found = rows_of(
         folder,
         """SELECT f.seq, f.late, f.learn, f.right, f.shown, f.shown_propensity,
                   d.id, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity, d.x,
-                  d.among, d.complete
+                  d.among, d.complete, d.raw, d.confidence, d.sure
            FROM feedback f JOIN decisions d ON d.seq = f.decision WHERE f.task = ? ORDER BY f.seq""",
         number,
     )
@@ -514,6 +503,7 @@ def _learn_of_its_own(learner: Learner, features: dict[str, Any], row: dict[str,
                 greedy=learner.classes[row["greedy"]],
                 weight=weight,
                 notes=(row["note"], row["second_note"]),
+                **{name: row[name] if label == row["label"] else None for name in ("raw", "confidence", "sure")},
             ),
             right=bool(row["right"]),
         )

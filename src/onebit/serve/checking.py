@@ -20,7 +20,6 @@ from onebit.serve.log.checks import (
     DECISION,
     FEEDBACK,
     REVISION,
-    SURE,
     Test,
     is_utf8,
     of_candidates,
@@ -250,7 +249,7 @@ def _change(
 
 def _decision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
     one = _Decision(*row)
-    yield from _failed(one, DECISION | {"sure": SURE})
+    yield from _failed(one, DECISION)
     if one.propensity == 0.0:
         yield "propensity is 0.0, and what is never played was played"
     known = tasks.get(one.task)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import os
 import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from onebit.engine.stream import CHOICE_COLUMNS, PROPENSITY
+from onebit.engine.stream import CHOICE_COLUMNS, PROPENSITY, RAW
 from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.cooperative_lock import CooperativeLock
@@ -107,7 +108,7 @@ class DecideHandler:
                 else:
                     async with self._heavy_work:
                         choices = _choices(served, some_x, some_ids, start, single)
-                columns = choices.numbers[:, : PROPENSITY + 1].T.tolist()
+                columns = choices.numbers[:, :CHOICE_COLUMNS].T.tolist()
                 labels, greedy = ([int(one) for one in column] for column in columns[:2])
                 probabilities = choices.numbers[:, CHOICE_COLUMNS:]
                 parts.append((choices, some_ids, (labels, greedy, *columns[2:]), some_x))
@@ -116,7 +117,7 @@ class DecideHandler:
                 # A class may be added at this moment, and be known here a little earlier or later than there.
                 texts = served.texts if len(served.texts) == len(names) else [str(name) for name in names]
                 for identity, label, best, propensity, of_classes in zip(
-                    some_ids, labels, greedy, columns[-1], probabilities.tolist(), strict=True
+                    some_ids, labels, greedy, columns[PROPENSITY], probabilities.tolist(), strict=True
                 ):
                     answers[identity] = {
                         "id": identity,
@@ -246,11 +247,11 @@ def _rows(
     content, width = probabilities.tobytes(), probabilities.shape[1] * probabilities.itemsize
     blobs = [content[start : start + width] for start in range(0, len(content), width)]
     made = (itertools.repeat(one) for one in (now, mode, choices.generation, choices.learnt))
-    none = itertools.repeat(None)
-    complete = int(choices.among is not None)  # what is retired is right no more
     among = itertools.repeat(stored_classes(choices.among))
-    more = (among, itertools.repeat(complete), none, none, none)  # raw, confidence and sure are not known
-    return zip(itertools.repeat(task), ids, *made, *columns, blobs, stored, *more, strict=False)
+    complete = itertools.repeat(int(choices.among is not None))  # what is retired is right no more
+    surety = ([None if math.isnan(one) else one for one in column] for column in columns[RAW:])
+    before, after = (made, columns[:RAW], (blobs, stored)), (among, complete, *surety)
+    return zip(itertools.repeat(task), ids, *itertools.chain(*before), *after, strict=False)
 
 
 def _heard_of(future: asyncio.Future[int]) -> None:

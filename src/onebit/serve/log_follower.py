@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onebit.contract.candidates import packed
-from onebit.engine.stream import CHOICE_COLUMNS, PROPENSITY
 from onebit.errors import OnebitError
 from onebit.learner import Learner
 from onebit.serve.inputs import Inputs, classes_in
@@ -237,8 +236,7 @@ class LogFollower:
             return lambda learner: sum(not learn_elsewhere(learner, self.inputs, event) for event in events)
         rows = self.inputs.table([event.x for event in events])
         ids = [event.id for event in events]
-        choices = np.zeros((len(events), CHOICE_COLUMNS))
-        choices[:, : PROPENSITY + 1] = [_choice(event) for event in events]
+        choices = np.array([_choice(event) for event in events], dtype=np.float64)  # None becomes NaN
         right = np.array([event.right for event in events], dtype=bool)
         sets = [classes_in(event.among) for event in events if event.among is not None]
         among = packed(sets, [bool(event.complete) for event in events]) if sets else None
@@ -313,8 +311,10 @@ def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
     return True
 
 
-def _choice(event: Event) -> tuple[float, ...]:
+def _choice(event: Event) -> tuple[float | None, ...]:
     """A choice as `learn_rows` takes it. What was shown instead of the label was played with a probability of its own."""
     label, propensity = event.played
     weight = event.weight if event.shown is None else propensity
-    return label, event.greedy, weight, event.note, event.second_note, propensity
+    # How sure the learner was, it was of its own label.
+    surety = (event.raw, event.confidence, event.sure) if label == event.label else (None, None, None)
+    return label, event.greedy, weight, event.note, event.second_note, propensity, *surety

@@ -130,8 +130,8 @@ DECISION = {
     "complete": FLAG,
     "raw": or_none(NUMBER),
     "confidence": or_none(PROBABILITY),
+    "sure": or_none(PROBABILITY),
 }
-SURE = or_none(PROBABILITY)
 WORD = {  # what a feedback says, or a revision of it
     "right": FLAG,
     "shown_propensity": or_none(PROBABILITY),

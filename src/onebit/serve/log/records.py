@@ -11,7 +11,6 @@ from onebit.serve.log.checks import (
     DECISION,
     FEEDBACK,
     REVISION,
-    SURE,
     TIME,
     BadRecordError,
     Expected,
@@ -90,6 +89,7 @@ class Event(NamedTuple):
     complete: int
     raw: float | None
     confidence: float | None
+    sure: float | None
     probabilities: bytes
     x: Any  # as `Inputs.read` gives it
 
@@ -118,7 +118,7 @@ NOT_WITHDRAWN = "(r.seq IS NULL OR r.right IS NOT NULL)"
 EVENTS = f"""
 SELECT f.seq, f.time, f.source, f.late, f.learn, {LAST_WORD}, r.seq,
        f.decision, d.task, d.id, d.time, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity,
-       d.among, d.complete, d.raw, d.confidence, d.probabilities, d.x
+       d.among, d.complete, d.raw, d.confidence, d.sure, d.probabilities, d.x
 FROM feedback f LEFT JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format(end="revised")}
 WHERE f.task = :task AND f.seq > :after AND f.seq <= :upto ORDER BY f.seq LIMIT :most
 """
@@ -168,7 +168,7 @@ LOGGED_COLUMNS = (  # of a row of DECISIONS; those of the feedback and its revis
     *("probabilities", "x", "f.time", "f.late", "f.source", "f.right", "f.shown", "f.shown_propensity", "f.reward"),
     *("f.truth", "r.seq", "r.time", "among", "complete", "raw", "confidence", "sure"),
 )
-LOGGED: Tests = [(LOGGED_COLUMNS.index(name), name, test) for name, test in (DECISION | {"sure": SURE}).items()]
+LOGGED: Tests = [(LOGGED_COLUMNS.index(name), name, test) for name, test in DECISION.items()]
 LOGGED_FEEDBACK: Tests = [
     *(
         (LOGGED_COLUMNS.index(f"f.{name}"), f"{name} of its feedback", or_none(test))
