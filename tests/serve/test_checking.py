@@ -17,7 +17,7 @@ from onebit.serve.checking import MOST_FAULTS, check
 from onebit.serve.log.schema import FILE
 from onebit.serve.service import Service
 from onebit.serve.tokens import Tokens
-from tests.serve.driving import change, decided, heard, new_task, run, service_in, snapshots_in
+from tests.serve.driving import change, decided, followed, heard, new_task, run, service_in, snapshots_in
 from tests.serve.logs import fill, served
 
 
@@ -36,6 +36,7 @@ async def _grown(folder: Path) -> None:
         await decided(service, "w", "some words", "words")
         await heard(service, "w", True, "words", shown="b")
         await heard(service, "0", False, revise=True)
+        await followed(service)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from onebit.rules import DEFAULT
+from onebit.serve.stats_parts import (
+    ClassStats as ClassStats,
+    Curve as Curve,
+    Delays as Delays,
+    Exploration as Exploration,
+    Rates as Rates,
+    Window as Window,
+)
 
 ClassName = Annotated[str, Field(min_length=1, max_length=200)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -230,6 +238,28 @@ class LoggedDecisions(BaseModel):
     decisions: list[LoggedDecision]
 
 
+class ExplainedPart(BaseModel):
+    """What one value of x adds to the lead of a label. Names of this x that share a hashed column speak together."""
+
+    names: list[str | int]
+    value: float
+    contribution: float
+
+
+class Explained(BaseModel):
+    """Why a label rather than `rival`, the best of the others, to the learner of now: `lead` is the sum of parts, constant and rest."""
+
+    id: str
+    label: str | int
+    rival: str | int
+    lead: float
+    parts: list[ExplainedPart]
+    constant: float
+    rest: float
+    left_out: int
+    version: str
+
+
 class Item(BaseModel):
     """An item of the data of a task, to play with."""
 
@@ -237,60 +267,6 @@ class Item(BaseModel):
     of: int
     x: list[float] | dict[str, float] | str
     truth: str | int
-
-
-class Window(BaseModel):
-    """The error of the last feedbacks, with the ends of its 95 % interval."""
-
-    size: int
-    feedback: int
-    wrong: int
-    error: float | None
-    low: float | None
-    high: float | None
-
-
-class Rates(BaseModel):
-    """How much comes in: a second, over the last minute; and each of the last 120 seconds, oldest first."""
-
-    decisions_per_s: float
-    feedback_per_s: float
-    decisions: list[int]
-    feedback: list[int]
-
-
-class Delays(BaseModel):
-    """How many feedbacks came within each bound; the last count is beyond the last bound."""
-
-    bounds_s: list[float]
-    counts: list[int]
-
-
-class ClassStats(BaseModel):
-    """How often a class was played, heard of, and right, with the ends of the 95 % interval of its right rate."""
-
-    name: str | int
-    played: int
-    heard: int
-    right: int
-    right_rate: float | None
-    low: float | None
-    high: float | None
-
-
-class Exploration(BaseModel):
-    """The share of the last decisions whose label was not the one thought best."""
-
-    window: int
-    rate: float | None
-
-
-class Curve(BaseModel):
-    """The error after so many feedbacks: over all, and since the point before."""
-
-    feedback: list[int]
-    error: list[float]
-    recent: list[float]
 
 
 class Stats(BaseModel):
