@@ -132,6 +132,16 @@ def test_a_task_from_its_beginning_to_its_end(service: Process, talk: Callable[.
         assert [one.id for one in logged] == ["ä ?#", ".."]
         assert (await news.decisions(limit=1, before=logged[1].seq))[0].x == "goal"
 
+        assert (await news.feedback(many[0], right=False, revise=True)).status == "revised"
+        assert (await news.withdraw(many[1])).status == "withdrawn"
+        revised = await until(news.stats, lambda stats: stats.queue == 0 and stats.feedback == 3)
+        assert (revised.right, revised.revised, revised.withdrawn) == (2, 1, 1)
+        assert ((await news.decision(many[0])).right, (await news.decision(many[1])).right) == (False, None)
+        again = await news.feedback_many([*many[:2], "nobody"], [True, False, True], revise=True)
+        assert [one.status for one in again] == ["revised", "revised", "unknown"]
+        assert [one.status for one in await news.withdraw_many([many[2], "nobody"])] == ["withdrawn", "unknown"]
+        assert (await news.feedback(many[2], right=True, revise=True)).status == "revised"
+
         changed = await news.change(add_classes=["art"], deadline_s=60.0, silence="wrong")
         assert (changed.classes, changed.deadline_s, changed.silence) == (["sport", "tech", "art"], 60.0, "wrong")
         assert (await news.change(deadline_s=None)).deadline_s is None

@@ -7,12 +7,13 @@ places. Whoever decides takes the one in front, which nobody is teaching.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.candidates import packed
 from onebit.learner import Learner, copy_of
 from onebit.validation import ClassName
 
@@ -33,6 +34,7 @@ class Choices(NamedTuple):
     classes: tuple[ClassName, ...]
     generation: int
     learnt: int
+    among: list[int] | None  # places of the classes that could be played; None: all of them
 
 
 class Replicas:
@@ -45,15 +47,18 @@ class Replicas:
         self._front = Seat(learner, threading.Lock())
         self._back = Seat(second, threading.Lock())
 
-    def decide(self, rows: Any, ids: Sequence[str]) -> Choices:
-        """Decide on rows."""
+    def decide(self, rows: Any, ids: Sequence[str], retired: Collection[ClassName] = ()) -> Choices:
+        """Decide on rows, among the classes that are not retired."""
         while True:
             seat = self._front
             if seat.lock.acquire(blocking=False):  # else they have just changed places
                 break
         try:
             learner = seat.learner
-            return Choices(learner.runtime.decide_rows(rows, ids), learner.classes, self.generation, learner.learnt)
+            playable = [place for place, name in enumerate(learner.classes) if name not in retired] if retired else None
+            among = None if playable is None else packed([playable] * len(ids), complete=True)
+            numbers = learner.runtime.decide_rows(rows, ids, among)
+            return Choices(numbers, learner.classes, self.generation, learner.learnt, playable)
         finally:
             seat.lock.release()
 

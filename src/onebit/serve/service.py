@@ -67,6 +67,7 @@ class Service:
         self._set_aside: dict[str, DamagedTask] = {}  # tasks that could not be brought up
         self.warning_sources: list[WarningSource] = [
             self._snapshot_warnings,
+            self._revision_warnings,
             self._clock_warnings,
         ]  # whoever has something to warn of adds itself
         self._items = Items()
@@ -156,6 +157,15 @@ class Service:
                     f"the last {failed} snapshots of task {name!r} could not be written ({why}); nothing is lost, "
                 )
                 yield ReadinessWarning(f"{sentence}but the next start takes longer", name)
+
+    def _revision_warnings(self) -> Iterator[ReadinessWarning]:
+        for name, served in self._served.items():
+            if served.follower.revising_error is not None:
+                yield ReadinessWarning(
+                    f"the learner of task {name!r} does not know yet what was revised ({served.follower.revising_error}); it is "
+                    "tried again, and nothing is lost",
+                    name,
+                )
 
     @contextlib.contextmanager
     def _reading(self, served: ServedTask) -> Iterator[None]:

@@ -124,7 +124,7 @@ class Api:
         return self._service.task(task)
 
     async def change(self, request: Request, task: schemas.TaskName, body: schemas.Change) -> object:
-        """Add classes to a task, or change its mode, its deadline, or what silence means."""
+        """Add classes to a task or retire some, or change its mode, its deadline, what silence means, and how long revisions are taken."""
         return await self._service.change(task, body, principal_of(request).id)
 
     async def delete(self, request: Request, task: schemas.TaskName) -> object:
@@ -150,7 +150,7 @@ class Api:
     async def feedback(
         self, task: schemas.TaskName, body: schemas.FeedbackRequest | list[schemas.FeedbackRequest]
     ) -> object:
-        """Say whether a decision was right, or many; in any order, at any time, and again."""
+        """Say whether a decision was right, or many; in any order, at any time, and again. Revise it, or withdraw it."""
         if isinstance(body, list):
             return await self._service.feedback(task, body, single=False)
         return (await self._service.feedback(task, [body]))[0]
