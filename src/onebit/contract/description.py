@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
 
+from onebit.contract.confidence_sequence import DELTA, least_error, most_error
+
 VERDICTS = {
     True: "exploring more would have paid at once",
     False: "exploring more would not have paid at once",
@@ -34,6 +36,28 @@ class ExplorationReport:
 
 
 @dataclass(frozen=True)
+class CertaintyReport:
+    """Of the decisions heard of which somebody asked whether they were sure: how many there were, how many were sure, and how wrong these were."""
+
+    asked: int
+    sure: int
+    wrong: float
+
+    @property
+    def answered(self) -> float:
+        """The share that was sure."""
+        return self.sure / self.asked
+
+    @property
+    def error(self) -> tuple[float, float, float] | None:
+        """The mean error of those, with bounds that hold at all times at once (95 %); None where there were none."""
+        if self.sure == 0:
+            return None
+        bounds = (least_error(self.sure, self.wrong, DELTA), most_error(self.sure, self.wrong, DELTA))
+        return (self.wrong / self.sure, *bounds)
+
+
+@dataclass(frozen=True)
 class Description:
     """A learner in words and numbers; `print` shows the words."""
 
@@ -43,6 +67,7 @@ class Description:
     settings: dict[str, Any]
     members: dict[str, float] = field(default_factory=dict)
     exploration: ExplorationReport | None = None
+    certainty: CertaintyReport | None = None  # None where nobody asked
     restarts: int = 0
     repairs: int = 0
 
@@ -63,6 +88,8 @@ class Description:
         found = {**asdict(self), "error": self.error, "reward": self.reward}
         if self.exploration is not None:
             found["exploration"]["paid"] = self.exploration.paid
+        if self.certainty is not None:
+            found["certainty"] |= {"answered": self.certainty.answered, "error": self.certainty.error}
         return found
 
     def __str__(self) -> str:
@@ -77,6 +104,8 @@ class Description:
             lines.append("members: " + ", ".join(f"{name} {100 * weight:.1f} %" for name, weight in weighed))
         if self.exploration is not None:
             lines += self._explored(self.exploration)
+        if self.certainty is not None:
+            lines.append(self._certain(self.certainty))
         if self.restarts:
             lines.append(f"what it had learnt no longer held, so it began anew {_times(self.restarts)}")
         if self.repairs:
@@ -89,6 +118,13 @@ class Description:
         """The same words for a notebook, as text and never as markup."""
         name, *lines = str(self).splitlines()
         return f"<b>{escape(name)}</b><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+
+    def _certain(self, certainty: CertaintyReport) -> str:
+        said = f"sure of {100 * certainty.answered:.1f} % of {certainty.asked:,} decisions"
+        if certainty.error is None:
+            return said
+        mean, low, high = (100 * one for one in certainty.error)
+        return f"{said}, of which {mean:.2f} % were wrong (95 %, at all times at once: {low:.2f} to {high:.2f})"
 
     def _explored(self, explored: ExplorationReport) -> list[str]:
         lines = [
