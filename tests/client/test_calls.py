@@ -70,6 +70,17 @@ STATS = {
     "exploration": {"window": 0, "rate": None},
     "curve": {"feedback": [], "error": [], "recent": []},
 }
+EXPLAINED = {
+    "id": "a",
+    "label": "sport",
+    "rival": "tech",
+    "lead": 0.75,
+    "constant": 0.25,
+    "rest": 0.0,
+    "left_out": 0,
+    "parts": [{"names": ["goal"], "value": 1.0, "contribution": 0.5}],
+    "version": "1.0",
+}
 VERSION = {"version": "1", "python": "3", "numba": "0", "numpy": "2", "cpu": "x"}
 CALLS: dict[str, tuple[Any, Any, bool]] = {
     "decide": (lambda c: c.task("news").decide("goal"), DECIDED, True),
@@ -79,6 +90,7 @@ CALLS: dict[str, tuple[Any, Any, bool]] = {
     "stats": (lambda c: c.task("news").stats(), STATS, True),
     "decisions": (lambda c: c.task("news").decisions(), {"decisions": [LOGGED]}, True),
     "decision": (lambda c: c.task("news").decision("a"), LOGGED, True),
+    "explain": (lambda c: c.task("news").explain("a"), EXPLAINED, True),
     "info": (lambda c: c.task("news").info(), TASK, True),
     "change": (lambda c: c.task("news").change(mode="shadow"), {**TASK, "mode": "shadow"}, True),
     "switch": (lambda c: c.task("news").switch("bpa"), TASK, False),
@@ -346,6 +358,15 @@ def test_any_id_can_be_asked_for(name: str, kind: str, monkeypatch: pytest.Monke
     target = script.requests[0].url
     assert target.path == f"/v1/tasks/t/decisions/{name}"
     assert target.raw_path.count(b"/") == 5
+    found, script = follow(kind, monkeypatch, [answer(200, EXPLAINED)], lambda c: c.task("t").explain(name, top=3))
+    assert dict(script.requests[0].url.params) == {"id": name, "top": "3"}
+    assert found.parts[0].names == ["goal"]
+
+
+@pytest.mark.parametrize("top", [0, True, 1.5, "3", None])
+def test_a_number_of_parts_that_is_none_is_refused_before_anything_is_sent(top: Any) -> None:
+    with Client(URL) as client, pytest.raises(OnebitError, match="top is "):
+        client.task("t").explain("a", top=top)
 
 
 @both

@@ -126,6 +126,8 @@ def test_a_task_from_its_beginning_to_its_end(service: Process, talk: Callable[.
         assert heard[3].message
         for one in many:
             assert (await news.decision(one.id)).id == one.id
+            why = await news.explain(one, top=1)
+            assert (why.id, why.label) == (one.id, one.label)
         logged = await news.decisions(limit=2)
         assert [one.id for one in logged] == ["ä ?#", ".."]
         assert (await news.decisions(limit=1, before=logged[1].seq))[0].x == "goal"

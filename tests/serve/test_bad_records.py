@@ -452,6 +452,7 @@ def test_what_is_said_of_a_task_that_is_set_aside(log: Path, tmp_path: Path) -> 
             ("GET", "/stats", None),
             ("GET", "/decisions", None),
             ("GET", "/decisions/bad1", None),
+            ("GET", "/explanation?id=bad1", None),
             ("GET", "/item?number=0", None),
             ("PATCH", "", {"mode": "shadow"}),
             ("POST", "/decide", {"x": [1, 2]}),

@@ -14,6 +14,7 @@ from onebit.client.connection import Address, from_environment, reply_of
 from onebit.client.plan import Lost, Reply, Send, Steps
 from onebit.client.values import (
     Decided,
+    Explained,
     Heard,
     LoggedDecision,
     Mode,
@@ -97,6 +98,10 @@ class AsyncTaskHandle:
     async def decision(self, id: str | Decided) -> LoggedDecision:  # noqa: A002
         """One decision of the log, with its feedback where that has come."""
         return await self._run(self._calls.decision(self.name, id))
+
+    async def explain(self, id: str | Decided, top: int = 10) -> Explained:  # noqa: A002
+        """Which features or words speak for the label of a decision, to the learner as it is now; the `top` largest."""
+        return await self._run(self._calls.explain(self.name, id, top))
 
     async def change(
         self,

@@ -15,6 +15,7 @@ from onebit.client.connection import Address, from_environment, reply_of
 from onebit.client.plan import Lost, Reply, Send, Steps
 from onebit.client.values import (
     Decided,
+    Explained,
     Heard,
     LoggedDecision,
     Mode,
@@ -98,6 +99,10 @@ class TaskHandle:
     def decision(self, id: str | Decided) -> LoggedDecision:  # noqa: A002
         """One decision of the log, with its feedback where that has come."""
         return self._run(self._calls.decision(self.name, id))
+
+    def explain(self, id: str | Decided, top: int = 10) -> Explained:  # noqa: A002
+        """Which features or words speak for the label of a decision, to the learner as it is now; the `top` largest."""
+        return self._run(self._calls.explain(self.name, id, top))
 
     def change(
         self,

@@ -21,9 +21,9 @@ from urllib.parse import quote
 from onebit.client.failures import ServiceError
 from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
 from onebit.client.rows import batches, each, encoded, new_id, number, plain, truth
-from onebit.client.values import Decided, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
+from onebit.client.values import Decided, Explained, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
 from onebit.errors import InputError, brief
-from onebit.validation import ClassName
+from onebit.validation import ClassName, checked_count
 
 TASK = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
@@ -153,6 +153,11 @@ class Calls:
         """Ask for one decision of the log."""
         name = quote(identity(id), safe="").replace(".", "%2E")  # an id of two dots is no way out of this folder
         return (yield from self._read(f"{path_of(task)}/decisions/{name}", LoggedDecision.read))
+
+    def explain(self, task: str, id: str | Decided, top: int) -> Steps[Explained]:  # noqa: A002
+        """Ask what speaks for the label of a decision."""
+        path = f"{path_of(task)}/explanation?id={quote(identity(id), safe='')}&top={checked_count('top', top)}"
+        return (yield from self._read(path, Explained.read))
 
     def _read(self, path: str, read: Callable[[Any], T]) -> Steps[T]:
         reply, _ = yield from attempted(Send("GET", path), self.attempts)

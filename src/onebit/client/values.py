@@ -66,6 +66,38 @@ class LoggedDecision(Decided):
 
 
 @dataclass(frozen=True)
+class ExplainedPart(Value):
+    """What one value of x adds to the lead of a label. Names of this x that share a hashed column speak together."""
+
+    names: list[str | int]
+    value: float
+    contribution: float
+
+
+@dataclass(frozen=True)
+class Explained(Value):
+    """Why a label rather than `rival`, the best of the others, to the learner of now: `lead` is the sum of parts, constant and rest.
+
+    `left_out` parts are not shown, and `rest` is their sum.
+    """
+
+    id: str
+    label: ClassName
+    rival: ClassName
+    lead: float
+    parts: list[ExplainedPart]
+    constant: float
+    rest: float
+    left_out: int
+    version: str
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Self:
+        """With its parts."""
+        return super().read({**body, "parts": [ExplainedPart.read(one) for one in body["parts"]]})
+
+
+@dataclass(frozen=True)
 class Training(Value):
     """A learner that is being trained from the log, to take over."""
 

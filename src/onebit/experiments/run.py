@@ -245,7 +245,8 @@ def _run(
     entry: ComparisonEntry, streamed: Stream, first_seed: int, runs: int, threads: int, progress: Progress
 ) -> Result:
     refuse_what_does_not_fit([streamed] * min(runs, threads), threads)
-    trials = ([Trial(entry, streamed, first_seed + number)] for number in range(runs))
+    # The learner of the first run is kept.
+    trials = ([Trial(entry, streamed, first_seed + number, calibrate=number == 0)] for number in range(runs))
     done: dict[int, Outcome] = {}
     try:
         with closing(execute(trials, min(runs, threads), progress)) as outcomes:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.learner import Learner, copy_of
 from onebit.validation import ClassName
+
+T = TypeVar("T")
 
 
 class Seat(NamedTuple):
@@ -54,6 +56,14 @@ class Replicas:
             return Choices(learner.runtime.decide_rows(rows, ids), learner.classes, self.generation, learner.learnt)
         finally:
             seat.lock.release()
+
+    def look(self, work: Callable[[Learner], T]) -> tuple[T, str]:
+        """What some work makes of the copy that is not deciding, and which version that is. Teaching waits for it, and no decision does."""
+        while True:
+            seat = self._back
+            with seat.lock:
+                if seat is self._back:  # else they have just changed places
+                    return work(seat.learner), f"{self.generation}.{seat.learner.learnt}"
 
     def teach(self, update: Callable[[Learner], int]) -> int:
         """Apply the same update to both, one after the other; what it returned. Called by one thread."""

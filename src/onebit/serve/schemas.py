@@ -211,6 +211,28 @@ class LoggedDecisions(BaseModel):
     decisions: list[LoggedDecision]
 
 
+class ExplainedPart(BaseModel):
+    """What one value of x adds to the lead of a label. Names of this x that share a hashed column speak together."""
+
+    names: list[str | int]
+    value: float
+    contribution: float
+
+
+class Explained(BaseModel):
+    """Why a label rather than `rival`, the best of the others, to the learner of now: `lead` is the sum of parts, constant and rest."""
+
+    id: str
+    label: str | int
+    rival: str | int
+    lead: float
+    parts: list[ExplainedPart]
+    constant: float
+    rest: float
+    left_out: int
+    version: str
+
+
 class Item(BaseModel):
     """An item of the data of a task, to play with."""
 

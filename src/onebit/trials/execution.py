@@ -94,7 +94,7 @@ class _TrialWalk:
         while done < steps and not stop.is_set():
             until = min(steps, done + self._chunk)
             started = time.thread_time()
-            learner.runtime.walk(rows, schedule, kept, tally, done, until)
+            learner.runtime.walk(rows, schedule, kept, tally, done, until, trial.calibrate)
             took = time.thread_time() - started
             self._seconds += took
             pace = (until - done) * TARGET_S / max(took, 1e-6)

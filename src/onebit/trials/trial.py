@@ -127,13 +127,17 @@ class Measurement(Protocol):
 
 @dataclass(frozen=True)
 class Trial:
-    """One learner on one stream with one seed; `curve` says whether its curve is kept, which is most of a record."""
+    """One learner on one stream with one seed; `curve` says whether its curve is kept, which is most of a record.
+
+    `calibrate` says that somebody will ask its learner how sure it is: what that is known by takes time, and changes nothing else.
+    """
 
     entry: ComparisonEntry
     stream: Stream
     seed: int
     curve: bool = True
     measurement: Measurement | None = None
+    calibrate: bool = False
 
     @cached_property
     def identity(self) -> str:

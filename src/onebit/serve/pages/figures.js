@@ -3,6 +3,7 @@ import { call, taskPath } from "./api.js";
 import { Chart, percentAxis, roundUp } from "./chart.js";
 import { bar, byId, count, duration, keyed, make, percent, rate, say, setBar, shortened } from "./dom.js";
 import { likeliest, preview, showProbabilities } from "./show.js";
+import { why } from "./why.js";
 
 const WINDOWS = [100, 1000, 10000];
 const LAST = 8; // decisions shown
@@ -252,7 +253,7 @@ const decisionItem = (one, task) => {
   if (explored) badges.append(make("span", { className: "badge", textContent: "explored", title: `thought best: ${one.greedy}` }));
   const about = make("p", { className: "note" }, when, ` · version ${one.version}`);
   const id = make("p", { className: "note" }, make("code", { textContent: shortened(one.id, 40), title: one.id }));
-  const item = make("li", {}, make("div", { className: "x" }, preview(one.x, task.display)), make("div", { className: "what" }, title, badges, about, id), bars);
+  const item = make("li", {}, make("div", { className: "x" }, preview(one.x, task.display)), make("div", { className: "what" }, title, badges, about, id, why(task, () => one.id)), bars);
   item.time = one.time;
   return item;
 };
