@@ -143,7 +143,9 @@ def decided(runtime: Runtime, x: Any, identity: int | str, asked: DecisionTerms)
     return decision_of(runtime, identity, runtime.model.choice[0], kept, asked)
 
 
-def decided_many(runtime: Runtime, kept: Sequence[Kept], ids: Sequence[int | str], asked: DecisionTerms) -> list[Decision]:
+def decided_many(
+    runtime: Runtime, kept: Sequence[Kept], ids: Sequence[int | str], asked: DecisionTerms
+) -> list[Decision]:
     """The decisions on rows that were read."""
     columns = engine.CHOICE_COLUMNS + len(runtime.classes)
     choices = runtime.choices(runtime.rows(kept), ids, columns, *asked)
