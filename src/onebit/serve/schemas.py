@@ -9,12 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler,
 
 from onebit.rules import DEFAULT
 from onebit.serve.stats_parts import (
-    ClassStats as ClassStats,
-    Curve as Curve,
-    Delays as Delays,
-    Exploration as Exploration,
-    Rates as Rates,
-    Window as Window,
+    ClassStats,
+    Curve,
+    Delays,
+    Exploration,
+    Rates,
+    Window,
 )
 
 ClassName = Annotated[str, Field(min_length=1, max_length=200)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
