@@ -496,6 +496,7 @@ def _learn_of_its_own(learner: Learner, features: dict[str, Any], row: dict[str,
             if learner.runtime.rule.notes_the_label and row["shown"] != label:
                 return  # what it noted belongs to the label that it chose
             label, weight, propensity = row["shown"], row["shown_propensity"], row["shown_propensity"]
+        own = label == row["label"]  # of which it said how sure it was
         learner.learn(
             made._replace(
                 label=learner.classes[label],
@@ -503,7 +504,9 @@ def _learn_of_its_own(learner: Learner, features: dict[str, Any], row: dict[str,
                 greedy=learner.classes[row["greedy"]],
                 weight=weight,
                 notes=(row["note"], row["second_note"]),
-                **{name: row[name] if label == row["label"] else None for name in ("raw", "confidence", "sure")},
+                raw=row["raw"] if own else None,
+                confidence=row["confidence"] if own else None,
+                sure=row["sure"] if own else None,
             ),
             right=bool(row["right"]),
         )
