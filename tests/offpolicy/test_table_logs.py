@@ -46,7 +46,7 @@ def written(folder: Path, form: str, table: dict[str, list[Any]]) -> Path:
 
 
 def plain(log: Log) -> list[tuple[Any, ...]]:
-    return [(one.id, one.x.tolist() if isinstance(one.x, np.ndarray) else one.x, *one[2:]) for one in log]
+    return [(one.id, one.x.tolist() if isinstance(one.x, np.ndarray) else one.x, *one[2:6]) for one in log]
 
 
 FORMS = [".csv", ".tsv", ".csv.gz", ".parquet"]

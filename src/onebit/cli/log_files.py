@@ -116,17 +116,23 @@ def evaluate_several(chosen: argparse.Namespace, learners: Sequence[tuple[str, d
     if chosen.json:
         print(json.dumps({"log": chosen.folder, "learners": [one.to_dict() for one in found]}, ensure_ascii=False))
         return
-    log = found[0].log
-    print(f"{len(found)} learners on a log of {found[0].rounds:,} rounds, of which {100 * log.value:.2f} % are right")
+    log, unit = found[0].log, found[0].unit
+    told = (
+        f"with a mean reward of {unit.shown(log.value)}"
+        if found[0].rewarded
+        else f"of which {unit.shown(log.value)} % are right"
+    )
+    print(f"{len(found)} learners on a log of {found[0].rounds:,} rounds, {told}")
     print(
-        f"{'right %':>8}  {'95 % interval':^16} {'says as much as':>18}  learner ({TITLES[_best_known(found[0]).name]})"
+        f"{unit.name:>8}  {'95 % interval':^16} {'says as much as':>18}  learner ({TITLES[_best_known(found[0]).name]})"
     )
     sentences = list(dict.fromkeys(sentence for one in found for sentence in _best_known(one).warnings))
     for one in found:
         best = _best_known(one)
         marks = "".join(f" [{sentences.index(sentence) + 1}]" for sentence in best.warnings)
-        interval = f"{100 * best.low:.2f} to {100 * best.high:.2f}"
-        print(f"{100 * best.value:8.2f}  {interval:^16} {best.effective:11,.0f} rounds  {one.title}{marks}")
+        print(
+            f"{unit.shown(best.value):>8}  {unit.interval(best):^16} {best.effective:11,.0f} rounds  {one.title}{marks}"
+        )
     for number, sentence in enumerate(sentences, start=1):
         print(f"[{number}] {sentence}")
     print("Compare learners with each other, with the same floor, and not with the log itself.")
