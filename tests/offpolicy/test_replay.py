@@ -41,7 +41,7 @@ def test_a_uniform_log_keeps_every_match() -> None:
         decision = copy.decide(one.x, number)
         if decision.label == one.label:
             copy.learn(decision, one.right)
-            matches, right = matches + 1, right + one.right
+            matches, right = matches + 1, right + bool(one.right)
     replay = replayed(learner, log)
     assert (replay.matches, replay.rewards) == (matches, right)
     assert replay.estimate().value == right / matches
@@ -80,7 +80,7 @@ def test_a_log_with_favourites_is_thinned(whole: bool) -> None:
         log = drawn_log(greedy_chances(y, 3, 0.6), X, y, seed, whole=whole)
         replay = replayed(learner, log, learning=False, seed=seed)
         thinned.append(replay.rewards - replay.matches * 0.5)
-        matching = [one.right for one in log if one.label == 0]
+        matching = [bool(one.right) for one in log if one.label == 0]
         plain.append(np.mean(matching))
         truth.append(np.mean(y == 0))
     assert np.mean(truth) == pytest.approx(0.5, abs=0.01)

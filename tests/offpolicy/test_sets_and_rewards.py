@@ -62,7 +62,9 @@ def test_bits_give_the_numbers_of_before_and_so_do_rewards_of_0_and_1() -> None:
         rewards = [one._replace(right=None, reward=float(bool(one.right))) for one in log]
         everything = [one._replace(among=(2, 0, 1), complete=False) for one in log]
         by_name = [
-            one._replace(probabilities=None if one.probabilities is None else dict(enumerate(one.probabilities)))
+            one._replace(
+                probabilities=None if one.probabilities is None else dict(enumerate(np.asarray(one.probabilities)))
+            )
             for one in log
         ]
         for same in (rewards, everything, by_name):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onebit.learner import Learner
     from onebit.offpolicy import Estimate, Evaluation, Log
 
-COLUMNS = ("x", "text", "action", "right", "propensity", "id")
+COLUMNS = ("x", "text", "action", "right", "truth", "among", "propensity", "id")
 
 
 def add_column_options(command: argparse.ArgumentParser) -> None:
@@ -27,7 +27,18 @@ def add_column_options(command: argparse.ArgumentParser) -> None:
     file.add_argument("--text", metavar="COLUMN", help="the column of a text, in place of --x")
     file.add_argument("--action", metavar="COLUMN", help="the column of what was shown (default action, or label)")
     file.add_argument(
-        "--right", metavar="COLUMN", help="the column that says whether it was right (default right, or reward)"
+        "--right",
+        metavar="COLUMN",
+        help="the column that says whether it was right, or what it was worth, from 0 to 1 (default right, or reward)",
+    )
+    file.add_argument("--truth", metavar="COLUMN", help="the column of what would have been right, where that is known")
+    file.add_argument(
+        "--among",
+        metavar="COLUMN",
+        help="the column of the candidates, the actions that could be shown, separated by |, commas or spaces (default among)",
+    )
+    file.add_argument(
+        "--complete", action="store_true", help="the right action was one of the candidates in each round"
     )
     file.add_argument(
         "--propensity",
@@ -39,7 +50,8 @@ def add_column_options(command: argparse.ArgumentParser) -> None:
     file.add_argument(
         "--costs",
         metavar="RIGHT,WRONG",
-        help="what right and wrong cost in Vowpal Wabbit's files, where that is not 0 and 1: --costs=-1,0",
+        help="what right and wrong cost in Vowpal Wabbit's files, where that is not 0 and 1 (--costs=-1,0), or in the column --right; what is between "
+        "is a reward, and rewards up to 5 are --costs=5,0",
     )
 
 
@@ -57,8 +69,8 @@ def is_log_file(chosen: argparse.Namespace) -> bool:
 
 def refuse_columns(chosen: argparse.Namespace) -> None:
     """Refuse what says how a file is to be read, where there is none."""
-    for name in (*COLUMNS, "classes", "costs"):
-        if getattr(chosen, name) is not None:
+    for name in (*COLUMNS, "classes", "costs", "complete"):
+        if getattr(chosen, name) not in (None, False):
             raise InputError(f"--{name} is for a log in a file, and {chosen.folder} is the folder of a service")
 
 
@@ -69,6 +81,7 @@ def reading(chosen: argparse.Namespace) -> dict[str, Any]:
         columns["x"] = names_of(chosen.x)
     return {
         **columns,
+        "complete": chosen.complete,
         "classes": [value_of(name) for name in names_of(chosen.classes)] or None,
         "costs": None if chosen.costs is None else [value_of(one) for one in chosen.costs.split(",")],
     }

@@ -33,7 +33,7 @@ class Round(NamedTuple):
     label: ClassName
     right: bool | None
     propensity: float | None
-    probabilities: Sequence[float] | NDArray[np.float64] | Mapping[ClassName, float] | None = None
+    probabilities: Sequence[float] | NDArray[np.float64] | Mapping[Any, float] | None = None
     among: Sequence[ClassName] | None = None
     complete: bool = False
     reward: float | None = None
