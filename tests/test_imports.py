@@ -30,6 +30,7 @@ LAYERS = [
     {"batches", "row_reader"},
     {"runtime"},
     {"beliefs", "deciding", "describing", "feedback", "state"},
+    {"inspection"},
     {"learner", "regions"},
     {"offpolicy", "client"},
     {"sklearn", "river", "coba"},

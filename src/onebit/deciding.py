@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels, candidates_at, complete_at, packed
-from onebit.contract.parameters import checked_flag
+from onebit.contract.parameters import Real, checked_flag
 from onebit.decision import Decision
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NOTHING
@@ -21,10 +22,19 @@ from onebit.validation import ClassName
 Among = Iterable[ClassName] | None  # the classes that can be played; None: all
 
 
+SURE = Real("[0, 1]", "the confidence from which a decision is sure")
+RISK = Real("(0, 1)", "the share of sure decisions that may be wrong")
+
+
 class Asked(NamedTuple):
-    """What is asked beside x: the candidates of each row, packed; none where all classes can be played in every row."""
+    """What is asked beside x: the candidates of each row, packed; none where all classes can be played in every row.
+
+    And from which confidence on a decision is sure, or what share of the sure ones may be wrong; NaN where nobody asks.
+    """
 
     among: Labels = NOTHING
+    sure: float = math.nan
+    risk: float = math.nan
 
     def of(self, runtime: Runtime, row: int) -> tuple[tuple[ClassName, ...] | None, bool]:
         """The names of the candidates of a row, or None for all classes, and whether the right one is known to be among them."""
@@ -36,21 +46,44 @@ class Asked(NamedTuple):
         return tuple(runtime.classes[label] for label in found), complete_at(self.among, row)
 
 
-def asked_once(runtime: Runtime, among: Among, complete: bool) -> Asked:
+class Certainty(NamedTuple):
+    """From which confidence on a decision is sure, or what share of the sure ones may be wrong; NaN where nobody asks."""
+
+    sure: float = math.nan
+    risk: float = math.nan
+
+    @classmethod
+    def asked(cls, sure: float | None, risk: float | None) -> Certainty:
+        """What was asked, checked."""
+        if sure is not None and risk is not None:
+            raise InputError("give either sure or risk: a risk chooses the confidence from which decisions are sure")
+        return cls(
+            math.nan if sure is None else SURE.code("sure", sure), math.nan if risk is None else RISK.code("risk", risk)
+        )
+
+
+def asked_once(
+    runtime: Runtime, among: Among, complete: bool, sure: float | None = None, risk: float | None = None
+) -> Asked:
     """What is asked of one x."""
-    known = checked_flag("complete", complete)
+    known, certainty = bool(checked_flag("complete", complete)), Certainty.asked(sure, risk)
     found = runtime.candidates(among)
-    if found is None:
-        return Asked()
-    return Asked(packed([found], complete=bool(known) or among is None))
+    return Asked(NOTHING if found is None else packed([found], complete=known or among is None), *certainty)
 
 
-def asked_many(runtime: Runtime, rows: int, among: Any, complete: bool) -> Asked:
+def asked_many(
+    runtime: Runtime,
+    rows: int,
+    among: Any,
+    complete: bool,
+    sure: float | None = None,
+    risk: float | None = None,
+) -> Asked:
     """What is asked of many rows: one list of candidates for all, or one for each."""
-    known = bool(checked_flag("complete", complete))
+    known, certainty = bool(checked_flag("complete", complete)), Certainty.asked(sure, risk)
     if not _one_a_row(among):
         found = runtime.candidates(among)
-        return Asked() if found is None else Asked(packed([found] * rows, complete=known or among is None))
+        return Asked(NOTHING if found is None else packed([found] * rows, known or among is None), *certainty)
     given = list(among)
     if len(given) != rows:
         raise InputError(f"among has {len(given)} lists of candidates, but there are {rows} rows")
@@ -63,7 +96,7 @@ def asked_many(runtime: Runtime, rows: int, among: Any, complete: bool) -> Asked
             raise InputError(f"row {row}: {error}") from None
         sets.append(range(len(runtime.classes)) if listed is None else listed)
         flags.append(known or one is None or listed is None)
-    return Asked(packed(sets, complete=flags))
+    return Asked(packed(sets, complete=flags), *certainty)
 
 
 def _one_a_row(among: object) -> bool:
@@ -81,7 +114,7 @@ def decision_of(
 ) -> Decision:
     """A choice of the loop as the value that users keep."""
     numbers = choice.tolist()
-    label, greedy, weight, note, second_note, propensity = numbers[: engine.CHOICE_COLUMNS]
+    label, greedy, weight, note, second_note, propensity, raw, confidence, sure = numbers[: engine.CHOICE_COLUMNS]
     classes = runtime.classes
     among, complete = asked.of(runtime, row)
     chances = zip(classes, numbers[engine.CHOICE_COLUMNS :], strict=True)
@@ -98,17 +131,20 @@ def decision_of(
         among,
         complete,
         {name: chance for name, chance in chances if chance > 0.0},
+        raw,
+        confidence,
+        None if math.isnan(sure) else sure,
     )
 
 
 def decided(runtime: Runtime, x: Any, identity: int | str, asked: Asked) -> Decision:
     """The decision on one x."""
-    kept = runtime.decide_one(x, identity, asked.among)
+    kept = runtime.decide_one(x, identity, *asked)
     return decision_of(runtime, identity, runtime.model.choice[0], kept, asked)
 
 
 def decided_many(runtime: Runtime, kept: Sequence[Kept], ids: Sequence[int | str], asked: Asked) -> list[Decision]:
     """The decisions on rows that were read."""
     columns = engine.CHOICE_COLUMNS + len(runtime.classes)
-    choices = runtime.choices(runtime.rows(kept), ids, columns, asked.among)
+    choices = runtime.choices(runtime.rows(kept), ids, columns, *asked)
     return [decision_of(runtime, ids[row], choices[row], kept[row], asked, row) for row in range(len(kept))]

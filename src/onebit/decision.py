@@ -22,7 +22,9 @@ class Decision(NamedTuple):
     learner thinks best. `weight` is the probability that the learner's rule divides by, as its paper has it, and `notes` are what else
     it must keep. `version` is the number of feedbacks that it had learnt by then, and `learner` says which learner it was. `among` are the
     candidates, the classes that could be played, None where all could; `complete` says that the right class is known to be one of them. `probabilities` has the
-    probability of every class that could have been played; it is None in what older versions wrote.
+    probability of every class that could have been played. `confidence` is the probability that the label is right, as the answers so far have it,
+    and `raw` what the rule itself says of how sure it is; `sure` is the confidence from which a decision is sure, where somebody asked. What older
+    versions wrote has none of these.
     """
 
     id: int | str
@@ -37,6 +39,14 @@ class Decision(NamedTuple):
     among: tuple[ClassName, ...] | None = None
     complete: bool = False
     probabilities: dict[ClassName, float] | None = None
+    raw: float | None = None
+    confidence: float | None = None
+    sure: float | None = None
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the learner is less sure of the label than was asked for. The decision is one like any other if feedback comes."""
+        return self.sure is not None and self.confidence is not None and self.confidence < self.sure
 
     def to_json(self) -> str:
         """The decision as one line of JSON.
@@ -132,6 +142,13 @@ def _probability(name: str, value: object) -> float:
     return number
 
 
+def _share(name: str, value: object) -> float:
+    number = _number(name, value)
+    if not 0.0 <= number <= 1.0:
+        _refuse(name, value, "in [0, 1]")
+    return number
+
+
 def _class_name(name: str, value: object) -> ClassName:
     if isinstance(value, bool) or not isinstance(value, str | int):
         _refuse(name, value, "the name of a class")
@@ -215,4 +232,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "among": _names,
     "complete": _flag,
     "probabilities": _chances,
+    "raw": _number,
+    "confidence": _share,
+    "sure": _share,
 }

@@ -136,6 +136,9 @@ def fill_choice(runtime: Runtime, choice: NDArray[np.float64], decision: Decisio
             f"decision {brief(decision.id)} has the weight {brief(decision.weight)} and the notes {brief(decision.notes)}, but must "
             "have a number and two numbers"
         ) from None
+    choice[engine.RAW] = math.nan if decision.raw is None else decision.raw
+    choice[engine.CONFIDENCE] = math.nan if decision.confidence is None else decision.confidence
+    choice[engine.THRESHOLD] = math.nan if decision.sure is None else decision.sure
     if not (math.isfinite(choice[engine.NOTE]) and math.isfinite(choice[engine.SECOND_NOTE])):
         raise InputError(
             f"decision {brief(decision.id)} has the notes {brief(decision.notes)}, but they must be finite"
@@ -145,7 +148,7 @@ def fill_choice(runtime: Runtime, choice: NDArray[np.float64], decision: Decisio
 def learn_one(runtime: Runtime, decision: Decision, heard: Heard) -> None:
     """Learn what was said of one decision; where it cannot be learnt, nothing is changed."""
     model = runtime.model
-    known, memory = runtime.features.known, model.memory.copy()
+    known, memory, calibration = runtime.features.known, model.memory.copy(), model.calibration.copy()
     try:
         rows = runtime.row(kept_of(runtime, decision), grow=True)
         model.one_label[0] = heard.revealed
@@ -159,7 +162,7 @@ def learn_one(runtime: Runtime, decision: Decision, heard: Heard) -> None:
             model.run(rows, model.choice, model.learning, labels=model.one_label, among=among, rewards=worth)
     except OnebitError:
         runtime.features.forget_after(known)
-        model.memory = memory
+        model.memory, model.calibration = memory, calibration
         raise
     runtime.record([decision.id])
 

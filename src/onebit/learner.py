@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.description import Description
 from onebit.contract.parameters import refuse_unknown
 from onebit.contract.rule import Rule
 from onebit.deciding import Among, asked_many, asked_once, decided, decided_many
 from onebit.decision import Decision
 from onebit.deprecation import moved
-from onebit.describing import description_of
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
 from onebit.features import refuse_what_is_no_table
 from onebit.feedback import batch_of, heard_of, learn_one
+from onebit.inspection import InspectableLearner
 from onebit.options import MEANINGS, Options
 from onebit.rules import DEFAULT, registry, rule_named
 from onebit.runtime import Runtime
@@ -38,15 +37,14 @@ from onebit.storage import decode, encode, naming, read, write
 from onebit.validation import ClassName, IdLike, checked_id, checked_ids, checked_seed
 
 
-class Learner:
+class Learner(InspectableLearner):
     """Learns to classify from right and wrong.
 
     `onebit.Banditron(classes=...)` and its sisters are this class with the rule filled in; a `Rule` of your own goes in here. Without
     a rule it is `auto`, which needs no tuning.
     """
 
-    # Slots, so that `learner.aggressiveness = 3`, which would do nothing, is an error.
-    __slots__ = ("__weakref__", "runtime")
+    __slots__ = ()
 
     _rule: ClassVar[Rule | None] = None
 
@@ -86,11 +84,14 @@ class Learner:
         *,
         among: Among = None,
         complete: bool = False,
+        sure: float | None = None,
+        risk: float | None = None,
     ) -> Decision:
         """Decide on a class for x. Without an id the next free number is taken, which is all that changes.
 
         `among` are the candidates: only these classes can be played. A wrong one says nothing of the others, unless the right class is
-        known to be among them (`complete`).
+        known to be among them (`complete`). A decision whose confidence is below `sure` is `unsure`; `risk` is the share of the others that
+        may be wrong, and chooses that confidence.
 
         >>> import onebit
         >>> learner = onebit.BPA(classes=["left", "right", "up"])
@@ -99,7 +100,7 @@ class Learner:
         """
         runtime = self.runtime
         with runtime.lock:
-            asked = asked_once(runtime, among, complete)
+            asked = asked_once(runtime, among, complete, sure, risk)
             decision = decided(runtime, x, checked_id(runtime.next_id if id is None else id), asked)
             if id is None:
                 runtime.next_id += 1
@@ -112,6 +113,8 @@ class Learner:
         *,
         among: Among | Sequence[Among] = None,
         complete: bool = False,
+        sure: float | None = None,
+        risk: float | None = None,
     ) -> list[Decision]:
         """Decide on a class for each row of X, all with the weights of this moment; `among` is one list of candidates, or one a row."""
         refuse_what_is_no_table(X)
@@ -121,7 +124,8 @@ class Learner:
             given = runtime.next_ids(len(kept)) if ids is None else checked_ids(ids, len(kept))
             if not kept:
                 return []
-            made = decided_many(runtime, kept, given, asked_many(runtime, len(kept), among, complete))
+            asked = asked_many(runtime, len(kept), among, complete, sure, risk)
+            made = decided_many(runtime, kept, given, asked)
             runtime.next_id += len(kept) if ids is None else 0
             return made
 
@@ -192,10 +196,6 @@ class Learner:
             ids = [runtime.next_id] * len(kept)
             choices = runtime.choices(runtime.rows(kept), ids, engine.CHOICE_COLUMNS, asked.among)
             return [runtime.classes[int(row)] for row in choices[:, engine.GREEDY]]
-
-    def scores(self, x: Any) -> NDArray[np.float64]:
-        """The score of every head for x: one for each class, node or pair, as the rule has it; of `auto` those of its first member."""
-        return self.runtime.scores(x)
 
     # --- learning --------------------------------------------------------------------------------------------------
 
@@ -275,56 +275,6 @@ class Learner:
         {'left': 0.0, 'right': 0.5, 'up': 0.5}
         """
         self.runtime.remove_class(name)
-
-    # --- what there is to see --------------------------------------------------------------------------------------
-
-    @property
-    def classes(self) -> tuple[ClassName, ...]:
-        """The names of the classes."""
-        return self.runtime.classes
-
-    @property
-    def learnt(self) -> int:
-        """How many feedbacks have been learnt."""
-        return self.runtime.ledger.moment
-
-    @property
-    def features(self) -> int | None:
-        """The number of features, once it is known."""
-        return self.runtime.feature_count
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Every parameter of the rule as it is in force: given, by default, or worked out by the rule."""
-        return self.runtime.settings
-
-    @property
-    def weights(self) -> NDArray[Any]:
-        """A copy of the weights: one line for each head, one column for each feature, the bias last.
-
-        Those of `auto` are in the views of its members, side by side.
-        """
-        return self.runtime.weights
-
-    def __repr__(self) -> str:
-        runtime = self.runtime
-        given = "".join(f", {name}={brief(value)}" for name, value in runtime.parameters.items())
-        classes = brief(list(runtime.classes))
-        return f"{runtime.rule.title}(classes={classes}{given}, seed={runtime.seed}), {self.learnt} feedbacks learnt"
-
-    def _repr_html_(self) -> str:
-        return self.describe()._repr_html_()
-
-    def describe(self) -> Description:
-        """What the learner says of itself: its error so far, and for `auto` its members and what exploring brought.
-
-        >>> import onebit
-        >>> learner = onebit.Perceptron(classes=2)
-        >>> learner.learn(learner.decide([1.0]), label=0)
-        >>> learner.describe().learnt
-        1
-        """
-        return description_of(self.runtime)
 
     # --- keeping ---------------------------------------------------------------------------------------------------
 

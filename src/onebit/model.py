@@ -5,6 +5,7 @@ Rows in, numbers out. What features and classes are called, ids and decisions ar
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.calibration import initial
 from onebit.contract.candidates import Labels, list_at
 from onebit.contract.draws import CORRECTING, TEACHING
 from onebit.contract.rule import Rule
@@ -28,6 +30,7 @@ from onebit.rows import Rows, one_row, squared_lengths
 from onebit.spaces.choose import SpaceChoice
 from onebit.spaces.dense import DenseRows
 
+DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # a decision for somebody who sees it
 _NO_LABELS = np.zeros(1, dtype=np.int64)
 _NO_IDS = np.zeros(0, dtype=np.uint64)
 _NO_CHOICES = np.zeros((0, engine.CHOICE_COLUMNS))
@@ -45,6 +48,7 @@ class Model(LearntWeights):
         "_tally",
         "_warned",
         "buffers",
+        "calibration",
         "choice",
         "exploration_floor",
         "key",
@@ -68,6 +72,7 @@ class Model(LearntWeights):
         self.needs_labels = rule.has_full_information(self.params)
         self.learning = _learning_of(rule, self.needs_labels)
         self.exploration_floor = 0.0
+        self.calibration = np.array(initial())  # what is known of how sure to be of a label
 
     def _prepare(self, width: int) -> None:
         """Scratch memory, for a space that gives so many numbers for a row, and what every call of the loop needs."""
@@ -88,11 +93,14 @@ class Model(LearntWeights):
         rows: Rows,
         choices: NDArray[np.float64],
         mode: int,
+        *,
         labels: NDArray[np.int64] = _NO_LABELS,
         words: NDArray[np.uint64] | None = None,
         given: Any = None,
         among: Labels = NOTHING,
         rewards: NDArray[np.float64] = NO_REWARDS,
+        sure: float = math.nan,
+        risk: float = math.nan,
     ) -> None:
         """Decide on a few rows, or learn from choices on them; a row that the loop refuses is explained."""
         count = len(choices)
@@ -110,6 +118,7 @@ class Model(LearntWeights):
                 among,
                 rewards,
                 self.memory,
+                self.calibration,
                 self.buffers,
                 choices,
                 self._tally,
@@ -123,6 +132,8 @@ class Model(LearntWeights):
                 self._limit,
                 self.exploration_floor,
                 0.0,
+                sure,
+                risk,
             )
             if done == count:
                 if mode & engine.LEARN and self._repairable:
@@ -140,11 +151,13 @@ class Model(LearntWeights):
         tally: engine.Tally,
         first_id: int,
         steps: tuple[int, int],
+        calibrate: bool,
     ) -> None:
-        """Decide and learn over some steps of a stream, counting mistakes."""
+        """Decide and learn over some steps of a stream, counting mistakes, and unless it takes too long how sure to be of a label."""
         self.make_room()
         self.refuse_unfitting(rows)
         start, stop = steps
+        mode = engine.DECIDE | engine.COUNT | (self.learning if calibrate else self.learning & ~engine.CALIBRATE)
         ids = _NO_IDS
         if len(schedule.part.waiting):
             ids = (schedule.numbers - schedule.part.first + first_id).astype(np.uint64)
@@ -160,6 +173,7 @@ class Model(LearntWeights):
                 schedule.among,
                 schedule.rewards,
                 self.memory,
+                self.calibration,
                 self.buffers,
                 kept,
                 tally,
@@ -169,10 +183,12 @@ class Model(LearntWeights):
                 start,
                 stop,
                 rows.height,
-                engine.DECIDE | engine.COUNT | self.learning,
+                mode,
                 self._limit,
                 self.exploration_floor,
                 corrections,
+                math.nan,
+                math.nan,
             )
             if start < 0:  # a label is revealed
                 start = -1 - start
@@ -238,6 +254,7 @@ class Model(LearntWeights):
                 labels,
                 among,
                 self.memory,
+                self.calibration,
                 self.buffers,
                 choices,
                 self.key,
@@ -260,13 +277,13 @@ class Model(LearntWeights):
         bad = np.flatnonzero(~(sq_norms <= self._limit))
         if len(bad):
             raise InputError(f"row {bad[0]}: {self._explain(rows, int(bad[0]))}")
-        memory = self.memory.copy()
+        memory, calibration = self.memory.copy(), self.calibration.copy()
         # One row alone is refused before any weight has moved, so that nothing need be kept of them.
         before = self.space.kept_of(rows) if rows.height > 1 else None
         try:
             yield
         except OnebitError:
-            self.memory[:] = memory
+            self.memory[:], self.calibration[:] = memory, calibration
             if before is not None:
                 self.space = self.space.restored(before)
             raise
@@ -316,5 +333,5 @@ class Model(LearntWeights):
 
 def _learning_of(rule: Rule, needs_labels: bool) -> int:
     """What the loop must know of a rule where it learns."""
-    mode = engine.LEARN | (engine.REVEALED if needs_labels else 0)
+    mode = engine.LEARN | engine.CALIBRATE | (engine.REVEALED if needs_labels else 0)
     return mode | (engine.ALONE if rule.learns_alone else 0) | (engine.OVER_ALL if rule.learns_over_all else 0)

@@ -6,6 +6,7 @@ its runtime, in numbers: rows in, one choice for each out, and back again with w
 
 from __future__ import annotations
 
+import math
 import threading
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +27,7 @@ from onebit.errors import InputError, OnebitError, brief
 from onebit.features import Features, Kept, refuse_what_is_no_table
 from onebit.frames import Names
 from onebit.ledger import Ledger, Trusting
-from onebit.model import Model
+from onebit.model import DECIDING, Model
 from onebit.options import Options
 from onebit.row_reader import RowReader
 from onebit.rows import Rows
@@ -196,7 +197,9 @@ class Runtime(RowReader):
 
     # --- deciding and learning in numbers ----------------------------------------------------------------------------
 
-    def decide_one(self, x: Any, identity: int | str, among: Labels = NOTHING) -> Kept:
+    def decide_one(
+        self, x: Any, identity: int | str, among: Labels = NOTHING, sure: float = math.nan, risk: float = math.nan
+    ) -> Kept:
         """Decide on one x; `model.choice` then has the choice, and what is given back is what a decision keeps of x."""
         model = self.model
         new, known = model.space is None, self.features.known
@@ -206,7 +209,7 @@ class Runtime(RowReader):
             kept = self.features.keep(x)
             rows = self.row(kept)
             model.one_word[0] = word_of(identity)
-            model.run(rows, model.choice, engine.DECIDE | engine.MEASURE, given=x, among=among)
+            model.run(rows, model.choice, DECIDING, given=x, among=among, sure=sure, risk=risk)
         except OnebitError:
             self.forget(new, known)
             raise
@@ -232,31 +235,44 @@ class Runtime(RowReader):
             heads = self.model.heads
             return self.model.buffers[engine.SCORES, heads : 2 * heads].copy()
 
-    def decide_rows(self, X: Any, ids: Sequence[int | str], among: Labels | None = None) -> NDArray[np.float64]:
+    def decide_rows(
+        self,
+        X: Any,
+        ids: Sequence[int | str],
+        among: Labels | None = None,
+        sure: float = math.nan,
+        risk: float = math.nan,
+    ) -> NDArray[np.float64]:
         """Decide on a class for each row of X, in numbers: one line of choices for each, which `learn_rows` takes back.
 
-        Its columns are the numbers of the label and of the greedy class in `classes`, the propensity of the rule, two notes, the propensity, and the
-        probability of every class. `among` has the candidates of each row (`contract.candidates.packed`). For those who keep decisions in tables
+        Its columns are the numbers of the label and of the greedy class in `classes`, the propensity of the rule, two notes, the propensity, how sure the
+        rule is, the confidence in the label and the one from which it is sure, and the probability of every class. `among` has the candidates of each row (`contract.candidates.packed`). For those who keep decisions in tables
         of their own, as the service does.
 
         >>> import onebit
         >>> runtime = onebit.Banditron(classes=["no", "yes"], exploration=0.1).runtime
         >>> choices = runtime.decide_rows([[1.0, 2.0], [2.0, 1.0]], ["a", "b"])
-        >>> choices.shape, choices[:, 6:].sum(axis=1).tolist()
-        ((2, 8), [1.0, 1.0])
+        >>> choices.shape, choices[:, 9:].sum(axis=1).tolist()
+        ((2, 11), [1.0, 1.0])
         """
         with self.lock, self.unchanged_if_refused():
             columns = engine.CHOICE_COLUMNS + len(self.classes)
-            return self.choices(self.given_rows(X), ids, columns, self._checked_among(among, len(ids)))
+            return self.choices(self.given_rows(X), ids, columns, self._checked_among(among, len(ids)), sure, risk)
 
     def choices(
-        self, rows: Rows, ids: Sequence[int | str], columns: int, among: Labels = NOTHING
+        self,
+        rows: Rows,
+        ids: Sequence[int | str],
+        columns: int,
+        among: Labels = NOTHING,
+        sure: float = math.nan,
+        risk: float = math.nan,
     ) -> NDArray[np.float64]:
         """Choices for rows that were read."""
         if rows.height != len(ids):
             raise InputError(f"there are {len(ids)} ids for {rows.height} rows")
         choices = np.empty((rows.height, columns))
-        self.model.run(rows, choices, engine.DECIDE | engine.MEASURE, words=words_of(ids), among=among)
+        self.model.run(rows, choices, DECIDING, words=words_of(ids), among=among, sure=sure, risk=risk)
         return choices
 
     def _checked_among(self, among: Labels | None, rows: int) -> Labels:
@@ -354,15 +370,23 @@ class Runtime(RowReader):
     # --- whole streams -----------------------------------------------------------------------------------------------
 
     def walk(
-        self, rows: Rows, schedule: Schedule, kept: NDArray[np.float64], tally: engine.Tally, start: int, stop: int
+        self,
+        rows: Rows,
+        schedule: Schedule,
+        kept: NDArray[np.float64],
+        tally: engine.Tally,
+        start: int,
+        stop: int,
+        calibrate: bool = True,
     ) -> None:
         """Decide, hear and learn from step `start` to `stop` of a stream, counting mistakes.
 
-        `kept` holds the choice of every round where feedback comes late, and has no rows otherwise.
+        `kept` holds the choice of every round where feedback comes late, and has no rows otherwise. Who does not ask how sure the learner is
+        saves time (`calibrate`).
         """
         with self.lock:
             self.next_ids(schedule.rounds)
-            self.model.walk(rows, schedule, kept, tally, self.next_id, (start, stop))
+            self.model.walk(rows, schedule, kept, tally, self.next_id, (start, stop), calibrate)
 
     def finish_walk(self, schedule: Schedule) -> None:
         """Note which rounds of the stream, or of the piece of it that was walked, have been learnt."""

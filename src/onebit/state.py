@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract import calibration
 from onebit.contract.rule import LEARNT, NORM, RIGHT, Rule
 from onebit.errors import InputError, brief
 from onebit.features import MOST_FEATURES, Features
@@ -26,6 +27,7 @@ _JSON = ArraySpec((ANY,), np.uint8)
 # What is no part of the weights.
 BESIDE = {
     "memory": ArraySpec((ANY,), NUMBERS),
+    "calibration": ArraySpec((calibration.NUMBERS,), NUMBERS),
     "learnt_numbers": ArraySpec((ANY,), np.int64, 0),
     "learnt_strings": _JSON,
     "vocabulary": _JSON,
@@ -70,6 +72,7 @@ def state_of(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
         }
         arrays: Arrays = {
             "memory": model.memory.copy(),
+            "calibration": model.calibration.copy(),
             "learnt_numbers": np.array(sorted(ledger.above), dtype=np.int64),
             "learnt_strings": _text(list(ledger.strings.items())),
         }
@@ -108,8 +111,8 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     features.reset()
     features.named, features.space = read["named"], read["space"]
     absent = set() if _has_vocabulary(read) else {"vocabulary"}
-    if "feature_names" not in arrays:  # no frame was shown, or the file is older than these
-        absent.add("feature_names")
+    # No frame was shown, or the file is older than these.
+    absent |= {name for name in ("feature_names", "calibration") if name not in arrays}
     beside = {name: one for name, one in BESIDE.items() if name not in absent}
     refuse_unlike({name: arrays[name] for name in BESIDE if name in arrays}, beside)
     if _has_vocabulary(read):
@@ -120,6 +123,8 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     runtime.retired = _retired_of(manifest, len(runtime.classes))
     runtime.next_id, runtime.taught = manifest["next"], manifest["taught"]
     model.memory = _remembered(arrays["memory"], rule, len(model.memory), manifest["format"])
+    if "calibration" in arrays:
+        model.calibration = _calibrated(arrays["calibration"])
     for name in ("moment", "watermark", "first_gap", "forgotten"):
         setattr(ledger, name, manifest["ledger"][name])
     ledger.above = set(arrays["learnt_numbers"].tolist())
@@ -167,6 +172,14 @@ def _remembered(memory: NDArray[np.float64], rule: Rule, size: int, written: int
     for index, bound in rule.counts:
         _refuse_count(memory, index, memory[bound])
     return memory.copy()
+
+
+def _calibrated(state: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What is known of how sure to be, as it was saved; compiled code takes it as it is."""
+    flaw = calibration.flaw(state)
+    if flaw:
+        raise InputError(f"the array 'calibration' {flaw}")
+    return state.astype(np.float64)
 
 
 def _refuse_count(memory: NDArray[np.float64], index: int, most: float) -> None:

@@ -25,7 +25,8 @@ from onebit.files import write_atomically
 from onebit.manifest import is_whole, refuse_manifest
 from onebit.version import VERSION
 
-FORMAT = 3  # 1 had no kernels, and 2 no covariances, floors and counts of right answers: both are read
+# 1 had no kernels, 2 no covariances, floors and counts of right answers, 3 no calibration and no retired classes: all are read.
+FORMAT = 4
 Arrays = dict[str, NDArray[Any]]
 _NO_FILE = (
     TypeError,

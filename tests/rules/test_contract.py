@@ -167,9 +167,10 @@ def test_other_names_and_arguments_with_defaults_are_fine() -> None:
 
 
 def test_every_function_has_its_arguments() -> None:
-    assert set(CONTRACT) == {"decide", "learn", "probabilities", "teach"}
+    assert set(CONTRACT) == {"decide", "learn", "probabilities", "teach", "surety"}
     assert {arguments[:2] for arguments in CONTRACT.values()} == {("params", "given")}
-    assert RuleInput._fields == ("memory", "scores", "sq_norm", "draws", "work")
+    now = ("memory", "scores", "sq_norm", "draws", "work", "reward", "candidates", "complete")
+    assert RuleInput._fields == now
 
 
 @pytest.mark.parametrize(

@@ -25,19 +25,19 @@ from onebit.auto.dense import AutoDense
 from onebit.auto.laplace import START, believe, laplace_step, raised
 from onebit.auto.sparse import AutoSparse
 from onebit.contract.belief import nearest_distribution, softmax_rows
+from onebit.contract.calibration import sigmoid
 from onebit.contract.candidates import (
     Labels,
     Narrowing,
     class_at,
     fewer_classes,
-    gather_block,
-    scatter_block,
 )
 from onebit.contract.choices import fill, greedy_label, highest, share_greedy
 from onebit.contract.covariance import Order
 from onebit.contract.description import ExplorationReport
 from onebit.contract.ridge import optimistic, regress_one_sided
 from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, RuleInput, Vector
+from onebit.contract.surety import margin_and_score
 from onebit.spaces.layout import SpaceLayout
 
 MOST_MEMBERS = 5
@@ -55,6 +55,7 @@ HANDICAP = 3.0  # of the member with the random waves, in the beginning
 LEAST_CHANCE = 0.01  # no member is ruled out by a single answer
 DEVIATIONS = 2.0  # of the regression's noise, which a class is given
 LATELY = 200.0  # rounds
+NO_CHANCE = 1e-12  # what is added to both sides of odds
 
 
 class Auto(NamedTuple):
@@ -207,7 +208,8 @@ def gather(params: Auto, scores: Vector, candidates: Labels, out: Vector) -> Non
     """What every member says of the candidates, and the noise, which is one for all."""
     classes, count = params.classes, candidates.shape[0]
     for block in range(2 * params.members):
-        gather_block(scores, block * classes, candidates, out, block * count)
+        for place in range(count):
+            out[block * count + place] = scores[block * classes + candidates[place]]
     if params.regresses == 1:
         out[2 * count] = scores[2 * classes]
 
@@ -215,8 +217,10 @@ def gather(params: Auto, scores: Vector, candidates: Labels, out: Vector) -> Non
 def scatter(params: Auto, step: Vector, candidates: Labels, out: Vector) -> None:
     """The steps of every member, and what the regression says beside them."""
     classes, count = params.classes, candidates.shape[0]
+    fill(out, 2 * classes * params.members, 0.0)
     for block in range(2 * params.members):
-        scatter_block(step, block * count, candidates, out, block * classes, classes)
+        for place in range(count):
+            out[block * classes + candidates[place]] = step[block * count + place]
     for index in range(3 if params.regresses == 1 else 0):
         out[2 * classes + index] = step[2 * count + index]
 
@@ -229,6 +233,23 @@ def belief(params: Auto, memory: Vector, scores: Matrix) -> Matrix:
     begins = [2 * classes * member for member in range(params.members)]
     parts = [softmax_rows(scores[:, begin : begin + classes]) for begin in begins]
     return sum(weight_of(params, memory, member) * part for member, part in enumerate(parts))  # type: ignore[return-value]
+
+
+def surety(params: Auto, given: RuleInput, label: int) -> float:
+    """The log-odds of the label in the mixture; of the regression, the label's score, and once more what it is ahead."""
+    if params.regresses == 1:
+        return margin_and_score(given.scores, params.classes, label)
+    weigh(params, given)
+    chance, rest = given.work[1, label], 0.0
+    for other in range(params.classes):
+        if other != label:
+            rest += given.work[1, other]
+    if params.classes == 1:  # every member gives it the probability 1: against a class that scores 0 they say more
+        chance = 0.0
+        for member in range(params.members):
+            chance += weight_of(params, given.memory, member) * sigmoid(given.scores[2 * member])
+        rest = 1.0 - chance
+    return math.log((chance + NO_CHANCE) / (rest + NO_CHANCE))
 
 
 def order(params: Auto) -> Order:
@@ -278,4 +299,5 @@ RULE = Rule(
     takes_rewards=True,
     narrowing=Narrowing(fewer_classes(Auto), gather, scatter),
     learns_over_all=True,
+    surety=surety,
 )

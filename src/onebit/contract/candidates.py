@@ -41,38 +41,32 @@ class Narrowing(NamedTuple):
 
 def gather_heads(params: Any, scores: Vector, candidates: Labels, out: Vector) -> None:
     """One score for each class."""
-    gather_block(scores, 0, candidates, out, 0)
+    for place in range(candidates.shape[0]):
+        out[place] = scores[candidates[place]]
 
 
 def scatter_heads(params: Any, step: Vector, candidates: Labels, out: Vector) -> None:
     """One number of a step for each class."""
-    scatter_block(step, 0, candidates, out, 0, params.classes)
+    for label in range(params.classes):
+        out[label] = 0.0
+    for place in range(candidates.shape[0]):
+        out[candidates[place]] = step[place]
 
 
 def gather_moments(params: Any, scores: Vector, candidates: Labels, out: Vector) -> None:
     """A score and a variance for each class."""
-    gather_block(scores, 0, candidates, out, 0)
-    gather_block(scores, params.classes, candidates, out, candidates.shape[0])
+    for place in range(candidates.shape[0]):
+        out[place] = scores[candidates[place]]
+        out[candidates.shape[0] + place] = scores[params.classes + candidates[place]]
 
 
 def scatter_moments(params: Any, step: Vector, candidates: Labels, out: Vector) -> None:
     """A step and new evidence for each class."""
-    scatter_block(step, 0, candidates, out, 0, params.classes)
-    scatter_block(step, candidates.shape[0], candidates, out, params.classes, params.classes)
-
-
-def gather_block(scores: Vector, begin: int, candidates: Labels, out: Vector, at: int) -> None:
-    """Those of the candidates among the numbers of all classes, which begin there."""
+    for index in range(2 * params.classes):
+        out[index] = 0.0
     for place in range(candidates.shape[0]):
-        out[at + place] = scores[begin + candidates[place]]
-
-
-def scatter_block(step: Vector, begin: int, candidates: Labels, out: Vector, at: int, classes: int) -> None:
-    """The numbers of the candidates, among those of all classes."""
-    for label in range(classes):
-        out[at + label] = 0.0
-    for place in range(candidates.shape[0]):
-        out[at + candidates[place]] = step[begin + place]
+        out[candidates[place]] = step[place]
+        out[params.classes + candidates[place]] = step[candidates.shape[0] + place]
 
 
 def copy_all(params: Any, numbers: Vector, candidates: Labels, out: Vector) -> None:

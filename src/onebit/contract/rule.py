@@ -80,6 +80,7 @@ CONTRACT = {
     "learn": ("params", "given", "choice", "revealed", "step"),
     "probabilities": ("params", "given", "out"),
     "teach": ("params", "given", "label", "step"),
+    "surety": ("params", "given", "label"),
 }
 # What the contract of 0.3 called its arguments, and where they are now.
 FORMER = {
@@ -131,7 +132,8 @@ class Rule:
     (`contract.covariance`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
     exploration can put another in its place. `composite` makes a space with several members, and `describe` says what there is to
     say of them. `belief` gives the probability that each class is the right one, from the record, the memory and the scores of many rows
-    (`contract.belief`); None says that the rule has scores alone. `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
+    (`contract.belief`); None says that the rule has scores alone. `surety` says how sure the rule is of a label, on any scale (None: the margin of
+    its score, `contract.surety`). `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
     file must have them. `migrations` has, by the version that changed a default, the function that turns options given to an older one into those that
     mean the same since: files and logs have only what was given. `takes_rewards` says that `learn` takes `given.reward`, which may be any number from 0 to 1;
     others get a bit that is 1 with that probability. `narrowing` is how a round with few candidates is given to it (None: by its heads, one a class; rules
@@ -160,6 +162,7 @@ class Rule:
     counts: tuple[tuple[int, int], ...] = ()
     describe: Callable[[Any, Vector, Sequence[str]], Mapping[str, Any]] | None = None
     belief: Callable[[Any, Vector, Matrix], Matrix] | None = None
+    surety: Callable[..., float] | None = None
     migrations: Mapping[str, Migration] = field(default_factory=dict)
     takes_rewards: bool = False
     narrowing: Narrowing | None = None

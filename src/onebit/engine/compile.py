@@ -26,7 +26,9 @@ from typing import Any
 import numpy as np
 import platformdirs
 
+from onebit.contract import calibration
 from onebit.contract.rule import Rule
+from onebit.contract.surety import surety_of
 from onebit.engine import generic
 from onebit.engine.reach import code_of, fingerprint, reach
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
@@ -43,12 +45,18 @@ FAST = {"reassoc", "contract"}
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 _NARROWING = (generic.narrowed, generic.gather, generic.scatter)
-_GENERIC_RULE = (generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow, *_NARROWING)
+_GENERIC_RULE = (
+    *(generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow, generic.surety),
+    *_NARROWING,
+)
 _GENERIC_SPACE = (
     *(generic.score, generic.absorb, generic.forget, generic.needs_room, generic.moved, generic.refreshed_norm),
     *(kernel.squared_length, kernel.dots, kernel.dots_among, kernel.same, kernel.store),
 )
 _GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
+
+# Compiled once for all rules and called: they would be a third of what there is to compile for a rule.
+_SHARED = (calibration.confidence, calibration.threshold, calibration.take_answer)
 
 _CAUSE = re.compile(
     r"unify|Unknown attribute|Untyped|not defined|[Uu]nsupported|not support|No conversion|Invalid use|only support"
@@ -85,12 +93,17 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
     """Where the machine code for this pair is kept, or None where it cannot be: no file to come from, no folder to write to."""
     if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
         return None
-    root = Path(os.environ.get("ONEBIT_CACHE") or platformdirs.user_cache_dir("onebit"))
     functions = [loop, *_rule_functions(rule, loop), *_space_functions(type(space))]
-    compiling = [code_of(function) for function in (_build, _prototype, _announce, _resolver)]
+    compiling = [code_of(function) for function in (_build, _jitted, _prototype, _announce, _caller, _resolver)]
     facts = (sys.version, _versions(), compiling, OPTIONS, sorted(FAST), rule.record.__module__, dict(rule.kinds))
     name = fingerprint(functions, _GENERIC, *facts)
-    folder = root / name / f"{rule.name}-{form_of(space).replace(' ', '-')}-{space.weights.dtype}-{loop.__name__}"
+    return _folder(name, f"{rule.name}-{form_of(space).replace(' ', '-')}-{space.weights.dtype}-{loop.__name__}")
+
+
+def _folder(name: str, inner: str) -> Path | None:
+    """A folder of the cache that can be written to, or None."""
+    root = Path(os.environ.get("ONEBIT_CACHE") or platformdirs.user_cache_dir("onebit"))
+    folder = root / name / inner
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -127,21 +140,28 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
         what += ", for teaching" if loop is lessons else ""
         LOG.info("compiling %s, once", what, extra={"event": "compiling"})
     _announce(rule, type(space), loop)
-    if folder is None:
-        dispatcher = numba.njit(**OPTIONS)(loop)
-    else:
-        elsewhere = config.CACHE_DIR
-        config.CACHE_DIR = str(folder)  # read by Numba when the function is decorated, and only then
-        try:
-            dispatcher = numba.njit(cache=True, **OPTIONS)(loop)
-        finally:
-            config.CACHE_DIR = elsewhere
+    dispatcher = _jitted(loop, folder)
     signature = tuple(numba.typeof(argument) for argument in _prototype(rule, space, loop))
     try:
         dispatcher.compile(signature)
     except errors.NumbaError as error:
         raise InputError(f"{rule.title} cannot be compiled: {_gist(str(error), rule)}") from error
     return dispatcher.overloads[signature].entry_point  # type: ignore[no-any-return]
+
+
+def _jitted(function: Callable[..., Any], folder: Path | None) -> Any:
+    """A function that Numba compiles when it is asked to, and keeps in the folder."""
+    import numba
+    from numba.core import config
+
+    if folder is None:
+        return numba.njit(**OPTIONS)(function)
+    elsewhere = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)  # read by Numba when the function is decorated, and only then
+    try:
+        return numba.njit(cache=True, **OPTIONS)(function)
+    finally:
+        config.CACHE_DIR = elsewhere
 
 
 def _gist(message: str, rule: Rule) -> str:
@@ -165,20 +185,21 @@ def _versions() -> tuple[str, ...]:
 def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:
     """Arguments of the loop, for their types."""
     record = rule.record(*(kind(0) for kind in rule.kinds.values()))
-    integers = np.zeros(1, dtype=np.int64)
+    integers, vector = np.zeros(1, dtype=np.int64), np.zeros(1)
     floats = np.zeros((1, CHOICE_COLUMNS))
     words = np.zeros(1, dtype=np.uint64)
     rows = space.example_rows(space.weights.dtype)
     given = (record, space, rows)
     if loop is lessons:
-        return (*given, integers, integers, np.zeros(1), floats, floats, words[0], words, words[0], 0, 0, 0.0)
-    arrays = (*(integers,) * 4, floats, np.zeros(1), floats, floats, Tally.empty(integers))
-    return (*given, *arrays, words[0], words, words[0], 0, 0, 0, 0, 0.0, 0.0, 0.0)
+        arrays: tuple[Any, ...] = (integers, integers, vector, vector, floats, floats)
+        return (*given, *arrays, words[0], words, words[0], 0, 0, 0.0)
+    arrays = (*(integers,) * 4, floats, vector, vector, floats, floats, Tally.empty(integers))
+    return (*given, *arrays, words[0], words, words[0], 0, 0, 0, 0, *(0.0,) * 5)
 
 
 def _rule_functions(rule: Rule, loop: Callable[..., int]) -> list[Callable[..., Any]]:
-    last = rule.probabilities if loop is stream else generic.taught_by(rule)
-    return [rule.decide, rule.learn, generic.followed_by(rule), last, *rule.narrowed_by]
+    own = [rule.probabilities, surety_of(rule)] if loop is stream else [generic.taught_by(rule)]
+    return [rule.decide, rule.learn, generic.followed_by(rule), *own, *rule.narrowed_by]
 
 
 def _space_functions(space: type[Any]) -> list[Callable[..., Any]]:
@@ -207,10 +228,32 @@ def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
         for function in _GENERIC:
             options = {**parts, "fastmath": FAST} if function in _GENERIC_SPACE else parts
             overload(function, strict=False, jit_options=options)(_resolver(function))
-    for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], _GENERIC):
+        for shared in _SHARED:
+            overload(shared, strict=False, jit_options=parts)(_caller(shared))
+    for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], (*_GENERIC, *_SHARED)):
         if function not in _announced and function is not loop:
             _announced.add(function)
             register_jitable(**parts)(function)
+
+
+def _caller(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What Numba asks when it meets a shared function: one that calls its machine code, which is kept in a folder of its own."""
+    from numba.extending import register_jitable
+
+    for used in reach([function]):
+        if used is not function and used not in _announced:
+            _announced.add(used)
+            register_jitable(_nrt=False)(used)
+    name = fingerprint([function], (), sys.version, _versions(), OPTIONS)
+    compiled = _jitted(function, _folder(name, function.__name__))
+
+    def of_two(state: Any, number: Any) -> Any:
+        return compiled(state, number)
+
+    def of_five(state: Any, raw: Any, confidence: Any, threshold: Any, reward: Any) -> Any:
+        return compiled(state, raw, confidence, threshold, reward)
+
+    return lambda *arguments: of_two if len(arguments) == 2 else of_five
 
 
 def _resolver(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -226,6 +269,8 @@ def _resolver(function: Callable[..., Any]) -> Callable[..., Any]:
         rule = generic.rule_of(record)
         if function is generic.follow:
             return generic.followed_by(rule)
+        if function is generic.surety:
+            return surety_of(rule)
         if function in _NARROWING:
             return rule.narrowed_by[_NARROWING.index(function)]
         return generic.taught_by(rule) if function is generic.teach else getattr(rule, name)

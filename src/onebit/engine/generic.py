@@ -15,6 +15,7 @@ import numpy as np
 from onebit.contract.candidates import Labels
 from onebit.contract.draws import TAUGHT, Draws
 from onebit.contract.rule import LEARNT, NORM, Choice, Rule, RuleInput, Vector, known
+from onebit.contract.surety import surety_of
 from onebit.spaces import (
     dense,
     diagonal_dense,
@@ -63,6 +64,11 @@ def probabilities(params: Any, given: RuleInput, out: Vector) -> None:
 def teach(params: Any, given: RuleInput, label: int, step: Vector) -> float:
     """The rule's step for a known label."""
     return taught_by(rule_of(type(params)))(params, given, label, step)
+
+
+def surety(params: Any, given: RuleInput, label: int) -> float:
+    """How sure the rule is of a label, on a scale of its own."""
+    return surety_of(rule_of(type(params)))(params, given, label)
 
 
 def narrowed(params: Any, count: int) -> Any:

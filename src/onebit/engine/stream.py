@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.calibration import confidence, take_answer, threshold
 from onebit.contract.candidates import Labels, place_of
 from onebit.contract.choices import explored_label
 from onebit.contract.draws import DECIDING, FLOORING, LEARNING, REVEALING, REWARDING, Draws, uniform
@@ -26,6 +27,7 @@ from onebit.engine.generic import (
     probabilities,
     scatter,
     score,
+    surety,
     teach,
 )
 
@@ -38,16 +40,18 @@ REVEALED = 8  # reveal the class to the rule even when it was wrong: full inform
 COUNT = 16  # with DECIDE: the labels are known, so count the mistakes
 ALONE = 32  # the rule learns also where there was one candidate
 OVER_ALL = 64  # it learns over all classes where the right one need not be among the candidates
+CALIBRATE = 128  # with DECIDE: say how sure the rule is; with LEARN: take in whether it was right to be
 
 # An event is a round and what is done with it now: round * EVENT + (DECIDE, LEARN, or both).
 EVENT = 4
 
 LONGEST_STEP_32, LONGEST_STEP_64 = 1e60, 1e300  # squared, for weights of that many bits
 
-# The columns in which a choice is kept: what the rule said, and the propensity over ties and the floor. Where there are more, the
-# probability of every label stands behind them.
-LABEL, GREEDY, RULE_PROPENSITY, NOTE, SECOND_NOTE, PROPENSITY = range(6)
-CHOICE_COLUMNS = 6
+# The columns in which a choice is kept: what the rule said, the propensity over ties and the floor, how sure the rule was of the label in
+# its own terms, how probably that was right, and from which confidence on the decision is sure. What is not known is NaN. Where there
+# are more columns, the probability of every label stands behind them.
+LABEL, GREEDY, RULE_PROPENSITY, NOTE, SECOND_NOTE, PROPENSITY, RAW, CONFIDENCE, THRESHOLD = range(9)
+CHOICE_COLUMNS = 9
 
 # The buffers, one below the other.
 SCORES, STEP, PROBABILITIES, WORK = 0, 1, 2, 3
@@ -81,6 +85,7 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
     among: Labels,
     rewards: Matrix,
     memory: Vector,
+    calibration: Vector,
     buffers: Matrix,
     kept: Matrix,
     tally: Tally,
@@ -94,6 +99,8 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
     largest_norm: float,
     floor: float,
     corrections: float,
+    sure: float,
+    risk: float,
 ) -> int:
     """Walk from position `start` to `stop`; the position that could not be walked, or `stop`.
 
@@ -105,14 +112,16 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
     refused, before weights have moved, when the norm, the scores or the step are not finite numbers or too large, or when the space must
     grow first; the norm of a row whose scores are not finite is NaN, and `largest_norm` is finite. With probability `floor`
     any label is played, whatever the rule says. With probability `corrections` the class is revealed after a wrong label: the loop then
-    ends, for somebody to teach it, with -1 less the position, which is done but for that.
+    ends, for somebody to teach it, with -1 less the position, which is done but for that. A decision is sure from the confidence `sure` on, or
+    from one that keeps the `risk`; NaN where nobody asks.
     """
     scores, step, out, work = buffers[SCORES], buffers[STEP], buffers[PROBABILITIES], buffers[WORK:CANDIDATES_SCORES]
     row = start % total_rows
     played_wrong, greedy_wrong, mark = tally.mistakes[0], tally.mistakes[1], tally.mistakes[2]
     ended, what = stop, mode
     longest = LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64
-    some = among.shape[0] > 0
+    few_scores, few_steps, everything = buffers[CANDIDATES_SCORES], buffers[CANDIDATES_STEP], among[:0]
+    some, raw, trust, limit = among.shape[0] > 0, np.nan, np.nan, np.nan
     for position in range(start, stop):
         now = position
         if events.shape[0] > 0:
@@ -129,10 +138,17 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
             break
         identity = ids[now] if ids.shape[0] > 0 else first_id + np.uint64(now)
         # What the rule is given: everything, or what there is of the candidates.
-        candidates, complete, count, seen, moved = among, True, params.classes, scores, step
+        candidates = among
+        complete = True
+        count = params.classes
+        seen = scores
+        moved = step
         if some:
-            candidates, complete = among[among[now] >> 1 : among[now + 1] >> 1], among[now] & 1 == 1
-            count, seen, moved = candidates.shape[0], buffers[CANDIDATES_SCORES], buffers[CANDIDATES_STEP]
+            candidates = among[among[now] >> 1 : among[now + 1] >> 1]
+            complete = among[now] & 1 == 1
+            count = candidates.shape[0]
+            seen = few_scores
+            moved = few_steps
             gather(params, scores, candidates, seen)
 
         if what & DECIDE:
@@ -142,24 +158,30 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
                 choice = decide(playing, given)
             else:
                 choice = Choice(0, 0, 1.0, 0.0, 0.0)
-            if floor > 0.0:
+            if floor > 0.0 or what & MEASURE:
                 measure(playing, given, count, out, floor)
+            if floor > 0.0:
                 any_label = Draws(key, identity, FLOORING)
                 place = explored_label(choice.label, count, floor, any_label)
                 choice = Choice(place, choice.greedy, out[place], choice.note, choice.second_note)
             label, greedy = choice.label, choice.greedy
             if some:
                 label, greedy = candidates[label], candidates[greedy]
+            if what & CALIBRATE:
+                raw = surety(playing, given, choice.label)
+                trust = confidence(calibration, raw)
+                limit = min(1.0, threshold(calibration, risk)) if risk == risk else sure  # noqa: PLR0124 -- unless NaN
             if kept.shape[0] > 0:
                 columns = kept[now]
+                columns[RAW] = raw
+                columns[CONFIDENCE] = trust
+                columns[THRESHOLD] = limit
                 columns[LABEL] = label
                 columns[GREEDY] = greedy
                 columns[RULE_PROPENSITY] = choice.propensity
                 columns[NOTE] = choice.note
                 columns[SECOND_NOTE] = choice.second_note
             if what & MEASURE:
-                if not floor > 0.0:  # else they are there
-                    measure(playing, given, count, out, floor)
                 columns = kept[now]
                 columns[PROPENSITY] = out[choice.label]
                 for column in range(CHOICE_COLUMNS, kept.shape[1]):
@@ -183,6 +205,7 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
             columns = kept[now]
             label, greedy = int(columns[LABEL]), int(columns[GREEDY])
             propensity, note, second_note = columns[RULE_PROPENSITY], columns[NOTE], columns[SECOND_NOTE]
+            raw, trust, limit = columns[RAW], columns[CONFIDENCE], columns[THRESHOLD]
             choice = Choice(label, greedy, propensity, note, second_note)
             if some:
                 label_place, greedy_place = place_of(candidates, label), place_of(candidates, greedy)
@@ -200,8 +223,14 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
                 if not what & REVEALED:
                     bit = 0.0 < reward < 1.0 and uniform(Draws(key, identity, REWARDING), 0) < reward
                     told = label if bit or reward >= 1.0 else -1
+            if what & CALIBRATE and raw == raw:  # noqa: PLR0124 -- unless it is NaN
+                take_answer(calibration, raw, trust, limit, reward)
             if some and not complete and what & OVER_ALL:
-                candidates, complete, count, seen, moved = among[:0], True, params.classes, scores, step
+                candidates = everything
+                complete = True
+                count = params.classes
+                seen = scores
+                moved = step
                 choice = Choice(label, greedy, choice.propensity, choice.note, choice.second_note)
             elif some and told >= 0:
                 told = place_of(candidates, told)
@@ -244,6 +273,7 @@ def lessons(  # noqa: PLR0917 -- as above
     labels: NDArray[np.int64],
     among: Labels,
     memory: Vector,
+    calibration: Vector,
     buffers: Matrix,
     kept: Matrix,
     key: np.uint64,
@@ -271,6 +301,9 @@ def lessons(  # noqa: PLR0917 -- as above
             count, seen, moved = candidates.shape[0], buffers[CANDIDATES_SCORES], buffers[CANDIDATES_STEP]
             gather(params, scores, candidates, seen)
             label = place_of(candidates, label)
+        if kept.shape[0] > 0 and kept[row, RAW] == kept[row, RAW]:
+            reward = 1.0 if labels[row] == kept[row, LABEL] else 0.0
+            take_answer(calibration, kept[row, RAW], kept[row, CONFIDENCE], kept[row, THRESHOLD], reward)
         if sq_norm > 0.0 and count > 1:
             identity = ids[row] if ids.shape[0] > 0 else first_id + np.uint64(row)
             draws = Draws(key, identity, purpose)

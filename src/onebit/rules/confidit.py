@@ -34,6 +34,7 @@ from onebit.contract.covariance import Covariance, DiagonalForm, Forms, Matrices
 from onebit.contract.draws import OWN, uniform
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
+from onebit.contract.surety import margin_and_score
 
 
 class Projection(IntEnum):
@@ -140,6 +141,12 @@ def before_0_4(options: Mapping[str, object]) -> Mapping[str, object]:
     return {"projection": "played", **options}
 
 
+def surety(params: Confidit, given: RuleInput, label: int) -> float:
+    """Of the scores that are thought likely: that of the label, and once more what it is ahead."""
+    bounds(params, given.scores, given.work[0], given.work[1])
+    return margin_and_score(given.work[1], params.classes, label)
+
+
 RULE = Rule(
     name="confidit",
     paper="Crammer, Gentile 2011, 2013",
@@ -153,6 +160,7 @@ RULE = Rule(
     belief=belief,
     takes_rewards=True,
     learns_alone=True,
+    surety=surety,
     migrations={"0.4.0": before_0_4},
     examples=(
         {},

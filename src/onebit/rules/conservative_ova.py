@@ -34,6 +34,7 @@ from onebit.contract.choices import fill, greedy_label, members, share_greedy, u
 from onebit.contract.margins import Variant, binary_step, hinge
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import OWN, Choice, Matrix, Rule, RuleInput, Vector
+from onebit.contract.surety import best_rival
 from onebit.errors import InputError, brief
 
 
@@ -310,6 +311,12 @@ def teach(params: ConservativeOVA, given: RuleInput, label: int, step: Vector) -
     return 1.0
 
 
+def surety(params: ConservativeOVA, given: RuleInput, label: int) -> float:
+    """How much closer the label's code is to the binary answers than that of any other class."""
+    decode(params, given, given.work[0])
+    return float(given.work[0, label]) - best_rival(given.work[0], params.classes, label)
+
+
 RULE = Rule(
     name="conservative-ova",
     paper="Chen et al. 2009",
@@ -319,6 +326,7 @@ RULE = Rule(
     learn=learn,
     probabilities=probabilities,
     teach=teach,
+    surety=surety,
     heads=heads,
     prepare=prepare,
     narrowing=Narrowing(fewer_classes, gather, scatter),

@@ -30,6 +30,7 @@ from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_pr
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.ridge import regress, regress_all, ridge_order
 from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
+from onebit.contract.surety import regressed
 from onebit.errors import InputError
 
 NO_HISTORY = 1e30  # the variance 1/G of a weight that has never moved
@@ -114,5 +115,6 @@ RULE = Rule(
     belief=belief,
     takes_rewards=True,
     learns_alone=True,
+    surety=regressed,
     examples=({}, {"exploration": 0.2, "matrix": "full"}, {"model": "logistic", "exploration": 0.1}),
 )

@@ -26,6 +26,7 @@ from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.ridge import optimistic, regress_played, regress_taught, ridge_order
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
+from onebit.contract.surety import regressed
 
 
 class LinUCB(NamedTuple):
@@ -63,5 +64,6 @@ RULE = Rule(
     belief=regressed_belief,
     takes_rewards=True,
     learns_alone=True,
+    surety=regressed,
     examples=({}, {"width": 1.0, "matrix": "full"}),
 )

@@ -29,6 +29,7 @@ from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.draws import OWN, PLAY, uniform
 from onebit.contract.parameters import Real
 from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
+from onebit.contract.surety import log_odds
 
 
 class Newtron(NamedTuple):
@@ -104,6 +105,13 @@ def belief(params: Newtron, memory: Vector, scores: Matrix) -> Matrix:
     return softmax_rows(params.alpha * scores[:, : params.classes])
 
 
+def surety(params: Newtron, given: RuleInput, label: int) -> float:
+    """The log-odds of the softmax."""
+    for other in range(params.classes):
+        given.work[0, other] = params.alpha * given.scores[other]
+    return log_odds(given.work[0], params.classes, label)
+
+
 def order(params: Newtron) -> Order:
     """Sums, inside a ball; where it is full, one matrix for everything."""
     return Order(start=params.radius, sums=True, joint=True, radius=params.radius)
@@ -119,6 +127,7 @@ RULE = Rule(
     probabilities=probabilities,
     second_order=order,
     belief=belief,
+    surety=surety,
     notes_the_label=True,
     examples=({}, {"radius": 10.0, "beta": 0.1, "exploration": 0.1}, {"matrix": "full", "exploration": 0.2}),
 )

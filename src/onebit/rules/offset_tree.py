@@ -224,6 +224,17 @@ def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> flo
     return 1.0
 
 
+def surety(params: OffsetTree, given: RuleInput, label: int) -> float:
+    """The smallest margin on the way to the label's leaf: a node that is unsure makes all below it so."""
+    least, node = math.inf, leaf_of(class_at(given, label), params.classes)
+    while node > 0:
+        side, decides = side_of(node), leads(given, sibling_of(node), params.classes)
+        node = (node - 1) // 2
+        if decides:
+            least = min(least, side * given.scores[node])
+    return least if least < math.inf else 0.0
+
+
 RULE = Rule(
     name="offset-tree",
     paper="Beygelzimer and Langford 2009",
@@ -233,6 +244,7 @@ RULE = Rule(
     learn=learn,
     probabilities=probabilities,
     teach=teach,
+    surety=surety,
     heads=heads,
     prepare=prepare,
     narrowing=AS_IT_IS,

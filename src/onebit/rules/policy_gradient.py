@@ -30,6 +30,7 @@ from typing import Annotated, NamedTuple
 from onebit.contract.choices import greedy_label, sampled_label, softmax
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import LEARNT, OWN, Choice, Rule, RuleInput, Vector
+from onebit.contract.surety import log_odds
 from onebit.errors import InputError
 
 MEAN = OWN  # where the running mean of the answers is kept, 1 for right and 0 for wrong
@@ -121,6 +122,11 @@ def teach(params: PolicyGradient, given: RuleInput, label: int, step: Vector) ->
     return 1.0 - params.rate * params.decay
 
 
+def surety(params: PolicyGradient, given: RuleInput, label: int) -> float:
+    """The log-odds of the softmax."""
+    return log_odds(given.scores, params.classes, label)
+
+
 RULE = Rule(
     name="policy-gradient",
     paper="Williams 1992; Daucé, Proix, Ralaivola 2013, 2015",
@@ -130,6 +136,7 @@ RULE = Rule(
     learn=learn,
     probabilities=probabilities,
     teach=teach,
+    surety=surety,
     prepare=prepare,
     takes_rewards=True,
     migrations={"0.4.0": before_0_4},

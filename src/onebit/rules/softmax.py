@@ -23,6 +23,7 @@ from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.ridge import regress_played, regress_taught, ridge_order
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
+from onebit.contract.surety import regressed
 
 
 class Softmax(NamedTuple):
@@ -62,5 +63,6 @@ RULE = Rule(
     belief=regressed_belief,
     takes_rewards=True,
     learns_alone=True,
+    surety=regressed,
     examples=({}, {"sharpness": 5.0, "matrix": "full"}),
 )

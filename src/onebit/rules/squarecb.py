@@ -24,6 +24,7 @@ from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.ridge import regress_played, regress_taught, ridge_order
 from onebit.contract.rule import LEARNT, Choice, Rule, RuleInput, Vector
+from onebit.contract.surety import regressed
 
 
 class SquareCB(NamedTuple):
@@ -83,5 +84,6 @@ RULE = Rule(
     belief=regressed_belief,
     takes_rewards=True,
     learns_alone=True,
+    surety=regressed,
     examples=({}, {"gamma_scale": 2.0, "matrix": "full"}),
 )

@@ -28,6 +28,7 @@ from onebit.contract.gaussians import normal, share_largest
 from onebit.contract.parameters import Real
 from onebit.contract.ridge import regress_played, regress_taught, ridge_order
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
+from onebit.contract.surety import regressed
 
 
 class Thompson(NamedTuple):
@@ -70,5 +71,6 @@ RULE = Rule(
     belief=regressed_belief,
     takes_rewards=True,
     learns_alone=True,
+    surety=regressed,
     examples=({}, {"width": 1.0, "matrix": "full"}),
 )

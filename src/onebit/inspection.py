@@ -1,0 +1,75 @@
+"""What there is to see of a learner: its classes, weights and scores, and what it says of itself. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.description import Description
+from onebit.describing import description_of
+from onebit.errors import brief
+from onebit.runtime import Runtime
+from onebit.validation import ClassName
+
+
+class InspectableLearner:
+    """A learner, to be looked at."""
+
+    # Slots, so that `learner.aggressiveness = 3`, which would do nothing, is an error.
+    __slots__ = ("__weakref__", "runtime")
+
+    runtime: Runtime
+
+    @property
+    def classes(self) -> tuple[ClassName, ...]:
+        """The names of the classes."""
+        return self.runtime.classes
+
+    @property
+    def learnt(self) -> int:
+        """How many feedbacks have been learnt."""
+        return self.runtime.ledger.moment
+
+    @property
+    def features(self) -> int | None:
+        """The number of features, once it is known."""
+        return self.runtime.feature_count
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every parameter of the rule as it is in force: given, by default, or worked out by the rule."""
+        return self.runtime.settings
+
+    @property
+    def weights(self) -> NDArray[Any]:
+        """A copy of the weights: one line for each head, one column for each feature, the bias last.
+
+        Those of `auto` are in the views of its members, side by side.
+        """
+        return self.runtime.weights
+
+    def __repr__(self) -> str:
+        runtime = self.runtime
+        given = "".join(f", {name}={brief(value)}" for name, value in runtime.parameters.items())
+        classes = brief(list(runtime.classes))
+        return f"{runtime.rule.title}(classes={classes}{given}, seed={runtime.seed}), {self.learnt} feedbacks learnt"
+
+    def _repr_html_(self) -> str:
+        return self.describe()._repr_html_()
+
+    def describe(self) -> Description:
+        """What the learner says of itself: its error so far, and for `auto` its members and what exploring brought.
+
+        >>> import onebit
+        >>> learner = onebit.Perceptron(classes=2)
+        >>> learner.learn(learner.decide([1.0]), label=0)
+        >>> learner.describe().learnt
+        1
+        """
+        return description_of(self.runtime)
+
+    def scores(self, x: Any) -> NDArray[np.float64]:
+        """The score of every head for x: one for each class, node or pair, as the rule has it; of `auto` those of its first member."""
+        return self.runtime.scores(x)
