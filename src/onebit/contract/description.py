@@ -110,7 +110,7 @@ def share(count: float, total: int, squares: float | None = None) -> tuple[float
     place of that of bits, which is the largest that there can be.
 
     >>> [round(end, 3) for end in share(2, 10)], [round(end, 3) for end in share(2, 10, 0.4)]
-    ([0.2, 0.057, 0.51], [0.2, 0.149, 0.418])
+    ([0.2, 0.057, 0.51], [0.2, 0.144, 0.422])
     """
     part, squared = count / total, NORMAL * NORMAL
     variance = part * (1 - part) if squares is None else max(0.0, part * (1 - part) - (count - squares) / total)

@@ -50,7 +50,7 @@ class Unit(NamedTuple):
 
 
 RATES = Unit("right %", "error %", 100.0, 2)
-REWARDS = Unit("reward", "1 - it", 1.0, 4)
+REWARDS = Unit("reward", "cost", 1.0, 4)
 
 
 class Weights(NamedTuple):
