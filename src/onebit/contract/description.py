@@ -139,15 +139,19 @@ class Description:
         return lines
 
 
-def share(count: int, total: int) -> tuple[float, float, float]:
+def share(count: float, total: int, squares: float | None = None) -> tuple[float, float, float]:
     """A share with the ends of its 95 % interval (Wilson 1927).
 
-    >>> [round(end, 3) for end in share(2, 10)]
-    [0.2, 0.057, 0.51]
+    `count` may be the sum of numbers from 0 to 1, and `squares` that of their squares: then it is their mean, with their own variance in the
+    place of that of bits, which is the largest that there can be.
+
+    >>> [round(end, 3) for end in share(2, 10)], [round(end, 3) for end in share(2, 10, 0.4)]
+    ([0.2, 0.057, 0.51], [0.2, 0.144, 0.422])
     """
     part, squared = count / total, NORMAL * NORMAL
+    variance = part * (1 - part) if squares is None else max(0.0, part * (1 - part) - (count - squares) / total)
     middle = (part + squared / (2 * total)) / (1 + squared / total)
-    half = NORMAL / (1 + squared / total) * math.sqrt(part * (1 - part) / total + squared / (4 * total * total))
+    half = NORMAL / (1 + squared / total) * math.sqrt(variance / total + squared / (4 * total * total))
     return part, max(0.0, middle - half), min(1.0, middle + half)
 
 
