@@ -29,7 +29,7 @@ LAYERS = [
     {"model"},
     {"batches", "row_reader"},
     {"runtime"},
-    {"beliefs", "deciding", "describing", "feedback", "state"},
+    {"beliefs", "deciding", "describing", "explaining", "feedback", "state"},
     {"inspection"},
     {"learner", "regions"},
     {"offpolicy", "client"},

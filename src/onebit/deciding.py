@@ -26,7 +26,7 @@ SURE = Real("[0, 1]", "the confidence from which a decision is sure")
 RISK = Real("(0, 1)", "the share of sure decisions that may be wrong")
 
 
-class Asked(NamedTuple):
+class DecisionTerms(NamedTuple):
     """What is asked beside x: the candidates of each row, packed; none where all classes can be played in every row.
 
     And from which confidence on a decision is sure, or what share of the sure ones may be wrong; NaN where nobody asks.
@@ -64,11 +64,11 @@ class Certainty(NamedTuple):
 
 def asked_once(
     runtime: Runtime, among: Among, complete: bool, sure: float | None = None, risk: float | None = None
-) -> Asked:
+) -> DecisionTerms:
     """What is asked of one x."""
     known, certainty = bool(checked_flag("complete", complete)), Certainty.asked(sure, risk)
     found = runtime.candidates(among)
-    return Asked(NOTHING if found is None else packed([found], complete=known or among is None), *certainty)
+    return DecisionTerms(NOTHING if found is None else packed([found], complete=known or among is None), *certainty)
 
 
 def asked_many(
@@ -78,13 +78,13 @@ def asked_many(
     complete: bool,
     sure: float | None = None,
     risk: float | None = None,
-) -> Asked:
+) -> DecisionTerms:
     """What is asked of many rows: one list of candidates for all, or one for each."""
     known, certainty = bool(checked_flag("complete", complete)), Certainty.asked(sure, risk)
     given = list(among) if isinstance(among, Iterator) else among  # which can be walked once
     if not _one_a_row(given):
         found = runtime.candidates(given)
-        return Asked(NOTHING if found is None else packed([found] * rows, known or given is None), *certainty)
+        return DecisionTerms(NOTHING if found is None else packed([found] * rows, known or given is None), *certainty)
     given = list(given)
     if len(given) != rows:
         raise InputError(f"among has {len(given)} lists of candidates, but there are {rows} rows")
@@ -97,7 +97,7 @@ def asked_many(
             raise InputError(f"row {row}: {error}") from None
         sets.append(range(len(runtime.classes)) if listed is None else listed)
         flags.append(known or one is None or listed is None)
-    return Asked(packed(sets, complete=flags), *certainty)
+    return DecisionTerms(packed(sets, complete=flags), *certainty)
 
 
 def _one_a_row(among: object) -> bool:
@@ -111,7 +111,7 @@ def _one_a_row(among: object) -> bool:
 
 
 def decision_of(
-    runtime: Runtime, identity: int | str, choice: NDArray[np.float64], kept: Kept, asked: Asked, row: int = 0
+    runtime: Runtime, identity: int | str, choice: NDArray[np.float64], kept: Kept, asked: DecisionTerms, row: int = 0
 ) -> Decision:
     """A choice of the loop as the value that users keep."""
     numbers = choice.tolist()
@@ -133,18 +133,20 @@ def decision_of(
         complete,
         {name: chance for name, chance in chances if chance > 0.0},
         raw,
-        confidence,
+        None if math.isnan(confidence) else confidence,
         None if math.isnan(sure) else sure,
     )
 
 
-def decided(runtime: Runtime, x: Any, identity: int | str, asked: Asked) -> Decision:
+def decided(runtime: Runtime, x: Any, identity: int | str, asked: DecisionTerms) -> Decision:
     """The decision on one x."""
     kept = runtime.decide_one(x, identity, *asked)
     return decision_of(runtime, identity, runtime.model.choice[0], kept, asked)
 
 
-def decided_many(runtime: Runtime, kept: Sequence[Kept], ids: Sequence[int | str], asked: Asked) -> list[Decision]:
+def decided_many(
+    runtime: Runtime, kept: Sequence[Kept], ids: Sequence[int | str], asked: DecisionTerms
+) -> list[Decision]:
     """The decisions on rows that were read."""
     columns = engine.CHOICE_COLUMNS + len(runtime.classes)
     choices = runtime.choices(runtime.rows(kept), ids, columns, *asked)

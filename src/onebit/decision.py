@@ -22,7 +22,8 @@ class Decision(NamedTuple):
     learner thinks best. `weight` is the probability that the learner's rule divides by, as its paper has it, and `notes` are what else
     it must keep. `version` is the number of feedbacks that it had learnt by then, and `learner` says which learner it was. `among` are the
     candidates, the classes that could be played, None where all could; `complete` says that the right class is known to be one of them. `probabilities` has the
-    probability of every class that could have been played. `confidence` is the probability that the label is right, as the answers so far have it,
+    probability of every class that could have been played. `confidence` is the probability that the label is right, as the answers so far have it (None
+    before there were any),
     and `raw` what the rule itself says of how sure it is; `sure` is the confidence from which a decision is sure, where somebody asked. What older
     versions wrote has none of these.
     """
@@ -46,7 +47,7 @@ class Decision(NamedTuple):
     @property
     def unsure(self) -> bool:
         """Whether the learner is less sure of the label than was asked for. The decision is one like any other if feedback comes."""
-        return self.sure is not None and self.confidence is not None and self.confidence < self.sure
+        return self.sure is not None and (self.confidence is None or self.confidence < self.sure)
 
     def to_json(self) -> str:
         """The decision as one line of JSON.

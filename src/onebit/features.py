@@ -206,12 +206,7 @@ class Features:
         """The columns and values of a kept sparse x. Names never learnt get columns past the known ones."""
         if isinstance(kept, SparseRow):
             return kept.columns, kept.values
-        if isinstance(kept, str):
-            tokens = words_in(kept)
-            named = dict.fromkeys(tokens, 1.0 / math.sqrt(len(tokens))) if tokens else {}
-        else:
-            assert isinstance(kept, dict)
-            named = {name: kept[name] for name in sorted(kept)}
+        named = _named_values(kept)
         if self.vocabulary is None:
             summed: dict[int, float] = {}
             for name, value in named.items():
@@ -226,6 +221,23 @@ class Features:
             columns = [self.vocabulary[name] if name in self.vocabulary else next(fresh) for name in named]
             values = list(named.values())
         return np.array(columns, dtype=np.int32), cast_to(np.array(values, dtype=np.float64), self.dtype)
+
+    def names_in(self, kept: Kept) -> list[tuple[str | int, ...]]:
+        """What each value of a kept x is called, in the order of `entries`; names that are hashed may share one.
+
+        They are read from x itself, so nothing need be remembered of hashed names. What has no name is called by its column.
+        """
+        if isinstance(kept, np.ndarray):
+            return [(name,) for name in self.feature_names or range(len(kept))]
+        if isinstance(kept, SparseRow):
+            names = self.feature_names
+            return [(int(column) if names is None else names[column],) for column in kept.columns]
+        if self.vocabulary is not None:
+            return [(name,) for name in _named_values(kept)]
+        shared: dict[int, list[str]] = {}
+        for name in _named_values(kept):
+            shared.setdefault(hashed(name, self.columns), []).append(name)
+        return [tuple(shared[column]) for column in sorted(shared)]
 
     def rows(self, kept: Sequence[Kept], grow: bool = False) -> Rows:
         """Kept values as the rows of a matrix; `grow` takes their names into the vocabulary."""
@@ -299,6 +311,15 @@ def words_in(text: str) -> list[str]:
     ['be', 'not', 'or', 'to']
     """
     return sorted(set(WORD.findall(text.lower())))
+
+
+def _named_values(kept: Kept) -> dict[str, float]:
+    """The names in a kept dict or text, in order, and their values."""
+    if isinstance(kept, str):
+        tokens = words_in(kept)
+        return dict.fromkeys(tokens, 1.0 / math.sqrt(len(tokens))) if tokens else {}
+    assert isinstance(kept, dict)
+    return {name: kept[name] for name in sorted(kept)}
 
 
 def hashed(name: str, columns: int) -> int:

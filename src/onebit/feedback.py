@@ -31,7 +31,7 @@ def refuse_other_feedback(runtime: Runtime, feedback: object) -> None:
         raise InputError(f"{runtime.rule.title} learns from labels, not from one bit: give feedback='label'")
 
 
-class Heard(NamedTuple):
+class HeardAnswer(NamedTuple):
     """What was said of a decision, in numbers."""
 
     revealed: int  # the class that the loop compares with: the label, or -1 for some other class than the one played
@@ -46,28 +46,28 @@ def heard_of(
     label: ClassName | None,
     reward: float | None,
     truth: ClassName | None,
-) -> Heard:
+) -> HeardAnswer:
     """What was said of a decision. One that is not this learner's to learn, now, is refused."""
     if not isinstance(decision, Decision):
         raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
     if sum(one is not None for one in (right, label, reward, truth)) != 1:
         raise InputError("give either right=True or False, or the label, or a reward, or the truth: one of them")
     if label is not None:
-        heard = Heard(_known_class(runtime, decision, "label", label))
+        heard = HeardAnswer(_known_class(runtime, decision, "label", label))
     elif truth is not None:
         # Of one candidate a truth says that it was right, and no more.
         alone = decision.among is not None and len(set(decision.among)) == 1
-        heard = Heard(_known_class(runtime, decision, "truth", truth), corrected=runtime.corrects and not alone)
+        heard = HeardAnswer(_known_class(runtime, decision, "truth", truth), corrected=runtime.corrects and not alone)
     elif reward is not None:
         heard = _rewarded(runtime, decision, checked_reward(reward))
     elif right is not True and right is not False and not isinstance(right, np.bool_):
         raise InputError(f"right is {brief(right)}, but must be True or False (bool(...) makes it so)")
     elif right:
-        heard = Heard(runtime.names.index(decision.label))
+        heard = HeardAnswer(runtime.names.index(decision.label))
     elif runtime.needs_labels:
         raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not only that it was wrong")
     else:
-        heard = Heard(-1)
+        heard = HeardAnswer(-1)
     if decision.learner != runtime.identity:
         raise InputError(f"decision {brief(decision.id)} was made by another learner")
     runtime.ledger.refuse_learnt(decision.id, decision.version)
@@ -84,10 +84,10 @@ def checked_reward(reward: object) -> float:
     return float(plain)
 
 
-def _rewarded(runtime: Runtime, decision: Decision, reward: float) -> Heard:
+def _rewarded(runtime: Runtime, decision: Decision, reward: float) -> HeardAnswer:
     if runtime.needs_labels:
         raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not a reward")
-    return Heard(runtime.names.index(decision.label) if reward == 1.0 else -1, reward)
+    return HeardAnswer(runtime.names.index(decision.label) if reward == 1.0 else -1, reward)
 
 
 def _known_class(runtime: Runtime, decision: Decision, name: str, given: ClassName) -> int:
@@ -147,7 +147,7 @@ def fill_choice(runtime: Runtime, choice: NDArray[np.float64], decision: Decisio
         )
 
 
-def learn_one(runtime: Runtime, decision: Decision, heard: Heard) -> None:
+def learn_one(runtime: Runtime, decision: Decision, heard: HeardAnswer) -> None:
     """Learn what was said of one decision; where it cannot be learnt, nothing is changed."""
     model = runtime.model
     known, memory, calibration = runtime.features.known, model.memory.copy(), model.calibration.copy()

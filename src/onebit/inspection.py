@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.beliefs import belief_of
 from onebit.contract.description import Description
+from onebit.deciding import Among
 from onebit.describing import description_of
 from onebit.errors import brief
+from onebit.explaining import Explanation, explanation_of
 from onebit.runtime import Runtime
 from onebit.validation import ClassName
 
@@ -73,3 +76,13 @@ class InspectableLearner:
     def scores(self, x: Any) -> NDArray[np.float64]:
         """The score of every head for x: one for each class, node or pair, as the rule has it; of `auto` those of its first member."""
         return self.runtime.scores(x)
+
+    def beliefs(self, x: Any) -> dict[ClassName, float]:
+        """The probability that each class is right for x, as the rule believes: not how often it is played. Changes nothing."""
+        return dict(zip(self.classes, belief_of(self.runtime, x).tolist(), strict=True))
+
+    def explain(
+        self, x: Any, label: ClassName | None = None, top: int | None = 10, *, among: Among = None
+    ) -> Explanation:
+        """Which features or words of x speak for a label, or for the class thought best, and against the best of the others."""
+        return explanation_of(self.runtime, x, label, top, among)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from onebit.errors import InputError, brief
 
+LEARNT = "has been learnt already"
+NO_LOG = "a learner keeps no log, and cannot take back what it has learnt; `onebit serve` keeps one, and its feedback can be revised"
 LIMIT = 100_000  # so many learnt ids are remembered one by one before the older half is forgotten
 
 
@@ -25,7 +27,7 @@ class Ledger:
     >>> ledger.refuse_learnt(2, moment=0)
     Traceback (most recent call last):
         ...
-    onebit.errors.InputError: decision 2 has been learnt already
+    onebit.errors.InputError: decision 2 has been learnt already: a learner keeps no log, and cannot ...
     """
 
     def __init__(self) -> None:
@@ -40,10 +42,12 @@ class Ledger:
     def refuse_learnt(self, identity: int | str, moment: int) -> None:
         """Refuse an id that was learnt, or that was decided so long ago (at `moment`) that nobody can tell."""
         if identity in self.strings or identity in self.above:
-            raise InputError(f"decision {brief(identity)} has been learnt already")
+            raise InputError(f"decision {brief(identity)} {LEARNT}: {NO_LOG}")
         if isinstance(identity, int) and identity < self.watermark:
-            why = "has been learnt already" if identity < self.first_gap else "has been learnt already, or is too old"
-            raise InputError(f"decision {identity} {why}: from {self.watermark} on decisions can still be learnt")
+            why = LEARNT if identity < self.first_gap else f"{LEARNT}, or is too old"
+            raise InputError(
+                f"decision {identity} {why}: from {self.watermark} on decisions can still be learnt; {NO_LOG}"
+            )
         if isinstance(identity, str) and moment < self.forgotten:
             raise InputError(
                 f"decision {brief(identity)} is too old: it was made after {moment} feedbacks, "

@@ -32,6 +32,7 @@ from onebit.spaces.dense import DenseRows
 
 DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # a decision for somebody who sees it
 _NO_LABELS = np.zeros(1, dtype=np.int64)
+_WRONG = np.full(1, -1, dtype=np.int64)
 _NO_IDS = np.zeros(0, dtype=np.uint64)
 _NO_CHOICES = np.zeros((0, engine.CHOICE_COLUMNS))
 _ZERO = np.uint64(0)
@@ -161,7 +162,9 @@ class Model(LearntWeights):
         ids = _NO_IDS
         if len(schedule.part.waiting):
             ids = (schedule.numbers - schedule.part.first + first_id).astype(np.uint64)
-        corrections = 0.0 if self.needs_labels or self.rule.teach is None else schedule.corrections
+        # Without a step for known labels a correction is a "wrong", which it is anyway unless classes are worth more or less.
+        by_bit = self.rule.teach is None and not len(schedule.rewards)
+        corrections = 0.0 if self.needs_labels or by_bit else schedule.corrections
         while True:
             start = self._loop(
                 self.params,
@@ -194,6 +197,8 @@ class Model(LearntWeights):
                 start = -1 - start
                 self._correct_round(rows, schedule, kept, start, ids, first_id)
                 start += 1
+                if start < stop:
+                    continue
             if start == stop:
                 self._report_repairs()
                 return
@@ -210,12 +215,14 @@ class Model(LearntWeights):
         ids: NDArray[np.uint64],
         first_id: int,
     ) -> None:
-        """Teach the label of a round in which a wrong one was played."""
+        """Teach the label of a round in which a wrong one was played, or where the rule cannot be taught, say that it was wrong."""
         now, row = schedule.round_of(step), schedule.row(step, rows.height)
         word = ids[now : now + 1] if len(ids) else np.array([first_id + now], dtype=np.uint64)
-        self.correct(
-            one_row(rows, row), schedule.labels[now : now + 1], kept[now : now + 1], word, list_at(schedule.among, now)
-        )
+        here, choice, among = one_row(rows, row), kept[now : now + 1], list_at(schedule.among, now)
+        if self.rule.teach is None:
+            self.run(here, choice, self.learning, labels=_WRONG, words=word, among=among)
+        else:
+            self.correct(here, schedule.labels[now : now + 1], choice, word, among)
 
     def correct(
         self,

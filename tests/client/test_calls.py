@@ -70,15 +70,29 @@ STATS = {
     "exploration": {"window": 0, "rate": None},
     "curve": {"feedback": [], "error": [], "recent": []},
 }
+EXPLAINED = {
+    "id": "a",
+    "label": "sport",
+    "rival": "tech",
+    "lead": 0.75,
+    "constant": 0.25,
+    "rest": 0.0,
+    "left_out": 0,
+    "parts": [{"names": ["goal"], "value": 1.0, "contribution": 0.5}],
+    "version": "1.0",
+}
 VERSION = {"version": "1", "python": "3", "numba": "0", "numpy": "2", "cpu": "x"}
 CALLS: dict[str, tuple[Any, Any, bool]] = {
     "decide": (lambda c: c.task("news").decide("goal"), DECIDED, True),
     "decide_many": (lambda c: c.task("news").decide_many(["goal"]), [DECIDED], True),
     "feedback": (lambda c: c.task("news").feedback("a", True), {"id": "a", "status": "accepted"}, True),
     "feedback_many": (lambda c: c.task("news").feedback_many(["a"], [True]), [{"id": "a", "status": "late"}], True),
+    "withdraw": (lambda c: c.task("news").withdraw("a"), {"id": "a", "status": "withdrawn"}, True),
+    "withdraw_many": (lambda c: c.task("news").withdraw_many(["a"]), [{"id": "a", "status": "withdrawn"}], True),
     "stats": (lambda c: c.task("news").stats(), STATS, True),
     "decisions": (lambda c: c.task("news").decisions(), {"decisions": [LOGGED]}, True),
     "decision": (lambda c: c.task("news").decision("a"), LOGGED, True),
+    "explain": (lambda c: c.task("news").explain("a"), EXPLAINED, True),
     "info": (lambda c: c.task("news").info(), TASK, True),
     "change": (lambda c: c.task("news").change(mode="shadow"), {**TASK, "mode": "shadow"}, True),
     "switch": (lambda c: c.task("news").switch("bpa"), TASK, False),
@@ -264,6 +278,12 @@ def test_a_class_that_the_first_attempt_added_is_fine(kind: str, monkeypatch: py
     def change(client: Any) -> Any:
         return client.task("news").change(add_classes=["art"], mode="shadow")
 
+    def retire(client: Any) -> Any:
+        return client.task("news").change(remove_classes=["tech"])
+
+    for gone, done in ((["tech"], True), ([], False)):
+        found, _ = follow(kind, monkeypatch, [DROPPED, there, answer(200, {**TASK, "retired": gone})], retire)
+        assert isinstance(found, Task) is done
     added = {**TASK, "classes": ["sport", "tech", "art"], "mode": "shadow"}
     found, _ = follow(kind, monkeypatch, [DROPPED, there, answer(200, added)], change)
     assert isinstance(found, Task)
@@ -317,6 +337,7 @@ def test_what_is_sent(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, {}),
         ({"deadline_s": None}, {"deadline_s": None}),
         ({"deadline_s": 3.0, "silence": "right"}, {"deadline_s": 3.0, "silence": "right"}),
+        ({"remove_classes": ["a"], "revise_within": None}, {"remove_classes": ["a"], "revise_within": None}),
     ):
         call = partial(lambda named, client: client.task("t").change(**named), changes)
         _, script = follow(kind, monkeypatch, [answer(200, TASK)], call)
@@ -333,6 +354,20 @@ def test_what_is_sent(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
             {"id": "b", "right": False, "shown": 4},
         ]
     ]
+    one, two = {"id": "a", "status": "revised"}, {"id": "b", "status": "withdrawn"}
+    thoughts: list[tuple[Any, Any, Any]] = [
+        (one, lambda t: t.feedback("a", False, revise=True), {"id": "a", "right": False, "revise": True}),
+        ([one], lambda t: t.feedback_many(["a"], [True], revise=True), [{"id": "a", "right": True, "revise": True}]),
+        (two, lambda t: t.withdraw(Decided.read({**DECIDED, "id": "b"})), {"id": "b", "withdraw": True}),
+        (
+            [one, two],
+            lambda t: t.withdraw_many(["a", "b"]),
+            [{"id": "a", "withdraw": True}, {"id": "b", "withdraw": True}],
+        ),
+    ]
+    for reply, call, body in thoughts:
+        _, script = follow(kind, monkeypatch, [answer(200, reply)], lambda c, call=call: call(c.task("t")))  # type: ignore[misc]
+        assert script.bodies == [body]
     _, script = follow(
         kind, monkeypatch, [answer(200, {"decisions": []})], lambda c: c.task("t").decisions(limit=5, before=9)
     )
@@ -346,6 +381,15 @@ def test_any_id_can_be_asked_for(name: str, kind: str, monkeypatch: pytest.Monke
     target = script.requests[0].url
     assert target.path == f"/v1/tasks/t/decisions/{name}"
     assert target.raw_path.count(b"/") == 5
+    found, script = follow(kind, monkeypatch, [answer(200, EXPLAINED)], lambda c: c.task("t").explain(name, top=3))
+    assert dict(script.requests[0].url.params) == {"id": name, "top": "3"}
+    assert found.parts[0].names == ["goal"]
+
+
+@pytest.mark.parametrize("top", [0, True, 1.5, "3", None])
+def test_a_number_of_parts_that_is_none_is_refused_before_anything_is_sent(top: Any) -> None:
+    with Client(URL) as client, pytest.raises(OnebitError, match="top is "):
+        client.task("t").explain("a", top=top)
 
 
 @both
@@ -379,6 +423,9 @@ WRONG: dict[str, Any] = {
     r"ids has 2 items, but right has 1": lambda t: t.feedback_many(["a", "b"], [True]),
     r"right is 1, but must be True or False": lambda t: t.feedback("a", 1),
     r"right\[1\] is 0, but must be": lambda t: t.feedback_many(["a", "b"], [True, 0]),
+    r"revise is 'yes', but must be True or False": lambda t: t.feedback("a", True, revise="yes"),
+    r"ids is 'a', but must hold several": lambda t: t.withdraw_many("a"),
+    r"id is None, but must be a text": lambda t: t.withdraw(None),
     r"shown_propensity is 'half', but must be a finite number": lambda t: t.feedback("a", True, "b", "half"),
     r"cannot be written as JSON: \{1\} is nothing that": lambda t: t.switch("bpa", parameters={"rate": {1}}),
     r"cannot be written as JSON: Out of range": lambda t: t.change(deadline_s=float("inf")),
@@ -594,7 +641,8 @@ def test_values_have_the_fields_of_the_services_replies(name: str) -> None:
 )
 def test_calls_take_the_fields_of_the_services_requests(call: Any, name: str, own: set[str]) -> None:
     schemas = pytest.importorskip("onebit.serve.schemas")
-    assert set(inspect.signature(call).parameters) - {"self"} - own == set(getattr(schemas, name).model_fields)
+    fields = set(getattr(schemas, name).model_fields) - {"withdraw"}  # which is a call of its own
+    assert set(inspect.signature(call).parameters) - {"self"} - own == fields
 
 
 def test_stats_print_as_a_line() -> None:

@@ -126,9 +126,21 @@ def test_a_task_from_its_beginning_to_its_end(service: Process, talk: Callable[.
         assert heard[3].message
         for one in many:
             assert (await news.decision(one.id)).id == one.id
+            why = await news.explain(one, top=1)
+            assert (why.id, why.label) == (one.id, one.label)
         logged = await news.decisions(limit=2)
         assert [one.id for one in logged] == ["ä ?#", ".."]
         assert (await news.decisions(limit=1, before=logged[1].seq))[0].x == "goal"
+
+        assert (await news.feedback(many[0], right=False, revise=True)).status == "revised"
+        assert (await news.withdraw(many[1])).status == "withdrawn"
+        revised = await until(news.stats, lambda stats: stats.queue == 0 and stats.feedback == 3)
+        assert (revised.right, revised.revised, revised.withdrawn) == (2, 1, 1)
+        assert ((await news.decision(many[0])).right, (await news.decision(many[1])).right) == (False, None)
+        again = await news.feedback_many([*many[:2], "nobody"], [True, False, True], revise=True)
+        assert [one.status for one in again] == ["revised", "revised", "unknown"]
+        assert [one.status for one in await news.withdraw_many([many[2], "nobody"])] == ["withdrawn", "unknown"]
+        assert (await news.feedback(many[2], right=True, revise=True)).status == "revised"
 
         changed = await news.change(add_classes=["art"], deadline_s=60.0, silence="wrong")
         assert (changed.classes, changed.deadline_s, changed.silence) == (["sport", "tech", "art"], 60.0, "wrong")

@@ -34,7 +34,7 @@ def trials_on(streamed: Stream, seeds: int, learners: int = 3) -> list[Trial]:
 
 
 def mixed() -> list[Trial]:
-    """Rows that are drawn, rows that are given, late answers, and one stream on which every trial fails."""
+    """Rows that are drawn, rows that are given, late answers, candidates, rewards, and one stream on which every trial fails."""
     bad = X.copy()
     bad[41] *= 1e25
     streams = [
@@ -42,6 +42,8 @@ def mixed() -> list[Trial]:
         stream(X, Y, rounds=200, order="shuffle"),
         stream("synsep9", rounds=150, same_rows=True, order="resample"),
         stream(bad, Y),
+        stream("synsep9", rounds=150, candidates=4, corrected=0.5, delay=3),
+        stream(X, rewards=np.eye(5)[Y] / 2, rounds=100),
     ]
     entries = [entry_of("bpa"), *(entry_of("banditron", {"exploration": share}) for share in (0.1, 0.3))]
     return [Trial(entry, one, seed) for one in streams for seed in range(4) for entry in entries]

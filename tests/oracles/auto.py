@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import norm
 
 from .base import Array, Decided, Draw, SlowTwin, greedy_distribution, greedy_label, softmax, worth
 from .change import Change
@@ -186,6 +187,13 @@ class Clusters:
             q[i] = float((away**2 / (V * (n + k))).sum())
         return s, q
 
+    def parts(self, x: Array, label: int) -> Array:
+        """The logarithm of the density of each value in a class, over that of a usual one, column by column."""
+        n, k, tv = self.counts[label], self.within / self.between, self.columns.tv
+        V = self.within * (1.0 + 1.0 / (n + k))
+        middle = (n * self.m[label] + k * self.columns.mu) / (n + k)
+        return np.asarray(norm.logpdf(x, middle, np.sqrt(V)) + 0.5 * np.log(2.0 * math.pi * tv))
+
     def hear(self, x: Array, label: int) -> None:
         n, away = self.counts[label], x - self.m[label]
         if n > 0:
@@ -277,6 +285,25 @@ class Oracle(SlowTwin):
             hoped += v * p * e / (1.0 - p + p * e)
             thought += v * p
         return hoped, thought
+
+    def parts(self, x: Array, label: int, rival: int) -> tuple[Array, float]:
+        """What each column adds to the lead of a class over another, and the constant; docs/auto.md#why-this-class."""
+        total, constant, taken = np.zeros(len(x)), 0.0, self.scales.taken(x)
+        for v, view, member in zip(self.weights[:-1], self.views, self.members, strict=True):
+            w, z = v * (member.w[label] - member.w[rival]), self.seen(view, x)
+            constant += w[-1] * HALF
+            if view != "R":
+                total += w[:-1] * z[:-1]
+                continue
+            u, alive = self.columns.standard(taken)
+            a, slope = u / math.sqrt(alive), np.zeros(len(x))
+            for t in (np.arange(1000) + 0.5) / 1000:  # from a row of means to this one
+                slope -= w[:-1] * np.sin(self.waves @ (a * t) + self.phases) @ self.waves / 1000
+            total += slope * a / math.sqrt(self.D)
+            constant += w[:-1] @ np.cos(self.phases) / math.sqrt(self.D)
+        return total + self.weights[-1] * (
+            self.clusters.parts(taken, label) - self.clusters.parts(taken, rival)
+        ), constant
 
     def decide(self, x: Array, draw: Draw) -> Decided:
         hoped, thought = self.worths(x)

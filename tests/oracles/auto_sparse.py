@@ -68,6 +68,22 @@ class Oracle(SlowTwin):
         q = (z**2) @ (1.0 / (lam + self.A[J])) + g**2 / (lam + self.Ac)
         return s, q, g
 
+    def parts(self, x: Array, label: int, rival: int) -> tuple[Array, float]:
+        """What each column adds to the lead of a class over another, and the constant; docs/auto.md#why-this-class."""
+        total = np.zeros(len(x))
+        if not x.any():
+            return total, 0.0
+        J, b, z, _ = self.view(x)
+        L, g = float(b.sum()), self.judged(x)[2]
+        heard = L * np.log(1.0 + self.N * (self.R + 1.0) / (10.0 * (self.B + L)))
+        evidence = b * (self.G[J, label] - self.G[J, rival]) / math.sqrt(L)
+        constant = (heard[rival] - heard[label]) / math.sqrt(L)
+        # Of the two alone, the opinion is a hyperbolic tangent of half the evidence.
+        D = float(evidence.sum()) + constant
+        share = self.c * (g[label] + g[rival]) * (math.tanh(D / 2.0) / D if abs(D) > 1e-5 else 0.5)
+        total[J] = z * (self.weight[J, label] - self.weight[J, rival]) + share * evidence
+        return total, share * constant
+
     def index(self, x: Array, among: Sequence[int]) -> tuple[Array, Array]:
         """What is hoped of each candidate, and its score."""
         s, q, _ = (all_classes[list(among)] for all_classes in self.judged(x))

@@ -26,10 +26,10 @@ import numpy as np
 import orjson
 
 from onebit import state
-from onebit.decision import Decision
 from onebit.errors import OnebitError
 from onebit.learner import Learner
 from onebit.serve.log.schema import FILE
+from onebit.serve.log_follower import LogFollower
 from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewTask
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
@@ -65,8 +65,12 @@ def ask(identity: str | None, x: Any = (1.0, 2.0)) -> DecideRequest:
     return DecideRequest(id=identity, x=list(x) if isinstance(x, tuple) else x)
 
 
-def hint(identity: str, right: bool = True, **more: Any) -> FeedbackRequest:
+def hint(identity: str, right: bool | None = True, **more: Any) -> FeedbackRequest:
     return FeedbackRequest(id=identity, right=right, **more)
+
+
+def withdrawal(identity: str) -> FeedbackRequest:
+    return FeedbackRequest(id=identity, withdraw=True)
 
 
 def change(**what: Any) -> Change:
@@ -109,7 +113,7 @@ def rows_of(folder: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
 
 def everything_in(folder: Path) -> list[tuple[Any, ...]]:
     """All rows of the log in their order."""
-    tables = ("changes", "decisions", "feedback")
+    tables = ("changes", "decisions", "feedback", "revisions")
     return sorted((row[0], table, *row[1:]) for table in tables for row in rows_of(folder, f"SELECT * FROM {table}"))
 
 
@@ -180,11 +184,16 @@ async def followed(service: Service) -> None:
         number = running.info.number
         last = max(
             row[0] or 0
-            for table in ("changes", "decisions", "feedback")
+            for table in ("changes", "decisions", "feedback", "revisions")
             for row in rows_of(folder, f"SELECT max(seq) FROM {table} WHERE task = ?", number)
         )
-        await until(lambda running=running, last=last: running.follower.position >= last or service.ready)  # type: ignore[misc]
+        await until(lambda running=running, last=last: _is_followed(running.follower, last) or service.ready)  # type: ignore[misc]
     assert service.ready is None
+
+
+def _is_followed(follower: LogFollower, last: int) -> bool:
+    """Whether everything up to a position has been learnt, with the last word on it."""
+    return follower.position >= last and follower.revised_from is None
 
 
 async def states(service: Service) -> dict[str, State]:
@@ -435,21 +444,34 @@ def _feedback(folder: Path, number: int) -> list[dict[str, Any]]:
     names = (
         *("seq", "late", "learn", "right", "shown", "shown_propensity"),
         *("id", "generation", "label", "greedy", "weight", "note", "second_note", "propensity", "x"),
+        *("among", "complete", "raw", "confidence", "sure"),
     )
     found = rows_of(
         folder,
         """SELECT f.seq, f.late, f.learn, f.right, f.shown, f.shown_propensity,
-                  d.id, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity, d.x
+                  d.id, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity, d.x,
+                  d.among, d.complete, d.raw, d.confidence, d.sure
            FROM feedback f JOIN decisions d ON d.seq = f.decision WHERE f.task = ? ORDER BY f.seq""",
         number,
     )
-    return [dict(zip(names, row, strict=True)) for row in found]
+    rows = {row[0]: dict(zip(names, row, strict=True)) for row in found}
+    revisions = "SELECT feedback, right, shown, shown_propensity FROM revisions WHERE task = ? ORDER BY seq"
+    for seq, *said in rows_of(folder, revisions, number):  # the last word stands in the place of the first
+        rows[seq].update(zip(("right", "shown", "shown_propensity"), said, strict=True))
+    return [row for row in rows.values() if row["right"] is not None]
 
 
 def _x(features: dict[str, Any], stored: bytes) -> Any:
     if features["kind"] == "numbers":
         return np.frombuffer(stored, dtype="<f8")
     return stored.decode() if features["kind"] == "text" else orjson.loads(stored)
+
+
+def _among(learner: Learner, row: dict[str, Any]) -> dict[str, Any]:
+    if row["among"] is None:
+        return {}
+    places = np.frombuffer(row["among"], dtype="<u4")
+    return {"among": [learner.classes[place] for place in places], "complete": bool(row["complete"])}
 
 
 def _learn_of_another(learner: Learner, features: dict[str, Any], row: dict[str, Any]) -> None:
@@ -459,30 +481,32 @@ def _learn_of_another(learner: Learner, features: dict[str, Any], row: dict[str,
     label = row["label"] if row["shown"] is None else row["shown"]
     propensity = row["propensity"] if row["shown"] is None else row["shown_propensity"]
     with contextlib.suppress(OnebitError):
-        decision = learner.from_log(_x(features, row["x"]), learner.classes[label], min(propensity, 1.0), row["id"])
+        decision = learner.from_log(
+            _x(features, row["x"]), learner.classes[label], min(propensity, 1.0), row["id"], **_among(learner, row)
+        )
         learner.learn(decision, right=bool(row["right"]))
 
 
 def _learn_of_its_own(learner: Learner, features: dict[str, Any], row: dict[str, Any]) -> None:
     """From a decision that this learner made, as it noted it then; what was shown in its place had a chance of its own."""
     with contextlib.suppress(OnebitError):
-        kept = learner.decide(_x(features, row["x"]), row["id"]).x
+        made = learner.decide(_x(features, row["x"]), row["id"], **_among(learner, row))
         label, weight, propensity = row["label"], row["weight"], row["propensity"]
         if row["shown"] is not None:
             if learner.runtime.rule.notes_the_label and row["shown"] != label:
                 return  # what it noted belongs to the label that it chose
             label, weight, propensity = row["shown"], row["shown_propensity"], row["shown_propensity"]
+        own = label == row["label"]  # of which it said how sure it was
         learner.learn(
-            Decision(
-                row["id"],
-                learner.classes[label],
-                propensity,
-                learner.classes[row["greedy"]],
-                weight,
-                (row["note"], row["second_note"]),
-                kept,
-                learner.learnt,
-                learner.runtime.identity,
+            made._replace(
+                label=learner.classes[label],
+                propensity=propensity,
+                greedy=learner.classes[row["greedy"]],
+                weight=weight,
+                notes=(row["note"], row["second_note"]),
+                raw=row["raw"] if own else None,
+                confidence=row["confidence"] if own else None,
+                sure=row["sure"] if own else None,
             ),
             right=bool(row["right"]),
         )

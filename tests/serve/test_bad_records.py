@@ -37,6 +37,7 @@ from tests.serve.driving import (
     decided,
     followed,
     heard,
+    hint,
     new_task,
     number_of,
     outcome,
@@ -72,6 +73,13 @@ FOLLOWED = [
     *(("feedback", column, "7") for column in ("right", "late", "learn")),
     *(("feedback", "shown", value) for value in ("9", "4611686018427387904", "1")),
     *(("feedback", "shown_propensity", value) for value in ("0.5", "9e999")),
+    *(("decisions", "among", value) for value in ("x''", "x'0000'", "x'0100000000000000'", "x'09000000'")),
+    *(("decisions", column, value) for column, value in (("complete", "7"), ("raw", "9e999"), ("confidence", "1.5"))),
+    ("decisions", "sure", "1.5"),
+    *(("feedback", column, value) for column, value in (("reward", "1.5"), ("truth", "3"))),
+    *(("revisions", "feedback", value) for value in ("999999", "2")),
+    *(("revisions", column, value) for column, value in (("time", "9e999"), ("right", "7"), ("reward", "-1.0"))),
+    ("revisions", "shown", "1"),
     *(("changes", "detail", value) for value in ("'{'", "'[]'", "'{}'", "''", NO_TEXT, '\'{"name": "bad"}\'')),
     ("changes", "detail", "replace(detail, '\"c\"', '\"a\"')"),
     ("changes", "detail", "replace(detail, '[\"a\"', '[null')"),
@@ -98,6 +106,8 @@ async def _fill(service: Service) -> None:
             await decided(service, f"{name}{number}", task=name)
             if number:
                 await heard(service, f"{name}{number}", number % 2 == 0, task=name)
+        second = [hint(f"{name}1", revise=True), hint(f"{name}2", False, revise=True), hint(f"{name}5", revise=True)]
+        await service.feedback(name, second, single=False)
 
 
 @pytest.fixture(scope="module")
@@ -405,13 +415,14 @@ def test_a_snapshot_and_the_log_that_disagree(tmp_path: Path, caplog: pytest.Log
             await followed(service)
             expected = service.stats("bad")["learnt"]
         number = number_of(folder, "bad")
-        (path,) = [one for one in snapshots_in(folder) if one.parent.name == str(number)]
-        manifest, arrays = read(path)
+        paths = [one for one in snapshots_in(folder) if one.parent.name == str(number)]
+        manifest, arrays = read(paths[-1])
         beside = manifest.pop("service")
         learner = learner_on(from_state(manifest, arrays))
         learner.add_class("another")
-        other = Snapshot(learner, 1, beside["position"], beside["mark"], Statistics(4))
-        path.unlink()
+        other = Snapshot(learner, 1, beside["position"], beside["revised"], beside["mark"], Statistics(4))
+        for path in paths:
+            path.unlink()
         Snapshots(folder, number, 3).write(packed(other))
         async with service_in(folder) as service:
             assert service.stats("bad")["learnt"] == expected
@@ -452,6 +463,7 @@ def test_what_is_said_of_a_task_that_is_set_aside(log: Path, tmp_path: Path) -> 
             ("GET", "/stats", None),
             ("GET", "/decisions", None),
             ("GET", "/decisions/bad1", None),
+            ("GET", "/explanation?id=bad1", None),
             ("GET", "/item?number=0", None),
             ("PATCH", "", {"mode": "shadow"}),
             ("POST", "/decide", {"x": [1, 2]}),

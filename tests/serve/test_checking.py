@@ -17,7 +17,7 @@ from onebit.serve.checking import MOST_FAULTS, check
 from onebit.serve.log.schema import FILE
 from onebit.serve.service import Service
 from onebit.serve.tokens import Tokens
-from tests.serve.driving import change, decided, heard, new_task, run, service_in, snapshots_in
+from tests.serve.driving import change, decided, followed, heard, new_task, run, service_in, snapshots_in
 from tests.serve.logs import fill, served
 
 
@@ -35,6 +35,8 @@ async def _grown(folder: Path) -> None:
         await service.create(new_task("words", features={"kind": "text", "hash_bits": 6}, mode="shadow"))
         await decided(service, "w", "some words", "words")
         await heard(service, "w", True, "words", shown="b")
+        await heard(service, "0", False, revise=True)
+        await followed(service)
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +169,20 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
         sql("UPDATE feedback SET shown_propensity = NULL WHERE shown = 1"),
         "one is there, and the other is not",
     ),
+    "no feedback": (sql("UPDATE revisions SET feedback = 999"), "its feedback, row 999, is not there"),
+    "another task's feedback": (sql("UPDATE revisions SET task = 2"), "is of another task"),
+    "a flag of a revision": (sql("UPDATE revisions SET right = 7"), "right is 7, but must be 0 or 1, or nothing"),
+    "a reward": (
+        sql("UPDATE feedback SET reward = 2 WHERE seq = 3"),
+        "reward is 2.0, but must be a reward from 0 to 1",
+    ),
+    "a truth": (sql("UPDATE feedback SET truth = 3 WHERE seq = 3"), "truth is 3, but must be"),
+    "candidates": (sql(f"UPDATE decisions SET among = x'09000000' {FRUIT}"), "among is b'\\t"),
+    "no candidate": (
+        sql("UPDATE decisions SET among = CASE label WHEN 0 THEN x'01000000' ELSE x'00000000' END WHERE seq = 2"),
+        "label or greedy is none of the classes in among",
+    ),
+    "how sure": (sql(f"UPDATE decisions SET confidence = 1.5 {FRUIT}"), "confidence is 1.5, but must be"),
     "no such kind": (sql("UPDATE changes SET kind = 'x' WHERE seq = 1"), "kind is 'x', but must be created"),
     "no text": (sql("UPDATE decisions SET x = ? WHERE id = 'w'", b"\xff"), "x is not a text in UTF-8"),
     "shown class": (sql("UPDATE feedback SET shown = 3 WHERE shown IS NOT NULL"), "shown is 3, but must be"),
@@ -201,11 +217,11 @@ def test_every_kind_of_damage_is_found(folder: Path, how: str, capsys: pytest.Ca
 
 def test_a_whole_folder_is_said_to_be_whole(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(kept)]) == 0
-    counts = "tasks: 3, changes: 4, decisions: 13, feedback: 11, snapshots: 3, tokens: 1"
+    counts = "tasks: 3, changes: 4, decisions: 13, feedback: 11, revisions: 1, snapshots: 3, tokens: 1"
     assert capsys.readouterr().out == f"{kept} is whole: {counts}\n"
     assert main(["check", str(kept), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["fine"], found["version"], found["decisions"], found["faults"]) == (True, 2, 13, [])
+    assert (found["fine"], found["version"], found["decisions"], found["faults"]) == (True, 3, 13, [])
 
 
 def test_a_fault_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

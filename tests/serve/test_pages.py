@@ -318,6 +318,21 @@ def test_playing_with_a_text_and_what_cannot_be_played(reader: Reader) -> None:
     assert decision["x"] == "<i>rw</i> right"
     assert decision["label"] == browser.run(text_of("#guess"))
     assert browser.run("[...document.querySelectorAll('#chances .name')].map(e => e.textContent)") == NASTY
+    browser.click(one("#why summary"))
+    browser.until(f"{text_of('#why')}.includes('not as it was when it decided')")
+    assert "Nothing in it speaks for either." in browser.run(text_of("#why"))
+    browser.click(one("#right"))
+    browser.until(f"{text_of('#said')} === 'Round 1: error 0.0 %.'")
+    assert not browser.run(f"{one('#why details')}.open")
+
+    reader.visit("/#task=letters")
+    browser.until(shown("#last .why summary"))
+    browser.until("document.querySelector('#last .feedback').textContent === 'right'")
+    browser.click(one("#last .why summary"))
+    names = "[...document.querySelectorAll('#last .why .name')].map(e => e.textContent)"
+    browser.until(f"{names}.includes('rw')")
+    assert sorted(browser.run(names))[-2:] == ["right", "rw"]  # words, and never markup
+    assert "the best of the others" in browser.run(text_of("#last .why"))
 
     reader.new_task("watched", features={"kind": "text"}, mode="shadow")
     reader.new_task("plain")

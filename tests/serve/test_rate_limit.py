@@ -168,6 +168,7 @@ LONG = "a" * 20_000
     [
         ("GET", f"/v1/tasks/{LONG}", None),
         ("GET", f"/v1/tasks/fruit/decisions/{LONG}", None),
+        ("GET", f"/v1/tasks/fruit/explanation?id={LONG}", None),
         ("GET", f"/v1/tasks/fruit/stats?{LONG}=1", None),
         ("GET", f"/v1/tasks/fruit/stats?window={LONG}", None),
         ("GET", f"/v1/tasks/fruit/stats?window={'1' * 20_000}", None),

@@ -45,7 +45,7 @@ class Task:
     classes: list[str]
     mode: str
     decided: dict[str, tuple[list[float], str, dict[str, Any]]] = field(default_factory=dict)  # x, mode, answer
-    heard: dict[str, tuple[bool, str | None]] = field(default_factory=dict)
+    heard: dict[str, tuple[bool | None, str | None]] = field(default_factory=dict)
 
 
 class Machine(RuleBasedStateMachine):
@@ -162,11 +162,35 @@ class Machine(RuleBasedStateMachine):
                 task.heard[identity] = (right, shown)
                 self.rows += 1
             else:
-                expected.append("duplicate" if task.heard[identity][0] == right else "conflict")
+                expected.append("duplicate" if task.heard[identity][0] is right else "conflict")
         if single and expected[0] in ("unknown", "conflict"):
             assert status == {"unknown": 404, "conflict": 409}[expected[0]]
             return
         assert [one["status"] for one in self.last] == expected
+
+    @rule(name=NAMES, identity=IDS, right=st.none() | st.booleans(), shown=st.none() | CLASSES)
+    def think_again(self, name: str, identity: str, right: bool | None, shown: str | None) -> None:
+        """Revise, or withdraw where nothing is said."""
+        task = self.model.get(name)
+        shown = None if right is None else shown
+        told = FeedbackRequest(id=identity, right=right, shown=shown, revise=right is not None, withdraw=right is None)
+        status = self.refused(self.service.feedback(name, [told]))
+        if task is None or (identity not in task.decided and (shown is None or shown in task.classes)):
+            assert status == 404
+            return
+        shadow = task.decided[identity][1] == "shadow" if identity in task.decided else False
+        if right is not None and (shadow != (shown is not None) or (shown is not None and shown not in task.classes)):
+            assert status == 422
+            return
+        before, now = task.heard.get(identity), (right, shown)
+        if before is None and right is None:
+            assert status == 409
+            return
+        assert status == 200
+        first = "withdrawn" if right is None else "revised" if before else "accepted"
+        assert self.last[0]["status"] == ("duplicate" if before == now else first)
+        task.heard[identity] = now
+        self.rows += before != now
 
     @rule()
     def restart(self) -> None:
@@ -215,7 +239,7 @@ class Machine(RuleBasedStateMachine):
                 assert (one["right"], one["shown"]) == task.heard.get(identity, (None, None))
         counted = sum(
             rows_of(self.folder, f"SELECT count(*) FROM {table}")[0][0]
-            for table in ("changes", "decisions", "feedback")
+            for table in ("changes", "decisions", "feedback", "revisions")
         )
         assert counted == self.rows
 

@@ -38,6 +38,7 @@ NEEDS = {
     ("GET", "/v1/tasks/{task}/stats"): "read",
     ("GET", "/v1/tasks/{task}/decisions"): "read",
     ("GET", "/v1/tasks/{task}/decisions/{id}"): "read",
+    ("GET", "/v1/tasks/{task}/explanation"): "read",
     ("GET", "/v1/tasks/{task}/item"): "decide",
     ("GET", "/"): "any",
     ("GET", "/play/{task}"): "any",

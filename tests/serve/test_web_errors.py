@@ -36,6 +36,7 @@ FAILURES: dict[str, tuple[int, str, str | None, tuple[Any, ...], dict[str, Any]]
     "unknown path": (404, "not_found", None, ("GET", "/v2"), {}),
     "unknown task": (404, "not_found", None, ("GET", "/v1/tasks/fuit"), {}),
     "unknown decision": (404, "not_found", None, ("GET", "/v1/tasks/fruit/decisions/b"), {}),
+    "unknown explanation": (404, "not_found", None, ("GET", "/v1/tasks/fruit/explanation?id=b"), {}),
     "unknown feedback": (404, "not_found", "id", ("POST", FEEDBACK), {"json": {"id": "b", "right": True}}),
     "unknown file": (404, "not_found", None, ("GET", "/assets/nothing.js"), {}),
     "wrong method": (405, "method_not_allowed", None, ("PUT", DECIDE), {}),
@@ -49,6 +50,9 @@ FAILURES: dict[str, tuple[int, str, str | None, tuple[Any, ...], dict[str, Any]]
     "wrong in a list": (422, "invalid", "[1].x", ("POST", DECIDE), {"json": [{"x": [1, 2, 3]}, {"x": [1, 2]}]}),
     "wrong query": (422, "invalid", "window", ("GET", "/v1/tasks/fruit/stats?window=no"), {}),
     "unknown query": (422, "invalid", "windw", ("GET", "/v1/tasks/fruit/stats?windw=5"), {}),
+    "no id to explain": (422, "invalid", "id", ("GET", "/v1/tasks/fruit/explanation"), {}),
+    "empty id to explain": (422, "invalid", "id", ("GET", "/v1/tasks/fruit/explanation?id="), {}),
+    "no parts": (422, "invalid", "top", ("GET", "/v1/tasks/fruit/explanation?id=a&top=0"), {}),
     "missing query": (422, "invalid", "number", ("GET", "/v1/tasks/fruit/item"), {}),
 }
 

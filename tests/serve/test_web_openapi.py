@@ -30,6 +30,7 @@ REPLIES = {
     ("get", "/v1/tasks/{task}/stats"): ("200", "Stats"),
     ("get", "/v1/tasks/{task}/decisions"): ("200", "LoggedDecisions"),
     ("get", "/v1/tasks/{task}/decisions/{id}"): ("200", "LoggedDecision"),
+    ("get", "/v1/tasks/{task}/explanation"): ("200", "Explained"),
     ("get", "/v1/tasks/{task}/item"): ("200", "Item"),
     ("get", "/v1/learners"): ("200", "Learners"),
     ("get", "/session"): ("200", "Session"),

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.clusters import Clusters, forget_clusters, hear_of, part, score_clusters
+from onebit.auto.contributions import of_clusters, of_view, of_waves
 from onebit.auto.views import FeatureStatistics, centred, directed, see, standardised, take, watch, waved
+from onebit.contract.contrast import Contrast, Contributions
 from onebit.contract.covariance import FITTING_MATRICES, Order
 from onebit.contract.rule import Vector
 from onebit.engine import generic
@@ -189,6 +191,25 @@ class AutoDense(AutoDenseArrays, Space):
         """The weights of the members and the means of the clusters, side by side."""
         linear = [getattr(self, name) for name in LINEAR]
         return np.concatenate([*(one.weights for one in linear if one.room[0]), self.clusters.means], axis=1)
+
+    def contributions(self, rows: DenseRows, contrast: Contrast) -> Contributions:
+        """What each column of the row just scored adds to a contrast of scores of members."""
+        values, constant, names = np.zeros(rows.values.shape[1]), 0.0, self.member_names
+        for position, weight in contrast:
+            member, head = divmod(position, 2 * self.room[0])
+            found = self._contributions(names[member], head)
+            values += weight * found.values
+            constant += weight * found.constant
+        return Contributions(values, constant)
+
+    def _contributions(self, member: str, head: int) -> Contributions:
+        if member == "clusters":
+            return of_clusters(self.clusters, self.statistics, self.taken, head)
+        space = getattr(self, member)
+        weights = space.weights[head] * space.scale[0]
+        if member == "waved":
+            return of_waves(weights, self.statistics, self.plain, self.waves, self.phases)
+        return of_view(weights, getattr(self, f"{member}_row").values[0])
 
 
 def _parts(parts: Mapping[str, Mapping[str, ArraySpec]]) -> dict[str, ArraySpec]:

@@ -33,6 +33,7 @@ from onebit.contract.candidates import (
     fewer_classes,
 )
 from onebit.contract.choices import fill, greedy_label, highest, share_greedy
+from onebit.contract.contrast import Contrast, class_contrast
 from onebit.contract.covariance import Order
 from onebit.contract.description import ExplorationReport
 from onebit.contract.ridge import optimistic, regress_one_sided
@@ -240,6 +241,19 @@ def belief(params: Auto, memory: Vector, scores: Matrix) -> Matrix:
     return sum(weight_of(params, memory, member) * part for member, part in enumerate(parts))  # type: ignore[return-value]
 
 
+def contrast(params: Auto, memory: Vector, label: int, rival: int) -> Contrast:
+    """The differences of the scores of all members, by their shares; of the regression, that of its scores."""
+    if params.regresses == 1:
+        return class_contrast(params, memory, label, rival)
+    shares = [weight_of(params, memory, member) for member in range(params.members)]
+    begins = [2 * params.classes * member for member in range(params.members)]
+    return tuple(
+        (begin + head, sign * share)
+        for begin, share in zip(begins, shares, strict=True)
+        for head, sign in ((label, 1.0), (rival, -1.0))
+    )
+
+
 def surety(params: Auto, given: RuleInput, label: int) -> float:
     """The log-odds of the label in the mixture; of the regression, the label's score, and once more what it is ahead."""
     if params.regresses == 1:
@@ -301,6 +315,7 @@ RULE = Rule(
     counts=((EXPLORED, LEARNT), (EXPLORED_RIGHT, EXPLORED), (RESTARTS, LEARNT)),
     describe=describe,
     belief=belief,
+    contrast=contrast,
     takes_rewards=True,
     narrowing=Narrowing(fewer_classes(Auto), gather, scatter),
     learns_over_all=True,

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.choices import softmax
+from onebit.contract.contrast import Contrast, Contributions
 from onebit.contract.rule import Vector
 from onebit.engine import generic
 from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
@@ -43,6 +44,7 @@ SCALE, LENGTH, FACTOR = range(
 )  # what is known of the row just seen: its scale, its length, and the factor from b to z
 BACKGROUND = 10.0  # rows that each class is taken to have had, like all others, before it had any
 LANES = 8  # classes are done so many at a time
+EVEN = 1e-6  # where naive Bayes finds two classes as likely as this, its opinion of them is linear in its evidence
 FIRST = 64  # values that the view has room for at the beginning
 
 
@@ -155,6 +157,29 @@ class AutoSparse(AutoSparseArrays, Space):
         """The weights, heads by features."""
         return self.weights[:, : self.heads].T.copy()
 
+    def contributions(self, rows: SparseRows, contrast: Contrast) -> Contributions:
+        """What each value of the row just scored adds to a contrast of classes, by the regression and by naive Bayes.
+
+        The opinion of naive Bayes is a softmax of sums over features: what it adds is parted among them in proportion to those. How much
+        was heard of a class is no feature's doing: that is the constant, and a feature that was never seen adds nothing.
+        """
+        if not rows.values.any():
+            return Contributions(np.zeros(len(rows.values)), 0.0)
+        sizes = self.sizes[: len(rows.values)].astype(np.float64)
+        view = np.where(rows.values >= 0.0, sizes, -sizes) * self.row[FACTOR]
+        cells = self.weights[rows.columns].astype(np.float64)
+        background, length = background_of(self), self.row[LENGTH]
+        values, evidence, heard, opinions = np.zeros(len(sizes)), np.zeros(len(sizes)), 0.0, np.zeros(2)
+        for head, weight in contrast:
+            values += weight * view * cells[:, head]
+            evidence += weight * sizes * cells[:, 2 * self.stride + head]
+            heard -= weight * length * math.log(1.0 + self.counts[head] * background)
+            opinions += (weight * self.opinion[head], abs(weight) * self.opinion[head])
+        root, total = math.sqrt(length), float(evidence.sum()) + heard
+        share = opinions[0] / total if abs(total) > EVEN * root else opinions[1] / (2.0 * root)
+        share *= self.facts[TRUST]
+        return Contributions(values + share * evidence, float(share * heard))
+
 
 generic.SPACES[AutoSparse] = sys.modules[__name__]
 
@@ -259,11 +284,16 @@ def add_two(
         bayes[head] += size * known[head] + other_size * other_known[head]
 
 
+def background_of(space: AutoSparse) -> float:
+    """One over the length of the rows that each class is taken to have had, the row just seen among all rows."""
+    facts = space.facts
+    return float((facts[ROWS] + 1.0) / (BACKGROUND * (facts[LENGTHS] + space.row[LENGTH])))
+
+
 def judge(space: AutoSparse) -> None:
     """Write the opinion of naive Bayes on the row just seen."""
-    heads, facts = space.heads, space.facts
-    length = space.row[LENGTH]
-    background = (facts[ROWS] + 1.0) / (BACKGROUND * (facts[LENGTHS] + length))
+    heads, length = space.heads, space.row[LENGTH]
+    background = background_of(space)
     root = 1.0 / math.sqrt(length)
     for head in range(heads):
         likely = space.sums[2 * space.stride + head] - length * math.log(1.0 + space.counts[head] * background)

@@ -17,7 +17,16 @@ from functools import partial
 from typing import Any
 
 from onebit.cli.experiment import add_executor, add_result_folder, result_folder, run_experiment
-from onebit.cli.options import add_rule_option, add_run_options, download_bar, positive, settings, stream_settings
+from onebit.cli.options import (
+    add_feedback_options,
+    add_rule_option,
+    add_run_options,
+    download_bar,
+    feedback_settings,
+    positive,
+    settings,
+    stream_settings,
+)
 from onebit.cli.tables import console, learner_table, print_cost, print_wide
 from onebit.data.streams import stream
 from onebit.errors import InputError, brief
@@ -38,6 +47,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     add_executor(command)
     add_result_folder(command)
     add_run_options(command)
+    add_feedback_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> int:
@@ -47,7 +57,10 @@ def execute(chosen: argparse.Namespace) -> int:
         if is_rule(one):
             raise InputError(f"{brief(one)} is a learner, and no data: say those after --learners, separated by commas")
     with download_bar(chosen.quiet) as heard:
-        given = [stream(one, progress=heard, **stream_settings(chosen, one)) for one in chosen.data]
+        given = [
+            stream(one, progress=heard, **stream_settings(chosen, one), **feedback_settings(chosen, one))
+            for one in chosen.data
+        ]
     folder = result_folder(chosen, *chosen.data)
     count = len(usual_entries() if learners is None else learners)
     total = sum(one.rounds for one in given) * chosen.runs * count

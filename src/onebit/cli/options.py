@@ -76,6 +76,43 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--quiet", action="store_true", help="show no progress")
 
 
+def add_feedback_options(command: argparse.ArgumentParser) -> None:
+    """What rounds offer and answer beyond right and wrong, for the commands that run learners on streams."""
+    beyond = command.add_argument_group("beyond right and wrong")
+    beyond.add_argument(
+        "--candidates",
+        metavar="N or COLUMN",
+        type=_count_or_column,
+        help="classes that can be played in each round, the right one among them: so many, drawn, or those that a column of a file lists",
+    )
+    beyond.add_argument(
+        "--rewards",
+        metavar="A,B,... or 'PREFIX*'",
+        help="columns of a file with what each class is worth in a row, from 0 to 1, in the place of a label",
+    )
+    beyond.add_argument(
+        "--corrected",
+        metavar="SHARE",
+        type=float,
+        default=0.0,
+        help="share of the wrong rounds in which the label is revealed",
+    )
+
+
+def _count_or_column(text: str) -> int | str:
+    return whole(text) if text.replace("_", "").isdecimal() else text
+
+
+def feedback_settings(chosen: argparse.Namespace, data: str) -> dict[str, Any]:
+    """What was said of candidates, rewards and corrections, for `onebit.stream`; columns are not for data that have a name."""
+    columns = not _named_among_others(chosen, data)
+    return {
+        "candidates": chosen.candidates if columns or isinstance(chosen.candidates, int) else None,
+        "rewards": (names_of(chosen.rewards) or None) if columns else None,
+        "corrected": chosen.corrected,
+    }
+
+
 def add_file_options(command: argparse._ActionsContainer) -> None:
     """The options of every command that reads files."""
     command.add_argument("--label", metavar="COLUMN", help="the column of the labels in a file that is a table")
@@ -112,18 +149,21 @@ def file_settings(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def stream_settings(chosen: argparse.Namespace, data: str) -> dict[str, Any]:
     """What was said of how these data come, for `onebit.stream`; what is said of files is not for data that have a name."""
-    named_among_others = data in names() and isinstance(chosen.data, list) and len(chosen.data) > 1
     return {
         "rounds": chosen.rounds,
         "order": chosen.order,
         "prepare": chosen.prepare,
-        **({} if named_among_others else file_settings(chosen)),
+        **({} if _named_among_others(chosen, data) else file_settings(chosen)),
         "noise": chosen.noise,
         "drift": chosen.drift,
         "delay": chosen.delay,
         "missing": chosen.missing,
         "same_rows": chosen.same_rows,
     }
+
+
+def _named_among_others(chosen: argparse.Namespace, data: str) -> bool:
+    return data in names() and isinstance(chosen.data, list) and len(chosen.data) > 1
 
 
 def names_of(text: str | None) -> list[str]:

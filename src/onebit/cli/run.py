@@ -7,6 +7,7 @@ DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .jsonl, .xls
     onebit run conservative-ova digits --prepare scale,unit-norm --json
     onebit run tickets.csv --label team --text subject,body --ngrams 3-5
     onebit run banditron tickets.csv --label team --delay geometric:50
+    onebit run digits --candidates 3 --corrected 0.1
     onebit run digits --rule nudge.py:RULE --set rate=0.5
 """
 
@@ -17,9 +18,11 @@ import json
 import textwrap
 
 from onebit.cli.options import (
+    add_feedback_options,
     add_rule_option,
     add_run_options,
     download_bar,
+    feedback_settings,
     own_or,
     positive,
     progress_bar,
@@ -49,6 +52,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument("--explain", action="store_true", help="let the learner of the first run describe itself")
     add_rule_option(command)
     add_run_options(command)
+    add_feedback_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> int:
@@ -61,7 +65,12 @@ def execute(chosen: argparse.Namespace) -> int:
     options = settings(chosen.set)
     refuse_unknown(chosen.rule, options, {**rule_named(chosen.rule).parameters, **OPTIONS})
     with download_bar(chosen.quiet) as heard:
-        given = stream(chosen.data, progress=heard, **stream_settings(chosen, chosen.data))
+        given = stream(
+            chosen.data,
+            progress=heard,
+            **stream_settings(chosen, chosen.data),
+            **feedback_settings(chosen, chosen.data),
+        )
     try:
         with progress_bar(f"{chosen.rule} on {chosen.data}", given.rounds * chosen.runs, chosen.quiet) as progress:
             result = run(chosen.rule, given, runs=chosen.runs, seed=chosen.seed, progress=progress, **options)
@@ -86,6 +95,10 @@ def show(result: Result, given: Stream, as_json: bool, explain: bool) -> None:
     print(f"{result.rule} on {result.data}: {result.runs} x {result.rounds:,} rounds{'; ' + params if params else ''}")
     if given.about:
         print(f"  data    {given.about}")
+    if result.rewards is not None:
+        reward = result.reward_interval
+        around = f" ± {reward.high - reward.mean:.4f} (95 %)" if result.runs > 1 else ""
+        print(f"  reward  {reward.mean:.4f}{around}; greedy {result.greedy_reward:.4f}")
     print(f"  error   {100 * result.error:6.2f} %{spread}")
     print(f"  greedy  {100 * result.greedy_error:6.2f} %")
     if result.caveat:

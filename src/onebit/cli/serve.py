@@ -86,7 +86,9 @@ OPTIONS = {
     "snapshot_every": Option(
         "ONEBIT_SERVE_SNAPSHOT_EVERY", positive, "N", "events of a task from snapshot to snapshot"
     ),
-    "keep_snapshots": Option("ONEBIT_SERVE_KEEP_SNAPSHOTS", positive, "N", "snapshots of a task that are kept"),
+    "keep_snapshots": Option(
+        "ONEBIT_SERVE_KEEP_SNAPSHOTS", positive, "N", "newest snapshots of a task that are kept, beside few older ones"
+    ),
     "request_timeout_s": Option(
         "ONEBIT_SERVE_REQUEST_TIMEOUT_S", seconds, "S", "seconds for a request to arrive whole"
     ),

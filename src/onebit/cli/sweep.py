@@ -17,18 +17,21 @@ from functools import partial
 
 from onebit.cli.experiment import add_executor, add_result_folder, result_folder, run_experiment
 from onebit.cli.options import (
+    add_feedback_options,
     add_rule_option,
     add_run_options,
     download_bar,
+    feedback_settings,
     own_or,
     positive,
     settings,
     stream_settings,
 )
-from onebit.cli.tables import percent, print_cost
+from onebit.cli.tables import percent, print_cost, reward
 from onebit.data.streams import stream
 from onebit.errors import InputError
 from onebit.experiments.grid import Grid
+from onebit.experiments.summary import Summary
 from onebit.experiments.sweep import FRESH_RUNS, TUNING_RUNS, Sweep, sweep
 from onebit.trials.cost import number_of
 from onebit.trials.trial import shown
@@ -54,6 +57,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     add_executor(command)
     add_result_folder(command)
     add_run_options(command)
+    add_feedback_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> int:
@@ -64,7 +68,12 @@ def execute(chosen: argparse.Namespace) -> int:
     axes, options = settings(chosen.grid, "--grid", str), settings(chosen.set)
     cells = len(Grid(chosen.rule, axes, options).entries)
     with download_bar(chosen.quiet) as heard:
-        given = stream(chosen.data, progress=heard, **stream_settings(chosen, chosen.data))
+        given = stream(
+            chosen.data,
+            progress=heard,
+            **stream_settings(chosen, chosen.data),
+            **feedback_settings(chosen, chosen.data),
+        )
     folder = result_folder(chosen, chosen.rule, chosen.data)
     total = given.rounds * (cells * chosen.runs + chosen.fresh_runs)
     run = partial(sweep, chosen.rule, given, grid=axes, options=options, fresh_runs=chosen.fresh_runs)
@@ -93,11 +102,17 @@ def _show_choice(found: Sweep) -> None:
     print(f"  best    {shown(found.best)}")
     if tuned is not None:
         print(
-            f"  tuning  {percent(tuned.error)} %, {number_of(found.runs, 'run')}: too low, since it is the lowest of many"
+            f"  tuning  {_told(tuned)}, {number_of(found.runs, 'run')}: too {'high, since it is the highest' if tuned.rewarded else 'low, since it is the lowest'} of many"
         )
     for name in found.edges():
         print(f"  edge    {name} is at the end of its grid: a wider one may do better")
     if found.fresh is not None:
         print(
-            f"  fresh   {percent(found.fresh.error)} %, {number_of(found.fresh_runs, 'run')}; greedy {percent(found.fresh.greedy_error)} %"
+            f"  fresh   {_told(found.fresh)}, {number_of(found.fresh_runs, 'run')}; greedy {percent(found.fresh.greedy_error)} %"
         )
+
+
+def _told(one: Summary) -> str:
+    return (
+        f"mean reward {reward(one.reward)}, error {percent(one.error)} %" if one.rewarded else f"{percent(one.error)} %"
+    )

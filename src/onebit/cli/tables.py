@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from onebit.experiments.compare import DataResult
+    from onebit.experiments.summary import Summary
     from onebit.trials.cost import Cost
 
 WIDTH = 100  # where the output is no terminal
@@ -26,6 +27,12 @@ def percent(found: MeanEstimate, signed: bool = False) -> str:
     return text if math.isnan(found.low) else f"{text} ±{100 * (found.high - found.mean):5.2f}"
 
 
+def reward(found: MeanEstimate, signed: bool = False) -> str:
+    """A mean reward, or a difference of two, with its interval where there is one."""
+    text = f"{found.mean:{'+' if signed else ''}.4f}"
+    return text if math.isnan(found.low) else f"{text} ±{found.high - found.mean:.4f}"
+
+
 def learner_table(result: DataResult) -> Table:
     """The learners of a comparison, those with bandit feedback first; a narrow terminal gets fewer columns."""
     from rich.markup import escape
@@ -33,15 +40,19 @@ def learner_table(result: DataResult) -> Table:
 
     roomy = console().width >= WIDTH
     runs = max(one.runs for one in result.summaries)
+    against, first = "more", "error in %, lowest first"
+    if result.rewarded:
+        against, first = "less", "mean reward, highest first, and error in %"
     table = Table(
-        title=escape(f"{result.stream.name}: {runs} x {result.stream.rounds:,} rounds, error in %, lowest first"),
-        caption="±: 95 % interval of the mean over runs. more: than the best, run by run."
+        title=escape(f"{result.stream.name}: {runs} x {result.stream.rounds:,} rounds, {first}"),
+        caption=f"±: 95 % interval of the mean over runs. {against}: than the best, run by run."
         + (f" rounds/s: {whose_speed(result.summaries)}." if roomy else ""),
         caption_justify="left",
     )
     table.add_column("learner", no_wrap=True)
     table.add_column("set", style="dim", overflow="fold")
-    for title in ("error", "more", *(("greedy", "rounds/s") if roomy else ())):
+    leading = ("reward", "less", "error") if result.rewarded else ("error", "more")
+    for title in (*leading, *(("greedy", "rounds/s") if roomy else ())):
         table.add_column(title, justify="right", no_wrap=True)
     for title, entries in (
         (BANDIT, [one for one in result.summaries if not one.full_information]),
@@ -55,11 +66,18 @@ def learner_table(result: DataResult) -> Table:
             table.add_row(
                 f"  {one.entry.rule.name}",
                 escape(one.entry.said),
-                percent(one.error),
-                "best" if one is result.best else percent(result.difference(one), signed=True),
+                *([reward(one.reward)] if result.rewarded else [percent(one.error)]),
+                _against_best(result, one),
+                *([percent(one.error)] if result.rewarded else []),
                 *more,
             )
     return table
+
+
+def _against_best(result: DataResult, one: Summary) -> str:
+    if one is result.best:
+        return "best"
+    return (reward if result.rewarded else percent)(result.difference(one), signed=True)
 
 
 def console() -> Console:

@@ -18,13 +18,14 @@ except ImportError:
 
 from onebit.client.asynchronous import AsyncClient, AsyncTaskHandle
 from onebit.client.blocking import Client, TaskHandle
-from onebit.client.values import Decided, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
+from onebit.client.values import Decided, Explained, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
 
 __all__ = [
     "AsyncClient",
     "AsyncTaskHandle",
     "Client",
     "Decided",
+    "Explained",
     "Heard",
     "LoggedDecision",
     "Readiness",

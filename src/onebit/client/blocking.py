@@ -15,6 +15,7 @@ from onebit.client.connection import Address, from_environment, reply_of
 from onebit.client.plan import Lost, Reply, Send, Steps
 from onebit.client.values import (
     Decided,
+    Explained,
     Heard,
     LoggedDecision,
     Mode,
@@ -69,13 +70,16 @@ class TaskHandle:
         right: bool,
         shown: ClassName | None = None,
         shown_propensity: float | None = None,
+        *,
+        revise: bool = False,
     ) -> Heard:
         """Say whether a decision, given by its id or as such, was right.
 
         In shadow mode `shown` is the class that was really shown, and `right` speaks of that;
-        `shown_propensity` is the probability with which it was chosen.
+        `shown_propensity` is the probability with which it was chosen. With `revise` this stands in the place
+        of what was said before, or of silence.
         """
-        return self._run(self._calls.feedback(self.name, id, right, shown, shown_propensity))
+        return self._run(self._calls.feedback(self.name, id, right, shown, shown_propensity, revise))
 
     def feedback_many(
         self,
@@ -83,9 +87,22 @@ class TaskHandle:
         right: Iterable[bool],
         shown: Iterable[ClassName | None] | None = None,
         shown_propensity: Iterable[float | None] | None = None,
+        *,
+        revise: bool = False,
     ) -> list[Heard]:
-        """Say of each decision whether it was right. Here an unknown id and a conflict are answers, and not errors."""
-        return self._run(self._calls.feedback_many(self.name, ids, right, shown, shown_propensity))
+        """Say of each decision whether it was right, or with `revise` that of all of them something else is true.
+
+        Here an unknown id and a conflict are answers, and not errors.
+        """
+        return self._run(self._calls.feedback_many(self.name, ids, right, shown, shown_propensity, revise))
+
+    def withdraw(self, id: str | Decided) -> Heard:  # noqa: A002
+        """Take back what was said of a decision: nothing is learnt from it then."""
+        return self._run(self._calls.withdraw(self.name, id))
+
+    def withdraw_many(self, ids: Iterable[str | Decided]) -> list[Heard]:
+        """Take back what was said of each decision. Here an unknown id and a conflict are answers, and not errors."""
+        return self._run(self._calls.withdraw_many(self.name, ids))
 
     def stats(self, window: int = 1000) -> Stats:
         """Errors, rates, delays and classes; `window` is how many of the last feedbacks the error is of."""
@@ -99,6 +116,10 @@ class TaskHandle:
         """One decision of the log, with its feedback where that has come."""
         return self._run(self._calls.decision(self.name, id))
 
+    def explain(self, id: str | Decided, top: int = 10) -> Explained:  # noqa: A002
+        """Which features or words speak for the label of a decision, to the learner as it is now; the `top` largest."""
+        return self._run(self._calls.explain(self.name, id, top))
+
     def change(
         self,
         *,
@@ -106,9 +127,15 @@ class TaskHandle:
         mode: Mode | None = None,
         deadline_s: float | Literal["keep"] | None = KEEP,
         silence: Silence | None = None,
+        remove_classes: Iterable[ClassName] = (),
+        revise_within: float | Literal["keep"] | None = KEEP,
     ) -> Task:
-        """Change what is named; the rest stays. A deadline of None takes the deadline away."""
-        return self._run(self._calls.change(self.name, changes_of(add_classes, mode, deadline_s, silence)))
+        """Change what is named; the rest stays. A deadline of None takes the deadline away, and so with `revise_within`.
+
+        Classes that are removed are never played again; what was heard of them stays known.
+        """
+        wanted = changes_of(add_classes, mode, deadline_s, silence, remove_classes, revise_within)
+        return self._run(self._calls.change(self.name, wanted))
 
     def switch(
         self,
@@ -175,6 +202,7 @@ class Client:
         mode: Mode | None = None,
         deadline_s: float | None = None,
         silence: Silence | None = None,
+        revise_within: float | None = None,
         display: Mapping[str, Any] | None = None,
         items: str | None = None,
         exist_ok: bool = False,
@@ -195,6 +223,7 @@ class Client:
             mode=mode,
             deadline_s=deadline_s,
             silence=silence,
+            revise_within=revise_within,
             display=display,
             items=items,
         )

@@ -21,9 +21,9 @@ from urllib.parse import quote
 from onebit.client.failures import ServiceError
 from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
 from onebit.client.rows import batches, each, encoded, new_id, number, plain, truth
-from onebit.client.values import Decided, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
+from onebit.client.values import Decided, Explained, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
 from onebit.errors import InputError, brief
-from onebit.validation import ClassName
+from onebit.validation import ClassName, checked_count
 
 TASK = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
@@ -86,8 +86,9 @@ class Calls:
         reply, doubt = yield from attempted(Send("PATCH", path, encoded(wanted), patience_s=COMPILING_S), self.attempts)
         if doubt and not reply.good:
             there = yield from self._read(path, Task.read)
-            named = {name: value for name, value in wanted.items() if name != "add_classes"}
-            if set(wanted.get("add_classes", ())) <= set(there.classes) and is_as_wanted(there, named):
+            named = {name: value for name, value in wanted.items() if name not in ("add_classes", "remove_classes")}
+            added, gone = (set(wanted.get(name, ())) for name in ("add_classes", "remove_classes"))
+            if added <= set(there.classes) and gone <= set(there.retired) and is_as_wanted(there, named):
                 return there
         return _value(reply, Task.read)
 
@@ -120,9 +121,10 @@ class Calls:
         right: bool,
         shown: ClassName | None,
         shown_propensity: float | None,
+        revise: bool,
     ) -> Steps[Heard]:
         """Say whether one decision was right."""
-        body = encoded(_hint(id, truth(right), shown, shown_propensity))
+        body = encoded(_hint(id, truth(right), shown, shown_propensity, truth(revise, "revise")))
         reply, _ = yield from attempted(Send("POST", f"{path_of(task)}/feedback", body), self.attempts)
         return _value(reply, Heard.read)
 
@@ -133,11 +135,23 @@ class Calls:
         right: Iterable[bool],
         shown: Iterable[ClassName | None] | None,
         shown_propensity: Iterable[float | None] | None,
+        revise: bool,
     ) -> Steps[list[Heard]]:
         """Say of each decision whether it was right, in as many requests as it takes."""
         path = f"{path_of(task)}/feedback"
-        hints = _hints(ids, right, shown, shown_propensity)
+        hints = _hints(ids, right, shown, shown_propensity, truth(revise, "revise"))
         return (yield from self._in_batches(path, hints, Heard.read, rows_of="ids"))
+
+    def withdraw(self, task: str, id: str | Decided) -> Steps[Heard]:  # noqa: A002
+        """Take back what was said of one decision."""
+        body = encoded({"id": identity(id), "withdraw": True})
+        reply, _ = yield from attempted(Send("POST", f"{path_of(task)}/feedback", body), self.attempts)
+        return _value(reply, Heard.read)
+
+    def withdraw_many(self, task: str, ids: Iterable[str | Decided]) -> Steps[list[Heard]]:
+        """Take back what was said of each decision, in as many requests as it takes."""
+        items = (encoded({"id": identity(one), "withdraw": True}) for one in each(ids, "ids"))
+        return (yield from self._in_batches(f"{path_of(task)}/feedback", items, Heard.read, rows_of="ids"))
 
     def stats(self, task: str, window: int) -> Steps[Stats]:
         """Ask for what there is to see of a task."""
@@ -153,6 +167,11 @@ class Calls:
         """Ask for one decision of the log."""
         name = quote(identity(id), safe="").replace(".", "%2E")  # an id of two dots is no way out of this folder
         return (yield from self._read(f"{path_of(task)}/decisions/{name}", LoggedDecision.read))
+
+    def explain(self, task: str, id: str | Decided, top: int) -> Steps[Explained]:  # noqa: A002
+        """Ask what speaks for the label of a decision."""
+        path = f"{path_of(task)}/explanation?id={quote(identity(id), safe='')}&top={checked_count('top', top)}"
+        return (yield from self._read(path, Explained.read))
 
     def _read(self, path: str, read: Callable[[Any], T]) -> Steps[T]:
         reply, _ = yield from attempted(Send("GET", path), self.attempts)
@@ -216,11 +235,14 @@ def changes_of(
     mode: str | None,
     deadline_s: float | Literal["keep"] | None,
     silence: str | None,
+    remove_classes: Iterable[ClassName],
+    revise_within: float | Literal["keep"] | None,
 ) -> dict[str, Any]:
-    """What is to change in a task; a deadline of None takes it away."""
-    added = list(each(add_classes, "add_classes"))
-    changes = _given({"add_classes": added or None, "mode": mode, "silence": silence})
-    return changes if deadline_s == KEEP else {**changes, "deadline_s": deadline_s}
+    """What is to change in a task; a deadline of None takes it away, and so does one of revisions."""
+    added, gone = list(each(add_classes, "add_classes")), list(each(remove_classes, "remove_classes"))
+    changes = _given({"add_classes": added or None, "remove_classes": gone or None, "mode": mode, "silence": silence})
+    bounds = {"deadline_s": deadline_s, "revise_within": revise_within}
+    return {**changes, **{name: value for name, value in bounds.items() if value != KEEP}}
 
 
 def learner_of(learner: str, **rest: Any) -> dict[str, Any]:
@@ -275,8 +297,11 @@ def _hint(
     right: bool,
     shown: ClassName | None,
     shown_propensity: float | None,
+    revise: bool,
 ) -> dict[str, Any]:
     hint: dict[str, Any] = {"id": identity(id), "right": right}
+    if revise:
+        hint["revise"] = True
     if shown is not None:
         hint["shown"] = shown
     if shown_propensity is not None:
@@ -292,14 +317,14 @@ def _asks(X: Any, ids: Any) -> Iterator[bytes]:
         yield encoded({"id": identity(name), "x": plain(x, f"X[{row}]")})
 
 
-def _hints(ids: Any, right: Any, shown: Any, shown_propensity: Any) -> Iterator[bytes]:
+def _hints(ids: Any, right: Any, shown: Any, shown_propensity: Any, revise: bool) -> Iterator[bytes]:
     names, answers = list(each(ids, "ids")), list(each(right, "right"))
     none = [None] * len(names)
     labels = none if shown is None else list(each(shown, "shown"))
     chances = none if shown_propensity is None else list(each(shown_propensity, "shown_propensity"))
     _same_length(ids=names, right=answers, shown=labels, shown_propensity=chances)
     for row, (name, answer, label, chance) in enumerate(zip(names, answers, labels, chances, strict=True)):
-        yield encoded(_hint(name, truth(answer, f"right[{row}]"), label, chance))
+        yield encoded(_hint(name, truth(answer, f"right[{row}]"), label, chance, revise))
 
 
 def _same_length(**columns: list[Any]) -> None:

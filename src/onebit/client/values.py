@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from typing import Any, Literal, Self
 
 from onebit.validation import ClassName
@@ -17,8 +17,17 @@ class Value:
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:
-        """From an object with at least these fields; KeyError and TypeError where it is something else."""
-        return cls(**{name: body[name] for name in cls.__dataclass_fields__})
+        """From an object with at least these fields; KeyError and TypeError where it is something else.
+
+        Those that have a default came later, and an older service does not send them.
+        """
+        return cls(
+            **{
+                name: body[name]
+                for name, kept in cls.__dataclass_fields__.items()
+                if name in body or (kept.default is MISSING and kept.default_factory is MISSING)
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -35,10 +44,10 @@ class Decided(Value):
 
 @dataclass(frozen=True)
 class Heard(Value):
-    """What became of one feedback: accepted, duplicate or late; in a batch also unknown or conflict, with a message."""
+    """What became of one feedback: accepted, revised, withdrawn, duplicate or late; in a batch also unknown or conflict, with a message."""
 
     id: str
-    status: Literal["accepted", "duplicate", "late", "unknown", "conflict"]
+    status: Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
     message: str | None = None
 
     @classmethod
@@ -49,7 +58,10 @@ class Heard(Value):
 
 @dataclass(frozen=True)
 class LoggedDecision(Decided):
-    """A decision as the log has it, with its feedback where that has come. `seq` is its place in the log."""
+    """A decision as the log has it, with the last word on it where feedback has come. `seq` is its place in the log.
+
+    `revised_time` is when its feedback was revised, or withdrawn where `right` is None.
+    """
 
     seq: int
     time: float
@@ -63,6 +75,46 @@ class LoggedDecision(Decided):
     source: Literal["caller", "silence"] | None
     shown: ClassName | None
     shown_propensity: float | None
+    reward: float | None = None
+    truth: ClassName | None = None
+    revised_time: float | None = None
+    among: list[ClassName] | None = None
+    complete: bool = False
+    raw: float | None = None
+    confidence: float | None = None
+    sure: float | None = None
+
+
+@dataclass(frozen=True)
+class ExplainedPart(Value):
+    """What one value of x adds to the lead of a label. Names of this x that share a hashed column speak together."""
+
+    names: list[str | int]
+    value: float
+    contribution: float
+
+
+@dataclass(frozen=True)
+class Explained(Value):
+    """Why a label rather than `rival`, the best of the others, to the learner of now: `lead` is the sum of parts, constant and rest.
+
+    `left_out` parts are not shown, and `rest` is their sum.
+    """
+
+    id: str
+    label: ClassName
+    rival: ClassName
+    lead: float
+    parts: list[ExplainedPart]
+    constant: float
+    rest: float
+    left_out: int
+    version: str
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Self:
+        """With its parts."""
+        return super().read({**body, "parts": [ExplainedPart.read(one) for one in body["parts"]]})
 
 
 @dataclass(frozen=True)
@@ -77,7 +129,7 @@ class Training(Value):
 
 @dataclass(frozen=True)
 class Task(Value):
-    """A task as it is now."""
+    """A task as it is now. The classes in `retired` are never played again."""
 
     name: str
     classes: list[ClassName]
@@ -96,6 +148,8 @@ class Task(Value):
     learnt: int
     position: int
     training: Training | None
+    revise_within: float | None = None
+    retired: list[ClassName] = field(default_factory=list)
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:
@@ -187,6 +241,8 @@ class Stats(Value):
     classes: list[ClassStats] = field(repr=False)
     exploration: Exploration
     curve: Curve = field(repr=False)
+    revised: int = 0
+    withdrawn: int = 0
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:

@@ -5,8 +5,8 @@
     confidence = p + what answers were above p, lately and where the logit of p was about this
 
 The first is online Platt scaling, by Newton's steps with a prior; the last is calibeating (Gupta and Ramdas, "Online Platt Scaling with
-Calibeating", ICML 2023; Foster and Hart 2023), with cells that overlap and are shrunk. A learner gets better, so all of this forgets: an
-answer counts 1 - 1/W less with every later one, W a fifth of the answers heard, at least 100 and at most 1,000.
+Calibeating", ICML 2023; Foster and Hart 2023), with cells that overlap and are shrunk. A learner gets better, so all of this forgets: with
+every answer what earlier ones count is multiplied by 1 - 1/W, W a fifth of the answers heard, at least 100 and at most 1,000.
 
 For a promise of risk the answers are also counted by confidence, in cells of half an octave of 1 - confidence, and never forgotten.
 
@@ -101,7 +101,9 @@ def correction(state: Vector, cell: int) -> float:
 
 
 def confidence(state: Vector, raw: float) -> float:
-    """The probability that a label with this raw score is right."""
+    """The probability that a label with this raw score is right; NaN before anything was heard."""
+    if state[HEARD] == 0.0:
+        return math.nan
     logit = moderated(state, standing(state, raw))
     where = place(logit)
     cell = min(CELLS - 2, int(where))
@@ -111,16 +113,22 @@ def confidence(state: Vector, raw: float) -> float:
 
 
 def hear(state: Vector, raw: float, confidence: float, reward: float) -> None:
-    """Take in the answer to one decision: its raw score and its confidence as they were then, and its reward, 1 for right and 0 for wrong."""
+    """Take in the answer to one decision: its raw score and its confidence as they were then, and its reward, 1 for right and 0 for wrong.
+
+    A raw score that is not a number says that none was kept, as in decisions of older versions: nothing can be learnt from that.
+    """
+    if math.isnan(raw):
+        return
     state[HEARD] += 1.0
     keep = 1.0 - 1.0 / min(LONGEST, max(SHORTEST, SHARE * state[HEARD]))
-    z = standing(state, raw)
+    z = standing(state, raw) if state[HEARD] > 1.0 else 0.0  # the first score is its own centre
     correct_cells(state, z, reward, keep)
     newton_step(state, z, reward, keep)
     settle(state, raw, keep)
-    level = level_of(confidence)
-    state[LEVEL_HEARD + level] += 1.0
-    state[LEVEL_WRONG + level] += 1.0 - reward
+    if not math.isnan(confidence):
+        level = level_of(confidence)
+        state[LEVEL_HEARD + level] += 1.0
+        state[LEVEL_WRONG + level] += 1.0 - reward
 
 
 def take_answer(state: Vector, raw: float, confidence: float, threshold: float, reward: float) -> None:
@@ -172,8 +180,9 @@ def settle(state: Vector, raw: float, keep: float) -> None:
     if state[HEARD] > 1.0 and state[SPREAD] > 0.0:
         distance = min(OUTLIER * state[SPREAD], max(-OUTLIER * state[SPREAD], distance))
     state[WEIGHT] = keep * state[WEIGHT] + 1.0
-    state[SPREAD] += (abs(distance) - state[SPREAD]) / state[WEIGHT]
-    state[CENTRE] += distance / state[WEIGHT]
+    share = 1.0 / state[WEIGHT]
+    state[SPREAD] = (1.0 - share) * state[SPREAD] + share * abs(distance)
+    state[CENTRE] += share * distance
 
 
 def level_of(confidence: float) -> int:
@@ -191,7 +200,8 @@ def threshold(state: Vector, risk: float) -> float:
 
     It is the lowest start of a level from which on the mean error of all decisions heard is below the risk. With a probability of at least
     1 - DELTA that is so for every threshold ever given, since each of the LEVELS is held to DELTA/LEVELS. The error is the mean, over these
-    decisions, of the probability of being wrong, given all that came before each.
+    decisions, of the probability of being wrong, given all that came before each. Those that were answered as sure are the later part of them:
+    where nothing changes the risk is kept for them too, and after a change only in the long run (`confidence_sequence.overshoot`).
     """
     heard, wrong = 0.0, 0.0
     for level in range(LEVELS):

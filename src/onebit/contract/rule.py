@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.candidates import ALL_CLASSES, AS_IT_IS, Labels, Narrowing, narrowing_of_heads
+from onebit.contract.contrast import Contrast
 from onebit.contract.covariance import Order
 from onebit.contract.draws import Draws
 from onebit.contract.parameters import OneOf, Parameter, kinds_of, parameters_of, refuse_unknown
@@ -133,7 +134,8 @@ class Rule:
     exploration can put another in its place. `composite` makes a space with several members, and `describe` says what there is to
     say of them. `belief` gives the probability that each class is the right one, from the record, the memory and the scores of many rows
     (`contract.belief`); None says that the rule has scores alone. `surety` says how sure the rule is of a label, on any scale (None: the margin of
-    its score, `contract.surety`). `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
+    its score, `contract.surety`). `contrast` is how much more one class is preferred than another, as a
+    sum of scores (`contract.contrast`; it gives None where that is no such sum), and need not be said where there is one head a class. `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
     file must have them. `migrations` has, by the version that changed a default, the function that turns options given to an older one into those that
     mean the same since: files and logs have only what was given. `takes_rewards` says that `learn` takes `given.reward`, which may be any number from 0 to 1;
     others get a bit that is 1 with that probability. `narrowing` is how a round with few candidates is given to it (None: by its heads, one a class; rules
@@ -163,6 +165,7 @@ class Rule:
     describe: Callable[[Any, Vector, Sequence[str]], Mapping[str, Any]] | None = None
     belief: Callable[[Any, Vector, Matrix], Matrix] | None = None
     surety: Callable[..., float] | None = None
+    contrast: Callable[[Any, Vector, int, int], Contrast | None] | None = None
     migrations: Mapping[str, Migration] = field(default_factory=dict)
     takes_rewards: bool = False
     narrowing: Narrowing | None = None

@@ -21,8 +21,9 @@ class ArrowTable(Columns):
         import pyarrow as arrow
 
         super().__init__(path, schema.names, reading, classes)
-        kind = inner_type(schema.field(self.label).type)
-        if not (is_number_type(kind) or is_text_type(kind)) or arrow.types.is_boolean(kind):
+        kind = None if self.label is None else inner_type(schema.field(self.label).type)
+        named = kind is None or is_number_type(kind) or is_text_type(kind)
+        if not named or (kind is not None and arrow.types.is_boolean(kind)):
             raise InputError(
                 f"the label column {brief(self.label)} of {path} is of the type {kind}, "
                 "but labels must be whole numbers or strings"

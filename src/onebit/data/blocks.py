@@ -16,12 +16,14 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.data.candidates import CandidateSets, starts_of
 from onebit.data.tables import Csr, Dataset, in_order, whole
 from onebit.errors import InputError, brief
 from onebit.frames import Names
 from onebit.validation import ClassName, checked_classes, listed
 
-ArrayBlock = dict[str, NDArray[Any]]  # X and y, or data, indices, indptr and y
+# X and y, or data, indices, indptr and y; where there are candidates, also members and sizes of the sets, and rewards where there are such
+ArrayBlock = dict[str, NDArray[Any]]
 FileProgress = Callable[[str, int, int], None]  # what is done, bytes done, bytes in all
 
 MOST_CLASSES = 100_000
@@ -76,10 +78,9 @@ class Memory:
         """Forget all arrays."""
         self._parts = {}
 
-    @property
-    def sparse(self) -> bool:
-        """Whether the rows are those of a CSR matrix."""
-        return "indptr" in self._parts
+    def has(self, name: str) -> bool:
+        """Whether there is an array of this name."""
+        return name in self._parts
 
     def append(self, block: ArrayBlock) -> None:
         """Add to the end of each array."""
@@ -121,16 +122,19 @@ def fill(
 
 def assembled(
     array: Callable[[str], NDArray[Any]],
-    sparse: bool,
+    has: Callable[[str], bool],
     classes: tuple[ClassName, ...],
     width: int,
     columns: Names | None = None,
 ) -> Dataset:
     """The data that a filled store holds."""
     y = array("y")
-    if not sparse:
-        return Dataset(array("X"), y, classes, columns)
-    return Dataset(Csr(array("data"), array("indices"), array("indptr"), (len(y), width)), y, classes)
+    sets = CandidateSets(array("members"), starts_of(array("sizes"))) if has("members") else None
+    rewards = array("rewards") if has("rewards") else None
+    if has("X"):
+        return Dataset(array("X"), y, classes, columns, sets, rewards)
+    X = Csr(array("data"), array("indices"), array("indptr"), (len(y), width))
+    return Dataset(X, y, classes, None, sets, rewards)
 
 
 class Codes:

@@ -10,6 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.data.answer_columns import (
+    RewardColumns,
+    known_column,
+    label_column,
+    number_of,
+    refuse_bad_header,
+    usual_labels,
+)
 from onebit.data.blocks import (
     CHUNK,
     MOST_CLASSES,
@@ -22,13 +30,14 @@ from onebit.data.blocks import (
     renumber,
 )
 from onebit.data.kinds import LEFT_OUT, NUMBER, Kind, kind_of, sentence
+from onebit.data.listed_candidates import ListedCandidates
 from onebit.data.reading import Reading
+from onebit.data.rewards import most_rewarded
 from onebit.data.texts import Encoder, Entries, block_of
 from onebit.errors import InputError, OnebitError, brief, nearest
 from onebit.frames import Names
-from onebit.validation import ClassName, listed
+from onebit.validation import ClassName
 
-LABELS = ("label", "y", "class", "target")  # taken for the label where nothing is said
 MOST_CATEGORIES = 1000  # values of a column that get one of their own each; more are hashed
 BATCH = 1 << 20  # cells of a batch, or so
 TEXTS = 1 << 12  # rows with texts that are cut into words at a time
@@ -46,7 +55,13 @@ class Columns(ABC):
     def __init__(self, path: Path, names: Sequence[str], reading: Reading, classes: Iterable[ClassName] | None) -> None:
         self.path, self.note = path, ""
         self.columns: Names | None = None
-        self.label = _label_column(path, names, reading.label)
+        refuse_bad_header(path, names)
+        self.rewards = RewardColumns.of(path, names, reading, classes) if reading.rewards else None
+        self.label = None if self.rewards else label_column(path, names, reading.label)
+        self.candidates = None if reading.candidates is None else known_column(path, names, reading.candidates)
+        self._listed = self._no_candidates()
+        self._answering = [name for name in (self.label, self.candidates) if name is not None]  # read, and no features
+        self._answering += self.rewards.columns if self.rewards else []
         self.reading = reading
         self.kinds: dict[str, Kind] = {}  # of the features, once they are settled
         declared = {"text": Kind.TEXT, "categorical": Kind.CATEGORY, "numeric": Kind.NUMBER}
@@ -57,14 +72,19 @@ class Columns(ABC):
                     raise InputError(
                         f"there is no column {brief(name)} in {path} to be {what}; {nearest(str(name), names)}"
                     )
-                if name == self.label:
-                    raise InputError(f"the column {brief(name)} of {path} is the label, and cannot be {what} as well")
+                if name in self._answering:
+                    is_what = (
+                        "the label" if name == self.label else "candidates" if name == self.candidates else "a reward"
+                    )
+                    raise InputError(f"the column {brief(name)} of {path} is {is_what}, and cannot be {what} as well")
                 if name in self._said:
                     raise InputError(f"the column {brief(name)} of {path} is named twice, the second time as {what}")
                 self._said[name] = declared.get(what)
         self.names = list(names)
-        if all(name == self.label or self._said.get(name, Kind.NUMBER) is None for name in names):
-            raise InputError(f"{path} has no column but the label {brief(self.label)}, and needs at least one feature")
+        if self.rewards is not None:
+            self._refuse_leak()
+        if all(name in self._answering or self._said.get(name, Kind.NUMBER) is None for name in names):
+            raise InputError(f"{path} has no column but {self._answers}, and needs at least one feature")
         self.classes = None if classes is None else list(classes)
         self._guessed: dict[str, Kind] = {}
         self._hashed: list[str] = []  # categories of very many values
@@ -93,9 +113,9 @@ class Columns(ABC):
         texts: list[str] = self.labels.values
         if self.classes is not None:
             known = set(self.classes)
-            return [_number(text) if text not in known and NUMBER.fullmatch(text.strip()) else text for text in texts]
+            return [number_of(text) if text not in known and NUMBER.fullmatch(text.strip()) else text for text in texts]
         if all(NUMBER.fullmatch(text.strip()) for text in texts):
-            return [_number(text) for text in texts]
+            return [number_of(text) for text in texts]
         return texts
 
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
@@ -107,14 +127,14 @@ class Columns(ABC):
         for batch, done in self.batches():
             for start in range(0, batch.num_rows, TEXTS if self._encoder else max(1, batch.num_rows)):
                 part = batch.slice(start, TEXTS) if self._encoder else batch
-                cells = {name: part.column(place[name]) for name in [*self.features, self.label]}
-                y = self._codes(self.labels, cells[self.label], self.label, row)
+                cells = {name: part.column(place[name]) for name in [*self.features, *self._answering]}
+                answers = self._answers_of(cells, part.num_rows, row)
                 if self._encoder is None:
-                    yield {"X": self._dense(cells, part.num_rows, row), "y": y}, done
+                    yield {"X": self._dense(cells, part.num_rows, row), **answers}, done
                 else:
                     values, columns, starts = self._sparse(self._encoder, cells, part.num_rows, row)
                     ends = starts + stored
-                    found = {"data": values, "indices": columns, "indptr": ends if row == 0 else ends[1:], "y": y}
+                    found = {"data": values, "indices": columns, "indptr": ends if row == 0 else ends[1:], **answers}
                     yield found, done
                     stored += len(values)
                 row += part.num_rows
@@ -125,14 +145,16 @@ class Columns(ABC):
         """Fix what each column is: as it was said, or as its first values look."""
         sample = self.sample()
         for index, name in enumerate(self.names):
-            if name == self.label or name in self._said:
+            if name in self._answering or name in self._said:
                 continue
             kind = Kind.NUMBER if sample is None else kind_of(name, sample.column(index), self.texts_are_cells)
             if kind is not Kind.NUMBER:
                 self._guessed[name] = kind
         kinds = {name: self._said.get(name) or self._guessed.get(name, Kind.NUMBER) for name in self.names}
         self.kinds = {
-            name: kind for name, kind in kinds.items() if name != self.label and self._said.get(name, kind) is not None
+            name: kind
+            for name, kind in kinds.items()
+            if name not in self._answering and self._said.get(name, kind) is not None
         }
         self._plan()
 
@@ -143,7 +165,7 @@ class Columns(ABC):
         if not self.features:
             left = ", ".join(f"{brief(name)} ({kind.value})" for name, kind in self._guessed.items())
             raise InputError(
-                f"{self.path} has no column but the label {brief(self.label)} and what is left out: {left}; "
+                f"{self.path} has no column but {self._answers} and what is left out: {left}; "
                 "name those that are to be read after all as text, categorical or numeric"
             )
         texts = self._of(Kind.TEXT)
@@ -151,7 +173,7 @@ class Columns(ABC):
         if not texts and (reading.vectorizer is not None or reading.ngrams is not None):
             what = "vectorizer" if reading.vectorizer is not None else "ngrams"
             raise InputError(f"{what} is for text, and no column of {self.path} is text: name those that are, as text")
-        self.labels = self._no_labels()
+        self.labels, self._listed = self._no_labels(), self._no_candidates()
         self.categories, self._encoder = {}, None
         if texts or self._hashed:
             numbers = len(self._of(Kind.NUMBER))
@@ -165,14 +187,48 @@ class Columns(ABC):
         many = f"the column {self.label!r} of {self.path} has more than {MOST_CLASSES:,} values: is it the label?"
         return Codes(MOST_CLASSES, many)
 
+    def _no_candidates(self) -> ListedCandidates:
+        return ListedCandidates(f"the column {brief(self.candidates)} of {self.path}", self.place)
+
+    @property
+    def _answers(self) -> str:
+        """The columns that say what is right, in words."""
+        return f"the label {brief(self.label)}" if self.rewards is None else "rewards"
+
+    def _refuse_leak(self) -> None:
+        """Refuse a column that is a label by its name where labels follow from rewards: as a feature it would tell."""
+        usual = [name for name in usual_labels(self.names) if name not in self._answering and name not in self._said]
+        if usual:
+            raise InputError(
+                f"{self.path} has the column {brief(usual[0])} beside rewards, from which the labels follow: drop it, "
+                "or name it as numeric, categorical or text if it is a feature"
+            )
+
     def _of(self, kind: Kind) -> list[str]:
         return [name for name in self.features if self.kinds[name] is kind]
 
     def is_text(self, name: str) -> bool:
         """Whether a column is read as text: all that are no numbers, and every one before it is settled what they are."""
+        if self.rewards is not None and name in self.rewards.columns:
+            return False
         return not self.kinds or self.kinds.get(name) is not Kind.NUMBER
 
     # --- blocks ------------------------------------------------------------------------------------------------------
+
+    def _answers_of(self, cells: dict[str, Any], rows: int, row: int) -> ArrayBlock:
+        """What says what is right in a block: labels as codes, or rewards, and candidates as codes of names."""
+        found: ArrayBlock = {}
+        if self.label is not None:
+            found["y"] = self._codes(self.labels, cells[self.label], self.label, row)
+        if self.rewards is not None:
+            for name in self.rewards.columns:
+                self._refuse_missing(cells[name], name, row)
+            found["y"] = np.zeros(rows, dtype=np.int64)  # known when the candidates are
+            found["rewards"] = self.rewards.read(cells, lambda at: self.place(row + at))
+        if self.candidates is not None:
+            self._refuse_missing(cells[self.candidates], self.candidates, row)
+            found["members"], found["sizes"] = self._listed.read(cells[self.candidates].to_pylist(), row)
+        return found
 
     def _dense(self, cells: dict[str, Any], rows: int, row: int) -> NDArray[np.float32]:
         X = np.empty((rows, len(self.features)), dtype=np.float32)
@@ -211,9 +267,7 @@ class Columns(ABC):
 
     def finish(self, store: Store) -> tuple[tuple[ClassName, ...], int]:
         """Put the arrays into their final form; the classes, and the number of features."""
-        what = f"the label column {self.label!r} of {self.path}"
-        classes, mapping = named_classes(self.labels, self.label_names(), self.classes, what, self.place)
-        renumber(store.array("y"), mapping)
+        classes = self._finish_answers(store)
         if self._encoder is not None:
             self._encoder.renumber(store.array("indices"))
             if self._encoder.width == 0:
@@ -224,6 +278,24 @@ class Columns(ABC):
             narrow = store.array("X")
             self._spread(narrow, store.replaced("X", (len(narrow), sum(widths))), widths)
         return classes, sum(widths)
+
+    def _finish_answers(self, store: Store) -> tuple[ClassName, ...]:
+        """Labels, and candidates, as numbers of classes; these."""
+        if self.rewards is None:
+            what = f"the label column {self.label!r} of {self.path}"
+            classes, mapping = named_classes(self.labels, self.label_names(), self.classes, what, self.place)
+            renumber(store.array("y"), mapping)
+        else:
+            classes = self.rewards.classes
+        sets = None
+        if self.candidates is not None:
+            members = store.array("members")
+            labels = None if self.rewards else store.array("y")
+            sets = self._listed.sets(members, store.array("sizes"), classes, labels)
+            members[:] = sets.members
+        if self.rewards is not None:
+            store.array("y")[:] = most_rewarded(store.array("rewards"), sets)
+        return classes
 
     def _spread(self, narrow: NDArray[Any], wide: NDArray[Any], widths: list[int]) -> None:
         """Codes of categories to 0/1 columns, one for each value, in the order of the values."""
@@ -293,37 +365,7 @@ def text_refused(path: Path, name: str, place: str, value: object) -> OnebitErro
     )
 
 
-def _label_column(path: Path, names: Sequence[str], label: str | None) -> str:
-    seen: set[str] = set()
-    for number, name in enumerate(names, 1):
-        if not name.strip():
-            raise InputError(
-                f"column {number} of {path} has no name: give it one, or leave it out if it only counts the rows"
-            )
-        if name in seen:
-            raise InputError(f"two columns of {path} are called {brief(name)}")
-        seen.add(name)
-    if label is not None:
-        if label not in seen:
-            raise InputError(
-                f"there is no column {brief(label)} in {path}; {nearest(label, names)} (columns: {listed(names)})"
-            )
-        return label
-    usual = [name for name in names if name.lower() in LABELS]
-    if len(usual) == 1:
-        return usual[0]
-    which = f"it may be {' or '.join(map(repr, usual))}" if usual else f"its columns are {listed(names)}"
-    raise InputError(f"which column of {path} is the label? Name it; {which}")
-
-
 def _rank(value: object) -> tuple[bool, float, str]:
     """The order of categories: numbers, then texts; a CSV file and a Parquet file of the same table agree on it."""
     text = str(value).strip()
     return (False, float(text), text) if NUMBER.fullmatch(text) else (True, 0.0, str(value))
-
-
-def _number(text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)

@@ -6,6 +6,7 @@ import importlib
 import warnings
 import zipfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from numpy.typing import NDArray
 
 from onebit.data.blocks import FileProgress, FileReader, Memory, assembled, fill
 from onebit.data.large import converted, is_large
+from onebit.data.listed_candidates import with_candidates
 from onebit.data.reading import Reading
+from onebit.data.rewards import rewarded
 from onebit.data.tables import Csr, Dataset, labelled, matched
 from onebit.errors import InputError, MissingExtraError, OnebitError, OnebitWarning, brief
 from onebit.installation import install_command
@@ -73,13 +76,15 @@ def read_as(
         raise InputError(f"there is no file {path}")
     if classes is not None:
         classes = checked_classes(classes)
-    if not path.name.lower().endswith(TABLES) and reading.given is not None:
+    archive = path.suffix.lower() == ".npz"
+    columns = replace(reading, rewards=(), candidates=None) if archive else reading  # these name arrays, too
+    if not path.name.lower().endswith(TABLES) and columns.given is not None:
         raise InputError(
-            f"{reading.given} was given with {path}, but is for the columns of tables ({', '.join(TABLES)})"
+            f"{columns.given} was given with {path}, but is for the columns of tables ({', '.join(TABLES)})"
         )
     try:
-        if path.suffix.lower() == ".npz":
-            return read_npz(path, classes)
+        if archive:
+            return read_npz(path, classes, reading)
         if is_large(path):
             how = (reading.described(), classes)
             anew = reading.vectorizer is not None
@@ -87,7 +92,7 @@ def read_as(
         else:
             store, reader = Memory(), _reader(path, reading, classes)
             known, width = fill(store, reader, f"reading {path.name}", progress)
-            data, note = assembled(store.array, store.sparse, known, width, reader.columns), reader.note
+            data, note = assembled(store.array, store.has, known, width, reader.columns), reader.note
     except PermissionError:
         raise InputError(f"{path} may not be read: its owner has not allowed it") from None
     if note:
@@ -131,9 +136,12 @@ def require(module: str, what: str, extra: str = "experiments") -> None:
         raise MissingExtraError(f"{what} needs {module}, which comes with {install_command(extra)}") from None
 
 
-def read_npz(path: Path, classes: Iterable[ClassName] | None = None) -> Dataset:
-    """A file with X and y, or with data, indices, indptr, shape and y; `classes`, where there, names the labels 0, 1, ..."""
-    return dataset_of(arrays_of(path), path, classes)
+def read_npz(path: Path, classes: Iterable[ClassName] | None = None, reading: Reading | None = None) -> Dataset:
+    """A file with X and y, or with data, indices, indptr, shape and y; `classes`, where there, names the labels 0, 1, ...
+
+    In the place of y there may be `rewards`, a matrix with a column for each class; another array can be named for them, and one for candidates.
+    """
+    return dataset_of(arrays_of(path), path, classes, reading)
 
 
 def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
@@ -156,33 +164,58 @@ def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
     return parts
 
 
-def dataset_of(parts: dict[str, NDArray[Any]], path: Path, given: Iterable[ClassName] | None = None) -> Dataset:
+def dataset_of(
+    parts: dict[str, NDArray[Any]], path: Path, given: Iterable[ClassName] | None = None, reading: Reading | None = None
+) -> Dataset:
     """The data that the arrays of a file are."""
-    if "y" not in parts:
+    asked = reading or Reading()
+    worth = next(iter(asked.rewards), None if "y" in parts else "rewards" if "rewards" in parts else None)
+    if worth is None and "y" not in parts:
         raise InputError(f"{path} has no y, only {listed(parts)}")
-    if "X" in parts:
-        rows: Any = parts["X"]
-    elif all(name in parts for name in ("data", "indices", "indptr", "shape")):
-        whole = parts["shape"].shape == (2,) and parts["shape"].dtype.kind in "iu"
-        if not whole or any(parts[name].ndim != 1 for name in ("data", "indices", "indptr")):
-            raise InputError(f"data, indices and indptr of {path} must be vectors, and shape two whole numbers")
-        if "format" in parts and parts["format"].item() not in ("csr", b"csr"):  # as SciPy writes it
-            raise InputError(f"{path} holds a sparse matrix in the format {parts['format']}, but must be csr")
-        shape = tuple(int(size) for size in parts["shape"])
-        rows = Csr(parts["data"], parts["indices"], parts["indptr"], shape)
+    if worth is not None and "y" in parts:
+        raise InputError(f"{path} has a y, and labels follow from rewards: leave one of them out")
+    rows = _rows_of(parts, path)
+    if "classes" in parts:
+        if given is not None:
+            raise InputError(f"classes were given with {path}, which brings its own")
+        if parts["classes"].ndim == 0:
+            raise InputError(f"classes of {path} is one thing, {parts['classes']}, but must be a list of names")
+        given = checked_classes(parts["classes"].tolist())
+    sets = None if asked.candidates is None else _named(parts, path, asked.candidates)
+    what = f"{asked.candidates} of {path}"
+    if worth is not None:
+        return rewarded(rows, _named(parts, path, worth), given, sets, (f"{worth} of {path}", what))
+    if "classes" in parts:
+        data = _indexed(rows, parts["y"], checked_classes(given or ()), path)
     else:
-        raise InputError(f"{path} has neither X nor data, indices, indptr and shape, only {listed(parts)}")
-    if "classes" not in parts:
         data = labelled(rows, parts["y"], given)
         if given is None:
             _refuse_seen_once(data, path)
-        return data
-    if given is not None:
-        raise InputError(f"classes were given with {path}, which brings its own")
-    if parts["classes"].ndim == 0:
-        raise InputError(f"classes of {path} is one thing, {parts['classes']}, but must be a list of names")
-    classes = checked_classes(parts["classes"].tolist())
-    y = parts["y"]
+    return data if sets is None else with_candidates(data, sets, what)
+
+
+def _rows_of(parts: dict[str, NDArray[Any]], path: Path) -> Any:
+    if "X" in parts:
+        return parts["X"]
+    if not all(name in parts for name in ("data", "indices", "indptr", "shape")):
+        raise InputError(f"{path} has neither X nor data, indices, indptr and shape, only {listed(parts)}")
+    whole = parts["shape"].shape == (2,) and parts["shape"].dtype.kind in "iu"
+    if not whole or any(parts[name].ndim != 1 for name in ("data", "indices", "indptr")):
+        raise InputError(f"data, indices and indptr of {path} must be vectors, and shape two whole numbers")
+    if "format" in parts and parts["format"].item() not in ("csr", b"csr"):  # as SciPy writes it
+        raise InputError(f"{path} holds a sparse matrix in the format {parts['format']}, but must be csr")
+    shape = tuple(int(size) for size in parts["shape"])
+    return Csr(parts["data"], parts["indices"], parts["indptr"], shape)
+
+
+def _named(parts: dict[str, NDArray[Any]], path: Path, name: str) -> NDArray[Any]:
+    if name not in parts:
+        raise InputError(f"{path} has no array {brief(name)}, only {listed(parts)}")
+    return parts[name]
+
+
+def _indexed(rows: Any, y: NDArray[Any], classes: tuple[ClassName, ...], path: Path) -> Dataset:
+    """Rows with labels that are positions in the classes."""
     if y.ndim != 1 or y.dtype.kind not in "iu":
         raise InputError(f"y of {path} must be whole numbers that index its {len(classes)} classes")
     outside = np.flatnonzero((y < 0) | (y >= len(classes)))

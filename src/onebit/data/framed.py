@@ -66,4 +66,4 @@ def read_frame(frame: Any, y: Any, reading: Reading, classes: Iterable[ClassName
     known, width = fill(store, table, "reading the frame", None)
     if table.note:
         warnings.warn(table.note, OnebitWarning, stacklevel=2)
-    return assembled(store.array, store.sparse, known, width, table.columns)
+    return assembled(store.array, store.has, known, width, table.columns)

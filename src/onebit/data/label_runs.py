@@ -27,6 +27,17 @@ class RunsTest(NamedTuple):
         return self.runs < self.mean - FAR * self.deviation and self.runs < FEW * self.mean
 
 
+def long_runs_said(labels: NDArray[Any]) -> str:
+    """What long runs of equal labels make of errors in this order; nothing where runs are as usual."""
+    found = runs_test(labels)
+    if not found.long:
+        return ""
+    return (
+        f"equal labels stand together in the file ({found.runs:,} runs of them, and {found.mean:,.0f} would be usual): the error is that "
+        "of this order, in which naming the class before is often right, and not of new rows; order shuffle has that"
+    )
+
+
 def runs_test(labels: NDArray[Any]) -> RunsTest:
     """Count runs of equal labels.
 

@@ -65,11 +65,10 @@ def converted(
                 raise _no_space(path) from None
             raise InputError(f"{path} cannot be converted in {folder.parent}: {error.strerror}") from None
     facts = json.loads((folder / "facts.json").read_text())
-    sparse = not (folder / "X.npy").exists()
     columns = None if facts["columns"] is None else tuple(facts["columns"])
     data = assembled(
         lambda name: np.load(folder / f"{name}.npy", mmap_mode="r"),
-        sparse,
+        lambda name: (folder / f"{name}.npy").exists(),
         tuple(facts["classes"]),
         facts["width"],
         columns,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.data.candidates import CandidateSets
 from onebit.data.draws_in_turn import DrawsInTurn
 from onebit.data.tables import Dataset
 from onebit.engine.schedule import NOTHING, Schedule, StreamPart, events_of
@@ -116,10 +117,15 @@ class LateParts:
         self._numbers = self._answers = NOTHING
         self._X: list[NDArray[np.float32]] = []  # of the rounds that wait, and of those that have come since
         self._labels, self._order = [NOTHING], [NOTHING]
+        self._sets: list[CandidateSets] = []
         self._come = 0
 
     def add(
-        self, data: Dataset, labels: NDArray[np.int64], order: NDArray[np.int64]
+        self,
+        data: Dataset,
+        labels: NDArray[np.int64],
+        order: NDArray[np.int64],
+        sets: CandidateSets | None = None,
     ) -> tuple[Dataset, Schedule] | None:
         """Take the next rounds; the rows and the schedule of a part where there are enough for one.
 
@@ -128,6 +134,8 @@ class LateParts:
         own_rows = not len(order)
         self._labels.append(labels)
         self._order.append(order)
+        if sets is not None:
+            self._sets.append(sets)
         if own_rows:
             self._X.append(data.X)
         self._come += len(labels)
@@ -151,4 +159,8 @@ class LateParts:
         self._numbers, self._answers = numbers[later], answers[later]
         self._labels, self._order = [labels[later]], [NOTHING if own_rows else order[later]]
         self._X = [data.X[later]] if own_rows else []
-        return data, Schedule(labels, order, events_of(answers, numbers, len(waiting)), part)
+        among = NOTHING
+        if self._sets:
+            sets = CandidateSets.joined(self._sets)
+            among, self._sets = sets.packed, [sets.taken(later)]
+        return data, Schedule(labels, order, events_of(answers, numbers, len(waiting)), part, among)

@@ -21,6 +21,8 @@ class Reading:
     drop: tuple[str, ...] = ()
     ngrams: Ngrams | None = None
     vectorizer: Any = None
+    rewards: tuple[str, ...] = ()
+    candidates: str | None = None
 
     @classmethod
     def of(
@@ -32,6 +34,9 @@ class Reading:
         drop: Iterable[str] = (),
         ngrams: object = None,
         vectorizer: Any = None,
+        *,
+        rewards: str | Iterable[str] | None = None,
+        candidates: str | None = None,
     ) -> Reading:
         """From what a user gives; what cannot be is refused."""
         said = {"text": text, "categorical": categorical, "numeric": numeric, "drop": drop}
@@ -47,7 +52,10 @@ class Reading:
         if vectorizer is not None and ngrams is not None:
             raise InputError("a vectorizer cuts texts in its own way: give either that, or ngrams")
         columns = {what: tuple(chosen) for what, chosen in said.items()}
-        return cls(label, **columns, ngrams=Ngrams.read(ngrams), vectorizer=vectorizer)
+        worth = () if rewards is None else (rewards,) if isinstance(rewards, str) else tuple(rewards)
+        return cls(
+            label, **columns, ngrams=Ngrams.read(ngrams), vectorizer=vectorizer, rewards=worth, candidates=candidates
+        )
 
     @property
     def given(self) -> str | None:
@@ -69,4 +77,8 @@ class Reading:
             said["ngrams"] = str(self.ngrams)
         if self.vectorizer is not None:
             said["vectorizer"] = True  # by its result: no object says all that it is
+        if self.rewards:
+            said["rewards"] = list(self.rewards)
+        if self.candidates is not None:
+            said["candidates"] = self.candidates
         return said

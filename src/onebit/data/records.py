@@ -110,7 +110,7 @@ class JsonLines(RowTable):
                     raise InputError(
                         f"line {line} of {self.path} has {brief(name)}, which none of the first {TEXTS:,} lines has"
                     )
-                if isinstance(value, list | dict):
+                if isinstance(value, list | dict) and not (isinstance(value, list) and name == self.candidates):
                     raise InputError(
                         f"{brief(name)} in line {line} of {self.path} is {brief(value)}, but must be a single value"
                     )
@@ -187,6 +187,8 @@ def _text(cell: Any) -> str | None:
         return cell
     if isinstance(cell, bool):
         return str(cell).lower()
+    if isinstance(cell, list):  # of candidates, which are read as JSON again
+        return json.dumps(cell)
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
         return str(int(cell))
     return str(cell)

@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onebit.data import files, plane, real, synthetic
 from onebit.data.blocks import FileProgress
+from onebit.data.listed_candidates import with_candidates
 from onebit.data.mapped import prepared_rows
 from onebit.data.preparation import columns_after, prepared, prepared_pieces, steps_of
 from onebit.data.reading import Reading
+from onebit.data.rewards import rewarded
 from onebit.data.tables import Dataset, labelled
 from onebit.data.texts import checked_texts, matrix_of
 from onebit.errors import InputError, brief, nearest
@@ -80,6 +82,8 @@ class Source:
     pieces: Callable[[int, int], Iterator[Dataset]] | None = None
     columns: int = 0
     text: bool = False  # whether the rows are texts, for learners made with text=True
+    candidates: str = ""  # what lists them for each row, where something does
+    rewards: bool = False  # whether classes are worth something in each row, and not just right or wrong
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -106,6 +110,8 @@ def source_of(
     ngrams: object = None,
     vectorizer: Any = None,
     prepare: str | Iterable[str] | None = None,
+    candidates: Any = None,
+    rewards: Any = None,
     same_rows: bool = False,
     progress: FileProgress | None = None,
 ) -> Source:
@@ -113,7 +119,8 @@ def source_of(
 
     `label`, `text`, `categorical`, `numeric` and `drop` name columns of a file or a frame; what nobody speaks of is what its first values look like. `text=True`
     says that the rows are texts themselves. Texts are cut into words, and into `ngrams` of characters (`3`, or `3-5`), or are what the method `transform` of
-    `vectorizer` makes of them. `prepare` says what is done to the rows (`onebit.data.preparation`). With
+    `vectorizer` makes of them. `candidates` names the column that lists the classes of which one can be played, or is a list with those of each row; `rewards` are the
+    columns with what each class is worth in a row (`["walk", "drive"]`, or `"worth_*"`), or a matrix. `prepare` says what is done to the rows (`onebit.data.preparation`). With
     `same_rows` a generator draws its rows once, for all runs. `progress` hears of downloads and conversions.
 
     >>> source_of("synsep10").make(50, 0).X.shape
@@ -121,15 +128,22 @@ def source_of(
     """
     steps = steps_of(prepare)
     of_texts = text is True
-    reading = Reading.of(label, () if isinstance(text, bool) else text, categorical, numeric, drop, ngrams, vectorizer)
+    texts = () if isinstance(text, bool) else text
+    columns, values = columns_or_values(candidates=candidates, rewards=rewards)
+    reading = Reading.of(label, texts, categorical, numeric, drop, ngrams, vectorizer, **columns)
     if isinstance(X, Source):
-        if steps or y is not None or classes is not None or of_texts or reading.given is not None:
+        if steps or y is not None or classes is not None or of_texts or reading.given is not None or values:
             raise InputError("a source brings its own labels and preparation: say them where the source is made")
         return X
     if not isinstance(X, str | Path):
-        return _given(X, y, classes, of_texts, reading, steps)
+        return _given(X, _Answers(y, classes, **values), of_texts, reading, steps)
     if y is not None:
         raise InputError(f"labels were given with {brief(str(X))}, which brings its own")
+    if values:
+        what = next(iter(values))
+        raise InputError(
+            f"{what} of {brief(str(X))} must be columns by name, and not values: these go with rows that are given"
+        )
     if str(X) in GENERATORS or str(X) in real.REAL:
         if classes is not None:
             raise InputError(f"classes were given with {brief(str(X))}, which brings its own")
@@ -159,19 +173,57 @@ def source_of(
         **reading.described(),
         "classes": None if classes is None else list(data.classes),
     }
-    return _fixed(str(X), data, lambda: said, steps)
+    return _fixed(str(X), data, lambda: said, steps, reading.candidates or "")
 
 
-def _given(
-    X: Any, y: Any, classes: Iterable[ClassName] | None, of_texts: bool, reading: Reading, steps: tuple[str, ...]
-) -> Source:
+class _Answers(NamedTuple):
+    """What is given beside rows that says what is right in each."""
+
+    y: Any
+    classes: Iterable[ClassName] | None
+    candidates: Any = None
+    rewards: Any = None
+
+
+def columns_or_values(**given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of candidates and rewards, those that are names of columns, and those that are values; what is None is neither."""
+    columns, values = {}, {}
+    for what, value in given.items():
+        names = isinstance(value, list | tuple) and value and all(isinstance(one, str) for one in value)
+        if isinstance(value, str) or (what == "rewards" and names):
+            columns[what] = value
+        elif value is not None:
+            values[what] = value
+    return columns, values
+
+
+def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: tuple[str, ...]) -> Source:
     """The source of rows at hand: a frame, texts, or anything else that a learner takes."""
+    y, classes, candidates, rewards = answers
+    if rewards is not None:
+        if y is not None:
+            raise InputError("y and rewards were both given, and labels follow from rewards: leave y out")
+        if reading.label is not None:
+            raise InputError(f"label is {brief(reading.label)}, but labels follow from the rewards: leave it out")
+        known = rewarded(
+            np.zeros((len(rewards), 1)) if hasattr(rewards, "__len__") else (), rewards, classes, candidates
+        )
+        y, classes, candidates = [known.classes[label] for label in known.y], known.classes, None
+
+    def source(name: str, data: Dataset) -> Source:
+        if rewards is not None:
+            data = replace(data, rewards=known.rewards, candidates=known.candidates)
+        elif candidates is not None:
+            data = with_candidates(data, candidates)
+        return _fixed(
+            name, data, lambda: {"content": _content(data)}, steps, "" if data.candidates is None else "listed"
+        )
+
     if is_frame(X) and not of_texts and (y is None or reading.given is not None or not all_numbers(X)):
         files.require("pyarrow", "a frame that is not all numbers")
         from onebit.data.framed import read_frame
 
-        framed = read_frame(X, y, reading, classes)
-        return _fixed("frame", framed, lambda: {"content": _content(framed)}, steps)
+        return source("frame", read_frame(X, y, reading, classes))
     if y is None:
         raise InputError("rows were given without labels: give y as well, or the name of a data set")
     cut = reading.ngrams is not None or reading.vectorizer is not None
@@ -183,8 +235,7 @@ def _given(
         X = checked_texts(X)
         if cut:
             X = matrix_of(X, reading.ngrams, reading.vectorizer)
-    data = labelled(X, y, classes)
-    return replace(_fixed("arrays", data, lambda: {"content": _content(data)}, steps), text=of_texts and not cut)
+    return replace(source("arrays", labelled(X, y, classes)), text=of_texts and not cut)
 
 
 def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
@@ -220,12 +271,23 @@ def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
     return Source(name, True, ROUNDS, draw_once, lambda: {"same_rows": True}, steps, generator.note, columns=columns)
 
 
-def _fixed(name: str, data: Dataset, describe: Callable[[], dict[str, Any]], steps: tuple[str, ...]) -> Source:
+def _fixed(
+    name: str, data: Dataset, describe: Callable[[], dict[str, Any]], steps: tuple[str, ...], candidates: str = ""
+) -> Source:
     if steps:
         X = prepared_rows(data.X, steps)
         names = data.names if data.names is not None and X.shape[1] == len(data.names) else None
         data = replace(data, X=X, names=names)
-    return Source(name, True, data.rows, lambda total, seed: data, describe, steps)
+    return Source(
+        name,
+        True,
+        data.rows,
+        lambda total, seed: data,
+        describe,
+        steps,
+        candidates=candidates,
+        rewards=data.rewards is not None,
+    )
 
 
 def _content(data: Dataset) -> str:
@@ -233,6 +295,8 @@ def _content(data: Dataset) -> str:
     digest = hashlib.blake2b(repr(data.classes).encode(), digest_size=12)
     X = data.X
     parts = [X.data, X.indices, X.indptr] if hasattr(X, "indptr") else [X]
+    parts += [] if data.candidates is None else [data.candidates.members, data.candidates.starts]
+    parts += [] if data.rewards is None else [data.rewards]
     for part in (data.y, *parts):
         if hasattr(part, "dtype") and part.dtype != object:
             digest.update(np.ascontiguousarray(part).data)

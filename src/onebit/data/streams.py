@@ -8,28 +8,31 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.parameters import named_parameters, refuse_unknown
+from onebit.data.about import about_rows
+from onebit.data.candidates import CandidateDraws, CandidateSets, checked_size
 from onebit.data.drift import Drift, Renaming
-from onebit.data.label_runs import runs_test
+from onebit.data.label_runs import long_runs_said
 from onebit.data.late import Delay, Lateness, LateParts
 from onebit.data.sources import LABEL_BYTES, Source, source_of
+from onebit.data.stream_rounds import Offer, StreamRound, among_of, feedback_of, row_of, table_of
 from onebit.data.synthetic import UniformNoise
 from onebit.data.tables import Dataset
 from onebit.deprecation import Renamed
-from onebit.engine.schedule import NOTHING, Schedule, StreamPart, events_of
-from onebit.engine.stream import DECIDE, EVENT, LEARN
+from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, StreamPart, events_of
+from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
 from onebit.errors import InputError, brief, nearest
 from onebit.memory import refuse_beyond_memory
-from onebit.rows import SparseRow, is_sparse
-from onebit.validation import ClassName, checked_count, checked_seed, listed
+from onebit.validation import checked_count, checked_seed
 
 ORDERS = {
     "file": "the rows as they stand, again from the start when they run out",
@@ -38,19 +41,15 @@ ORDERS = {
 }
 PIECE_ROUNDS = 1 << 16  # of a schedule that is made in pieces
 ROUND_BYTES = 16  # of the label of a round and of the number of its row
+MEMBER_BYTES = 16  # of a candidate: where it stands in a set, and in the array of all
 LATE_BYTES = 256  # the most that a round of a stream takes where feedback comes late or never
 
+# The candidates of the next rounds, whose rows and labels these are; None where there are none.
+RoundCandidates = Callable[[Dataset, NDArray[np.int64], NDArray[np.int64]], CandidateSets | None]
 LabelChanges = Callable[[NDArray[np.int64]], NDArray[np.int64]]  # the labels of the next rounds, before and after
 
 # What is drawn from a run's seed, each from draws of its own.
 _ORDER, _NOISE = 15, 16  # drift, delays and what is missing have the next ones
-
-
-class StreamRound(NamedTuple):
-    """What a round brings: x, and somebody who says whether a label is right."""
-
-    x: Any
-    right: Callable[[ClassName], bool]
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,8 @@ class Stream:
     delay: Delay | None
     missing: float
     seed: int
+    candidates: int = 0  # so many in each round, drawn; where the source lists them, or all classes are, none
+    corrected: float = 0.0
 
     def __repr__(self) -> str:
         return f"Stream({self.name}, {self.rounds:,} rounds, order={self.order})"
@@ -77,7 +78,14 @@ class Stream:
     @property
     def name(self) -> str:
         """What it is called in tables: the data, and what was done to them."""
-        settings = {"noise": self.noise, "drift": self.drift, "delay": self.delay, "missing": self.missing}
+        settings = {
+            "noise": self.noise,
+            "drift": self.drift,
+            "delay": self.delay,
+            "missing": self.missing,
+            "candidates": self.candidates or self.source.candidates,
+            "corrected": self.corrected,
+        }
         said = [*self.source.prepare, *(f"{name} {value}" for name, value in settings.items() if value)]
         return f"{self.source.name} ({', '.join(said)})" if said else self.source.name
 
@@ -85,6 +93,11 @@ class Stream:
     def late(self) -> bool:
         """Whether feedback comes late or never."""
         return self.delay is not None or self.missing > 0.0
+
+    @property
+    def restricted(self) -> bool:
+        """Whether rounds have candidates."""
+        return bool(self.candidates or self.source.candidates)
 
     @property
     def drawn_in_order(self) -> bool:
@@ -100,7 +113,17 @@ class Stream:
     @property
     def _schedule_bytes(self) -> int:
         """The memory of a schedule of all rounds."""
-        return self.rounds * (LATE_BYTES if self.late else ROUND_BYTES)
+        chosen = 8 * CHOICE_COLUMNS if self.corrected else 0  # choices are kept, to be corrected
+        return int(self.rounds * ((LATE_BYTES if self.late else ROUND_BYTES + chosen) + self._candidate_bytes))
+
+    @property
+    def _candidate_bytes(self) -> float:
+        """The memory of the candidates of a round, on average."""
+        if self.source.candidates:
+            data = self.data(0)
+            assert data.candidates is not None
+            return MEMBER_BYTES * (1 + len(data.candidates.members) / data.rows)
+        return MEMBER_BYTES * (1 + self.candidates) if self.candidates else 0
 
     @property
     def _row_bytes(self) -> int:
@@ -117,7 +140,8 @@ class Stream:
             own += rows * ROUND_BYTES  # a permutation, and the rest of the one before
         if self.delay is not None:
             row = self._row_bytes if self.drawn_in_order else 0
-            own += self.delay.most_waiting(self.rounds) * (6 * row + 2 * LATE_BYTES)  # while one part follows another
+            waits = 6 * row + 2 * (LATE_BYTES + self._candidate_bytes)  # while one part follows another
+            own += int(self.delay.most_waiting(self.rounds) * waits)
         return shared, own
 
     @cached_property
@@ -125,28 +149,14 @@ class Stream:
         """What fixed rows are like, in one line; nothing of rows that are drawn anew in every run."""
         if not self.source.fixed:
             return ""
-        data = self.data(0)
-        counts = np.bincount(data.y, minlength=len(data.classes))
-        shape: tuple[int, ...] = getattr(data.X, "shape", (data.rows,))
-        width = f", {shape[1]:,} features" if len(shape) == 2 else ""
-        orders = {"file": "in the order of the file", "shuffle": "shuffled", "resample": "drawn with replacement"}
-        return (
-            f"{data.rows:,} rows{width}, {len(data.classes)} classes ({listed(data.classes)}), {orders[self.order]}; "
-            f"always naming the most frequent class errs {100 * (1 - counts.max() / data.rows):.1f} %"
-        )
+        return about_rows(self.data(0), self.order, self.candidates)
 
     @cached_property
     def caveat(self) -> str:
         """What makes errors on this stream mean less than they seem to; nothing where there is nothing of the kind."""
         if self.order != "file" or not self.source.fixed:
             return ""
-        found = runs_test(self.data(0).y)
-        if not found.long:
-            return ""
-        return (
-            f"equal labels stand together in the file ({found.runs:,} runs of them, and {found.mean:,.0f} would be usual): the error is that "
-            "of this order, in which naming the class before is often right, and not of new rows; order shuffle has that"
-        )
+        return long_runs_said(self.data(0).y)
 
     def described(self) -> dict[str, Any]:
         """Everything that makes the stream what it is, but for the seed of a run, as plain values."""
@@ -158,6 +168,9 @@ class Stream:
             "drift": None if self.drift is None else str(self.drift),
             "delay": None if self.delay is None else str(self.delay),
             "missing": self.missing,
+            # What came later is said where it is used: the identity of a trial without it stays what it was.
+            **({"candidates": self.candidates} if self.candidates else {}),
+            **({"corrected": self.corrected} if self.corrected else {}),
         }
 
     def data(self, seed: int) -> Dataset:
@@ -176,13 +189,12 @@ class Stream:
         order = NOTHING if self.order == "file" else np.concatenate(list(self._orders(data.rows, seed)))
         labels = data.y[order] if len(order) else data.y if self.rounds == data.rows else np.resize(data.y, self.rounds)
         labels = self._changes(len(data.classes), seed)(labels)
-        if not self.late:
-            return Schedule(labels, order)
-        return Schedule(
-            labels,
-            order if len(order) else np.arange(self.rounds) % data.rows,
-            events_of(self._lateness(seed).answers()(self.rounds)),
-        )
+        sets = self._candidates(len(data.classes), seed)(data, order, labels)
+        events = NOTHING
+        if self.late:
+            order = order if len(order) else np.arange(self.rounds) % data.rows
+            events = events_of(self._lateness(seed).answers()(self.rounds))
+        return self._answered(data, Schedule(labels, order, events, among=NOTHING if sets is None else sets.packed))
 
     def pieces(self, seed: int, held: Dataset | None = None) -> Iterator[tuple[Dataset, Schedule]]:
         """The rows and the schedule of the run with this seed, some rounds at a time, which count from 0 in each.
@@ -190,19 +202,27 @@ class Stream:
         Rows that are drawn one after the other are let go of, but for those whose feedback is to come. Those that are fixed, or come
         in an order of their own, stay: `held` are they, where somebody has them.
         """
-        changes, first = None, 0
+        changes, candidates, first = None, None, 0
         late = LateParts(self._lateness(seed)) if self.late else None
         for data, order in self._parts(seed, held):
             changes = changes or self._changes(len(data.classes), seed)
+            candidates = candidates or self._candidates(len(data.classes), seed)
             labels = changes(data.y[order] if len(order) else data.y)
+            sets = candidates(data, order, labels)
             if late is not None:
-                found = late.add(data, labels, order)
+                found = late.add(data, labels, order, sets)
                 if found is not None:
-                    yield found
+                    yield found[0], self._answered(*found)
             else:
                 part = StreamPart(first, last=first + len(labels) == self.rounds, own_rows=not len(order))
-                yield data, Schedule(labels, order, part=part)
+                among = NOTHING if sets is None else sets.packed
+                yield data, self._answered(data, Schedule(labels, order, part=part, among=among))
             first += len(labels)
+
+    def _answered(self, data: Dataset, schedule: Schedule) -> Schedule:
+        """A schedule of these rows with what is answered beyond right and wrong."""
+        rewards = NO_REWARDS if data.rewards is None else data.rewards
+        return schedule._replace(rewards=rewards, corrections=self.corrected)
 
     def _parts(self, seed: int, held: Dataset | None) -> Iterator[tuple[Dataset, NDArray[np.int64]]]:
         """Rows, and those that the next rounds take; all of them, one after the other, where no order is given."""
@@ -246,6 +266,19 @@ class Stream:
 
         return changed
 
+    def _candidates(self, classes: int, seed: int) -> RoundCandidates:
+        """What gives the candidates of the rounds, from the first on."""
+        draws = CandidateDraws(self.candidates, classes, seed) if self.candidates else None
+
+        def candidates(data: Dataset, order: NDArray[np.int64], labels: NDArray[np.int64]) -> CandidateSets | None:
+            if draws is not None:
+                return draws.next(labels)
+            if data.candidates is None:
+                return None
+            return data.candidates.taken(order if len(order) else np.arange(len(labels)) % data.rows)
+
+        return candidates
+
     def _lateness(self, seed: int) -> Lateness:
         return Lateness(self.delay, self.missing, self.rounds, seed)
 
@@ -255,17 +288,19 @@ class Stream:
         return self.rounds
 
     def __iter__(self) -> Iterator[StreamRound]:
-        """Round after round, where feedback comes at once."""
+        """Round after round, where feedback comes at once; the candidates of a round are `right.among`."""
         if self.late:
             raise InputError("in this stream feedback comes late or never: go through stream.events() instead")
         for what, _, value in self.events():
             if what == "decide":
-                x = value
+                x = value.x if isinstance(value, Offer) else value
             else:
                 yield StreamRound(x, value)
 
     def events(self) -> Iterator[tuple[str, int, Any]]:
         """What happens: ("decide", number of the round, x), and later, or never, ("answer", number of the round, right).
+
+        Where rounds have candidates, an `Offer` of x and those stands in the place of x. `right` is a `StreamFeedback`.
 
         >>> rounds = stream([[0.0], [1.0]], ["no", "yes"], rounds=3, order="file", delay=1)
         >>> [(what, number) for what, number, _ in rounds.events()]
@@ -274,29 +309,15 @@ class Stream:
         held = None
         for data, schedule in self.pieces(self.seed):
             if data is not held:
-                held, rows = data, _table(data.X)
+                held, rows = data, table_of(data.X)
             for step in range(schedule.steps):
                 event = int(schedule.events[step]) if len(schedule.events) else step * EVENT + (DECIDE | LEARN)
                 number = event // EVENT
                 if event & DECIDE:
-                    yield "decide", schedule.number(number), _row(rows, schedule.row(step, data.rows))
+                    x, among = row_of(rows, schedule.row(step, data.rows)), among_of(data, schedule, number)
+                    yield "decide", schedule.number(number), x if among is None else Offer(x, among)
                 if event & LEARN:
-                    truth = data.classes[schedule.labels[number]]
-                    yield "answer", schedule.number(number), lambda label, truth=truth: bool(label == truth)
-
-
-def _table(X: Any) -> Any:
-    """Rows in a form from which one can be taken: CSR, an array, or a list."""
-    if is_sparse(X) and getattr(X, "format", "csr") != "csr":
-        return X.tocsr()
-    return X.to_numpy() if hasattr(X, "to_numpy") else X
-
-
-def _row(X: Any, row: int) -> Any:
-    if not is_sparse(X):
-        return X[row]
-    a, b = int(X.indptr[row]), int(X.indptr[row + 1])
-    return SparseRow(np.asarray(X.indices[a:b], dtype=np.int32), np.asarray(X.data[a:b]), int(X.shape[1]))
+                    yield "answer", schedule.number(number), feedback_of(data, schedule, step, self.seed)
 
 
 def stream(
@@ -309,6 +330,8 @@ def stream(
     drift: str | Drift | None = None,
     delay: float | str | Delay | None = None,
     missing: float = 0.0,
+    candidates: Any = None,
+    corrected: float = 0.0,
     seed: int | None = None,
     **data: Any,
 ) -> Stream:
@@ -318,6 +341,10 @@ def stream(
     unless another `order` is given: many files are sorted by class, and then "the same as before" is nearly always right. What is
     generated comes as it is drawn. A label is replaced by one drawn uniformly with probability `noise`, and the feedback on a round never comes with probability `missing`.
 
+    `candidates=5` lets one of so many classes be played in each round, the right one among them; or it names the column that lists them, or is such a list with
+    the names for each row. With `corrected` the label is revealed in that share of the wrong rounds. `rewards` says what each class is worth in each row, from 0 to 1: columns of a
+    table, or a matrix.
+
     >>> import onebit
     >>> learner = onebit.BPA(classes=10, aggressiveness=0.001)
     >>> for x, right in onebit.stream("synsep10", rounds=100):
@@ -326,8 +353,8 @@ def stream(
     """
     if isinstance(X, Stream):
         given = {**data, "y": y, "rounds": rounds, "order": order, "drift": drift, "delay": delay, "seed": seed}
-        said = [name for name, value in given.items() if value is not None]
-        said += [name for name, value in (("noise", noise), ("missing", missing)) if value]
+        said = [name for name, value in {**given, "candidates": candidates}.items() if value is not None]
+        said += [name for name, value in (("noise", noise), ("missing", missing), ("corrected", corrected)) if value]
         if said:
             raise InputError(f"a stream brings its own {said[0]}: say it where the stream is made")
         return X
@@ -336,7 +363,14 @@ def stream(
         rounds = checked_count("rounds", rounds)
     if order is not None and order not in ORDERS:
         raise InputError(f"order is {brief(order)}; {nearest(str(order), ORDERS)}")
-    source = source_of(X, y, **data)
+    counted = isinstance(candidates, int | np.integer) and not isinstance(candidates, bool)
+    source = source_of(X, y, candidates=None if counted else candidates, **data)
+    for what, value in (("noise", noise), ("drift", drift)):
+        if value and (source.rewards or source.candidates):
+            beside = "rewards" if source.rewards else "candidates that are listed"
+            raise InputError(
+                f"{what} changes labels, and does not go with {beside}, which say what is right in their rows"
+            )
     return Stream(
         source,
         source.rounds if rounds is None else rounds,
@@ -346,6 +380,8 @@ def stream(
         Delay.read(delay),
         _share("missing", missing),
         checked_seed(0 if seed is None else seed),
+        checked_size(candidates, len(source.make(1, 0).classes)) if counted else 0,
+        _share("corrected", corrected, most=1.0),
     )
 
 
@@ -355,8 +391,9 @@ def stream_parameters() -> dict[str, inspect.Parameter]:
     return {name: one for name, one in known.items() if name not in ("X", "y")}
 
 
-def _share(name: str, given: object) -> float:
+def _share(name: str, given: object, most: float = math.nextafter(1.0, 0.0)) -> float:
     number = isinstance(given, int | float | np.floating) and not isinstance(given, bool)
-    if not number or not 0.0 <= given < 1.0:  # type: ignore[operator]
-        raise InputError(f"{name} is {brief(given)}, but must be a share of the rounds from 0 up to, not including, 1")
+    if not number or not 0.0 <= given <= most:  # type: ignore[operator]
+        until = "to 1" if most == 1.0 else "up to, not including, 1"
+        raise InputError(f"{name} is {brief(given)}, but must be a share of the rounds from 0 {until}")
     return float(given)  # type: ignore[arg-type]

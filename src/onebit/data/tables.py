@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.data.candidates import CandidateSets
 from onebit.errors import InputError, brief
 from onebit.features import refuse_what_is_no_table
 from onebit.frames import NamedRows, Names, is_frame, named_rows
@@ -34,6 +35,8 @@ class Dataset:
     y: NDArray[np.int64]
     classes: tuple[ClassName, ...]
     names: Names | None = None  # of the columns, where learners shall know them by these
+    candidates: CandidateSets | None = None  # of each row, where they are listed
+    rewards: NDArray[np.float64] | None = None  # of each row and class, where there are more than right and wrong
 
     @property
     def given(self) -> Any:

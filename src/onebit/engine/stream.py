@@ -190,11 +190,15 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
                     for place in range(count):
                         columns[CHOICE_COLUMNS + candidates[place]] = out[place]
             if what & COUNT:
-                played_wrong += labels[now] != label
-                greedy_wrong += labels[now] != greedy
-                if rewards.shape[0] > 0:
+                if rewards.shape[0] > 0:  # wrong is what is worth less than the best, of which there may be several
+                    best = rewards[row, labels[now]]
+                    played_wrong += rewards[row, label] < best
+                    greedy_wrong += rewards[row, greedy] < best
                     tally.rewards[0] += rewards[row, label]
                     tally.rewards[1] += rewards[row, greedy]
+                else:
+                    played_wrong += labels[now] != label
+                    greedy_wrong += labels[now] != greedy
                 if mark < tally.marks.shape[0] and tally.marks[mark] == now + 1:
                     tally.curve[0, mark] = played_wrong
                     tally.curve[1, mark] = greedy_wrong
@@ -213,9 +217,11 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
 
         if what & LEARN:
             told, reward = labels[now], 1.0 if labels[now] == label else 0.0
-            if corrections > 0.0 and told != label and uniform(Draws(key, identity, REVEALING), 0) < corrections:
-                ended = -1 - position
-                break
+            if corrections > 0.0 and told != label:
+                wrong = rewards.shape[0] == 0 or rewards[row, label] < rewards[row, told]
+                if wrong and uniform(Draws(key, identity, REVEALING), 0) < corrections:
+                    ended = -1 - position
+                    break
             if told != label and not what & REVEALED:
                 told = -1
             if rewards.shape[0] > 0:

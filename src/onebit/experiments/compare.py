@@ -39,7 +39,7 @@ RUNS = 5
 
 @dataclass(frozen=True)
 class DataResult:
-    """One stream, and how the learners did on it: lowest error first."""
+    """One stream, and how the learners did on it: lowest error first, or where there are rewards, highest mean reward first."""
 
     stream: Stream
     summaries: list[Summary]
@@ -49,14 +49,19 @@ class DataResult:
 
     @property
     def best(self) -> Summary | None:
-        """The learner with the lowest error among those with bandit feedback, or among all where there is none."""
+        """The first of the learners with bandit feedback, or of all where there is none."""
         honest = [one for one in self.summaries if not one.full_information]
         return next(iter(honest or self.summaries), None)
 
     def difference(self, one: Summary) -> MeanEstimate:
-        """How much more a learner errs than the best, run by run."""
+        """How much more a learner errs than the best, run by run; where there are rewards, how much less it gets."""
         assert self.best is not None
-        return one.difference(self.best)
+        return one.difference(self.best, "reward" if self.rewarded else "played")
+
+    @property
+    def rewarded(self) -> bool:
+        """Whether the stream has rewards."""
+        return self.stream.source.rewards
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
@@ -222,7 +227,7 @@ def compare(
                 failures += [record for record in found if record.failed]
                 if good and len(good) == len(found):
                     summaries.append(Summary(entry, good))
-            results.append(DataResult(one, sorted(summaries, key=lambda summary: summary.error.mean), failures))
+            results.append(DataResult(one, sorted(summaries, key=lambda summary: summary.loss.mean), failures))
         return Comparison(results, runs, seed, command, folder, collected.cost)
 
     with closing(executor_of(on, threads)) as executor, closing(Records(out)) as records:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onebit.experiments.statistics import MeanEstimate, means_and_halves
 from onebit.experiments.summary import Summary
 from onebit.report.parts import BANDIT, FULL_INFORMATION, Band, Column, Curves, Number, Series, Table
-from onebit.trials.records import Record
+from onebit.trials.records import REWARDS, Record
 from onebit.trials.trial import shown
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 MEASURES = ("played", "greedy")
 
 
-def band(values: NDArray[np.float64]) -> Band:
-    """The mean over runs (rows) with its interval, in percent."""
-    mean, half = means_and_halves(100.0 * values)
+def band(values: NDArray[np.float64], whole: float = 100.0) -> Band:
+    """The mean over runs (rows) with its interval, in percent, or as another part of a whole."""
+    mean, half = means_and_halves(whole * values)
     if len(values) < 2:
         return Band(mean.tolist())
-    return Band(mean.tolist(), np.maximum(mean - half, 0.0).tolist(), np.minimum(mean + half, 100.0).tolist())
+    return Band(mean.tolist(), np.maximum(mean - half, 0.0).tolist(), np.minimum(mean + half, whole).tolist())
 
 
 def curves_of(
@@ -43,6 +43,20 @@ def curves_of(
     ]
     marks = summaries[0].records[0].marks.tolist() if summaries else []
     return Curves(title, marks, "rounds", "error so far, %", series, logarithmic)
+
+
+def reward_curves_of(title: str, summaries: Sequence[Summary]) -> Curves:
+    """The curves of the mean reward of some learners on one stream that has rewards."""
+    series = [
+        Series(
+            one.entry.title,
+            {measure: band(one.curve(name), 1.0) for measure, name in zip(MEASURES, REWARDS, strict=True)},
+            FULL_INFORMATION if one.full_information else BANDIT,
+        )
+        for one in summaries
+    ]
+    marks = summaries[0].records[0].marks.tolist() if summaries else []
+    return Curves(title, marks, "rounds", "mean reward so far", series, highest_first=True)
 
 
 def curves_of_result(result: Result, logarithmic: bool) -> Curves:
@@ -62,6 +76,21 @@ def number(found: MeanEstimate, signed: bool = False, bar: bool = False, best: b
         return Number(100 * found.mean, text, best=best)
     ends = (max(0.0, 100 * found.low), min(100.0, 100 * found.high)) if bar else None
     return Number(100 * found.mean, text, f"± {100 * (found.high - found.mean):.2f}", ends, best)
+
+
+def reward_number(found: MeanEstimate, signed: bool = False, best: bool = False) -> Number:
+    """A mean reward, or a difference of two, as a cell: from 0 to 1, its interval beside it."""
+    text = f"{found.mean:{'+' if signed else ''}.4f}"
+    interval = "" if math.isnan(found.low) else f"± {found.high - found.mean:.4f}"
+    return Number(found.mean, text, interval, best=best)
+
+
+def achieved(one: Summary) -> str:
+    """What a learner is ranked by, in words: "an error of 4.20 ± 0.10 %", or "a mean reward of 0.7120 ± 0.0100"."""
+    if not one.rewarded:
+        return f"an error of {percent(one.error)} %"
+    cell = reward_number(one.reward)
+    return f"a mean reward of {f'{cell.text} {cell.interval}'.strip()}"
 
 
 def percent(found: MeanEstimate) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onebit.experiments.drawing import percent
+from onebit.experiments.drawing import achieved
 
 if TYPE_CHECKING:
     from onebit.experiments.compare import DataResult
@@ -37,7 +37,7 @@ def finding(results: Sequence[DataResult]) -> str:
 
 
 def _one(result: DataResult, best: Summary) -> str:
-    said = f"`{best.entry.title}` is best on {result.stream.name}, with an error of {percent(best.error)} %"
+    said = f"`{best.entry.title}` is best on {result.stream.name}, with {achieved(best)}"
     if len(result.summaries) == 1 or math.isnan(best.error.low):
         return f"{said}."
     near = rivals(result)

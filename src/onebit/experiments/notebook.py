@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from onebit.experiments.drawing import percent
+from onebit.experiments.drawing import percent, reward_number
 from onebit.experiments.pages import error_table, found_words, settings_table, sweep_words
 from onebit.report.parts import Column, Table
 from onebit.report.tables import plain_table_html, rich
@@ -38,7 +38,13 @@ def result_html(result: Result) -> str:
     words = [f"`{result.rule}` on {result.data}: {runs}."]
     if result.caveat:
         words.append(f"But {result.caveat}.")
+    rewards = []
+    if result.rewards is not None:
+        cell = reward_number(result.reward_interval)
+        rewards = [["mean reward of the labels played", f"{cell.text} {cell.interval}".strip()]]
+        rewards.append(["mean reward of the labels thought best", f"{result.greedy_reward:.4f}"])
     rows = [
+        *rewards,
         ["error of the labels played, %", percent(result.error_interval)],
         ["error of the labels thought best, %", percent(result.greedy_error_interval)],
         *([["set", shown(result.params)]] if result.params else []),

@@ -11,9 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from onebit.data.streams import Stream
 from onebit.executors.threads import processor
 from onebit.experiments.compare import Comparison, DataResult
-from onebit.experiments.drawing import band, curves_of, failure_table, number, percent
+from onebit.experiments.drawing import (
+    MEASURES,
+    achieved,
+    band,
+    curves_of,
+    failure_table,
+    number,
+    reward_curves_of,
+    reward_number,
+)
 from onebit.experiments.failures import failures_said
 from onebit.experiments.grid import is_numeric
 from onebit.experiments.summary import Summary, whose_speed
@@ -35,7 +45,7 @@ from onebit.report.parts import (
     Text,
 )
 from onebit.trials.cost import Cost, quantity
-from onebit.trials.records import Record
+from onebit.trials.records import REWARDS, Record
 from onebit.trials.trial import cores, shown
 from onebit.version import VERSION
 
@@ -88,25 +98,54 @@ def _data_parts(found: Comparison, result: DataResult) -> list[Part]:
         text.append(
             "The rows came in the order of the file in every run: intervals show the learners' own chance alone."
         )
+    text += feedback_words(data)
     if data.caveat:
         text.append(f"But {data.caveat}.")
     if data.source.note:
         text.append(data.source.note)
     parts: list[Part] = []
     if result.summaries:
+        if result.rewarded:
+            parts.append(reward_curves_of(f"Mean reward so far on {data.name}", result.summaries))
         parts += [curves_of(f"Error so far on {data.name}", result.summaries), error_table(result)]
     if result.failures:
         parts.append(failure_table(result.failures))
     return [*parts, Text(text)]
 
 
+def feedback_words(data: Stream) -> list[str]:
+    """What candidates, rewards and corrections of a stream mean for the numbers."""
+    words = []
+    if data.restricted:
+        words.append("In each round only its candidates could be played, and the right class was one of them.")
+    if data.source.rewards:
+        words.append(
+            "Every class is worth something from 0 to 1 in every row, and learners are ranked by the mean reward of the labels "
+            "played. An error is a round in which another class was worth more than the one played."
+        )
+    if data.corrected:
+        words.append(
+            f"In {100 * data.corrected:g} % of the rounds in which the label played was wrong the right one was revealed."
+        )
+    if words:
+        words.append("Streams with candidates, rewards or corrections run on threads, not on a GPU.")
+    return words
+
+
 def error_table(result: DataResult) -> Table:
-    """The learners on one stream, lowest error first."""
+    """The learners on one stream, best first."""
+    rewarded, against = result.rewarded, "difference to the best learner with bandit feedback, run by run"
+    reward_columns = [
+        Column("mean reward", True, "labels played, exploration included"),
+        Column("less than the best", True, against),
+        Column("greedy reward", True, "labels that the learner thought best"),
+    ]
     columns = [
         Column("learner"),
         Column("set"),
+        *(reward_columns if rewarded else []),
         Column("error, %", True, "labels played, exploration included"),
-        Column("more than the best", True, "difference to the best learner with bandit feedback, run by run"),
+        *([] if rewarded else [Column("more than the best", True, against)]),
         Column("greedy, %", True, "labels that the learner thought best"),
         Column("rounds/s", True, f"on {whose_speed(result.summaries)}"),
     ]
@@ -115,8 +154,9 @@ def error_table(result: DataResult) -> Table:
             [
                 f"`{one.entry.rule.name}`",
                 one.entry.said,
-                number(one.error, bar=True, best=one is result.best),
-                Number(0.0, "best", best=True) if one is result.best else number(result.difference(one), signed=True),
+                *(_reward_cells(result, one) if rewarded else []),
+                number(one.error, bar=True, best=not rewarded and one is result.best),
+                *([] if rewarded else [_difference_cell(result, one)]),
                 number(one.greedy_error),
                 Number(one.rounds_per_second, quantity(one.rounds_per_second)),
             ],
@@ -124,7 +164,19 @@ def error_table(result: DataResult) -> Table:
         )
         for one in sorted(result.summaries, key=lambda one: one.full_information)
     ]
-    return Table(f"Errors on {result.stream.name}", columns, rows, "lowest error first; click a head to sort")
+    title, first = ("Rewards", "highest mean reward") if rewarded else ("Errors", "lowest error")
+    return Table(f"{title} on {result.stream.name}", columns, rows, f"{first} first; click a head to sort")
+
+
+def _difference_cell(result: DataResult, one: Summary) -> Number:
+    if one is result.best:
+        return Number(0.0, "best", best=True)
+    return (reward_number if result.rewarded else number)(result.difference(one), signed=True)
+
+
+def _reward_cells(result: DataResult, one: Summary) -> list[Number]:
+    played = reward_number(one.reward, best=one is result.best)
+    return [played, _difference_cell(result, one), reward_number(one.greedy_reward)]
 
 
 def _overview(found: Comparison) -> Section:
@@ -136,11 +188,16 @@ def _overview(found: Comparison) -> Section:
         cells: list[Any] = [title]
         for result in found.results:
             there = next((one for one in result.summaries if one.entry.title == title), None)
-            cells.append(
-                Number(None, "") if there is None else number(there.error, bar=True, best=there is result.best)
-            )
+            cells.append(Number(None, "") if there is None else _overview_cell(result, there))
         rows.append(TableRow(cells, FULL_INFORMATION if sample.full_information else BANDIT))
-    return Section("All data at a glance", [Table("Error, %", columns, rows)])
+    mixed = " or mean reward" if any(result.rewarded for result in found.results) else ""
+    return Section("All data at a glance", [Table(f"Error, %{mixed}", columns, rows)])
+
+
+def _overview_cell(result: DataResult, there: Summary) -> Number:
+    if result.rewarded:
+        return reward_number(there.reward, best=there is result.best)
+    return number(there.error, bar=True, best=there is result.best)
 
 
 # --- a sweep ------------------------------------------------------------------------------------------
@@ -151,6 +208,8 @@ def sweep_page(found: Sweep) -> Page:
     parts: list[Part] = [Text([*found_words("", found.failures), *sweep_words(found)])]
     if found.chosen is not None:
         parts += sweep_pictures(found)
+    if found.fresh is not None and found.stream.source.rewards:
+        parts.append(reward_curves_of("The mean reward of the setting chosen, on fresh streams", [found.fresh]))
     if found.fresh is not None:
         parts.append(curves_of("The setting chosen, on fresh streams", [found.fresh]))
     parts.append(settings_table(found))
@@ -170,23 +229,26 @@ def sweep_words(found: Sweep) -> list[str]:
     if found.stream.source.fixed and found.stream.order == "file":
         what = "fresh chance of the learner alone, since the rows come in the order of the file"
     words = []
+    first, counts = "lowest mean error", "error: the lowest of many tuning errors is too low"
+    if found.stream.source.rewards:
+        first, counts = "highest mean reward", "reward: the highest of many tuning rewards is too high"
     how = (
         f"{len(found.grid.entries)} settings, {found.runs} tuning runs of {found.stream.rounds:,} rounds each (seeds from {found.seed} "
-        f"on). The setting with the lowest mean error on these was chosen, and then run on {found.fresh_runs} fresh streams (seeds "
-        f"from {found.seed + FRESH} on: {what}). What counts is the fresh error: the lowest of many tuning errors is too low."
+        f"on). The setting with the {first} on these was chosen, and then run on {found.fresh_runs} fresh streams (seeds "
+        f"from {found.seed + FRESH} on: {what}). What counts is the fresh {counts}."
     )
     if found.chosen is not None and found.best is not None:
         tuned = found.summaries[found.chosen]
         assert tuned is not None
-        line = f"Chosen: `{shown(found.best)}`. Error on the tuning streams {percent(tuned.error)} %"
-        line += "." if found.fresh is None else f", on fresh streams {percent(found.fresh.error)} % (95 %)."
+        line = f"Chosen: `{shown(found.best)}`. On the tuning streams {achieved(tuned)}"
+        line += "." if found.fresh is None else f", on fresh streams {achieved(found.fresh)} (95 %)."
         words.append(line)
         edges = found.edges()
         if edges:
             words.append(f"The choice lies on the edge of the grid for {', '.join(edges)}: a wider grid may do better.")
     if found.stream.caveat:
         words.append(f"But {found.stream.caveat}.")
-    return [*words, how]
+    return [*words, how, *feedback_words(found.stream)]
 
 
 def sweep_pictures(found: Sweep) -> list[Curves | HeatMap]:
@@ -210,16 +272,26 @@ def _sensitivity(found: Sweep, name: str) -> Curves:
     values = sorted(found.grid.axes[name])
     tried = [_summary_at(found, {**found.best, name: value}) for value in values]
     kept = [(value, one) for value, one in zip(values, tried, strict=True) if one is not None]
+    rewarded = found.stream.source.rewards
+    what, measures, whole = ("mean reward", REWARDS, 1.0) if rewarded else ("error", ("error", "greedy_error"), 100.0)
     series = Series(
         found.grid.rule.name,
         {
-            "played": _joined([band(one.errors[:, None]) for _, one in kept]),
-            "greedy": _joined([band(np.array([[record.greedy_error] for record in one.records])) for _, one in kept]),
+            shown_as: _joined(
+                [band(np.array([[record.fields[measure]] for record in one.records]), whole) for _, one in kept]
+            )
+            for shown_as, measure in zip(MEASURES, measures, strict=True)
         },
     )
     logarithmic = bool(values[0] > 0 and values[-1] / values[0] > 20)
     return Curves(
-        f"How the error depends on {name}", [value for value, _ in kept], name, "error, %", [series], logarithmic
+        f"How the {what} depends on {name}",
+        [value for value, _ in kept],
+        name,
+        what if rewarded else f"{what}, %",
+        [series],
+        logarithmic,
+        rewarded,
     )
 
 
@@ -232,12 +304,14 @@ def _heat_map(found: Sweep, y_name: str, x_name: str | None) -> HeatMap:
     for y in y_values:
         across = {} if x_name is None else {x_name: None}
         tried = [_summary_at(found, {**found.best, y_name: y, **dict.fromkeys(across, x)}) for x in x_values]
-        values.append([None if one is None else 100 * one.error.mean for one in tried])
-        text.append(["failed" if one is None else f"{100 * one.error.mean:.1f}" for one in tried])
+        values.append([None if one is None else 100 * one.loss.mean for one in tried])
+        text.append(["failed" if one is None else _short_loss(one) for one in tried])
     column = 0 if x_name is None else x_values.index(found.best[x_name])
     others = {name: value for name, value in found.best.items() if name not in (y_name, x_name)}
-    note = "mean error on the tuning streams, %" + (f"; {shown(others)} as chosen" if others else "")
-    title = f"Error over {y_name}" + (f" and {x_name}" if x_name else "")
+    rewarded = found.stream.source.rewards
+    note = f"mean {'reward' if rewarded else 'error'} on the tuning streams{'' if rewarded else ', %'}"
+    note += f"; {shown(others)} as chosen" if others else ""
+    title = f"{'Reward' if rewarded else 'Error'} over {y_name}" + (f" and {x_name}" if x_name else "")
     return HeatMap(
         title,
         x_name or "",
@@ -251,18 +325,30 @@ def _heat_map(found: Sweep, y_name: str, x_name: str | None) -> HeatMap:
     )
 
 
+def _short_loss(one: Summary) -> str:
+    """What a setting is ranked by, for a field of a heat map."""
+    return f"{one.reward.mean:.3f}" if one.rewarded else f"{100 * one.error.mean:.1f}"
+
+
 def settings_table(found: Sweep, most: int = MOST_ROWS) -> Table:
-    """The settings of a sweep on the tuning streams, lowest error first; the one chosen is marked."""
+    """The settings of a sweep on the tuning streams, best first; the one chosen is marked."""
+    rewarded = found.stream.source.rewards
     names = list(found.grid.axes)
     chosen = None if found.chosen is None else found.summaries[found.chosen]
-    columns = [*(Column(name, is_numeric(found.grid.axes[name])) for name in names), Column("error, %", True)]
-    columns.append(Column("greedy, %", True))
+    columns = [Column(name, is_numeric(found.grid.axes[name])) for name in names]
+    columns += [Column("mean reward", True)] if rewarded else []
+    columns += [Column("error, %", True), Column("greedy, %", True)]
     ranked = sorted(
         ((one, point) for one, point in zip(found.summaries, found.grid.points, strict=True) if one is not None),
-        key=lambda pair: pair[0].error.mean,
+        key=lambda pair: pair[0].loss.mean,
     )
     rows = [
-        [*(_cell(value) for value in point), number(one.error, bar=True, best=one is chosen), number(one.greedy_error)]
+        [
+            *(_cell(value) for value in point),
+            *([reward_number(one.reward, best=one is chosen)] if rewarded else []),
+            number(one.error, bar=True, best=not rewarded and one is chosen),
+            number(one.greedy_error),
+        ]
         for one, point in ranked[:most]
     ]
     note = f"the {most} best of {len(ranked)}; rows.jsonl has all" if len(ranked) > most else ""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.parameters import named_parameters, refuse_unknown
+from onebit.contract.parameters import checked_flag, named_parameters, refuse_unknown
+from onebit.data.sources import columns_or_values
 from onebit.data.streams import Stream, stream
 from onebit.errors import InputError
 from onebit.executors.threads import execute
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """Errors so far at some rounds, as fractions: one row for each run."""
+    """Errors so far at some rounds, as fractions: one row for each run. Where the stream has rewards, also the mean rewards so far."""
 
     rounds: NDArray[np.int64]
     played: NDArray[np.float64]
     greedy: NDArray[np.float64]
+    reward: NDArray[np.float64] | None = None
+    greedy_reward: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class Result:
     rounds_per_second: float
     learner: Learner = field(repr=False)
     caveat: str = ""  # what makes the errors mean less than they seem to
+    rewards: NDArray[np.float64] | None = None  # the mean reward of each run, where the stream has rewards
+    greedy_rewards: NDArray[np.float64] | None = None
 
     @property
     def runs(self) -> int:
@@ -85,8 +90,32 @@ class Result:
         """The mean error of the labels that the learner thought best, with the ends of its interval."""
         return estimate(self.greedy_errors)
 
+    @property
+    def reward(self) -> float:
+        """The mean reward of the labels played; where the stream has none, the share of those that were right."""
+        return self.reward_interval.mean
+
+    @property
+    def reward_interval(self) -> MeanEstimate:
+        """The mean reward with the ends of its 95 % interval."""
+        return estimate(1.0 - self.errors if self.rewards is None else self.rewards)
+
+    @property
+    def greedy_reward(self) -> float:
+        """The mean reward of the labels that the learner thought best."""
+        return float(np.mean(1.0 - self.greedy_errors if self.greedy_rewards is None else self.greedy_rewards))
+
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values, as `onebit run --json` prints it."""
+        rewards: dict[str, Any] = {}
+        if self.rewards is not None and self.greedy_rewards is not None:
+            rewards = {
+                "reward_mean": self.reward,
+                "reward_interval": [self.reward_interval.to_dict()[end] for end in ("low", "high")],
+                "greedy_reward_mean": self.greedy_reward,
+                "rewards": self.rewards.tolist(),
+                "greedy_rewards": self.greedy_rewards.tolist(),
+            }
         return {
             "rule": self.rule,
             "params": self.params,
@@ -101,6 +130,7 @@ class Result:
             "greedy_errors": self.greedy_errors.tolist(),
             "rounds_per_second": self.rounds_per_second,
             "caveat": self.caveat,
+            **rewards,
         }
 
     def _repr_html_(self) -> str:
@@ -135,6 +165,7 @@ def run(
     classes: Iterable[ClassName] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    calibrate: bool = False,
     **options: Any,
 ) -> Result:
     """Run a learner over a stream and count its mistakes.
@@ -142,7 +173,8 @@ def run(
     `learner` is a name, a rule or a learner class with its `options`, or a Learner, from a copy of which every run starts; without one
     it is `auto`, and `onebit.run("digits")` is enough. `X` is a data name, a path,
     rows, which then need labels `y`, or a stream; the keywords of `onebit.stream` (`rounds`, `order`, `noise`, `delay`, `prepare`, ...)
-    say how the data come. More `rounds` than rows go through the rows again. The learner given is not changed.
+    say how the data come. More `rounds` than rows go through the rows again. The learner given is not changed. With `calibrate` the learner of the
+    result also knows how sure it is of a label (`Decision.confidence`), which takes a tenth of a microsecond a round.
 
     >>> import onebit
     >>> result = onebit.run("perceptron", "synsep10", rounds=2000, runs=2)
@@ -154,7 +186,8 @@ def run(
         if not isinstance(learner, str | Path | Stream) or (isinstance(learner, str) and is_rule(learner)):
             raise InputError("X is missing: give the name of a data set, a path, a stream, or rows with their labels y")
         learner, X = DEFAULT, learner
-    settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}
+    asked = [name for name in STREAM_SETTINGS if name in options and not _is_parameter(learner, name, options[name])]
+    settings = {name: options.pop(name) for name in asked}
     if isinstance(settings.get("text"), bool) and "ngrams" not in settings and "vectorizer" not in settings:
         if not isinstance(learner, Learner):
             options["text"] = settings["text"]  # rows that are texts are for a learner that reads such
@@ -163,7 +196,8 @@ def run(
     if isinstance(learner, Learner):
         if classes is not None:
             raise InputError("a learner brings its own classes and options")
-        classes = learner.classes if y is not None else None
+        beside = y is not None or "rewards" in columns_or_values(rewards=settings.get("rewards"))[1]
+        classes = learner.classes if beside else None
     if options and not isinstance(learner, Learner):
         rule = entry_of(learner).rule
         known = {**rule.parameters, **OPTIONS, **dict.fromkeys((*STREAM_SETTINGS, *named_parameters(run)))}
@@ -175,7 +209,17 @@ def run(
     usual = learner.runtime.seed if isinstance(learner, Learner) else streamed.seed
     first_seed = checked_seed(usual if seed is None else seed)
     threads = checked_count("threads", threads) if threads is not None else cores()
-    return _run(entry, streamed, first_seed, int(runs), threads, progress or (lambda count: None))
+    beginning = Trial(entry, streamed, first_seed, calibrate=bool(checked_flag("calibrate", calibrate)))
+    return _run(beginning, int(runs), threads, progress or (lambda count: None))
+
+
+def _is_parameter(learner: Any, name: str, value: object) -> bool:
+    """Whether a setting of streams is one of the learner by its value: policy-gradient has `rewards` too, centred or plain."""
+    parameters = {} if isinstance(learner, Learner) else entry_of(learner).rule.parameters
+    try:
+        return name in parameters and parameters[name].code(name, value) is not None
+    except InputError:
+        return False
 
 
 STREAM_SETTINGS = (
@@ -185,6 +229,9 @@ STREAM_SETTINGS = (
     "drift",
     "delay",
     "missing",
+    "candidates",
+    "rewards",
+    "corrected",
     "prepare",
     "label",
     "text",
@@ -197,11 +244,11 @@ STREAM_SETTINGS = (
 )
 
 
-def _run(
-    entry: ComparisonEntry, streamed: Stream, first_seed: int, runs: int, threads: int, progress: Progress
-) -> Result:
+def _run(beginning: Trial, runs: int, threads: int, progress: Progress) -> Result:
+    """The trial of the first seed and those of the next."""
+    entry, streamed, first_seed = beginning.entry, beginning.stream, beginning.seed
     refuse_what_does_not_fit([streamed] * min(runs, threads), threads)
-    trials = ([Trial(entry, streamed, first_seed + number)] for number in range(runs))
+    trials = ([replace(beginning, seed=first_seed + number)] for number in range(runs))
     done: dict[int, Outcome] = {}
     try:
         with closing(execute(trials, min(runs, threads), progress)) as outcomes:
@@ -232,6 +279,10 @@ def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) 
     curves = np.stack([one.curve for one in finished]) / first.marks
     mistakes = np.stack([one.mistakes for one in finished])
     common = {name: value for name, value in entry.options.items() if name in MEANINGS}
+    worth = [one.rewards for one in finished if one.rewards is not None]
+    totals = np.stack([one.total for one in worth]) / rounds if worth else None
+    reward_curves = np.stack([one.curve for one in worth]) / first.marks if worth else None
+    more = () if reward_curves is None else (reward_curves[:, 0], reward_curves[:, 1])
     return Result(
         rule=entry.rule.name,
         params={**first.learner.settings, **common},
@@ -239,8 +290,10 @@ def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) 
         rounds=rounds,
         errors=mistakes[:, 0] / rounds,
         greedy_errors=mistakes[:, 1] / rounds,
-        curve=ErrorCurve(first.marks, curves[:, 0], curves[:, 1]),
+        curve=ErrorCurve(first.marks, curves[:, 0], curves[:, 1], *more),
         rounds_per_second=rounds * len(finished) / max(1e-9, sum(one.seconds for one in finished)),
         learner=first.learner,
         caveat=streamed.caveat,
+        rewards=None if totals is None else totals[:, 0],
+        greedy_rewards=None if totals is None else totals[:, 1],
     )

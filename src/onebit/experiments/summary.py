@@ -46,6 +46,31 @@ class Summary:
         return estimate(np.array([record.greedy_error for record in self.records]))
 
     @property
+    def rewarded(self) -> bool:
+        """Whether its streams had rewards."""
+        return self.records[0].rewarded
+
+    @property
+    def reward(self) -> MeanEstimate:
+        """The mean reward of the labels played, with its interval."""
+        return estimate(np.array([record.reward for record in self.records]))
+
+    @property
+    def greedy_reward(self) -> MeanEstimate:
+        """The mean reward of the labels that the learner thought best, with its interval."""
+        return estimate(np.array([record.greedy_reward for record in self.records]))
+
+    @property
+    def losses(self) -> NDArray[np.float64]:
+        """What each run lost: its error, or where there are rewards, what its mean reward lacks to 1."""
+        return np.array([1.0 - record.reward for record in self.records]) if self.rewarded else self.errors
+
+    @property
+    def loss(self) -> MeanEstimate:
+        """What learners are ranked by, lowest first: the mean of what was lost, with its interval."""
+        return estimate(self.losses)
+
+    @property
     def full_information(self) -> bool:
         """Whether the class was revealed to it in every round."""
         return self.records[0].full_information
@@ -66,11 +91,11 @@ class Summary:
         return estimate(np.array(list(self.excess(other, measure).values())))
 
     def excess(self, other: Summary, measure: str = "played") -> dict[int, float]:
-        """How much more it errs than another in each run, by the seed of the run."""
-        name = "error" if measure == "played" else "greedy_error"
+        """How much more it errs than another in each run, by the seed of the run; with the measure `reward`, how much less it gets."""
+        name, sign = {"played": ("error", 1.0), "greedy": ("greedy_error", 1.0), "reward": ("reward", -1.0)}[measure]
         others = {record.fields["seed"]: record.fields[name] for record in other.records}
         return {
-            record.fields["seed"]: record.fields[name] - others[record.fields["seed"]]
+            record.fields["seed"]: sign * (record.fields[name] - others[record.fields["seed"]])
             for record in self.records
             if record.fields["seed"] in others
         }
@@ -81,6 +106,7 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
+        rewards = {"reward": self.reward.to_dict(), "greedy_reward": self.greedy_reward.to_dict()}
         return {
             "learner": self.entry.rule.name,
             "options": self.entry.options,
@@ -90,6 +116,7 @@ class Summary:
             "greedy_error": self.greedy_error.to_dict(),
             "errors": self.errors.tolist(),
             "rounds_per_second": self.rounds_per_second,
+            **(rewards if self.rewarded else {}),
         }
 
 

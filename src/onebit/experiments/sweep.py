@@ -18,7 +18,7 @@ from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.deprecation import Renamed
 from onebit.errors import InputError, brief
 from onebit.executors import executor_of
-from onebit.experiments.drawing import percent
+from onebit.experiments.drawing import achieved
 from onebit.experiments.failures import failures_said, refuse_or_warn
 from onebit.experiments.grid import Grid, is_numeric
 from onebit.experiments.run import Stopped
@@ -61,13 +61,13 @@ class Sweep:
 
     @property
     def best(self) -> dict[str, Any] | None:
-        """The setting with the lowest mean error on the tuning streams, or None where none was run whole."""
+        """The setting with the lowest mean error on the tuning streams, or the highest mean reward; None where none was run whole."""
         if self.chosen is None:
             return None
         return dict(zip(self.grid.axes, self.grid.points[self.chosen], strict=True))
 
     def __repr__(self) -> str:
-        fresh = "" if self.fresh is None else f", {percent(self.fresh.error)} % on fresh streams"
+        fresh = "" if self.fresh is None else f", {achieved(self.fresh)} on fresh streams"
         failed = f"; {failures_said(self.failures)}" if self.failures else ""
         settings = f"{len(self.grid.entries)} settings; best {self.best}{fresh}{failed}"
         return f"Sweep({self.grid.rule.name} on {self.stream.name}, {settings})"
@@ -99,10 +99,10 @@ class Sweep:
             "runs": self.runs,
             "seed": self.seed,
             "best": self.best,
-            "tuning_error": None if self.chosen is None else self._at(self.chosen),
+            "tuning_error": None if self.chosen is None else self._at(self.chosen)["error"],
             "fresh": None if self.fresh is None else self.fresh.to_dict(),
             "settings": [
-                {**dict(zip(self.grid.axes, point, strict=True)), "error": self._at(position)}
+                {**dict(zip(self.grid.axes, point, strict=True)), **self._at(position)}
                 for position, point in enumerate(self.grid.points)
             ],
             "failures": [
@@ -111,9 +111,12 @@ class Sweep:
             "effort": self.cost.to_dict(),
         }
 
-    def _at(self, position: int) -> dict[str, float | None] | None:
+    def _at(self, position: int) -> dict[str, dict[str, float | None] | None]:
         found = self.summaries[position]
-        return None if found is None else found.error.to_dict()
+        if found is None:
+            return {"error": None}
+        reward = {"reward": found.reward.to_dict()} if found.rewarded else {}
+        return {"error": found.error.to_dict(), **reward}
 
     def plot(self) -> Figure:
         """The sensitivity curve of one parameter, or the heat map of two, as a matplotlib figure."""
@@ -153,7 +156,7 @@ def sweep(
     command: str = "",
     **settings: Any,
 ) -> Sweep:
-    """Run a rule with every setting of a grid, choose the one with the lowest error, and run that on fresh streams.
+    """Run a rule with every setting of a grid, choose the one with the lowest error (of streams with rewards, the highest mean reward), and run that on fresh streams.
 
     `grid` has the values of each parameter, a list or a text such as "0.001..0.3:log:8"; `options` are the other parameters. The data are
     as for `onebit.compare`, and so are `out`, where what is there is not run again, and `on`, which says where they run.
@@ -193,7 +196,7 @@ def sweep(
             trials = [Trial(entry, streamed, each) for each in tuning for entry in cells.entries]
             tuned = collect(trials, records, executor, progress, callback)
             found = [tuned.summary(entry, streamed, tuning) for entry in cells.entries]
-            means = [math.inf if one is None else one.error.mean for one in found]
+            means = [math.inf if one is None else one.loss.mean for one in found]
             if min(means) < math.inf:
                 chosen = means.index(min(means))
                 trials += [Trial(cells.entries[chosen], streamed, each) for each in afresh]

@@ -42,6 +42,7 @@ class Curves:
     y_name: str
     series: Sequence[Series]
     logarithmic: bool = False
+    highest_first: bool = False  # whether high is good, as of rewards, and the best curve ends highest
 
     def __post_init__(self) -> None:
         for one in self.series:

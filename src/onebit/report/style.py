@@ -39,12 +39,15 @@ def final(band: Band | None) -> float:
 
 
 def ranked(curves: Curves, measure: str) -> list[int]:
-    """The positions of the curves, lowest final value first.
+    """The positions of the curves, best first: those with the lowest final value, unless high is good.
 
     >>> ranked(Curves("", [1], "", "", [Series("a", {"played": Band([5])}), Series("b", {"played": Band([3])})]), "played")
     [1, 0]
     """
-    return sorted(range(len(curves.series)), key=lambda position: final(curves.series[position].measures.get(measure)))
+    finals = [final(one.measures.get(measure)) for one in curves.series]
+    if curves.highest_first:
+        finals = [-value if math.isfinite(value) else math.inf for value in finals]
+    return sorted(range(len(finals)), key=finals.__getitem__)
 
 
 def foremost(curves: Curves, measure: str, limit: int) -> list[int]:

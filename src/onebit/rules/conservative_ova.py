@@ -31,6 +31,7 @@ import numpy as np
 
 from onebit.contract.candidates import Labels, Narrowing, class_at, copy_all, gather_heads, scatter_heads
 from onebit.contract.choices import fill, greedy_label, members, share_greedy, uniform_label
+from onebit.contract.contrast import Contrast, class_contrast
 from onebit.contract.margins import Variant, binary_step, hinge
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import OWN, Choice, Matrix, Rule, RuleInput, Vector
@@ -311,6 +312,13 @@ def teach(params: ConservativeOVA, given: RuleInput, label: int, step: Vector) -
     return 1.0
 
 
+def contrast(params: ConservativeOVA, memory: Vector, label: int, rival: int) -> Contrast | None:
+    """One score less the other, or that of the pair of the two. Decoding by a matrix takes hinges, which is no sum of scores."""
+    if params.coding == Coding.ALL_PAIRS:
+        return ((pair_of(label, rival), side_of(label, rival)),)
+    return class_contrast(params, memory, label, rival) if params.coding == Coding.ONE_VS_ALL else None
+
+
 def surety(params: ConservativeOVA, given: RuleInput, label: int) -> float:
     """How much closer the label's code is to the binary answers than that of any other class."""
     decode(params, given, given.work[0])
@@ -329,6 +337,7 @@ RULE = Rule(
     surety=surety,
     heads=heads,
     prepare=prepare,
+    contrast=contrast,
     narrowing=Narrowing(fewer_classes, gather, scatter),
     examples=(
         {},

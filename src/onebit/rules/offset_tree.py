@@ -26,6 +26,7 @@ from typing import Annotated, NamedTuple
 
 from onebit.contract.candidates import AS_IT_IS, class_at, how_many, place_of
 from onebit.contract.choices import explored_label, explored_propensity, fill
+from onebit.contract.contrast import Contrast
 from onebit.contract.draws import OWN, PLAY, uniform
 from onebit.contract.margins import Variant, binary_step
 from onebit.contract.parameters import OneOf, Real
@@ -225,7 +226,7 @@ def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> flo
 
 
 def surety(params: OffsetTree, given: RuleInput, label: int) -> float:
-    """The smallest margin on the way to the label's leaf: a node that is unsure makes all below it so."""
+    """The smallest margin on the way to the label's leaf, of the nodes that decide something; 0 where none does."""
     least, node = math.inf, leaf_of(class_at(given, label), params.classes)
     while node > 0:
         side, decides = side_of(node), leads(given, sibling_of(node), params.classes)
@@ -233,6 +234,17 @@ def surety(params: OffsetTree, given: RuleInput, label: int) -> float:
         if decides:
             least = min(least, side * given.scores[node])
     return least if least < math.inf else 0.0
+
+
+def contrast(params: OffsetTree, memory: Vector, label: int, rival: int) -> Contrast:
+    """The score of the node at which the ways to the two classes part, towards the first."""
+    node, other, side = leaf_of(label, params.classes), leaf_of(rival, params.classes), 0.0
+    while node != other:
+        if node > other:  # which is not above it
+            node, side = (node - 1) // 2, side_of(node)
+        else:
+            other = (other - 1) // 2
+    return ((node, side),)
 
 
 RULE = Rule(
@@ -247,6 +259,7 @@ RULE = Rule(
     surety=surety,
     heads=heads,
     prepare=prepare,
+    contrast=contrast,
     narrowing=AS_IT_IS,
     migrations={"0.4.0": before_0_4},
     examples=(

@@ -35,7 +35,7 @@ from onebit.serve.served_task import ServedTask
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import Snapshots
 from onebit.serve.statistics import Statistics
-from onebit.serve.tasks import TaskInfo, about, check_learner, floor_of, learner_of, refuse_large, texts_of
+from onebit.serve.tasks import TaskInfo, about, check_learner, floor_of, learner_of, refuse_large, refuse_rule, texts_of
 from onebit.serve.threads import in_thread
 from onebit.validation import ClassName
 from onebit.version import VERSION
@@ -124,6 +124,7 @@ class Admin:
                 mode=new.mode,
                 deadline_s=new.deadline_s,
                 silence=new.silence,
+                revise_within=new.revise_within,
                 display=None if new.display is None else new.display.model_dump(),
                 items=new.items,
             )
@@ -151,8 +152,8 @@ class Admin:
 
     async def _change(self, served: ServedTask, change: Change, token: str | None) -> None:
         given = change.model_dump(exclude_unset=True)
-        # Null, and no classes, change nothing; but a deadline of null is none.
-        for part in ("add_classes", "mode", "silence"):
+        # Null, and no classes, change nothing; but a deadline of null is none, and so is a bound of revisions.
+        for part in ("add_classes", "remove_classes", "mode", "silence"):
             if not given.get(part, True):
                 del given[part]
         if given:
@@ -169,6 +170,10 @@ class Admin:
                         raise (
                             error if isinstance(error, MemoryError) else InvalidError(str(error), "add_classes")
                         ) from None
+                if change.remove_classes:
+                    served.info.refuse_retiring(change.add_classes, change.remove_classes)
+                    played = served.follower.replicas.resting
+                    refuse_rule(played, change.remove_classes, "remove_classes")
                 seq = await self._log_change(served, "changed", given, token)
             await self._progress.until(lambda: _followed(served, seq))
 
@@ -221,6 +226,7 @@ class Admin:
             detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
             plain = check_learner(detail, info.classes, info.inputs)
             refuse_large(plain, len(info.classes), info.inputs, self._settings.max_task_memory, "learner")
+            refuse_rule(plain, info.retired, "learner")
         classes = first_classes(self._reader, info.expected)
         counts = served.follower.statistics
         served.training = Training(learner=new.learner, done=0, of=counts.count("feedback") + counts.count("late"))
@@ -241,6 +247,7 @@ class Admin:
             async with self._change_of(served):
                 # There may be more classes by now.
                 await in_thread(learner_of, detail, info.classes, info.inputs)
+                refuse_rule(learner, info.retired, "learner")  # and fewer that are played
                 served.follower.trainees[detail["generation"]] = trainee
                 seq = await self._log_switch(served, detail, token)
             await self._progress.until(lambda: _followed(served, seq))
@@ -275,7 +282,8 @@ class Admin:
         try:
             end = self._writer.last  # a bad row up to here must end this training, and not the task
             while not ended.is_set() and trainee.position < max(end, self._writer.last - NEAR):
-                trainee.advance(reader, self._writer.last)
+                last = self._writer.last
+                trainee.advance(reader, last, last)
                 training.done = trainee.done
         finally:
             reader.close()

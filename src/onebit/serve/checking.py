@@ -15,7 +15,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.errors import InputError, OnebitError, brief
-from onebit.serve.log.checks import DECISION, FEEDBACK, Test, is_utf8, of_class, of_probabilities, or_none
+from onebit.serve.inputs import classes_in
+from onebit.serve.log.checks import (
+    DECISION,
+    FEEDBACK,
+    REVISION,
+    Test,
+    is_utf8,
+    of_candidates,
+    of_class,
+    of_probabilities,
+    or_none,
+)
 from onebit.serve.log.files import refuse_remains
 from onebit.serve.log.folding import fold
 from onebit.serve.log.reading import Reader
@@ -153,10 +164,14 @@ def _records(connection: sqlite3.Connection, last: int) -> Iterator[tuple[int, s
             f"SELECT f.seq, {', '.join(f'f.{name}' for name in _Feedback._fields[1:-1])}, d.task FROM feedback f "
             "LEFT JOIN decisions d ON d.seq = f.decision"
         ),
+        "revisions": (
+            f"SELECT r.seq, {', '.join(f'r.{name}' for name in _Revision._fields[1:-1])}, f.task FROM revisions r "
+            "LEFT JOIN feedback f ON f.seq = r.feedback"
+        ),
     }
 
     def of(number: int, table: str) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
-        name = "f.seq" if table == "feedback" else "seq"
+        name = {"feedback": "f.seq", "revisions": "r.seq"}.get(table, "seq")
         for row in connection.execute(f"{queries[table]} WHERE {name} <= ? ORDER BY {name}", (last,)):
             yield row[0], number, row
 
@@ -183,6 +198,11 @@ class _Decision(NamedTuple):
     propensity: float
     probabilities: bytes
     x: bytes
+    among: bytes | None
+    complete: int
+    raw: float | None
+    confidence: float | None
+    sure: float | None
 
 
 class _Feedback(NamedTuple):
@@ -197,8 +217,25 @@ class _Feedback(NamedTuple):
     learn: int
     shown: int | None
     shown_propensity: float | None
+    reward: float | None
+    truth: int | None
     decision: int
     task_of_decision: int | None
+
+
+class _Revision(NamedTuple):
+    """A record of a revision, and the task of its feedback."""
+
+    seq: int
+    task: int
+    time: float
+    right: int | None
+    shown: int | None
+    shown_propensity: float | None
+    reward: float | None
+    truth: int | None
+    feedback: int
+    task_of_feedback: int | None
 
 
 def _change(
@@ -225,6 +262,10 @@ def _decision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
         yield f"task {one.task} had no learner {one.generation}.{one.learnt} then"
     classes = len(known.classes)
     yield from _failed(one, {"label": of_class(classes), "greedy": of_class(classes)})
+    among = list(_failed(one, {"among": or_none(of_candidates(classes))}))
+    yield from among
+    if one.among is not None and not among and not {one.label, one.greedy} <= set(classes_in(one.among).tolist()):
+        yield "label or greedy is none of the classes in among"
     wrong = list(_failed(one, {"probabilities": of_probabilities(classes)}))
     yield from wrong
     if not wrong and isinstance(one.label, int) and one.label >= len(one.probabilities) // 8:
@@ -237,18 +278,34 @@ def _decision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
 
 def _feedback(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
     one = _Feedback(*row)
-    yield from _failed(one, FEEDBACK | {"shown_propensity": or_none(FEEDBACK["shown_propensity"])})
+    yield from _failed(one, FEEDBACK)
     if one.task_of_decision is None:
         yield f"its decision, row {one.decision}, is not there"
     elif one.task_of_decision != one.task or one.decision >= one.seq:
         yield f"its decision, row {one.decision}, is of another task or came after it"
+    yield from _said(tasks, one)
+
+
+def _revision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
+    one = _Revision(*row)
+    yield from _failed(one, REVISION)
+    if one.task_of_feedback is None:
+        yield f"its feedback, row {one.feedback}, is not there"
+    elif one.task_of_feedback != one.task or one.feedback >= one.seq:
+        yield f"its feedback, row {one.feedback}, is of another task or came after it"
+    yield from _said(tasks, one)
+
+
+def _said(tasks: dict[int, TaskInfo], one: _Feedback | _Revision) -> Iterator[str]:
+    """What is wrong with the classes that are named."""
     if (one.shown is None) is not (one.shown_propensity is None):
         yield HALF_SHOWN
     known = tasks.get(one.task)
     if known is None:
         yield f"task {one.task} was not created before it"
     else:
-        yield from _failed(one, {"shown": or_none(of_class(len(known.classes)))})
+        test = or_none(of_class(len(known.classes)))
+        yield from _failed(one, {"shown": test, "truth": test})
 
 
 def _failed(record: NamedTuple, tests: dict[str, Test]) -> Iterator[str]:
@@ -259,7 +316,7 @@ def _failed(record: NamedTuple, tests: dict[str, Test]) -> Iterator[str]:
             yield f"{name} is {brief(value)}, but must be {test.wanted}"
 
 
-_CHECKS: dict[str, Any] = {"changes": _change, "decisions": _decision, "feedback": _feedback}
+_CHECKS: dict[str, Any] = {"changes": _change, "decisions": _decision, "feedback": _feedback, "revisions": _revision}
 
 
 def _check_snapshots(folder: Path, reader: Reader, report: Report) -> None:

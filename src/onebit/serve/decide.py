@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import os
 import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from onebit.engine.stream import CHOICE_COLUMNS
+from onebit.engine.stream import CHOICE_COLUMNS, PROPENSITY, RAW
 from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.errors import ConflictError, InvalidError, TooLargeError
-from onebit.serve.inputs import numbers_in
+from onebit.serve.inputs import numbers_in, stored_classes
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.writing import Writer
 from onebit.serve.recent import Entry, Recent, settled
@@ -116,7 +117,7 @@ class DecideHandler:
                 # A class may be added at this moment, and be known here a little earlier or later than there.
                 texts = served.texts if len(served.texts) == len(names) else [str(name) for name in names]
                 for identity, label, best, propensity, of_classes in zip(
-                    some_ids, labels, greedy, columns[-1], probabilities.tolist(), strict=True
+                    some_ids, labels, greedy, columns[PROPENSITY], probabilities.tolist(), strict=True
                 ):
                     answers[identity] = {
                         "id": identity,
@@ -216,13 +217,13 @@ def _field(index: int, single: bool) -> str:
 
 def _choices(served: ServedTask, stored: list[bytes], ids: list[str], first: int, single: bool) -> Choices:
     """What the learner in front decides; an x that it refuses is named."""
-    inputs, replicas = served.info.inputs, served.follower.replicas
+    inputs, replicas, retired = served.info.inputs, served.follower.replicas, served.info.retired
     try:
-        return replicas.decide(inputs.rows(stored), ids)
+        return replicas.decide(inputs.rows(stored), ids, retired)
     except OnebitError:
         for index, (x, identity) in enumerate(zip(stored, ids, strict=True), first):
             try:
-                replicas.decide(inputs.rows([x]), [identity])
+                replicas.decide(inputs.rows([x]), [identity], retired)
             except OnebitError as error:
                 field = _field(index, single)
                 # It speaks of one row of a table; here it is the x of a request.
@@ -246,7 +247,11 @@ def _rows(
     content, width = probabilities.tobytes(), probabilities.shape[1] * probabilities.itemsize
     blobs = [content[start : start + width] for start in range(0, len(content), width)]
     made = (itertools.repeat(one) for one in (now, mode, choices.generation, choices.learnt))
-    return zip(itertools.repeat(task), ids, *made, *columns, blobs, stored, strict=False)
+    among = itertools.repeat(stored_classes(choices.among))
+    complete = itertools.repeat(int(choices.among is not None))  # what is retired is right no more
+    surety = ([None if math.isnan(one) else one for one in column] for column in columns[RAW:])
+    before, after = (made, columns[:RAW], (blobs, stored)), (among, complete, *surety)
+    return zip(itertools.repeat(task), ids, *itertools.chain(*before), *after, strict=False)
 
 
 def _heard_of(future: asyncio.Future[int]) -> None:

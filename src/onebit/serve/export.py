@@ -21,7 +21,10 @@ from onebit.validation import ClassName
 from onebit.version import VERSION
 
 FIELDS = tuple(Logged.__dataclass_fields__)
-HEARD = {"right", "feedback_time", "source", "shown", "shown_propensity"}  # what a decision without feedback has not
+NULLABLE = {  # what not every decision has
+    *("right", "feedback_time", "source", "shown", "shown_propensity", "reward", "truth", "revised_time"),
+    *("among", "raw", "confidence", "sure"),
+}
 GROUP_ROWS = 1 << 14  # of a Parquet file, or fewer when they are long
 GROUP_NUMBERS = 1 << 20
 MEANT = frozenset(":|%")  # something to Vowpal Wabbit or to the escape, as are spaces and what cannot be printed
@@ -117,8 +120,9 @@ def write_parquet(file: BinaryIO, rows: Iterable[Logged], task: TaskInfo) -> int
             columns = {name: [getattr(row, name) for row in group] for name in schema.names}
             columns["x"] = [list(x.items()) if isinstance(x, dict) else x for x in columns["x"]]
             if schema.field("label").type != "int64":
-                for name in ("label", "greedy", "shown"):
+                for name in ("label", "greedy", "shown", "truth"):
                     columns[name] = [None if one is None else str(one) for one in columns[name]]
+                columns["among"] = [None if one is None else [str(name) for name in one] for one in columns["among"]]
             writer.write_batch(RecordBatch.from_pydict(columns, schema=schema))
             count += len(group)
     return count
@@ -149,10 +153,18 @@ def _schema(task: TaskInfo) -> Any:
         "source": text,
         "shown": name,
         "shown_propensity": number,
+        "reward": number,
+        "truth": name,
+        "revised_time": number,
+        "among": arrow.list_(name),
+        "complete": arrow.bool_(),
+        "raw": number,
+        "confidence": number,
+        "sure": number,
     }
     about = {"version": VERSION, "task": task.name, "classes": task.classes, "features": task.features}
     return arrow.schema(
-        [arrow.field(one, kind, nullable=one in HEARD) for one, kind in columns.items()],
+        [arrow.field(one, kind, nullable=one in NULLABLE) for one, kind in columns.items()],
         metadata={"onebit": json.dumps(about)},
     )
 

@@ -1,8 +1,9 @@
-"""Feedback: right or wrong for decisions, once each; and what silence means when the deadline has passed."""
+"""Feedback: right or wrong for decisions, once each; second thoughts; and what silence means when the deadline has passed."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
 from onebit.serve.log.checks import BadRecordError, Expected
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.writing import Writer
-from onebit.serve.recent import Entry, Recent, settled
+from onebit.serve.recent import NOTHING, Entry, Place, Recent, Word, settled
 from onebit.serve.schemas import FeedbackRequest
 from onebit.serve.served_task import ServedTask
 from onebit.serve.tasks import TaskInfo
@@ -19,13 +20,27 @@ from onebit.validation import listed
 
 AT_ONCE = 256  # ids that are looked up before others get a turn
 SWEPT = AT_ONCE  # decisions that are looked at in one go
+WRITTEN = ("accepted", "late", "revised", "withdrawn")
+SAID = {
+    "right": None,
+    "revise": False,
+    "shown": None,
+    "shown_propensity": None,
+}  # fields that a withdrawal has not, and leaves so
 
 
-class Touched(NamedTuple):
-    """A decision whose answer is being written."""
+class Noted(NamedTuple):
+    """What is to be written of requests, and of which decisions: rows of feedback and of revisions, and the places of the former."""
 
-    id: str
-    entry: Entry
+    feedback: list[tuple[Any, ...]]
+    revisions: list[tuple[Any, ...]]
+    places: list[Place]  # of the rows of feedback, whose seq is not known yet
+    entries: dict[str, Entry]  # by id
+
+    @classmethod
+    def nothing(cls) -> Noted:
+        """Nothing yet."""
+        return cls([], [], [], {})
 
 
 class FeedbackHandler:
@@ -40,11 +55,9 @@ class FeedbackHandler:
     async def record(
         self, served: ServedTask, requests: Sequence[FeedbackRequest], single: bool
     ) -> list[dict[str, Any]]:
-        """Record whether decisions were right. A single request that is unknown or contradicts an earlier one is refused."""
-        shown = [
-            self._shown_label(served, request, "" if single else f"[{index}].")
-            for index, request in enumerate(requests)
-        ]
+        """Record what is said of decisions. A single request that is unknown or contradicts an earlier one is refused."""
+        _refuse_mixed(requests, single)
+        words = [_word(served, request, "" if single else f"[{index}].") for index, request in enumerate(requests)]
         while True:
             found = await self._entries(served.info, list(dict.fromkeys(request.id for request in requests)))
             if not any(entry is not None and (entry.writing or entry.feedback_write) for entry in found.values()):
@@ -53,84 +66,74 @@ class FeedbackHandler:
         entries = [found[request.id] for request in requests]
         # From here to the writer nothing is awaited, so that nobody comes in between.
         for index, (request, entry) in enumerate(zip(requests, entries, strict=True)):
-            if entry is not None:
+            if entry is not None and not request.withdraw:
                 _refuse_shown(entry.mode, request, "" if single else f"[{index}].")
-        now, learn = self._clock.now(), served.info.mode != "log-only"
-        rows: list[tuple[Any, ...]] = []
-        touched: list[Touched] = []
-        answers = []
-        for request, entry, label in zip(requests, entries, shown, strict=True):
-            status, message = self._judged(served, request, entry, now)
+        now = self._clock.now()
+        heard, answers = Noted.nothing(), []
+        for request, entry, word in zip(requests, entries, words, strict=True):
+            status, message = _judged(served.info, request, word, entry, now)
             if single and status == "unknown":
                 raise NotFoundError(message, "id")
             if single and status == "conflict":
-                raise ConflictError(message, "right")
+                raise ConflictError(message, "withdraw" if request.withdraw else "right")
             answers.append({"id": request.id, "status": status} | ({"message": message} if message else {}))
-            if status in ("accepted", "late"):
+            if status in WRITTEN:
                 assert entry is not None
-                late = status == "late"
-                touched.append(Touched(request.id, entry))
-                if late:
-                    entry.late_right = request.right
-                else:
-                    entry.right = request.right
-                propensity = None if label is None else request.shown_propensity or 1.0
-                rows.append(
-                    (
-                        *(served.info.number, entry.seq, now, "caller", int(request.right), int(late)),
-                        *(int(learn and not late), label, propensity),
-                    )
-                )
-        if rows:
-            await self._write_feedback(served, rows, touched)
+                self._note(served.info, heard, request, word, entry, status, now)
+        if heard.entries:
+            await self._write(served, heard)
         return answers
 
-    async def _write_feedback(self, served: ServedTask, rows: list[tuple[Any, ...]], touched: list[Touched]) -> None:
-        """Write feedback that is noted in its entries already; if it cannot be written, they are forgotten.
+    @staticmethod
+    def _note(
+        info: TaskInfo, heard: Noted, request: FeedbackRequest, word: Word | None, entry: Entry, status: str, now: float
+    ) -> None:
+        """Note in the entry of a decision what is said of it now, and what is to be written."""
+        heard.entries[request.id] = entry
+        place = entry.place
+        if place is not None and (request.revise or request.withdraw):
+            place.word, place.by_silence = word, False
+            heard.revisions.append((info.number, place.seq, now, *(NOTHING if word is None else word.row)))
+            return
+        assert word is not None
+        late = status == "late"
+        place = Place(0, now, False, word)
+        if late:
+            entry.late = place
+        else:
+            entry.counted = place
+        heard.places.append(place)
+        learn = info.mode != "log-only" and not late
+        right, *rest = word.row
+        heard.feedback.append((info.number, entry.seq, now, "caller", right, int(late), int(learn), *rest))
+
+    async def _write(self, served: ServedTask, heard: Noted) -> None:
+        """Write what is noted in its entries already; if it cannot be written, they are forgotten.
 
         Whether it was written may be unknown; the next who asks finds in the log what is there.
         """
-        written = self._writer.submit("feedback", rows)
-        for one in touched:
-            one.entry.feedback_write = written
+        parts = {table: rows for table, rows in (("feedback", heard.feedback), ("revisions", heard.revisions)) if rows}
+        futures = self._writer.submit_together(parts)
+        written = list(futures.values())[-1]  # all are there, or none is
+        for entry in heard.entries.values():
+            entry.feedback_write = written
         # A batch may be larger than what is remembered, and what is under way must be.
-        self._recent.add_all(served.info.number, [one.id for one in touched], [one.entry for one in touched])
+        self._recent.add_all(served.info.number, heard.entries, heard.entries.values())
 
         def settle(future: asyncio.Future[int]) -> None:
             """The rows are on disk, or will never be; also where whoever told does not wait any more."""
-            for one in touched:
-                one.entry.feedback_write = None
+            for entry in heard.entries.values():
+                entry.feedback_write = None
             if future.cancelled() or future.exception() is not None:
-                self._recent.remove_all(served.info.number, [one.id for one in touched])
-            else:
-                served.written += len(rows)
+                self._recent.remove_all(served.info.number, heard.entries)
+                return
+            if heard.places:
+                for seq, place in enumerate(heard.places, futures["feedback"].result()):
+                    place.seq = seq
+            served.written += len(heard.feedback) + len(heard.revisions)
 
         written.add_done_callback(settle)
         await asyncio.shield(written)
-
-    def _judged(self, served: ServedTask, request: FeedbackRequest, entry: Entry | None, now: float) -> tuple[str, str]:
-        """What becomes of a feedback, and a sentence where it is refused."""
-        if entry is None:
-            return "unknown", f"there is no decision {request.id!r} in task {served.info.name!r}"
-        deadline = served.info.deadline_s
-        past = deadline is not None and now > entry.time + deadline
-        # The first answer counts, also where it came too late.
-        before = entry.late_right if entry.right is None or entry.by_silence else entry.right
-        if before is None:
-            return ("late" if past or entry.by_silence else "accepted"), ""
-        if before == request.right:
-            return "duplicate", ""
-        was = "right" if before else "wrong"
-        return "conflict", f"decision {request.id!r} was said to be {was} before, and the first answer counts"
-
-    def _shown_label(self, served: ServedTask, request: FeedbackRequest, where: str) -> int | None:
-        if request.shown is None:
-            return None
-        if request.shown not in served.class_indices:
-            raise InvalidError(
-                f"{where}shown is {request.shown!r}, but the classes are {listed(served.info.classes)}", f"{where}shown"
-            )
-        return served.class_indices[request.shown]
 
     async def _entries(self, info: TaskInfo, ids: list[str]) -> dict[str, Entry | None]:
         """What is known of decisions, from memory or from the log. While a long list is looked up, others get a turn."""
@@ -150,12 +153,18 @@ class FeedbackHandler:
     def _looked_up(self, of: Expected, ids: list[str]) -> dict[str, Entry]:
         """Decisions that the log has, and memory has not."""
         task, found = of.task, dict[str, Entry]()
-        for seq, identity, when, mode, right, late, source in self._reader.found(of, ids):
+        for seq, identity, when, mode, first, heard_at, late, source, revision, right, *rest in self._reader.found(
+            of, ids
+        ):
             entry = found.setdefault(identity, Entry(seq, self._clock.made(seq, when), mode))
+            if first is None:
+                continue
+            word = None if right is None else Word(bool(right), *rest)
+            place = Place(first, self._clock.made(first, heard_at), source == "silence" and revision is None, word)
             if late:
-                entry.late_right = bool(right)
-            elif right is not None:
-                entry.right, entry.by_silence = bool(right), source == "silence"
+                entry.late = place
+            else:
+                entry.counted = place
         fresh = {identity: entry for identity, entry in found.items() if self._recent.get(task, identity) is None}
         self._recent.add_all(task, fresh, fresh.values())
         return found
@@ -169,9 +178,8 @@ class FeedbackHandler:
         due = self._reader.due(info.expected, served.swept, now - info.deadline_s, SWEPT, self._clock.made)
         if not due:
             return False
-        right, learn = info.silence == "right", info.mode != "log-only"
-        rows: list[tuple[Any, ...]] = []
-        touched: list[Touched] = []
+        word, learn = Word(info.silence == "right"), int(info.mode != "log-only")
+        heard = Noted.nothing()
         swept = served.swept
         known = await self._entries(info, [identity for _, identity, _ in due])
         for seq, identity, mode in due:
@@ -181,14 +189,89 @@ class FeedbackHandler:
             if entry.feedback_write is not None:
                 break  # somebody is answering at this moment; look again
             swept = seq
-            if entry.right is None and mode != "shadow":  # what was shown in its place nobody knows
-                entry.right, entry.by_silence = right, True
-                touched.append(Touched(identity, entry))
-                rows.append((info.number, seq, now, "silence", int(right), 0, int(learn), None, None))
-        if rows:
-            await self._write_feedback(served, rows, touched)
+            if entry.counted is None and mode != "shadow":  # what was shown in its place nobody knows
+                entry.counted = Place(0, now, True, word)
+                heard.entries[identity] = entry
+                heard.places.append(entry.counted)
+                right, *rest = word.row
+                heard.feedback.append((info.number, seq, now, "silence", right, 0, learn, *rest))
+        if heard.entries:
+            await self._write(served, heard)
         served.swept = max(served.swept, swept)
         return len(due) == SWEPT
+
+
+def _judged(
+    info: TaskInfo, request: FeedbackRequest, word: Word | None, entry: Entry | None, now: float
+) -> tuple[str, str]:
+    """What becomes of a feedback, and a sentence where it is refused."""
+    if entry is None:
+        return "unknown", f"there is no decision {request.id!r} in task {info.name!r}"
+    place = entry.place
+    if request.withdraw and place is None:
+        return "conflict", f"decision {request.id!r} has no feedback that could be withdrawn"
+    if place is not None and (request.revise or request.withdraw):
+        if place.word == word and not place.by_silence:
+            return "duplicate", ""
+        if info.revise_within is not None and now > place.time + info.revise_within:
+            return "conflict", (
+                f"decision {request.id!r} was answered {now - place.time:.0f} s ago, and in task {info.name!r} an answer can be "
+                f"revised or withdrawn for {info.revise_within:g} s (revise_within)"
+            )
+        # What came too late stays so, whatever it says.
+        return ("withdrawn" if word is None else "late" if place is entry.late else "revised"), ""
+    # The first answer counts, also where it came too late.
+    said = entry.late if entry.counted is None or entry.counted.by_silence else entry.counted
+    if said is None:
+        past = info.deadline_s is not None and now > entry.time + info.deadline_s
+        return ("late" if past or entry.counted is not None else "accepted"), ""
+    if said.word is None:
+        return (
+            "conflict",
+            f"the feedback of decision {request.id!r} was withdrawn: give revise, to say something in its place",
+        )
+    assert word is not None
+    if said.word.right == word.right:
+        return "duplicate", ""
+    was = "right" if said.word.right else "wrong"
+    return "conflict", (
+        f"decision {request.id!r} was said to be {was} before, and the first answer counts unless it is revised: give revise"
+    )
+
+
+def _refuse_mixed(requests: Sequence[FeedbackRequest], single: bool) -> None:
+    """Refuse what says two things at once: a withdrawal that says something, and one decision twice with a second thought."""
+    times = Counter(request.id for request in requests)
+    for index, request in enumerate(requests):
+        where = "" if single else f"[{index}]."
+        if request.withdraw:
+            said = [name for name, nothing in SAID.items() if getattr(request, name) is not nothing]
+            if said:
+                raise InvalidError(
+                    f"{where}{said[0]} is there, and withdraw too: a feedback that is withdrawn says nothing",
+                    f"{where}{said[0]}",
+                )
+        elif request.right is None:
+            raise InvalidError(f"{where}right is missing", f"{where}right")
+        if times[request.id] > 1 and (request.revise or request.withdraw):
+            raise InvalidError(
+                f"{where}id is {request.id!r}, which is there more than once: what is revised or withdrawn may be there once",
+                f"{where}id",
+            )
+
+
+def _word(served: ServedTask, request: FeedbackRequest, where: str) -> Word | None:
+    """What is said, in numbers; None where something is withdrawn."""
+    if request.withdraw:
+        return None
+    assert request.right is not None
+    if request.shown is None:
+        return Word(request.right)
+    if request.shown not in served.class_indices:
+        raise InvalidError(
+            f"{where}shown is {request.shown!r}, but the classes are {listed(served.info.classes)}", f"{where}shown"
+        )
+    return Word(request.right, served.class_indices[request.shown], request.shown_propensity or 1.0)
 
 
 def _refuse_shown(mode: str, request: FeedbackRequest, where: str) -> None:

@@ -21,6 +21,7 @@ Kind = Literal["numbers", "dict", "text"]
 X = list[float] | dict[str, float] | str
 LONGEST = 50  # bytes of a name or a word, on average over those that an x may have
 _STORED = np.dtype("<f8")
+_CLASS = np.dtype("<u4")
 _NUMBERS = frozenset((float, int))
 _WANTED = {"dict": "an object of feature name and number", "text": "a text"}
 
@@ -140,6 +141,16 @@ class Inputs:
 def numbers_in(stored: bytes) -> NDArray[np.float64]:
     """Numbers as the log keeps them: eight bytes each, the lowest first."""
     return np.frombuffer(stored, dtype=_STORED)
+
+
+def classes_in(stored: bytes) -> NDArray[np.int64]:
+    """Places in a list of classes as the log keeps them: four bytes each, the lowest first."""
+    return np.frombuffer(stored, dtype=_CLASS).astype(np.int64)
+
+
+def stored_classes(places: Sequence[int] | None) -> bytes | None:
+    """What the log keeps of places in a list of classes; nothing where they are all."""
+    return None if places is None else np.array(places, dtype=_CLASS).tobytes()
 
 
 def _refuse_bytes(kept: bytes, field: str, most: int) -> None:

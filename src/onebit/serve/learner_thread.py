@@ -13,6 +13,7 @@ from pathlib import Path
 from onebit.errors import OnebitError
 from onebit.serve.log.reading import Reader
 from onebit.serve.log_follower import LogFollower
+from onebit.serve.revising import Reviser
 from onebit.serve.snapshots import Packed
 
 RETRY_S = 0.5
@@ -32,20 +33,29 @@ class LearnerThread:
         self._started = False
         self._unreadable: str | None = None  # why the log cannot be followed now
         self._news: queue.SimpleQueue[tuple[int, set[tuple[int, str]]] | None] = queue.SimpleQueue()
-        self._packed: queue.SimpleQueue[tuple[LogFollower, Packed] | None] = queue.SimpleQueue()
+        # What is to be written, and whether it is the last that its follower knows: of that there is one at a time.
+        self._packed: queue.SimpleQueue[tuple[LogFollower, Packed, bool] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="onebit-learner", daemon=True)
         self._writer = threading.Thread(target=self._write, name="onebit-snapshots", daemon=True)
+        self._reviser = Reviser(
+            log,
+            snapshot_every,
+            lambda follower, snapshot: self._packed.put((follower, snapshot, False)),
+            lambda follower: self.tell(0, {(follower.task, "revisions")}),
+        )
 
     @property
     def failing(self) -> str | None:
         """Why nothing is learnt now. A task that is set aside holds up no other."""
-        dead = [one.name for one in (self._thread, self._writer) if self._started and not one.is_alive()]
+        threads = (self._thread, self._writer, self._reviser.thread)
+        dead = [one.name for one in threads if self._started and not one.is_alive()]
         return f"the thread {dead[0]} has ended; start the service again" if dead else self._unreadable
 
     def start(self) -> None:
         """Begin to follow."""
         self._thread.start()
         self._writer.start()
+        self._reviser.start()
         self._started = True
 
     def tell(self, last: int, tables: set[tuple[int, str]]) -> None:
@@ -55,6 +65,7 @@ class LearnerThread:
     def stop(self) -> None:
         """Follow to the end of what was told, write a last snapshot of every task, and end."""
         self._started = False
+        self._reviser.stop()
         if self._thread.is_alive():
             self._news.put(None)
             self._thread.join()
@@ -79,7 +90,10 @@ class LearnerThread:
         if reader is None:
             return
         for follower in list(self.followers.values()):
-            if follower.position > follower.snapshot_position and follower.failing is None:
+            known = (
+                follower.failing is None and follower.revised_from is None
+            )  # else the next start learns what is missing
+            if follower.position > follower.snapshot_position and known:
                 self._keep(follower, reader)
         reader.close()
 
@@ -110,6 +124,8 @@ class LearnerThread:
                 continue
             try:
                 follower.follow(reader, last, tables)
+                if follower.revised_from is not None:
+                    self._revise(follower, reader)
                 if self._due(follower):
                     self._keep(follower, reader)
             except sqlite3.Error as error:
@@ -118,8 +134,20 @@ class LearnerThread:
                 follower.set_aside(error)
         return left, why
 
+    def _revise(self, follower: LogFollower, reader: Reader) -> None:
+        """Have the log followed again; or, where that is done, let what came out take over."""
+        new = follower.successor
+        if new is not None and not follower.revising:
+            follower.follow(reader, new.position)  # it may have read what has not been told of yet
+            changes = reader.changes(follower.expected, new.position, follower.position)
+            if not any(kind == "learner" for _, kind, _ in changes):  # else it takes long again
+                follower.succeed(reader)
+                follower.records_at_snapshot = follower.records - self._snapshot_every  # a snapshot is due
+        if follower.revised_from is not None:
+            self._reviser.ask(follower)
+
     def _due(self, follower: LogFollower) -> bool:
-        if follower.writing:
+        if follower.writing or follower.revised_from is not None:
             return False
         if follower.switched:
             return True
@@ -130,7 +158,7 @@ class LearnerThread:
     def _keep(self, follower: LogFollower, reader: Reader) -> None:
         """Have a snapshot written; where that cannot be now, the next one will do."""
         try:
-            self._packed.put((follower, follower.snapshot(reader)))
+            self._packed.put((follower, follower.snapshot(reader), True))
         except Exception as error:
             self._snapshot_failed(follower, error)
             return
@@ -139,11 +167,12 @@ class LearnerThread:
 
     def _write(self) -> None:
         while (one := self._packed.get()) is not None:
-            follower, content = one
+            follower, content, newest = one
             began = time.monotonic()
             try:
                 path = follower.snapshots.write(content)
-                follower.snapshot_position, follower.snapshot_time = content.position, time.monotonic()
+                if newest:
+                    follower.snapshot_position, follower.snapshot_time = content.position, time.monotonic()
                 follower.failed_in_a_row, follower.snapshot_error = 0, None
                 LOG.info(
                     f"snapshot {path}", extra={"event": "snapshot", "path": str(path), "position": content.position}
@@ -152,7 +181,7 @@ class LearnerThread:
                 self._snapshot_failed(follower, error)
             follower.snapshot_tried = time.monotonic()
             follower.writing_s = follower.snapshot_tried - began
-            follower.writing = False
+            follower.writing = follower.writing and not newest
 
     def _snapshot_failed(self, follower: LogFollower, error: Exception) -> None:
         why = str(error) or type(error).__name__

@@ -1,7 +1,10 @@
 """Following the log: a task's learner and statistics are brought, record by record, to a position of it.
 
-What is done with a record depends on the records before it alone, not on when they were read or how many came at once. So a service
-that was killed and follows its log again from a snapshot comes to the same weights, bit for bit, as one that was never killed.
+What is done with a record depends on the log alone, not on when it was read or how many came at once. So a service that was killed
+and follows its log again from a snapshot comes to the same weights, bit for bit, as one that was never killed.
+
+What is learnt of a feedback is the last word on it. Where that changes after it was learnt, the follower goes on, and says from where
+on it must be followed again (`revised_from`); `revising` sees to that.
 """
 
 from __future__ import annotations
@@ -9,28 +12,55 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from onebit.contract.candidates import packed
 from onebit.errors import OnebitError
 from onebit.learner import Learner
-from onebit.serve.inputs import Inputs
+from onebit.serve.inputs import Inputs, classes_in
 from onebit.serve.log.checks import Expected
 from onebit.serve.log.reading import NO_END, Reader
 from onebit.serve.log.records import Event, check_events
 from onebit.serve.log.schema import NAMES
 from onebit.serve.replicas import Replicas
 from onebit.serve.set_aside import set_aside
-from onebit.serve.snapshots import Packed, Snapshot, Snapshots, packed
+from onebit.serve.snapshots import Packed, Snapshot, Snapshots
+from onebit.serve.snapshots import packed as packed_snapshot
 from onebit.serve.statistics import Statistics
-from onebit.serve.tasks import TaskInfo, learner_of
+from onebit.serve.tasks import learner_of
 from onebit.validation import ClassName
 
 CHUNK = 1000  # records that are read and learnt at a time
 NEAR = 1000  # records behind the end of the log at which a trained learner takes over
 Record = TypeVar("Record", bound=tuple[Any, ...])
+
+
+class Revisions:
+    """The revisions of a task up to a position of the log, its horizon, and whether all of them are in what was learnt."""
+
+    def __init__(self, expected: Expected, horizon: int) -> None:
+        self._expected = expected
+        self.horizon = horizon
+        self.missed_from: int | None = None  # the first feedback that was learnt before its last word was heard
+
+    def hear(self, reader: Reader, upto: int, learnt: int) -> int:
+        """Hear those up to a position, where feedback up to another was learnt already; how many there are."""
+        count = 0
+        while self.horizon < upto:
+            found = reader.revised(self._expected, self.horizon, upto, CHUNK)
+            for _, feedback in found:
+                if feedback <= learnt:
+                    self.miss(feedback)
+            count += len(found)
+            self.horizon = found[-1][0] if len(found) == CHUNK else upto
+        return count
+
+    def miss(self, feedback: int | None) -> None:
+        """The last word on a feedback is not in what was learnt."""
+        if feedback is not None:
+            self.missed_from = feedback if self.missed_from is None else min(feedback, self.missed_from)
 
 
 class Trainee:
@@ -40,18 +70,23 @@ class Trainee:
         self.learner = learner
         self.position = 0
         self.done = 0
+        self.revisions = Revisions(expected, 0)
         self._expected = expected
 
-    def advance(self, reader: Reader, upto: int) -> bool:
-        """Learn the next chunk, up to a position; whether that is reached. Classes are added where they were added then."""
-        events, more = reader.events(self._expected, self.position, upto, CHUNK)
+    def advance(self, reader: Reader, upto: int, revised: int) -> bool:
+        """Learn the next chunk, up to a position, with the revisions up to another; whether that is reached.
+
+        Classes are added where they were added then.
+        """
+        self.revisions.hear(reader, revised, self.position)
+        events, more = reader.events(self._expected, self.position, upto, CHUNK, self.revisions.horizon)
         end = events[-1].seq if more else upto
         changes = reader.changes(self._expected, self.position, end)
         for event in events:
             while changes and changes[0][0] < event.seq:
                 self._change(changes.pop(0)[2])
             check_events(self._expected, [event], len(self.learner.classes))
-            if not event.late:
+            if event.counts:
                 learn_elsewhere(self.learner, self._expected.inputs, event)
         for _, _, detail in changes:
             self._change(detail)
@@ -89,6 +124,10 @@ class LogFollower:
         self.statistics = statistics
         self.position = position
         self.snapshots = snapshots
+        self.revisions = Revisions(expected, position)
+        self.revising = False  # whether the log is being followed again, or is about to be
+        self.successor: LogFollower | None = None  # which does so
+        self.revising_error: str | None = None  # why it could not be the last time
         self.records = 0  # that were followed in this process
         self.records_at_snapshot = 0
         self.snapshot_time = self.snapshot_tried = time.monotonic()
@@ -103,31 +142,51 @@ class LogFollower:
         self.trainees: dict[int, Trainee] = {}  # those that will take over, by generation
 
     @classmethod
-    def begun(cls, info: TaskInfo, reader: Reader, last: int, data: Path, keep: int) -> LogFollower:
+    def begun(cls, expected: Expected, snapshots: Snapshots, reader: Reader, last: int) -> LogFollower:
         """From the newest good snapshot, or from the beginning."""
-        snapshots = Snapshots(data, info.number, keep)
-        for found in snapshots.good(reader):
+        for found in snapshots.good(reader, last):
             replicas = Replicas(found.learner, found.generation)
-            made = cls(info.expected, replicas, found.statistics, found.position, snapshots)
+            made = cls(expected, replicas, found.statistics, found.position, snapshots)
+            made.revisions.horizon = found.revised
             made.snapshot_position = found.position
             made.snapshot_time -= found.age_s
             return made
-        seq, _, detail = reader.changes(info.expected, 0, last)[0]
-        learner = learner_of(detail, detail["classes"], info.inputs)
-        return cls(info.expected, Replicas(learner, 1), Statistics(len(learner.classes)), seq, snapshots)
+        seq, _, detail = reader.changes(expected, 0, last)[0]
+        learner = learner_of(detail, detail["classes"], expected.inputs)
+        return cls(expected, Replicas(learner, 1), Statistics(len(learner.classes)), seq, snapshots)
 
-    def follow(self, reader: Reader, end: int, tables: Collection[str] = NAMES) -> None:
-        """Take everything up to a position of the log, where these tables have new records of the task.
+    @property
+    def revised_from(self) -> int | None:
+        """The first feedback whose last word is not in what was learnt, and from which on the log must be followed again."""
+        return self.revisions.missed_from
 
-        If it cannot be read (sqlite3.Error), nothing of it is taken.
+    def follow(
+        self,
+        reader: Reader,
+        end: int,
+        tables: Collection[str] = NAMES,
+        revised: int = 0,
+        gives_up: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Take everything up to a position of the log, where these tables have new records of the task, or until it gives up.
+
+        With the revisions up to there, or up to another position that is beyond. If it cannot be read (sqlite3.Error), nothing of it is
+        taken.
         """
-        while self.position < end:
+        if "revisions" in tables:
+            self.records += self.revisions.hear(reader, max(end, revised), self.position)
+        self.revisions.horizon = max(end, self.revisions.horizon)
+        while self.position < end and not gives_up():
             upto = end
             played = reader.played(self.expected, self.position, upto, CHUNK) if "decisions" in tables else []
             if len(played) == CHUNK:
                 upto = played[-1][0]
             none: tuple[list[Event], bool] = ([], False)
-            events, more = reader.events(self.expected, self.position, upto, CHUNK) if "feedback" in tables else none
+            events, more = (
+                reader.events(self.expected, self.position, upto, CHUNK, self.revisions.horizon)
+                if "feedback" in tables
+                else none
+            )
             if more:
                 upto = events[-1].seq
                 played = [record for record in played if record[0] <= upto]
@@ -161,14 +220,14 @@ class LogFollower:
             return
         self.statistics.heard(events)
         generation = self.replicas.generation
-        taught = [event for event in events if event.learn and not event.late]
+        taught = [event for event in events if event.learn and event.counts]
         picky = self.replicas.resting.runtime.rule.notes_the_label
 
         def is_own(event: Event) -> bool:
             """Whether the notes of the decision are those of this learner, for the label that was played."""
             return event.generation == generation and not (picky and event.shown not in (None, event.label))
 
-        for own, run in groupby(taught, is_own):
+        for (own, _), run in groupby(taught, lambda event: (is_own(event), event.among is None)):
             self.statistics.refused(self.replicas.teach(self._batch(list(run), own)))
 
     def _batch(self, events: list[Event], own: bool) -> Callable[[Learner], int]:
@@ -177,9 +236,11 @@ class LogFollower:
             return lambda learner: sum(not learn_elsewhere(learner, self.inputs, event) for event in events)
         rows = self.inputs.table([event.x for event in events])
         ids = [event.id for event in events]
-        choices = np.array([_choice(event) for event in events])
+        choices = np.array([_choice(event) for event in events], dtype=np.float64)  # None becomes NaN
         right = np.array([event.right for event in events], dtype=bool)
-        batch = self.replicas.resting.runtime.batch(rows, ids, choices, right)
+        sets = [classes_in(event.among) for event in events if event.among is not None]
+        among = packed(sets, [bool(event.complete) for event in events]) if sets else None
+        batch = self.replicas.resting.runtime.batch(rows, ids, choices, right, among=among)
 
         def teach(learner: Learner) -> int:
             try:
@@ -199,7 +260,7 @@ class LogFollower:
         if generation not in self.trainees:
             learner = learner_of(detail, first_classes(reader, self.expected), self.inputs)
             self.trainees[generation] = Trainee(learner, self.expected)
-        while not self.trainees[generation].advance(reader, seq):
+        while not self.trainees[generation].advance(reader, seq, self.revisions.horizon):
             pass
 
     def _change(self, seq: int, kind: str, detail: dict[str, Any]) -> None:
@@ -209,8 +270,18 @@ class LogFollower:
                 self.replicas.teach(lambda learner, name=name: learner.add_class(name) or 0)  # type: ignore[misc]
         elif kind == "learner":
             generation = detail["generation"]
-            self.replicas = Replicas(self.trainees.pop(generation).learner, generation)
+            trained = self.trainees.pop(generation)
+            self.replicas = Replicas(trained.learner, generation)
+            self.revisions.miss(trained.revisions.missed_from)
             self.switched = True
+
+    def succeed(self, reader: Reader) -> None:
+        """Let the follower that has followed the log again take over, when it has come to where this one is."""
+        new = self.successor
+        assert new is not None
+        new.follow(reader, self.position)
+        self.replicas, self.statistics, self.revisions = new.replicas, new.statistics, new.revisions
+        self.successor = None
 
     def set_aside(self, error: Exception) -> None:
         """Follow no more, and say why: its records are damaged, or cannot be learnt. All other tasks go on."""
@@ -218,10 +289,11 @@ class LogFollower:
 
     def snapshot(self, reader: Reader) -> Packed:
         """Everything as it is now. Called by the thread that follows."""
-        mark = reader.mark(self.task, self.position)
+        revised = self.revisions.horizon
+        mark = reader.mark(self.task, self.position, revised)
         assert mark is not None
         learner, generation = self.replicas.resting, self.replicas.generation
-        return packed(Snapshot(learner, generation, self.position, mark, self.statistics))
+        return packed_snapshot(Snapshot(learner, generation, self.position, revised, mark, self.statistics))
 
 
 def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
@@ -229,15 +301,20 @@ def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
     label, propensity = event.played
     try:
         x = inputs.table([event.x])[0]
-        decision = learner.from_log(x, learner.classes[label], min(propensity, 1.0), event.id)
+        among = None if event.among is None else [learner.classes[place] for place in classes_in(event.among)]
+        decision = learner.from_log(
+            x, learner.classes[label], min(propensity, 1.0), event.id, among=among, complete=bool(event.complete)
+        )
         learner.learn(decision, right=bool(event.right))
     except OnebitError:
         return False
     return True
 
 
-def _choice(event: Event) -> tuple[float, ...]:
+def _choice(event: Event) -> tuple[float | None, ...]:
     """A choice as `learn_rows` takes it. What was shown instead of the label was played with a probability of its own."""
     label, propensity = event.played
     weight = event.weight if event.shown is None else propensity
-    return label, event.greedy, weight, event.note, event.second_note, propensity
+    # How sure the learner was, it was of its own label.
+    surety = (event.raw, event.confidence, event.sure) if label == event.label else (None, None, None)
+    return label, event.greedy, weight, event.note, event.second_note, propensity, *surety

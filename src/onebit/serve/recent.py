@@ -7,8 +7,37 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import repeat
+from typing import Any, NamedTuple
 
 MOST = 50_000  # decisions
+
+
+class Word(NamedTuple):
+    """What is said of a decision, in numbers: the columns of a feedback, or of a revision of it."""
+
+    right: bool
+    shown: int | None = None
+    shown_propensity: float | None = None
+    reward: float | None = None
+    truth: int | None = None
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        """As the log keeps it."""
+        return int(self.right), *self[1:]
+
+
+NOTHING = (None,) * len(Word._fields)  # the row of a withdrawal
+
+
+@dataclass(slots=True)
+class Place:
+    """A feedback of a decision, and the last word on it, which stands in its place; None where it was withdrawn."""
+
+    seq: int
+    time: float
+    by_silence: bool  # and nobody has said anything since
+    word: Word | None
 
 
 @dataclass(slots=True)
@@ -20,9 +49,13 @@ class Entry:
     mode: str
     writing: asyncio.Future[int] | None = None
     feedback_write: asyncio.Future[int] | None = None
-    right: bool | None = None
-    by_silence: bool = False
-    late_right: bool | None = None
+    counted: Place | None = None  # the feedback that counts
+    late: Place | None = None
+
+    @property
+    def place(self) -> Place | None:
+        """What a second thought is about."""
+        return self.counted or self.late
 
 
 class Recent:

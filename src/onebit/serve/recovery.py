@@ -29,7 +29,7 @@ from onebit.serve.served_task import ServedTask
 from onebit.serve.set_aside import free_name, set_aside
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import FOLDER as SNAPSHOTS
-from onebit.serve.snapshots import refuse_lost_rows
+from onebit.serve.snapshots import Snapshots, refuse_lost_rows
 from onebit.serve.tasks import TaskInfo, warm
 
 LOG = logging.getLogger("onebit.serve")
@@ -114,7 +114,8 @@ def _put(aside: dict[str, DamagedTask], task: DamagedTask, served: dict[str, Ser
 def _recovered(info: TaskInfo, reader: Reader, last: int, settings: Settings, items: Items) -> ServedTask:
     """A task with its learner, which has followed the log to its end."""
     began = time.perf_counter()
-    follower = LogFollower.begun(info, reader, last, settings.data, settings.keep_snapshots)
+    snapshots = Snapshots(settings.data, info.number, settings.keep_snapshots)
+    follower = LogFollower.begun(info.expected, snapshots, reader, last)
     since = follower.position
     follower.follow(reader, last)
     warm(follower.replicas.resting, info.inputs)

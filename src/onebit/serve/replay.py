@@ -1,7 +1,8 @@
 """The rounds of a task for `onebit.offpolicy`: what its log has to teach, and to tell of other learners.
 
-A round is a decision with the feedback that counts, in the order in which feedback came, as the task's own learner heard it. Feedback
-that was late does not count; silence that means right or wrong does. In shadow mode the round has what was shown, with the
+A round is a decision with the feedback that counts, in the order in which feedback came, as the task's own learner heard it: the last
+word on a decision stands in the place of the first. Feedback that was late or withdrawn does not count; silence that means right or
+wrong does. In shadow mode the round has what was shown, with the
 probability that the caller gave for it. What a task in log-only mode heard, and did not learn, counts too.
 
 Where the delay depends on the answer, as with silence at a deadline, so does the order of the rounds. The intervals of
@@ -23,7 +24,7 @@ from onebit.serve.tasks import TaskInfo
 def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
     """The rounds of a task, whether the service runs or not."""
     for event in log.events(task):
-        if event.late:
+        if not event.counts:
             continue
         label, propensity = event.played
         probabilities = None

@@ -7,14 +7,17 @@ places. Whoever decides takes the one in front, which nobody is teaching.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.candidates import packed
 from onebit.learner import Learner, copy_of
 from onebit.validation import ClassName
+
+T = TypeVar("T")
 
 
 class Seat(NamedTuple):
@@ -31,6 +34,7 @@ class Choices(NamedTuple):
     classes: tuple[ClassName, ...]
     generation: int
     learnt: int
+    among: list[int] | None  # places of the classes that could be played; None: all of them
 
 
 class Replicas:
@@ -43,17 +47,28 @@ class Replicas:
         self._front = Seat(learner, threading.Lock())
         self._back = Seat(second, threading.Lock())
 
-    def decide(self, rows: Any, ids: Sequence[str]) -> Choices:
-        """Decide on rows."""
+    def decide(self, rows: Any, ids: Sequence[str], retired: Collection[ClassName] = ()) -> Choices:
+        """Decide on rows, among the classes that are not retired."""
         while True:
             seat = self._front
             if seat.lock.acquire(blocking=False):  # else they have just changed places
                 break
         try:
             learner = seat.learner
-            return Choices(learner.runtime.decide_rows(rows, ids), learner.classes, self.generation, learner.learnt)
+            playable = [place for place, name in enumerate(learner.classes) if name not in retired] if retired else None
+            among = None if playable is None else packed([playable] * len(ids), complete=True)
+            numbers = learner.runtime.decide_rows(rows, ids, among)
+            return Choices(numbers, learner.classes, self.generation, learner.learnt, playable)
         finally:
             seat.lock.release()
+
+    def look(self, work: Callable[[Learner], T]) -> tuple[T, str]:
+        """What some work makes of the copy that is not deciding, and which version that is. Teaching waits for it, and no decision does."""
+        while True:
+            seat = self._back
+            with seat.lock:
+                if seat is self._back:  # else they have just changed places
+                    return work(seat.learner), f"{self.generation}.{seat.learner.learnt}"
 
     def teach(self, update: Callable[[Learner], int]) -> int:
         """Apply the same update to both, one after the other; what it returned. Called by one thread."""

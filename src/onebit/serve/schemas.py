@@ -8,6 +8,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from onebit.rules import DEFAULT
+from onebit.serve.stats_parts import (
+    ClassStats,
+    Curve,
+    Delays,
+    Exploration,
+    Rates,
+    Window,
+)
 
 ClassName = Annotated[str, Field(min_length=1, max_length=200)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -18,6 +26,7 @@ TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
 Mode = Literal["learn", "shadow", "log-only"]
 Silence = Literal["nothing", "wrong", "right"]
 Source = Literal["caller", "silence"]  # whose feedback it is: the caller's, or what silence stands for
+Seconds = Annotated[float, Field(gt=0.0, le=1e9)]
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
 MOST_CLASSES = 10_000
 MOST_FEATURES = 1_000_000
@@ -93,8 +102,9 @@ class NewTask(NewLearner):
     )
     features: FeaturesOf
     mode: Mode = "learn"
-    deadline_s: Annotated[float, Field(gt=0.0, le=1e9)] | None = None
+    deadline_s: Seconds | None = None
     silence: Silence = "nothing"
+    revise_within: Seconds | None = None
     display: Image | None = None
     items: Annotated[str, Field(max_length=100)] | None = None
 
@@ -103,9 +113,11 @@ class Change(Strict):
     """What of a task is to be changed; what is not named stays."""
 
     add_classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES, fail_fast=True)] = []
+    remove_classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES, fail_fast=True)] = []
     mode: Mode | None = None
-    deadline_s: Annotated[float, Field(gt=0.0, le=1e9)] | None = None
+    deadline_s: Seconds | None = None
     silence: Silence | None = None
+    revise_within: Seconds | None = None
 
 
 class Training(BaseModel):
@@ -118,10 +130,11 @@ class Training(BaseModel):
 
 
 class Task(BaseModel):
-    """A task as it is now."""
+    """A task as it is now. The classes in `retired` are never played again."""
 
     name: str
     classes: list[str | int]
+    retired: list[str | int]
     learner: str
     parameters: dict[str, Any]
     exploration_floor: float
@@ -129,6 +142,7 @@ class Task(BaseModel):
     mode: Mode
     deadline_s: float | None
     silence: Silence
+    revise_within: float | None
     display: Image | None
     items: str | None
     created: float
@@ -161,12 +175,17 @@ class DecideRequest(Strict):
 
 
 class FeedbackRequest(Strict):
-    """Whether a decision was right. In shadow mode: whether what was shown instead was right."""
+    """Whether a decision was right. In shadow mode: whether what was shown instead was right.
+
+    With `revise` it stands in the place of what was said before; with `withdraw`, and nothing else, nothing does.
+    """
 
     id: Identity
-    right: bool
+    right: bool | None = None
     shown: ClassName | None = None
     shown_propensity: Probability | None = None
+    revise: bool = False
+    withdraw: bool = False
 
 
 class Decided(BaseModel):
@@ -184,7 +203,7 @@ class Heard(BaseModel):
     """What became of one feedback."""
 
     id: str
-    status: Literal["accepted", "duplicate", "late", "unknown", "conflict"]
+    status: Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
     message: str | None = None
 
 
@@ -203,12 +222,42 @@ class LoggedDecision(Decided):
     source: Source | None
     shown: str | int | None
     shown_propensity: float | None
+    reward: float | None
+    truth: str | int | None
+    revised_time: float | None
+    among: list[str | int] | None
+    complete: bool
+    raw: float | None
+    confidence: float | None
+    sure: float | None
 
 
 class LoggedDecisions(BaseModel):
     """Decisions, the newest first."""
 
     decisions: list[LoggedDecision]
+
+
+class ExplainedPart(BaseModel):
+    """What one value of x adds to the lead of a label. Names of this x that share a hashed column speak together."""
+
+    names: list[str | int]
+    value: float
+    contribution: float
+
+
+class Explained(BaseModel):
+    """Why a label rather than `rival`, the best of the others, to the learner of now: `lead` is the sum of parts, constant and rest."""
+
+    id: str
+    label: str | int
+    rival: str | int
+    lead: float
+    parts: list[ExplainedPart]
+    constant: float
+    rest: float
+    left_out: int
+    version: str
 
 
 class Item(BaseModel):
@@ -218,60 +267,6 @@ class Item(BaseModel):
     of: int
     x: list[float] | dict[str, float] | str
     truth: str | int
-
-
-class Window(BaseModel):
-    """The error of the last feedbacks, with the ends of its 95 % interval."""
-
-    size: int
-    feedback: int
-    wrong: int
-    error: float | None
-    low: float | None
-    high: float | None
-
-
-class Rates(BaseModel):
-    """How much comes in: a second, over the last minute; and each of the last 120 seconds, oldest first."""
-
-    decisions_per_s: float
-    feedback_per_s: float
-    decisions: list[int]
-    feedback: list[int]
-
-
-class Delays(BaseModel):
-    """How many feedbacks came within each bound; the last count is beyond the last bound."""
-
-    bounds_s: list[float]
-    counts: list[int]
-
-
-class ClassStats(BaseModel):
-    """How often a class was played, heard of, and right, with the ends of the 95 % interval of its right rate."""
-
-    name: str | int
-    played: int
-    heard: int
-    right: int
-    right_rate: float | None
-    low: float | None
-    high: float | None
-
-
-class Exploration(BaseModel):
-    """The share of the last decisions whose label was not the one thought best."""
-
-    window: int
-    rate: float | None
-
-
-class Curve(BaseModel):
-    """The error after so many feedbacks: over all, and since the point before."""
-
-    feedback: list[int]
-    error: list[float]
-    recent: list[float]
 
 
 class Stats(BaseModel):
@@ -289,6 +284,8 @@ class Stats(BaseModel):
     right: int
     late: int
     silences: int
+    revised: int
+    withdrawn: int
     refused: int
     window: Window
     rates: Rates

@@ -29,8 +29,8 @@ class ServedTask:
 
     @property
     def queue(self) -> int:
-        """Records that are on disk, and not followed yet."""
-        return max(0, self.written - self.follower.records)
+        """Records that are on disk, and not followed yet; one at least while the learner does not know the last word of all."""
+        return max(int(self.follower.revised_from is not None), self.written - self.follower.records)
 
 
 def shown(served: ServedTask) -> Task:
@@ -38,6 +38,7 @@ def shown(served: ServedTask) -> Task:
     info, follower = served.info, served.follower
     return Task(
         **{field: value for field, value in info.detail.items() if field != "seed"},
+        retired=info.retired,
         created=info.created_at,
         deleted=info.deleted,
         generation=info.generation,

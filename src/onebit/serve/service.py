@@ -20,7 +20,14 @@ from onebit.serve.admin import Admin
 from onebit.serve.compiling import Compiler
 from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.decide import DecideHandler
-from onebit.serve.errors import NotFoundError, TaskSetAsideError, TooLargeError, UnavailableError, UnknownTaskError
+from onebit.serve.errors import (
+    InvalidError,
+    NotFoundError,
+    TaskSetAsideError,
+    TooLargeError,
+    UnavailableError,
+    UnknownTaskError,
+)
 from onebit.serve.export import as_object
 from onebit.serve.feedback import FeedbackHandler
 from onebit.serve.folder import FolderLock, refuse_network
@@ -60,10 +67,12 @@ class Service:
         self._set_aside: dict[str, DamagedTask] = {}  # tasks that could not be brought up
         self.warning_sources: list[WarningSource] = [
             self._snapshot_warnings,
+            self._revision_warnings,
             self._clock_warnings,
         ]  # whoever has something to warn of adds itself
         self._items = Items()
         self.heavy_work = CooperativeLock()
+        self._explaining = asyncio.Lock()
         self._stopping = False
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -148,6 +157,15 @@ class Service:
                     f"the last {failed} snapshots of task {name!r} could not be written ({why}); nothing is lost, "
                 )
                 yield ReadinessWarning(f"{sentence}but the next start takes longer", name)
+
+    def _revision_warnings(self) -> Iterator[ReadinessWarning]:
+        for name, served in self._served.items():
+            if served.follower.revising_error is not None:
+                yield ReadinessWarning(
+                    f"the learner of task {name!r} does not know yet what was revised ({served.follower.revising_error}); it is "
+                    "tried again, and nothing is lost",
+                    name,
+                )
 
     @contextlib.contextmanager
     def _reading(self, served: ServedTask) -> Iterator[None]:
@@ -306,6 +324,22 @@ class Service:
         if logged is None:
             raise NotFoundError(f"there is no decision {short(identity)!r} in task {name!r}")
         return as_object(logged, served.texts)
+
+    async def explain(self, name: str, identity: str, top: int) -> dict[str, Any]:
+        """What speaks for the label of a decision to the learner of now, as `schemas.Explained` has it.
+
+        It is worked out in a thread, one at a time: a long x takes a while.
+        """
+        decision, served = self.decision(name, identity), self._find(name)
+        async with self._explaining:
+            try:
+                found, version = await in_thread(
+                    served.follower.replicas.look,
+                    lambda learner: learner.explain(decision["x"], decision["label"], top),
+                )
+            except OnebitError as error:
+                raise InvalidError(f"this decision cannot be explained: {error}") from None
+        return {"id": decision["id"], **found.to_dict(), "version": version}
 
     def item(self, name: str, number: int) -> dict[str, Any]:
         """An item to play with."""

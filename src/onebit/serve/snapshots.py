@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import shutil
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from onebit.learner import Learner, learner_on
 from onebit.manifest import is_whole
 from onebit.rules import chosen_rule
 from onebit.serve.log.reading import Mark, Reader
+from onebit.serve.log.schema import NAMES
 from onebit.serve.statistics import Statistics
 from onebit.state import from_state, state_of
 from onebit.storage import naming, read, write
@@ -25,18 +27,22 @@ from onebit.storage import naming, read, write
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.serve")
 UNREADABLE = (OnebitError, LookupError, AttributeError, TypeError, ValueError)  # what a snapshot that is damaged raises
-_NAME = re.compile(r"(\d+)-(\d+)\.onebit")
+_NAME = re.compile(
+    r"(\d+)-(\d+)(?:-(\d+))?\.onebit"
+)  # generation, position, and up to where revisions are known if beyond
 
 
 class Snapshot(NamedTuple):
-    """A learner as it was at a position of the log, and the statistics of its task.
+    """A learner as it was at a position of the log, with the revisions up to another, and the statistics of its task.
 
-    The mark is what the log had there: with another mark, or none, it is another log, or other rows have taken their place.
+    The mark is what the log had there: with another mark, or none, it is another log, or other rows have taken their place. It names
+    the last revision that the learner knows of; where a later one is of a feedback that it has learnt, it is of no use any more.
     """
 
     learner: Learner
     generation: int
     position: int
+    revised: int
     mark: Mark
     statistics: Statistics
     age_s: float = 0.0
@@ -47,6 +53,7 @@ class Packed(NamedTuple):
 
     generation: int
     position: int
+    revised: int
     manifest: dict[str, Any]
     arrays: Any
 
@@ -56,11 +63,12 @@ def packed(snapshot: Snapshot) -> Packed:
     manifest, arrays = state_of(snapshot.learner.runtime)
     beside = {
         "position": snapshot.position,
+        "revised": snapshot.revised,
         "generation": snapshot.generation,
         "mark": snapshot.mark,
         "statistics": snapshot.statistics.to_dict(),
     }
-    return Packed(snapshot.generation, snapshot.position, {**manifest, "service": beside}, arrays)
+    return Packed(snapshot.generation, snapshot.position, snapshot.revised, {**manifest, "service": beside}, arrays)
 
 
 def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
@@ -70,7 +78,8 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
         raise InputError(
             "it is a learner, but no snapshot of a service: the field 'service' of its manifest is missing"
         )
-    for name in ("generation", "position"):
+    beside = {"revised": beside.get("position"), **beside}  # before version 3 of the log there were no revisions
+    for name in ("generation", "position", "revised"):
         if not is_whole(beside.get(name)):
             raise InputError(
                 f"the field 'service.{name}' of the manifest is {brief(beside.get(name))}, but must be a whole number"
@@ -89,7 +98,7 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
         raise InputError(
             f"its statistics are of {statistics.classes} classes, but its learner has {len(learner.classes)}"
         )
-    return Snapshot(learner, beside["generation"], beside["position"], mark, statistics, age_s)
+    return Snapshot(learner, beside["generation"], beside["position"], beside["revised"], mark, statistics, age_s)
 
 
 def snapshot_at(path: Path, task: int, reader: Reader) -> Snapshot:
@@ -97,7 +106,8 @@ def snapshot_at(path: Path, task: int, reader: Reader) -> Snapshot:
     manifest, arrays = read(path)
     with naming(path):
         found = _unpacked(manifest, arrays, max(0.0, time.time() - path.stat().st_mtime))
-    if found.mark != reader.mark(task, found.position):
+    mark = found.mark + [None] * (len(NAMES) - len(found.mark))  # before version 3 of the log there were no revisions
+    if mark != reader.mark(task, found.position, found.revised):
         raise InputError(f"{path} is of another log, or of rows that this one has lost")
     then = reader.task(task, found.position)
     if then is None:
@@ -112,9 +122,9 @@ def refuse_lost_rows(data: Path, last: int) -> None:
     """Refuse a log that ends before a snapshot of it: rows that were acknowledged are not in it any more."""
     for path in sorted(data.glob(f"{FOLDER}/*/*.onebit")):
         match = _NAME.fullmatch(path.name)
-        if match and int(match[2]) > last:
+        if match and (made := int(match[3] or match[2])) > last:
             raise InputError(
-                f"the log in {data} ends at row {last}, and {path} was made at row {int(match[2])}, so that rows were lost: restore the "
+                f"the log in {data} ends at row {last}, and {path} was made at row {made}, so that rows were lost: restore the "
                 f"log from a backup, or move {data / FOLDER} elsewhere to go on without them"
             )
 
@@ -128,44 +138,67 @@ class Snapshots:
         self._keep = keep
 
     def write(self, one: Packed) -> Path:
-        """Write a snapshot atomically, and remove all but the last few."""
+        """Write a snapshot atomically, and remove all but the last few, and few of those before them."""
         try:
             for folder in (self.folder.parent, self.folder):
                 folder.mkdir(parents=True, exist_ok=True)
                 owned_as_its_folder(folder, folder.parent)
         except OSError as error:
             raise InputError(f"{self.folder} cannot be made: {error.strerror or error}") from None
-        path = self.folder / f"{one.generation:04d}-{one.position:015d}.onebit"
+        revised = f"-{one.revised:015d}" if one.revised > one.position else ""
+        path = self.folder / f"{one.generation:04d}-{one.position:015d}{revised}.onebit"
         write(one.manifest, one.arrays, path)
-        old = [*self._paths()[self._keep :], *self.folder.glob(".*.part")]  # parts are of a process that was killed
-        for left in old:
-            with contextlib.suppress(OSError):  # the next time, then
-                left.unlink(missing_ok=True)
+        _remove([*self._superfluous(), *self.folder.glob(".*.part")])  # parts are of a process that was killed
         return path
 
-    def good(self, reader: Reader) -> Iterator[Snapshot]:
-        """The snapshots that can be read and are of this log, newest first."""
-        for path in self._paths():
+    def _superfluous(self) -> Iterator[Path]:
+        """All but the last few, and but the oldest at each distance, where one is twice as far as the next.
+
+        So what is revised needs a replay of some times the rows since, and not of all, while the number of snapshots stays small.
+        """
+        found = self._positions()
+        oldest = {(found[0][0] - position).bit_length(): path for position, _, path in found}
+        kept = {*oldest.values(), *(path for _, _, path in found[: self._keep])}
+        return (path for _, _, path in found if path not in kept)
+
+    def good(self, reader: Reader, last: int) -> Iterator[Snapshot]:
+        """The snapshots that can be read, are of this log and know the last word on what they have learnt, newest first.
+
+        `last` is where the log ends. Those that were overtaken by a revision are removed.
+        """
+        overtaken = [one for one in self._positions() if reader.is_revised(self._task, one[0], one[1], last)]
+        _remove(path for _, _, path in overtaken)
+        for _, _, path in self._positions():
             try:
                 with warnings.catch_warnings(record=True) as heard:
                     warnings.simplefilter("always")
                     found = snapshot_at(path, self._task, reader)
             except UNREADABLE as error:
+                if not os.path.lexists(path):  # it has just been removed, in favour of a newer one
+                    continue
                 LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": str(path)})
                 with contextlib.suppress(OSError):  # out of the way of those to come, for whoever wants to look into it
                     path.rename(path.with_suffix(".unused"))
                 continue
             for warning in heard:
                 LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": str(path)})
-            found.learner.runtime.disable_ledger()
-            yield found
+            # What counts is what it says inside.
+            if not reader.is_revised(self._task, found.position, found.revised, last):
+                found.learner.runtime.disable_ledger()
+                yield found
 
     def remove(self) -> None:
         """Remove all, since there is no task any more."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _paths(self) -> list[Path]:
-        """Newest first."""
+    def _positions(self) -> list[tuple[int, int, Path]]:
+        """The snapshots with their positions and up to where they know of revisions, newest first."""
         found = [(path, _NAME.fullmatch(path.name)) for path in self.folder.glob("*.onebit")]
-        named = [(int(match[1]), int(match[2]), path) for path, match in found if match]
-        return [path for _, _, path in sorted(named, reverse=True)]
+        named = [(int(match[1]), int(match[2]), int(match[3] or match[2]), path) for path, match in found if match]
+        return [(position, revised, path) for _, position, revised, path in sorted(named, reverse=True)]
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):  # the next time, then
+            path.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ MOST_POINTS = 400  # of the curve
 MOST_FEEDBACK = 2**53
 BOUNDS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 1800, 7200, 43_200, 86_400, 604_800)
 MOST_COUNTED = 2**53  # by anything that counts
-COUNTS = ("decisions", "feedback", "right", "late", "silences", "refused")
+COUNTS = ("decisions", "feedback", "right", "late", "silences", "revised", "withdrawn", "refused")
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float] | tuple[None, None]:
@@ -111,15 +111,18 @@ class Statistics:
             self._count_seconds(times, 0)
 
     def heard(self, events: Sequence[Event]) -> None:
-        """Feedback came."""
-        delays = [event.time - event.decided for event in events if event.source == "caller"]
-        counted = [event for event in events if not event.late]
+        """Feedback came. What was withdrawn is only counted as such; the delay is that of the first word."""
+        heard = [event for event in events if event.right is not None]
+        delays = [event.time - event.decided for event in heard if event.source == "caller"]
+        counted = [event for event in heard if not event.late]
         right = np.array([event.right for event in counted], dtype=bool)
         labels = np.array([event.label if event.shown is None else event.shown for event in counted], dtype=np.int64)
         with self._lock:
             np.add.at(self._delays, np.searchsorted(BOUNDS_S, delays), 1)
-            self._counts["late"] += len(events) - len(counted)
-            self._counts["silences"] += sum(event.source == "silence" for event in counted)
+            self._counts["late"] += len(heard) - len(counted)
+            self._counts["withdrawn"] += len(events) - len(heard)
+            self._counts["revised"] += sum(event.revision is not None for event in counted)
+            self._counts["silences"] += sum(event.source == "silence" and event.revision is None for event in counted)
             self._counts["feedback"] += len(counted)
             self._counts["right"] += int(right.sum())
             np.add.at(self._classes[1], labels, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from onebit.serve.inputs import Inputs
 from onebit.serve.log.checks import Expected, detail_in
 from onebit.serve.schemas import MOST_CLASSES, Change, Image, Mode, NewLearner, NewTask, Seed, Silence
 from onebit.serve.schemas import ClassName as ShownClass
-from onebit.validation import ClassName, checked_classes
+from onebit.validation import ClassName, checked_classes, listed
 from onebit.version import VERSION
 
 MOST_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
@@ -45,6 +45,8 @@ class TaskInfo:
     silence: str
     display: dict[str, Any] | None
     items: str | None
+    revise_within: float | None = None
+    retired: list[ClassName] = field(default_factory=list)  # of the classes, never played again
     deleted: float | None = None
     generation: int = 1
     silence_since: int = 0  # the seq from which the deadline and its meaning hold
@@ -61,7 +63,8 @@ class TaskInfo:
     @classmethod
     def created(cls, number: int, when: float, detail: dict[str, Any]) -> TaskInfo:
         """From the change that created it."""
-        return cls(number=number, created_at=when, **{name: detail[name] for name in CREATED})
+        kept = {name: detail[name] for name in CREATED} | {name: detail.get(name) for name in CREATED_LATER}
+        return cls(number=number, created_at=when, **kept)
 
     def apply(self, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
         """Take a later change."""
@@ -72,7 +75,9 @@ class TaskInfo:
                 setattr(self, name, detail[name])
         else:
             self.classes = [*self.classes, *detail.get("add_classes", [])]
+            self.retired = [*self.retired, *detail.get("remove_classes", [])]
             self.mode = detail.get("mode", self.mode)
+            self.revise_within = detail.get("revise_within", self.revise_within)
             if "deadline_s" in detail or "silence" in detail:
                 self.deadline_s = detail.get("deadline_s", self.deadline_s)
                 self.silence = detail.get("silence", self.silence)
@@ -81,7 +86,22 @@ class TaskInfo:
     @property
     def detail(self) -> dict[str, Any]:
         """What the change that creates it says."""
-        return {**{name: getattr(self, name) for name in CREATED}, "version": VERSION}
+        return {**{name: getattr(self, name) for name in (*CREATED, *CREATED_LATER)}, "version": VERSION}
+
+    def refuse_retiring(self, added: list[ClassName], gone: list[ClassName]) -> None:
+        """Refuse to retire what is no class, or is retired already, so that two at least are left."""
+        playable = [name for name in [*self.classes, *added] if name not in self.retired]
+        for index, name in enumerate(gone):
+            if name not in playable or name in gone[:index]:
+                raise InvalidError(
+                    f"remove_classes has {name!r}, but the classes that are played are {listed(playable)}, and each can be retired once",
+                    "remove_classes",
+                )
+        if len(playable) - len(gone) < 2:
+            raise InvalidError(
+                f"remove_classes has {len(gone)} of the {len(playable)} classes that are played, and two at least must be left",
+                "remove_classes",
+            )
 
 
 def _refuse_no_version(version: str) -> str:
@@ -144,6 +164,7 @@ CREATED = (
     *("name", "classes", "learner", "parameters", "exploration_floor", "seed", "features"),
     *("mode", "deadline_s", "silence", "display", "items"),
 )
+CREATED_LATER = ("revise_within",)  # which the tasks of older versions have not
 SWITCHED = ("generation", "learner", "parameters", "exploration_floor", "seed")
 
 
@@ -225,6 +246,13 @@ def refuse_large(learner: Learner, classes: int, inputs: Inputs, most: int, fiel
             "hash_bits or features, or another learner",
             field,
         )
+
+
+def refuse_rule(learner: Learner, retired: Collection[ClassName], field: str) -> None:
+    """Refuse a learner that cannot play among some of the classes, where some are retired."""
+    rule = learner.runtime.rule
+    if retired and not rule.takes_candidates:
+        raise InvalidError(f"{rule.title} does not say how it plays among some of its classes (Rule.narrowing)", field)
 
 
 def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.contrast import Contrast, Contributions
 from onebit.contract.rule import Vector
 from onebit.spaces.layout import SCALE, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm, shrink
@@ -67,6 +68,12 @@ class DenseSpace(Space):
     def matrix(self: HasWeights) -> Any:
         """The weights themselves, heads by features, the bias last."""
         return self.weights * self.weights.dtype.type(self.scale[0])
+
+    def contributions(self: HasWeights, rows: DenseRows, contrast: Contrast) -> Contributions:
+        """What each value of the one row adds to a contrast of heads."""
+        weights = sum(self.scale[0] * weight * self.weights[head].astype(np.float64) for head, weight in contrast)
+        x = rows.values[0]
+        return Contributions(weights[: len(x)] * x, float(weights[-1]) if self.bias else 0.0)
 
 
 class DenseArrays(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.contrast import Contrast, Contributions
 from onebit.contract.rule import Vector
 from onebit.spaces.layout import SCALE, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm, shrink
@@ -65,6 +66,13 @@ class SparseSpace(Space):
         """What is written into a file: the weights of the first so many features, or of all."""
         used = None if features is None else self.bias + features
         return {"weights": self.weights[:used].copy(), "scale": self.scale.copy()}
+
+    def contributions(self: Any, rows: SparseRows, contrast: Contrast) -> Contributions:
+        """What each value of the one row adds to a contrast of heads."""
+        cells = self.weights[rows.columns + self.bias]  # those of all heads; what else is in a cell comes after them
+        values = sum(self.scale[0] * weight * cells[:, head].astype(np.float64) for head, weight in contrast)
+        constant = sum(self.scale[0] * weight * self.weights[0, head] for head, weight in contrast)
+        return Contributions(values * rows.values, float(constant) if self.bias else 0.0)
 
 
 class SparseArrays(NamedTuple):

@@ -111,6 +111,10 @@ def refuse_late(given: Stream) -> None:
     """Refuse a stream that no theorem is about."""
     if given.delay is not None or given.missing:
         raise InputError("the theorems are about feedback that comes at once: leave out delay and missing")
+    if given.restricted or given.source.rewards or given.corrected:
+        raise InputError(
+            "the theorems are about right and wrong of any class: leave out candidates, rewards and corrected"
+        )
 
 
 def rounds_of(X: Any, y: Any, seed: int, settings: dict[str, Any]) -> Rounds:

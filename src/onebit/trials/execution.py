@@ -9,13 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.data.candidates import CandidateSets
 from onebit.data.tables import Dataset
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
 from onebit.learner import Learner
 from onebit.trials.shared_data import Piece, SharedData
-from onebit.trials.trial import Outcome, Progress, Trial, marks_for
+from onebit.trials.trial import Outcome, Progress, RewardSums, Trial, marks_for
 
 TARGET_S = 0.05  # the loop comes up for air about this often, to report and to be stopped
 
@@ -76,7 +77,8 @@ class _TrialWalk:
             except OnebitError as error:
                 self.fail(error, progress)
         found = self._mistakes[:2], self._marks, self._curve, self._seconds
-        return Outcome(self._trial, *found, self._learner, self.why, measured=measured)
+        rewards = RewardSums(self._rewards, self._reward_curve) if self._trial.stream.source.rewards else None
+        return Outcome(self._trial, *found, self._learner, self.why, measured=measured, rewards=rewards)
 
     def _through(self, piece: Piece, stop: threading.Event, progress: Progress) -> None:
         data, trial = piece.tables.data, self._trial
@@ -92,7 +94,7 @@ class _TrialWalk:
         while done < steps and not stop.is_set():
             until = min(steps, done + self._chunk)
             started = time.thread_time()
-            learner.runtime.walk(rows, schedule, kept, tally, done, until)
+            learner.runtime.walk(rows, schedule, kept, tally, done, until, trial.calibrate)
             took = time.thread_time() - started
             self._seconds += took
             pace = (until - done) * TARGET_S / max(took, 1e-6)
@@ -113,8 +115,14 @@ class _TrialWalk:
 
 
 def _as_named(learner: Learner, data: Dataset, schedule: Schedule) -> Schedule:
-    """The schedule with the labels as the learner numbers them."""
+    """The schedule with the classes as the learner numbers them; those that it alone has are worth nothing."""
     if data.classes == learner.classes:
         return schedule
     index = np.array(learner.runtime.names.indices(data.classes), dtype=np.int64)
-    return schedule._replace(labels=index[schedule.labels])
+    among, rewards = schedule.among, schedule.rewards
+    if len(among):
+        among = CandidateSets.unpacked(among).renumbered(index).packed
+    if len(rewards):
+        rewards = np.zeros((len(rewards), len(learner.classes)))
+        rewards[:, index] = schedule.rewards
+    return schedule._replace(labels=index[schedule.labels], among=among, rewards=rewards)

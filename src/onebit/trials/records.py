@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas
 
 FILE = "rows.jsonl"
+REWARDS = ("reward", "greedy_reward")  # fields of a record whose stream has rewards, and of its curve
 HEADER = {"onebit": "rows", "format": 1}
 
 
@@ -50,6 +51,21 @@ class Record:
     def greedy_error(self) -> float:
         """The share of rounds in which the label thought best was wrong."""
         return float(self.fields["greedy_error"])
+
+    @property
+    def rewarded(self) -> bool:
+        """Whether classes were worth something from 0 to 1, and not just right or wrong."""
+        return self.fields.get("reward") is not None
+
+    @property
+    def reward(self) -> float:
+        """The mean reward of the labels played; right is worth 1 where there are no others."""
+        return float(self.fields["reward"]) if self.rewarded else 1.0 - self.error
+
+    @property
+    def greedy_reward(self) -> float:
+        """The mean reward of the labels thought best."""
+        return float(self.fields["greedy_reward"]) if self.rewarded else 1.0 - self.greedy_error
 
     @property
     def full_information(self) -> bool:
@@ -77,7 +93,7 @@ class Record:
         return self.fields["measured"]  # type: ignore[no-any-return]
 
     def curve(self, measure: str) -> NDArray[np.float64]:
-        """The error up to each mark, of the labels `played` or of the `greedy` ones."""
+        """The error up to each mark, of the labels `played` or of the `greedy` ones; or their mean `reward`, and `greedy_reward`."""
         return self.fields["curve"][measure] / self.marks  # type: ignore[no-any-return]
 
 
@@ -109,6 +125,10 @@ def record_of(outcome: Outcome) -> Record:
         if trial.curve:
             played, greedy = outcome.curve
             fields["curve"] = {"rounds": outcome.marks, "played": played, "greedy": greedy}
+        if outcome.rewards is not None:
+            fields["reward"], fields["greedy_reward"] = (outcome.rewards.total / rounds).tolist()
+            if trial.curve:
+                fields["curve"]["reward"], fields["curve"]["greedy_reward"] = outcome.rewards.curve
     if outcome.measured is not None:
         fields["measured"] = outcome.measured
     return Record(fields)
@@ -168,7 +188,7 @@ class Records:
             self._file = None
 
 
-def _plain(array: NDArray[np.int64]) -> list[int]:
+def _plain(array: NDArray[Any]) -> list[float]:
     return array.tolist()  # type: ignore[no-any-return]
 
 
@@ -198,7 +218,8 @@ def read_records(path: Path) -> Iterator[Record]:
                 fields.setdefault("on", CPU)  # versions before this field knew nothing else
                 if fields["curve"] is not None:
                     fields["curve"] = {
-                        name: np.array(points, dtype=np.int64) for name, points in fields["curve"].items()
+                        name: np.array(points, dtype=np.float64 if name in REWARDS else np.int64)
+                        for name, points in fields["curve"].items()
                     }
             except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
                 continue

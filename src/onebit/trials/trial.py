@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,13 +127,17 @@ class Measurement(Protocol):
 
 @dataclass(frozen=True)
 class Trial:
-    """One learner on one stream with one seed; `curve` says whether its curve is kept, which is most of a record."""
+    """One learner on one stream with one seed; `curve` says whether its curve is kept, which is most of a record.
+
+    `calibrate` says that somebody will ask its learner how sure it is: what that is known by takes time, and changes nothing else.
+    """
 
     entry: ComparisonEntry
     stream: Stream
     seed: int
     curve: bool = True
     measurement: Measurement | None = None
+    calibrate: bool = False
 
     @cached_property
     def identity(self) -> str:
@@ -143,6 +147,13 @@ class Trial:
             what["measurement"] = self.measurement.described
         text = json.dumps(what, sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+class RewardSums(NamedTuple):
+    """The sums of the rewards of played and greedy labels, of all rounds and up to each mark."""
+
+    total: NDArray[np.float64]  # (2,)
+    curve: NDArray[np.float64]  # (2, marks)
 
 
 @dataclass(frozen=True)
@@ -161,6 +172,7 @@ class Outcome:
     why: OnebitError | None = None
     on: str = CPU
     measured: dict[str, Any] | None = None
+    rewards: RewardSums | None = None  # where the stream has rewards
 
 
 def marks_for(rounds: int) -> NDArray[np.int64]:

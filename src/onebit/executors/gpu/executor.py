@@ -48,6 +48,12 @@ def why_not(trial: Trial) -> str | None:
         return f"{rule.name} keeps covariances"
     if stream.delay is not None or stream.missing:
         return "feedback comes late or never"
+    if stream.restricted:
+        return "rounds have candidates"
+    if stream.source.rewards:
+        return "rounds have rewards"
+    if stream.corrected:
+        return "wrong rounds are corrected"
     if options.get("dtype", "float32") != "float32":
         return "weights of 64 bits"
     other = sorted(set(options) - set(rule.parameters) - ALLOWED)

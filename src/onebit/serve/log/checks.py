@@ -13,8 +13,10 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, get_args
 
+import numpy as np
+
 from onebit.errors import OnebitError, brief
-from onebit.serve.inputs import Inputs, numbers_in
+from onebit.serve.inputs import Inputs, classes_in, numbers_in
 from onebit.serve.log.schema import LATEST
 from onebit.serve.schemas import LONGEST_ID, Mode, Source
 
@@ -104,6 +106,17 @@ def of_probabilities(classes: int) -> Test:
     return Test(holds, f"the probabilities of at most {classes} classes, eight bytes each")
 
 
+def of_candidates(classes: int) -> Test:
+    """Sets of classes as they are kept: places in a list of classes, rising."""
+
+    def holds(column: Sequence[Any]) -> bool:
+        if not all(type(one) is bytes and len(one) % 4 == 0 and one for one in column):
+            return False
+        return all((np.diff(one) > 0).all() and one[-1] < classes for one in map(classes_in, column))
+
+    return Test(holds, f"rising places in a list of {classes} classes, four bytes each")
+
+
 DECISION = {
     "id": ID,
     "time": TIME,
@@ -114,15 +127,18 @@ DECISION = {
     "note": NUMBER,
     "second_note": NUMBER,
     "propensity": PROBABILITY,
+    "complete": FLAG,
+    "raw": or_none(NUMBER),
+    "confidence": or_none(PROBABILITY),
+    "sure": or_none(PROBABILITY),
 }
-FEEDBACK = {
-    "time": TIME,
-    "source": SOURCE,
+WORD = {  # what a feedback says, or a revision of it
     "right": FLAG,
-    "late": FLAG,
-    "learn": FLAG,
-    "shown_propensity": PROBABILITY,
+    "shown_propensity": or_none(PROBABILITY),
+    "reward": or_none(real(0.0, 1.0, "a reward from 0 to 1")),
 }
+FEEDBACK = {"time": TIME, "source": SOURCE, "late": FLAG, "learn": FLAG, **WORD}
+REVISION = {"time": TIME, **WORD, "right": or_none(FLAG)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,4 +70,6 @@ def fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str
         raise ValueError(f"detail.generation is {detail['generation']}, but must be {known.generation + 1}")
     if detail.get("add_classes"):
         texts_of([*known.classes, *detail["add_classes"]])
+    if detail.get("remove_classes"):
+        known.refuse_retiring(detail.get("add_classes", []), detail["remove_classes"])
     known.apply(seq, when, kind, detail)

@@ -9,18 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from onebit.errors import InputError, brief, nearest
-from onebit.serve.log.checks import DECISION, ID, MODE, TIME, BadRecordError, Expected, Row, is_utf8
+from onebit.serve.log.checks import DECISION, ID, MODE, TIME, BadRecordError, Expected, Row, is_utf8, or_none
 from onebit.serve.log.folding import DamagedTask, folded
 from onebit.serve.log.records import (
     CHANGES,
     DECIDED,
     DECISION_SEQ,
     DECISIONS,
-    DECISIONS_UPTO,
     EVENTS,
     HEARD,
     ID_TEXT,
+    LAST_WORD,
+    NOT_WITHDRAWN,
     PLAYED,
+    REVISED_UPTO,
+    REVISIONS,
+    SOURCE_COLUMN,
     X_COLUMN,
     Event,
     Logged,
@@ -29,6 +33,7 @@ from onebit.serve.log.records import (
     check_events,
     check_logged,
     check_pairs,
+    check_revisions,
     logged,
 )
 from onebit.serve.log.schema import FILE, NAMES, last_seq, last_time, opened
@@ -74,14 +79,15 @@ class Reader:
             ).fetchone()[0]
         )
 
-    def mark(self, task: int, position: int) -> Mark | None:
-        """What a task's part of the log ends with at a position; None where the log is not so long."""
-        if position > self.last():
+    def mark(self, task: int, position: int, revised: int) -> Mark | None:
+        """What a task's part of the log ends with at a position, and its revisions at another; None where the log is not so long."""
+        if max(position, revised) > self.last():
             return None
         found: Mark = []
         for table in NAMES:
             row = self._connection.execute(
-                f"SELECT seq, time FROM {table} WHERE task = ? AND seq <= ? ORDER BY seq DESC LIMIT 1", (task, position)
+                f"SELECT seq, time FROM {table} WHERE task = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
+                (task, revised if table == "revisions" else position),
             ).fetchone()
             found.append(None if row is None else [row[0], row[1]])
         return found
@@ -109,10 +115,12 @@ class Reader:
         of.check("decisions", rows, PLAYED)
         return rows
 
-    def events(self, of: Expected, after: int, upto: int, most: int) -> tuple[list[Event], bool]:
+    def events(
+        self, of: Expected, after: int, upto: int, most: int, revised: int | None = None
+    ) -> tuple[list[Event], bool]:
         """A task's feedbacks with their decisions, fewer where they are large; and whether there may be more.
 
-        Which classes there were then is not known here.
+        They say what the revisions up to a position (`revised`, or `upto`) have left. Which classes there were then is not known here.
         """
         more = False
 
@@ -123,7 +131,8 @@ class Reader:
             return taken
 
         texts = ((Event._fields.index("source"), "feedback", 0), (Event._fields.index("id"), "decisions", DECISION_SEQ))
-        rows = self._fetched(of, texts, EVENTS, (of.task, after, upto, most), page)
+        values = {"task": of.task, "after": after, "upto": upto, "most": most, "revised": revised or upto}
+        rows = self._fetched(of, texts, EVENTS, values, page)
         if not rows:
             return [], False
         check_pairs(of, rows)
@@ -134,16 +143,33 @@ class Reader:
         return list(map(Event._make, zip(*columns, strict=True))), more
 
     def found(self, of: Expected, ids: Sequence[str]) -> list[tuple[Any, ...]]:
-        """(seq, id, time, mode, right, late, source) of the decisions with these ids, once for each feedback, or once."""
+        """What must be known of the decisions with these ids, once for each feedback, or once where there is none.
+
+        (seq, id, time, mode) of the decision, (seq, time, late, source) of the feedback, the seq of its last revision, and
+        what is said then: (right, shown, shown_propensity, reward, truth).
+        """
+        names = {f"id{index}": one for index, one in enumerate(ids)}
         rows = self._fetched(
             of,
-            ((3, "decisions", 0), (6, "decisions", 0)),
-            "SELECT d.seq, d.id, d.time, d.mode, f.right, f.late, f.source FROM decisions d "
-            f"LEFT JOIN feedback f ON f.decision = d.seq WHERE d.task = ? AND d.id IN ({_marks(ids)})",
-            (of.task, *ids),
+            ((3, "decisions", 0), (7, "decisions", 0)),
+            f"SELECT d.seq, d.id, d.time, d.mode, f.seq, f.time, f.late, f.source, r.seq, {LAST_WORD} FROM decisions d "
+            f"LEFT JOIN feedback f ON f.decision = d.seq {REVISED_UPTO.format(end='upto')} "
+            f"WHERE d.task = :task AND d.id IN ({', '.join(f':{name}' for name in names)})",
+            {"task": of.task, "upto": NO_END, **names},
         )
-        of.check("decisions", rows, [(2, "time", TIME), (3, "mode", MODE)])
+        of.check("decisions", rows, [(2, "time", TIME), (3, "mode", MODE), (5, "time of its feedback", or_none(TIME))])
         return rows
+
+    def revised(self, of: Expected, after: int, upto: int, most: int) -> list[tuple[int, int]]:
+        """(seq, feedback) of a task's revisions after a position."""
+        rows = self._connection.execute(REVISIONS, (of.task, after, upto, most)).fetchall()
+        check_revisions(of, rows)
+        return [row[:2] for row in rows]
+
+    def is_revised(self, task: int, position: int, after: int, upto: int) -> bool:
+        """Whether something that a task had heard up to a position was revised between two others."""
+        query = "SELECT EXISTS (SELECT 1 FROM revisions WHERE task = ? AND seq > ? AND seq <= ? AND feedback <= ?)"
+        return bool(self._connection.execute(query, (task, after, upto, position)).fetchone()[0])
 
     def known(self, info: TaskInfo, ids: Sequence[str]) -> list[tuple[Any, ...]]:
         """(seq, id, generation, learnt, label, greedy, propensity, probabilities, x) of the decisions with these ids."""
@@ -182,21 +208,23 @@ class Reader:
 
     def decision(self, info: TaskInfo, identity: str) -> Logged | None:
         """One decision by its id."""
-        found = self._logged(info, f"{DECISIONS} WHERE d.task = ? AND d.id = ?", (info.number, identity), MOST_BYTES)
+        values = {"task": info.number, "id": identity, "upto": NO_END}
+        found = self._logged(info, f"{DECISIONS} WHERE d.task = :task AND d.id = :id", values, MOST_BYTES)
         return found[0] if found else None
 
     def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[Logged]:
         """The newest decisions of a task, or those before a seq; fewer where they are large."""
-        query = f"{DECISIONS} WHERE d.task = ? AND d.seq < ? ORDER BY d.seq DESC LIMIT ?"
-        values = (info.number, NO_END if before is None else before, limit)
+        query = f"{DECISIONS} WHERE d.task = :task AND d.seq < :before ORDER BY d.seq DESC LIMIT :most"
+        values = {"task": info.number, "before": NO_END if before is None else before, "most": limit, "upto": NO_END}
         return self._logged(info, query, values, MOST_BYTES)
 
     def generations(self, task: int, upto: int) -> list[tuple[int, bool, int]]:
         """How many feedbacks that count the decisions of each learner have: (generation, whether another label was shown, count)."""
         rows = self._connection.execute(
-            "SELECT d.generation, f.shown IS NOT NULL, count(*) FROM feedback f JOIN decisions d ON d.seq = f.decision "
-            "WHERE f.task = ? AND f.seq <= ? AND f.late = 0 GROUP BY 1, 2 ORDER BY 1, 2",
-            (task, upto),
+            "SELECT d.generation, iif(r.seq IS NULL, f.shown, r.shown) IS NOT NULL, count(*) FROM feedback f "
+            f"JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format(end='upto')} WHERE f.task = :task "
+            f"AND f.seq <= :upto AND f.late = 0 AND {NOT_WITHDRAWN} GROUP BY 1, 2 ORDER BY 1, 2",
+            {"task": task, "upto": upto},
         )
         return [(generation, bool(shown), count) for generation, shown, count in rows]
 
@@ -204,8 +232,7 @@ class Reader:
         """The decisions of a task after a seq, as they were when the log ended at another."""
         return self._logged(
             info,
-            f"{DECISIONS_UPTO.format(upto='AND seq <= :upto')} WHERE d.task = :task AND d.seq > :after AND d.seq <= :upto "
-            "ORDER BY d.seq LIMIT :most",
+            f"{DECISIONS} WHERE d.task = :task AND d.seq > :after AND d.seq <= :upto ORDER BY d.seq LIMIT :most",
             {"task": info.number, "after": after, "upto": upto, "most": most},
             PAGE_BYTES,
         )
@@ -218,10 +245,17 @@ class Reader:
         """When the last row was added."""
         return last_time(self._connection)
 
-    def count(self, table: str, task: int, upto: int, which: str = "") -> int:
-        """How many rows of a task a table has."""
+    def count(self, task: int, upto: int) -> int:
+        """How many decisions a task has."""
+        rows = self._connection.execute("SELECT count(*) FROM decisions WHERE task = ? AND seq <= ?", (task, upto))
+        return int(rows.fetchone()[0])
+
+    def count_heard(self, task: int, upto: int) -> int:
+        """How many feedbacks of a task count: neither late ones, nor those that were withdrawn."""
         rows = self._connection.execute(
-            f"SELECT count(*) FROM {table} WHERE task = ? AND seq <= ? {which}", (task, upto)
+            f"SELECT count(*) FROM feedback f {REVISED_UPTO.format(end='upto')} "
+            f"WHERE f.task = :task AND f.seq <= :upto AND f.late = 0 AND {NOT_WITHDRAWN}",
+            {"task": task, "upto": upto},
         )
         return int(rows.fetchone()[0])
 
@@ -229,7 +263,8 @@ class Reader:
         def page(rows: Iterator[Row]) -> list[Row]:
             return list(_some(rows, PROBABILITIES, most_bytes))
 
-        rows = self._fetched(info.expected, (*ID_TEXT, (3, "decisions", 0), (17, "decisions", 0)), query, values, page)
+        texts = (*ID_TEXT, (3, "decisions", 0), (SOURCE_COLUMN, "decisions", 0))
+        rows = self._fetched(info.expected, texts, query, values, page)
         check_logged(info, rows)
         xs = info.expected.read(rows, X_COLUMN, 0)
         return [logged(info, row, x) for row, x in zip(rows, xs, strict=True)]
@@ -311,11 +346,11 @@ class LogReader:
 
     def count(self, info: TaskInfo) -> int:
         """How many decisions a task has."""
-        return self._reader.count("decisions", info.number, self._end)
+        return self._reader.count(info.number, self._end)
 
     def count_heard(self, info: TaskInfo) -> int:
         """How many feedbacks of a task count."""
-        return self._reader.count("feedback", info.number, self._end, "AND late = 0")
+        return self._reader.count_heard(info.number, self._end)
 
     def changes(self, info: TaskInfo) -> list[tuple[int, str, dict[str, Any]]]:
         """What was changed of a task: (seq, kind, detail)."""
@@ -333,7 +368,7 @@ class LogReader:
             after = page[-1].seq
 
     def events(self, info: TaskInfo) -> Iterator[Event]:
-        """All feedbacks of a task with their decisions, in the order in which they came."""
+        """All feedbacks of a task with their decisions, in the order in which they came, as revisions have left them."""
         after = 0
         more = True
         while more:

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from onebit.serve.inputs import numbers_in
+from onebit.serve.inputs import classes_in, numbers_in
 from onebit.serve.log.checks import (
     DECISION,
     FEEDBACK,
+    REVISION,
     TIME,
     BadRecordError,
     Expected,
     Row,
     Tests,
+    of_candidates,
     of_class,
     of_probabilities,
     or_none,
@@ -25,7 +27,10 @@ from onebit.validation import ClassName
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A decision as the log has it, with its feedback: the one that counts, or where there is none a late one."""
+    """A decision as the log has it, with the last word on it: of the feedback that counts, or where there is none of a late one.
+
+    `revised_time` is when that was revised or, where there is no feedback then, withdrawn.
+    """
 
     seq: int
     id: str
@@ -45,19 +50,30 @@ class Logged:
     source: str | None
     shown: ClassName | None
     shown_propensity: float | None
+    reward: float | None = None
+    truth: ClassName | None = None
+    revised_time: float | None = None
+    among: list[ClassName] | None = None
+    complete: bool = False
+    raw: float | None = None
+    confidence: float | None = None
+    sure: float | None = None
 
 
 class Event(NamedTuple):
-    """A feedback and its decision, as the learner thread needs them."""
+    """A feedback and its decision, as the learner thread needs them, with the last word in the place of the first."""
 
     seq: int
     time: float
-    source: str
-    right: int
+    source: str  # of the first word
     late: int
     learn: int
+    right: int | None  # withdrawn where there is none
     shown: int | None
     shown_propensity: float | None
+    reward: float | None
+    truth: int | None
+    revision: int | None  # which says the last word, where that is not the first
     decision: int
     task: int  # of the decision
     id: str
@@ -69,8 +85,18 @@ class Event(NamedTuple):
     note: float
     second_note: float
     propensity: float
+    among: bytes | None
+    complete: int
+    raw: float | None
+    confidence: float | None
+    sure: float | None
     probabilities: bytes
     x: Any  # as `Inputs.read` gives it
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is an answer: neither late nor withdrawn."""
+        return not self.late and self.right is not None
 
     @property
     def played(self) -> tuple[int, float]:
@@ -81,25 +107,42 @@ class Event(NamedTuple):
         return self.shown, self.shown_propensity
 
 
-EVENTS = """
-SELECT f.seq, f.time, f.source, f.right, f.late, f.learn, f.shown, f.shown_propensity,
+# A revision r of a feedback f, the last there is, and what is said then.
+REVISED_UPTO = (
+    "LEFT JOIN revisions r ON r.seq = (SELECT max(seq) FROM revisions WHERE feedback = f.seq AND seq <= :{end})"
+)
+LAST_WORD = ", ".join(
+    f"iif(r.seq IS NULL, f.{name}, r.{name})" for name in ("right", "shown", "shown_propensity", "reward", "truth")
+)
+NOT_WITHDRAWN = "(r.seq IS NULL OR r.right IS NOT NULL)"
+EVENTS = f"""
+SELECT f.seq, f.time, f.source, f.late, f.learn, {LAST_WORD}, r.seq,
        f.decision, d.task, d.id, d.time, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity,
-       d.probabilities, d.x
-FROM feedback f LEFT JOIN decisions d ON d.seq = f.decision
-WHERE f.task = ? AND f.seq > ? AND f.seq <= ? ORDER BY f.seq LIMIT ?
+       d.among, d.complete, d.raw, d.confidence, d.sure, d.probabilities, d.x
+FROM feedback f LEFT JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format(end="revised")}
+WHERE f.task = :task AND f.seq > :after AND f.seq <= :upto ORDER BY f.seq LIMIT :most
 """
-DECISIONS_UPTO = """
+DECISIONS = f"""
 SELECT d.seq, d.id, d.time, d.mode, d.generation, d.learnt, d.label, d.greedy, d.weight, d.note, d.second_note,
-       d.propensity, d.probabilities, d.x, f.right, f.time, f.late, f.source, f.shown, f.shown_propensity
+       d.propensity, d.probabilities, d.x, f.time, f.late, f.source, {LAST_WORD}, r.seq, r.time,
+       d.among, d.complete, d.raw, d.confidence, d.sure
 FROM decisions d LEFT JOIN feedback f ON f.seq =
-     (SELECT seq FROM feedback WHERE decision = d.seq {upto} ORDER BY late LIMIT 1)
+     (SELECT seq FROM feedback WHERE decision = d.seq AND seq <= :upto ORDER BY late LIMIT 1)
+{REVISED_UPTO.format(end="upto")}
 """
-DECISIONS = DECISIONS_UPTO.format(upto="")
+REVISIONS = """
+SELECT r.seq, r.feedback, f.task, r.time, r.right, r.shown, r.shown_propensity, r.reward, r.truth
+FROM revisions r LEFT JOIN feedback f ON f.seq = r.feedback
+WHERE r.task = ? AND r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?
+"""
 CHANGES = "SELECT seq, task, time, CAST(kind AS BLOB), CAST(detail AS BLOB) FROM changes"  # texts that may be none
 PLAYED: Tests = [(1, "time", TIME)]
 HEARD: Tests = [
-    (Event._fields.index(name), name, or_none(test) if name == "shown_propensity" else test)
+    (Event._fields.index(name), name, or_none(test) if name == "right" else test)  # one that was withdrawn says nothing
     for name, test in FEEDBACK.items()
+]
+REVISED: Tests = [
+    (index, name, REVISION[name]) for index, name in ((3, "time"), (4, "right"), (6, "shown_propensity"), (7, "reward"))
 ]
 DECIDED: Tests = [
     (Event._fields.index("decided" if name == "time" else name), name, test)
@@ -107,39 +150,74 @@ DECIDED: Tests = [
     if name not in ("mode", "learnt")
 ]
 DECISION_SEQ = Event._fields.index("decision")
-LOGGED: Tests = [
-    (index, name, DECISION[name])
-    for index, name in enumerate(
-        ("id", "time", "mode", "generation", "learnt", "", "", "weight", "note", "second_note", "propensity"), 1
-    )
-    if name
-]
+LOGGED_COLUMNS = (  # of a row of DECISIONS; those of the feedback and its revision are called so
+    *(
+        "seq",
+        "id",
+        "time",
+        "mode",
+        "generation",
+        "learnt",
+        "label",
+        "greedy",
+        "weight",
+        "note",
+        "second_note",
+        "propensity",
+    ),
+    *("probabilities", "x", "f.time", "f.late", "f.source", "f.right", "f.shown", "f.shown_propensity", "f.reward"),
+    *("f.truth", "r.seq", "r.time", "among", "complete", "raw", "confidence", "sure"),
+)
+LOGGED: Tests = [(LOGGED_COLUMNS.index(name), name, test) for name, test in DECISION.items()]
 LOGGED_FEEDBACK: Tests = [
-    (index, f"{name} of its feedback", or_none(FEEDBACK[name]))
-    for index, name in ((14, "right"), (15, "time"), (16, "late"), (17, "source"), (19, "shown_propensity"))
+    *(
+        (LOGGED_COLUMNS.index(f"f.{name}"), f"{name} of its feedback", or_none(test))
+        for name, test in FEEDBACK.items()
+        if name != "learn"
+    ),
+    (LOGGED_COLUMNS.index("r.time"), "time of its revision", or_none(TIME)),
 ]
 HALF_SHOWN = "of shown and shown_propensity one is there, and the other is not"
-X_COLUMN = 13  # of a row of DECISIONS
+WITHDRAWN_BY_NOBODY = "it says neither right nor wrong, and no revision withdrew it"
+X_COLUMN, SOURCE_COLUMN = LOGGED_COLUMNS.index("x"), LOGGED_COLUMNS.index("f.source")
 Text = tuple[int, str, int]  # the place of a text in a row, its table, and the place of the seq of its row there
 ID_TEXT: tuple[Text, ...] = ((1, "decisions", 0),)
 
 
 def check_pairs(of: Expected, rows: Sequence[Row]) -> None:
     """Refuse rows of EVENTS whose decision is no decision of the task, or that have half of what was shown."""
-    task, shown, propensity = (Event._fields.index(name) for name in ("task", "shown", "shown_propensity"))
+    task, shown, propensity, right, revision = (
+        Event._fields.index(name) for name in ("task", "shown", "shown_propensity", "right", "revision")
+    )
     for row in rows:
         if row[task] != of.task:
             wrong = f"it is for row {row[DECISION_SEQ]}, which is no decision of this task"
             raise BadRecordError(of.name, "feedback", row[0], wrong)
         if (row[shown] is None) is not (row[propensity] is None):
             raise BadRecordError(of.name, "feedback", row[0], HALF_SHOWN)
+        if row[right] is None and row[revision] is None:
+            raise BadRecordError(of.name, "feedback", row[0], WITHDRAWN_BY_NOBODY)
+
+
+def check_revisions(of: Expected, rows: Sequence[Row]) -> None:
+    """Refuse rows of REVISIONS whose feedback is none of the task before it, or that have half of what was shown."""
+    for seq, feedback, task, _, _, shown, propensity, *_ in rows:
+        if task != of.task or feedback >= seq:
+            wrong = f"it is of row {feedback}, which is no feedback of this task before it"
+            raise BadRecordError(of.name, "revisions", seq, wrong)
+        if (shown is None) is not (propensity is None):
+            raise BadRecordError(of.name, "revisions", seq, HALF_SHOWN)
+    of.check("revisions", rows, REVISED)
 
 
 def check_events(of: Expected, events: Sequence[Event], classes: int) -> None:
     """Refuse events that name a class beyond those that there were."""
     indices = {name: Event._fields.index(name) for name in ("label", "greedy")}
     of.check_classes("decisions", events, classes, indices, DECISION_SEQ)
-    of.check_classes("feedback", [event for event in events if event.shown is not None], classes, {"shown": 6})
+    tests: Tests = [(Event._fields.index(name), name, or_none(of_class(classes))) for name in ("shown", "truth")]
+    of.check("feedback", events, tests)
+    among: Tests = [(Event._fields.index("among"), "among", or_none(of_candidates(classes)))]
+    of.check("decisions", events, among, DECISION_SEQ)
 
 
 def check_choices(info: TaskInfo, rows: Sequence[Row], label: int, probabilities: int) -> None:
@@ -153,14 +231,26 @@ def check_logged(info: TaskInfo, rows: Sequence[Row]) -> None:
     """Refuse rows of DECISIONS that no decision of the task can have; x is read with `Expected.read`."""
     info.expected.check("decisions", rows, LOGGED)
     check_choices(info, rows, 6, 12)
-    shown = (18, "shown of its feedback", or_none(of_class(len(info.classes))))
-    info.expected.check("decisions", rows, [*LOGGED_FEEDBACK, shown])
+    classes = len(info.classes)
+    of_classes: Tests = [
+        *(
+            (LOGGED_COLUMNS.index(f"f.{one}"), f"{one} of its feedback", or_none(of_class(classes)))
+            for one in ("shown", "truth")
+        ),
+        (LOGGED_COLUMNS.index("among"), "among", or_none(of_candidates(classes))),
+    ]
+    info.expected.check("decisions", rows, [*LOGGED_FEEDBACK, *of_classes])
 
 
 def logged(info: TaskInfo, row: Row, read: Any) -> Logged:
     """A row of DECISIONS, whose x was read."""
     seq, identity, when, mode, generation, learnt, label, greedy, weight, note, second_note, propensity = row[:12]
-    probabilities, _, right, feedback_time, late, source, shown, shown_propensity = row[12:]
+    probabilities, _, feedback_time, late, source, right, shown, shown_propensity, reward, truth = row[12:22]
+    revision, revised_time, among, complete, raw, confidence, sure = row[22:]
+    if right is None:  # it has not come, or was withdrawn
+        feedback_time, late, source = None, 0, None
+    elif revision is not None:
+        source = "caller"
     return Logged(
         seq=seq,
         id=identity,
@@ -180,4 +270,12 @@ def logged(info: TaskInfo, row: Row, read: Any) -> Logged:
         source=source,
         shown=None if shown is None else info.classes[shown],
         shown_propensity=shown_propensity,
+        reward=reward,
+        truth=None if truth is None else info.classes[truth],
+        revised_time=revised_time,
+        among=None if among is None else [info.classes[one] for one in classes_in(among)],
+        complete=bool(complete),
+        raw=raw,
+        confidence=confidence,
+        sure=sure,
     )

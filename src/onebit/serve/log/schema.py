@@ -25,8 +25,8 @@ class DamagedLogError(OnebitError):
 
 
 # All rows share one count, `seq`: the order in which things happened. Numbers of classes are places in the task's list, to
-# which names are only added. x is eight bytes a number, or JSON, or text, as the task's features say; it stands last, so that
-# reading what is before it does not read it.
+# which names are only added. x is eight bytes a number, or JSON, or text, as the task's features say; it stands behind what is read
+# without it, so that reading that does not read x.
 _FIRST = """
 CREATE TABLE changes (
     seq INTEGER PRIMARY KEY,
@@ -87,8 +87,41 @@ CREATE TABLE owner (
 ) STRICT;
 INSERT INTO owner VALUES ('');
 """
-NAMES = ("changes", "decisions", "feedback")
-COLUMNS = {"changes": 6, "decisions": 15, "feedback": 10}
+# What a decision was made among, how sure it was and how sure it was asked to be; what a feedback says beside right and wrong; and
+# second thoughts: a revision says what stands in the place of a feedback from then on, nothing where `right` is null.
+_THIRD = """
+ALTER TABLE decisions ADD COLUMN among BLOB;
+ALTER TABLE decisions ADD COLUMN complete INTEGER NOT NULL DEFAULT 0 CHECK (complete IN (0, 1));
+ALTER TABLE decisions ADD COLUMN raw REAL;
+ALTER TABLE decisions ADD COLUMN confidence REAL;
+ALTER TABLE decisions ADD COLUMN sure REAL;
+ALTER TABLE feedback ADD COLUMN reward REAL;
+ALTER TABLE feedback ADD COLUMN truth INTEGER;
+CREATE TABLE revisions (
+    seq INTEGER PRIMARY KEY,
+    task INTEGER NOT NULL,
+    feedback INTEGER NOT NULL REFERENCES feedback (seq),
+    time REAL NOT NULL,
+    right INTEGER CHECK (right IN (0, 1)),
+    shown INTEGER,
+    shown_propensity REAL,
+    reward REAL,
+    truth INTEGER
+) STRICT;
+CREATE INDEX revisions_by_feedback ON revisions (feedback);
+CREATE INDEX revisions_by_task ON revisions (task);
+CREATE TRIGGER revisions_numbered AFTER INSERT ON revisions BEGIN INSERT INTO numbers VALUES (NEW.seq); END;
+"""
+# A log of an older version as one of this version shows it, for a connection that only reads: what stands in `temp` is found first.
+_AS_NOW = """
+PRAGMA temp_store = MEMORY;
+CREATE TEMP VIEW decisions AS SELECT *, NULL AS among, 0 AS complete, NULL AS raw, NULL AS confidence, NULL AS sure
+    FROM main.decisions;
+CREATE TEMP VIEW feedback AS SELECT *, NULL AS reward, NULL AS truth FROM main.feedback;
+CREATE TEMP TABLE revisions (seq INTEGER PRIMARY KEY, task, feedback, time, right, shown, shown_propensity, reward, truth);
+"""
+NAMES = ("changes", "decisions", "feedback", "revisions")
+COLUMNS = {"changes": 6, "decisions": 20, "feedback": 12, "revisions": 9}
 
 
 def _only_added_to(tables: Iterable[str]) -> str:
@@ -100,8 +133,9 @@ def _only_added_to(tables: Iterable[str]) -> str:
 
 
 TABLES = (  # of each version, made from those of the version before
-    f"{_FIRST}{_only_added_to(NAMES)}",
+    f"{_FIRST}{_only_added_to(['changes', 'decisions', 'feedback'])}",
     f"{_SECOND}{_only_added_to(['numbers'])}PRAGMA application_id = {APPLICATION};\n",
+    f"{_THIRD}{_only_added_to(['revisions'])}",
 )
 VERSION = len(TABLES)
 
@@ -131,7 +165,7 @@ def writable(path: Path) -> sqlite3.Connection:
 
 
 def opened(path: Path) -> sqlite3.Connection:
-    """A connection that only reads, a log of any version; the file must be there."""
+    """A connection that only reads, a log of any version as if it were of this one; the file must be there."""
     if not path.is_file():
         raise InputError(f"{path.parent} is not a folder of `onebit serve`: there is no {path.name} in it")
     # A folder that cannot be written to has no place for what readers of a file in use share; then it must not be in use.
@@ -139,8 +173,11 @@ def opened(path: Path) -> sqlite3.Connection:
     try:
         connection = _connected(path, "ro&immutable=1" if alone else "ro")
         try:
-            if _checked(connection, path) == 0:
+            version = _checked(connection, path)
+            if version == 0:
                 raise InputError(f"{path} is not a log of `onebit serve`")
+            if version < VERSION:
+                connection.executescript(_AS_NOW)
         except BaseException:
             connection.close()
             raise

@@ -19,7 +19,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,7 +71,7 @@ class Writer:
         self._last = self._taken()
         self._doubt: Doubt | None = None
         self._ended = False  # for good
-        self._waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[list[Batch] | None] = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="onebit-writer", daemon=True)
         self.failing: str | None = None  # why the last transaction failed
@@ -90,10 +90,14 @@ class Writer:
 
     def submit(self, table: str, rows: Sequence[tuple[Any, ...]]) -> asyncio.Future[int]:
         """Hand over rows; the future is the seq of the first, once all are on disk."""
+        return self.submit_together({table: rows})[table]
+
+    def submit_together(self, parts: Mapping[str, Sequence[tuple[Any, ...]]]) -> dict[str, asyncio.Future[int]]:
+        """Hand over rows of some tables, which are all on disk, in this order, or none is; a future for each table."""
         assert self._loop is not None
-        written = self._loop.create_future()
-        self._waiting.put(Batch(table, rows, written))
-        return written
+        batches = [Batch(table, rows, self._loop.create_future()) for table, rows in parts.items()]
+        self._waiting.put(batches)
+        return {batch.table: batch.written for batch in batches}
 
     def stop(self) -> None:
         """Write what waits, and end. Called off the event loop, since those who wait are answered there."""
@@ -122,24 +126,24 @@ class Writer:
     def _run(self) -> None:
         while True:
             try:
-                batch = self._waiting.get(timeout=RETRY_S if self.failing and not self._ended else None)
+                batches = self._waiting.get(timeout=RETRY_S if self.failing and not self._ended else None)
             except queue.Empty:
                 self._write([])
                 continue
             group: list[Batch] = []
             count = 0
-            while batch is not None:
-                group.append(batch)
-                count += len(batch.rows)
+            while batches is not None:
+                group += batches
+                count += sum(len(batch.rows) for batch in batches)
                 if count >= MOST_ROWS:
                     break
                 try:
-                    batch = self._waiting.get_nowait()
+                    batches = self._waiting.get_nowait()
                 except queue.Empty:
                     break
             if group:
                 self._write(group)
-            if batch is None:
+            if batches is None:
                 return
 
     def _write(self, group: list[Batch]) -> None:

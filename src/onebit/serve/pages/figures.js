@@ -3,6 +3,7 @@ import { call, taskPath } from "./api.js";
 import { Chart, percentAxis, roundUp } from "./chart.js";
 import { bar, byId, count, duration, keyed, make, percent, rate, say, setBar, shortened } from "./dom.js";
 import { likeliest, preview, showProbabilities } from "./show.js";
+import { why } from "./why.js";
 
 const WINDOWS = [100, 1000, 10000];
 const LAST = 8; // decisions shown
@@ -136,6 +137,8 @@ export class Figures {
       ["Feedback", `${count(stats.feedback)}, ${rate(stats.rates.feedback_per_s)} a second`],
       ["Late", count(stats.late)],
       ["Silences", count(stats.silences)],
+      ["Revised", count(stats.revised)],
+      ["Withdrawn", count(stats.withdrawn)],
       ["Refused", count(stats.refused)],
     ];
     const create = () => make("div", {}, make("dt"), make("dd"));
@@ -201,7 +204,7 @@ export class Figures {
   }
 
   async showLast(task, stats) {
-    const key = [task.name, stats.generation, stats.decisions, stats.feedback, stats.late, stats.silences].join();
+    const key = [task.name, stats.generation, stats.decisions, stats.feedback, stats.right, stats.late, stats.silences, stats.revised, stats.withdrawn].join();
     if (key !== this.lastKey) {
       const { decisions } = await call("GET", taskPath(task.name, `/decisions?limit=${LAST}`));
       if (byId("task").dataset.of !== task.name) return; // another was chosen meanwhile
@@ -252,15 +255,20 @@ const decisionItem = (one, task) => {
   if (explored) badges.append(make("span", { className: "badge", textContent: "explored", title: `thought best: ${one.greedy}` }));
   const about = make("p", { className: "note" }, when, ` · version ${one.version}`);
   const id = make("p", { className: "note" }, make("code", { textContent: shortened(one.id, 40), title: one.id }));
-  const item = make("li", {}, make("div", { className: "x" }, preview(one.x, task.display)), make("div", { className: "what" }, title, badges, about, id), bars);
+  const item = make("li", {}, make("div", { className: "x" }, preview(one.x, task.display)), make("div", { className: "what" }, title, badges, about, id, why(task, () => one.id)), bars);
   item.time = one.time;
   return item;
 };
 
-const showFeedback = (item, { right, late, source, shown }) => {
+const showFeedback = (item, { right, late, source, shown, revised_time: revised }) => {
   const badge = item.querySelector(".feedback");
-  const state = right === null ? "waiting" : right ? "right" : "wrong";
-  const more = [late ? "late" : "", source === "silence" ? "by silence" : "", shown === null ? "" : `shown: ${shortened(shown, 30)}`];
+  const state = right !== null ? (right ? "right" : "wrong") : revised === null ? "waiting" : "withdrawn";
+  const more = [
+    late ? "late" : "",
+    source === "silence" ? "by silence" : "",
+    right !== null && revised !== null ? "revised" : "",
+    shown === null ? "" : `shown: ${shortened(shown, 30)}`,
+  ];
   say(badge, [state, ...more.filter(Boolean)].join(", "));
   badge.className = `badge feedback ${right === null ? "" : right ? "good" : "bad"}`;
 };

@@ -176,7 +176,7 @@ export const addClasses = (task, done) =>
     title: `Add classes to ${task.name}`,
     button: "Add",
     fields: [
-      { name: "add_classes", label: "New classes", kind: "lines", required: true, hint: "One a line. A class cannot be taken away again." },
+      { name: "add_classes", label: "New classes", kind: "lines", required: true, hint: "One a line. A class can be retired later, and keeps its place." },
     ],
     act: async (values) => done(await call("PATCH", taskPath(task.name), { add_classes: linesOf(values.add_classes) })),
   });

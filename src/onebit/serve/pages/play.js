@@ -5,6 +5,7 @@ import { byId, count, make, percent, say, shortened } from "./dom.js";
 import { likeliest, showProbabilities } from "./show.js";
 import { noTrouble, shell, trouble } from "./shell.js";
 import { sourceOf } from "./sources.js";
+import { why } from "./why.js";
 
 const name = decodeURIComponent(location.pathname.slice("/play/".length));
 const RECENT = 50; // rounds of the recent error
@@ -81,6 +82,7 @@ class Game {
     addEventListener("keydown", (event) => this.key(event));
     byId("itself").hidden = !this.source.hasTruth;
     byId("truth").hidden = !this.source.hasTruth;
+    if (may(session, "read", task.name)) byId("why").append(why(task, () => this.decision?.id ?? null));
     byId("auto").addEventListener("click", () => (this.running ? (this.running = false) : this.playItself()));
     this.allow(false);
     byId("game").hidden = false;
@@ -141,6 +143,7 @@ class Game {
   async ask() {
     this.allow(false);
     byId("truth").open = false;
+    for (const one of byId("why").children) one.open = false;
     if (!this.source.hasTruth) this.showNoGuess();
     this.item = await this.steadily(() => this.source.next());
     const id = newId();

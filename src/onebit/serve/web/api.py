@@ -27,7 +27,7 @@ from onebit.storage import platform_info
 if TYPE_CHECKING:
     from onebit.serve.service import Service
 
-MOST_SHOWN = 1000  # decisions in one reply
+MOST_SHOWN = 1000  # decisions, or parts of an explanation, in one reply
 TASKS_AT_ONCE = 10  # that are written before others get a turn
 CLASSES_AT_ONCE = 1000
 NUMBERS_AT_ONCE = 50_000
@@ -124,7 +124,7 @@ class Api:
         return self._service.task(task)
 
     async def change(self, request: Request, task: schemas.TaskName, body: schemas.Change) -> object:
-        """Add classes to a task, or change its mode, its deadline, or what silence means."""
+        """Add classes to a task or retire some, or change its mode, its deadline, what silence means, and how long revisions are taken."""
         return await self._service.change(task, body, principal_of(request).id)
 
     async def delete(self, request: Request, task: schemas.TaskName) -> object:
@@ -150,7 +150,7 @@ class Api:
     async def feedback(
         self, task: schemas.TaskName, body: schemas.FeedbackRequest | list[schemas.FeedbackRequest]
     ) -> object:
-        """Say whether a decision was right, or many; in any order, at any time, and again."""
+        """Say whether a decision was right, or many; in any order, at any time, and again. Revise it, or withdraw it."""
         if isinstance(body, list):
             return await self._service.feedback(task, body, single=False)
         return (await self._service.feedback(task, [body]))[0]
@@ -179,6 +179,15 @@ class Api:
     async def decision(self, task: schemas.TaskName, id: str) -> object:  # noqa: A002 - what it is called in JSON
         """One decision, as the log has it."""
         return await self._shown(self._service.decision(task, id))
+
+    async def explanation(
+        self,
+        task: schemas.TaskName,
+        id: schemas.Identity,  # noqa: A002
+        top: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 10,
+    ) -> object:
+        """Which features or words speak for the label of a decision, to the learner as it is now."""
+        return await self._service.explain(task, id, top)
 
     async def _shown(self, decision: dict[str, Any]) -> dict[str, Any]:
         """A decision as it is sent: where its x is long, others get a turn while it is written."""

@@ -96,6 +96,7 @@ def _operations(api: Api, pages: Pages, settings: Settings, service: Service) ->
     add("GET", f"{one}/stats", api.stats, "read", reply=schemas.Stats)
     add("GET", f"{one}/decisions", api.decisions, "read", reply=schemas.LoggedDecisions)
     add("GET", f"{one}/decisions/{{id:text}}", api.decision, "read", reply=schemas.LoggedDecision)
+    add("GET", f"{one}/explanation", api.explanation, "read", reply=schemas.Explained)
     add("GET", f"{one}/item", api.item, "decide", reply=schemas.Item)
     add(
         "POST",

@@ -1,0 +1,104 @@
+"""What one round of a stream brings, for a learner of any kind: x, the candidates, and somebody who answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit.contract.candidates import candidates_at
+from onebit.contract.draws import REVEALING, Draws, key_of, uniform
+from onebit.data.tables import Dataset
+from onebit.engine.schedule import Schedule
+from onebit.rows import SparseRow, is_sparse
+from onebit.validation import ClassName
+
+
+@dataclass(frozen=True)
+class StreamFeedback:
+    """What a round answers: called with a label, whether that is right.
+
+    >>> answer = StreamFeedback("b", rewards={"a": 0.25, "b": 1.0}, corrected=True)
+    >>> answer("a"), answer.reward("a"), answer.truth("a"), answer.given_for("b")
+    (False, 0.25, 'b', {'reward': 1.0})
+    """
+
+    _label: ClassName
+    among: tuple[ClassName, ...] | None = None  # the candidates, where not all classes are
+    rewards: Mapping[ClassName, float] | None = None  # what each class is worth, where that is more than right or wrong
+    corrected: bool = False  # whether the right class is said where another was played
+
+    def __call__(self, label: object) -> bool:
+        """Whether a label is right: no other is worth more."""
+        if self.rewards is None:
+            return bool(label == self._label)
+        return self.reward(label) >= self.reward(self._label)
+
+    def reward(self, label: Any) -> float:
+        """What a label is worth, from 0 to 1."""
+        return float(self(label)) if self.rewards is None else self.rewards.get(label, 0.0)
+
+    def truth(self, label: object) -> ClassName | None:
+        """The right class, where this label is wrong and the round is one that is corrected; None elsewhere."""
+        return self._label if self.corrected and not self(label) else None
+
+    def given_for(self, label: Any) -> dict[str, Any]:
+        """What is said after this label was played, as `Learner.learn` takes it: `right`, `reward` or `truth`."""
+        truth = self.truth(label)
+        if truth is not None:
+            return {"truth": truth}
+        return {"right": self(label)} if self.rewards is None else {"reward": self.reward(label)}
+
+
+class StreamRound(NamedTuple):
+    """What a round brings: x, and somebody who says whether a label is right."""
+
+    x: Any
+    right: StreamFeedback
+
+
+class Offer(NamedTuple):
+    """What there is to decide on where rounds have candidates: x, and the classes of which one can be played."""
+
+    x: Any
+    among: tuple[ClassName, ...]
+
+
+def among_of(data: Dataset, schedule: Schedule, number: int) -> tuple[ClassName, ...] | None:
+    """The candidates of a round of a schedule by name; None where all classes are."""
+    if not len(schedule.among):
+        return None
+    return tuple(data.classes[one] for one in candidates_at(schedule.among, number))
+
+
+def feedback_of(data: Dataset, schedule: Schedule, step: int, seed: int) -> StreamFeedback:
+    """What is answered in a step; whether it is corrected is drawn as in a run of a new learner with this seed."""
+    number = schedule.round_of(step)
+    rewards = None
+    if len(schedule.rewards):
+        row = schedule.rewards[schedule.row(step, data.rows)]
+        rewards = dict(zip(data.classes, row.tolist(), strict=True))
+    corrected = False
+    if schedule.corrections > 0.0:
+        with np.errstate(over="ignore"):  # draws are computed modulo 2^64
+            draws = Draws(key_of(seed), np.uint64(schedule.number(number)), REVEALING)
+            corrected = uniform(draws, 0) < schedule.corrections
+    label = data.classes[schedule.labels[number]]
+    return StreamFeedback(label, among_of(data, schedule, number), rewards, corrected)
+
+
+def table_of(X: Any) -> Any:
+    """Rows in a form from which one can be taken: CSR, an array, or a list."""
+    if is_sparse(X) and getattr(X, "format", "csr") != "csr":
+        return X.tocsr()
+    return X.to_numpy() if hasattr(X, "to_numpy") else X
+
+
+def row_of(X: Any, row: int) -> Any:
+    """One row of these."""
+    if not is_sparse(X):
+        return X[row]
+    a, b = int(X.indptr[row]), int(X.indptr[row + 1])
+    return SparseRow(np.asarray(X.indices[a:b], dtype=np.int32), np.asarray(X.data[a:b]), int(X.shape[1]))
