@@ -290,7 +290,7 @@ def schedule_of(kind: str, y: Any) -> Schedule:
     if late:
         rounds = np.arange(len(y))
         answers = np.where(generator.random(len(y)) < 0.1, -1, rounds + generator.integers(0, 6, len(y)))
-        schedule = schedule._replace(events=events_of(answers))
+        schedule = schedule._replace(events=events_of(answers), order=rounds)
     return schedule
 
 
@@ -318,20 +318,24 @@ def walks_as_it_steps(name: str, kind: str) -> None:
             _hear_in_stream(stepper, decisions[now], label, schedule, now)
     assert {**state(walker), "identity": ""} == {**state(stepper), "identity": ""}
     played = [decisions[now].label for now in range(WALKED)]
-    assert tally.mistakes[0] == sum(label != NAMES[truth] for label, truth in zip(played, y, strict=True))
-    if len(schedule.rewards):
+    if not len(schedule.rewards):
+        assert tally.mistakes[0] == sum(label != NAMES[truth] for label, truth in zip(played, y, strict=True))
+    else:  # where the right class is worth 1
         worth = [float(schedule.rewards[now, NAMES.index(str(label))]) for now, label in enumerate(played)]
+        assert tally.mistakes[0] == sum(reward < 1.0 for reward in worth)
         np.testing.assert_allclose([tally.rewards[0], tally.reward_curve[0, 0]], sum(worth), rtol=1e-12)
 
 
 def _hear_in_stream(learner: Learner, decision: Decision, label: str, schedule: Schedule, now: int) -> None:
     """What the stream says of a decision, by hand."""
-    reveals = schedule.corrections > 0.0 and draws(SEED, now, 7)(0) < schedule.corrections
+    worth = float(decision.label == label)
+    if len(schedule.rewards):
+        worth = float(schedule.rewards[now, NAMES.index(str(decision.label))])
     if learner.runtime.needs_labels:
         learner.learn(decision, label=label)
-    elif decision.label != label and reveals and learner.runtime.rule.teach is not None:
+    elif worth < 1.0 and draws(SEED, now, 7)(0) < schedule.corrections:
         learner.learn(decision, truth=label)
     elif len(schedule.rewards):
-        learner.learn(decision, reward=schedule.rewards[now, NAMES.index(str(decision.label))])
+        learner.learn(decision, reward=worth)
     else:
         learner.learn(decision, right=decision.label == label)
