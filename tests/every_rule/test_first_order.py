@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.every_rule.cases import (
+    FAMILIES,
     checks_of,
     equals_its_oracle,
     equals_its_oracle_among,
+    errs_less_among_few,
     passes,
     twins_of,
     varied_twins_of,
@@ -36,3 +40,8 @@ def test_compiled_rule_equals_its_oracle_with_candidates_rewards_and_truths(
 @walks_of("first order")
 def test_a_walk_with_candidates_rewards_and_corrections_is_stepping_by_hand(name: str, kind: str) -> None:
     walks_as_it_steps(name, kind)
+
+
+@pytest.mark.parametrize("name", FAMILIES["first order"])
+def test_with_few_candidates_less_is_wrong(name: str) -> None:
+    errs_less_among_few(name)
