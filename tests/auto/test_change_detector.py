@@ -111,7 +111,7 @@ def test_noise_is_no_change(noise: float) -> None:
 def test_sets_of_different_sizes_are_no_change() -> None:
     """Labels that nobody can foretell, with all of ten classes and with two in turn: the error is that of chance in both, and stays so."""
     learner, generator = Learner("auto", classes=10, space="sparse"), np.random.default_rng(8)
-    for row in range(500):
+    for row in range(1000):
         label = int(generator.integers(10))
         among = None if row % 2 == 0 else sorted({label, (label + 1 + int(generator.integers(9))) % 10})
         decision = learner.decide({str(generator.integers(50)): 1.0}, among=among, complete=True)
