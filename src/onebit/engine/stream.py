@@ -39,7 +39,7 @@ MEASURE = 4  # with DECIDE: also compute the probabilities, and keep that of the
 REVEALED = 8  # reveal the class to the rule even when it was wrong: full information
 COUNT = 16  # with DECIDE: the labels are known, so count the mistakes
 ALONE = 32  # the rule learns also where there was one candidate
-OVER_ALL = 64  # it learns over all classes where the right one need not be among the candidates
+OVER_ALL = 64  # it learns over all classes where the right one need not be among the candidates, or there was one alone
 CALIBRATE = 128  # with DECIDE: say how sure the rule is; with LEARN: take in whether it was right to be
 
 # An event is a round and what is done with it now: round * EVENT + (DECIDE, LEARN, or both).
@@ -231,7 +231,7 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
                     told = label if bit or reward >= 1.0 else -1
             if what & CALIBRATE and raw == raw:  # noqa: PLR0124 -- unless it is NaN
                 take_answer(calibration, raw, trust, limit, reward)
-            if some and not complete and what & OVER_ALL:
+            if some and (not complete or count == 1) and what & OVER_ALL:
                 candidates = everything
                 complete = True
                 count = params.classes
@@ -263,10 +263,10 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
 
 def measure(params: Any, given: RuleInput, count: int, out: Vector, floor: float) -> None:
     """Write the probabilities of the labels that can be played, as they are played: the rule's, over the floor."""
-    if count > 1:
-        probabilities(params, given, out)
-    else:
+    if count == 1:
         out[0] = 1.0
+        return
+    probabilities(params, given, out)
     if floor > 0.0:
         for label in range(count):
             out[label] = (1.0 - floor) * out[label] + floor / count
