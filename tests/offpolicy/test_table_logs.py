@@ -182,9 +182,11 @@ REFUSED: dict[str, tuple[dict[str, list[Any]], dict[str, Any]]] = {
         {"offered": ["news|sport"] * 2 + [None, "news"]},
         {"x": ["age"], "among": "offered"},
     ),
-    "row 1 .*a name twice": ({"offered": ["news|news"] * 4}, {"x": ["age"], "among": "offered"}),
     "row 1 .*no JSON list": ({"offered": ["[news"] * 4}, {"x": ["age"], "among": "offered"}),
-    "row 1 .*there is no candidate": ({"offered": ["|"] * 4}, {"x": ["age"], "among": "offered"}),
+    "row 1 .*the column 'offered' lists no candidate in it": (
+        {"offered": ["|"] * 4},
+        {"x": ["age"], "among": "offered"},
+    ),
     "there is no column 'cands' .* to be among": ({}, {"x": ["age"], "among": "cands"}),
     "'right_one' .* must not see": ({"right_one": ["news"] * 4}, {"x": ["right_one"], "truth": "right_one"}),
     "complete is 3": ({}, {"x": ["age"], "complete": 3}),

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.data.blocks import opened
-from onebit.data.candidate_names import names_in
 from onebit.data.delimited import csv_options, decimal_point, separator_of
 from onebit.data.files import require
 from onebit.data.kinds import inner_type, is_number_type, is_text_type
+from onebit.data.listed_candidates import names_in
 from onebit.data.tables import whole
 from onebit.errors import InputError, brief, nearest
 from onebit.offpolicy.logs import Costs, Log
@@ -256,7 +256,9 @@ def _round(row: int, cells: dict[str, Any], x: Any, columns: LogColumns) -> Roun
         _action(columns.action, cells[columns.action]),
         right,
         propensity,
-        among=None if columns.among is None else names_in(cells[columns.among]),
+        among=None
+        if columns.among is None
+        else names_in(cells[columns.among], f"the column {brief(columns.among)}", "it"),
         complete=columns.complete,
         reward=reward,
         truth=None if columns.truth is None or truth is None else _action(columns.truth, truth),
@@ -340,6 +342,8 @@ def _exported(table: _Parquet | _Csv, classes: Sequence[ClassName], with_x: bool
             x = row.get("x")
             x = dict(x) if isinstance(x, list) and x and isinstance(x[0], tuple) else x
             among, truth, reward = row.get("among"), row.get("truth"), row.get("reward")
+            if among is not None and label not in among:  # the caller showed something else
+                among = None
             for one in (label, *(among or ()), *(() if truth is None else (truth,))):
                 if str(one) not in names:
                     raise InputError(f"{table.path} has the label {brief(one)}, which is none of its classes")
