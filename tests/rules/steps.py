@@ -44,9 +44,9 @@ class Bench:
         """The `work` of the contract, undefined on entry: here not a number, so that a rule that reads it is caught."""
         return np.full((2, max(self.heads, self.classes)), np.nan)
 
-    def given(self, scores: Vector, sq_norm: float, draws: Draws) -> RuleInput:
-        """What the rule is given in a round."""
-        return RuleInput(self.memory, scores, sq_norm, draws, self.scratch())
+    def given(self, scores: Vector, sq_norm: float, draws: Draws, right: bool = False) -> RuleInput:
+        """What the rule is given in a round; where it learns, with a reward of 1 for a label that was right."""
+        return RuleInput(self.memory, scores, sq_norm, draws, self.scratch(), float(right))
 
 
 class Step(NamedTuple):
@@ -100,7 +100,8 @@ def learnt(bench: Bench, scores: Vector, norm: float, choice: Choice, revealed: 
     coefficients = np.full(bench.heads, np.nan)
     before = scores.copy()
     with np.errstate(over="ignore"):
-        given = replace(bench, memory=bench.memory.copy()).given(scores, norm, draws_of(identity, stream=LEARNING))
+        own, right = replace(bench, memory=bench.memory.copy()), revealed == choice.label
+        given = own.given(scores, norm, draws_of(identity, stream=LEARNING), right)
         scale = bench.rule.learn(bench.params, given, choice, revealed, coefficients)
     assert np.isfinite(coefficients).all(), "a step is filled with numbers"
     assert np.array_equal(before, scores), "a step leaves the scores alone"
@@ -202,7 +203,7 @@ def walk(bench: Bench, features: Matrix, labels: Labels, seed: int = 0) -> Walk:
             assert np.array_equal(before, memory), "a decision changes nothing"
             revealed = int(truth) if full else revealed_to(choice.label, int(truth))
             coefficients = np.full(bench.heads, np.nan)
-            given = own.given(scores, norm, draws_of(t, seed, LEARNING))
+            given = own.given(scores, norm, draws_of(t, seed, LEARNING), revealed == choice.label)
             scale = bench.rule.learn(bench.params, given, choice, revealed, coefficients)
             weights = scale * weights + np.outer(coefficients, row)
             memory[NORM] = float((weights * weights).sum())

@@ -64,7 +64,7 @@ def experienced(baseline: bool, answers: int, classes: int, rewards: str = "plai
     for number in range(answers):
         choice = decision(bench, scores, 1.0, number)
         revealed = choice.label if number % 3 == 0 else WRONG
-        given = bench.given(scores, 1.0, draws_of(number, stream=LEARNING))
+        given = bench.given(scores, 1.0, draws_of(number, stream=LEARNING), revealed == choice.label)
         RULE.learn(bench.params, given, choice, revealed, np.zeros(classes))
         bench.memory[LEARNT] += 1
     return bench
