@@ -41,6 +41,8 @@ class Calibration:
         return float(np.clip(h @ self.theta / math.sqrt(1.0 + math.pi * v / 8.0), -6.0, 6.0))
 
     def confidence(self, raw: float) -> float:
+        if self.n == 0:
+            return math.nan
         knots = np.linspace(-6.0, 6.0, 16)
         width = knots[1] - knots[0]
         logit = self.logit(self.z(raw))

@@ -96,7 +96,7 @@ def test_it_equals_its_twin() -> None:
         raws[:2] = 0.0
         for raw in raws.tolist():
             mine, its = confidence(state, raw), twin.confidence(raw)
-            assert mine == pytest.approx(its, abs=1e-9)
+            assert mine == pytest.approx(its, abs=1e-9, nan_ok=True)
             reward = float(generator.random() < 0.9) if generator.random() < 0.9 else generator.random()
             hear(state, raw, mine, reward)
             twin.hear(raw, its, reward)
@@ -110,7 +110,7 @@ def test_compiled_and_plain_agree() -> None:
     compiled, thresholds = walked(raws, rewards, 0.2, fresh())
     state = fresh()
     for now, (raw, reward) in enumerate(zip(raws.tolist(), rewards.tolist(), strict=True)):
-        assert confidence(state, raw) == pytest.approx(compiled[now], rel=1e-12)
+        assert confidence(state, raw) == pytest.approx(compiled[now], rel=1e-12, nan_ok=True)
         assert threshold(state, 0.2) == thresholds[now]
         hear(state, raw, float(compiled[now]), reward)
     assert math.isfinite(thresholds[-1])
@@ -188,13 +188,15 @@ def test_one_score_out_of_all_proportion_does_not_hide_the_others() -> None:
 @pytest.mark.parametrize("raw", [0.0, -0.0, 1e-300, -1e300, math.inf, -math.inf])
 def test_any_score_gives_a_probability(raw: float) -> None:
     state = fresh()
+    assert math.isnan(confidence(state, raw))  # nothing was heard
+    hear(state, raw, math.nan, 1.0)
     for reward in (0.0, 1.0, 0.5) * 20:
         assert 0.0 < confidence(state, raw) < 1.0
         hear(state, raw, confidence(state, raw), reward)
         assert 0.0 < confidence(state, 1.0) < 1.0
         hear(state, 1.0, confidence(state, 1.0), 1.0)
     assert np.isfinite(state).all()
-    assert state[HEARD] == 120.0
+    assert state[HEARD] == 121.0
 
 
 def test_a_decision_without_a_raw_score_teaches_nothing() -> None:
