@@ -162,7 +162,9 @@ class Learner(InspectableLearner):
                 f"{rule.title} learns only from labels that it would have played itself: it plays {brief(decision.label)} here, "
                 f"and {brief(label)} was played"
             )
-        return decision._replace(label=label, propensity=propensity, weight=float(propensity))
+        played = decision._replace(label=label, propensity=propensity, weight=float(propensity))
+        # How sure the learner is, it is of its own label.
+        return played if label == decision.label else played._replace(raw=None, confidence=None)
 
     def probabilities(self, x: Any, *, among: Among = None) -> dict[ClassName, float]:
         """The probability with which each class would be played for x, over all ids; 0 outside of `among`. Changes nothing.
