@@ -84,9 +84,7 @@ async def decided(
     return (await service.decide(task, [ask(identity, x, **more)]))[0]
 
 
-async def heard(
-    service: Service, identity: str, right: bool | None = True, task: str = "fruit", **more: Any
-) -> str:
+async def heard(service: Service, identity: str, right: bool | None = True, task: str = "fruit", **more: Any) -> str:
     """What became of one feedback."""
     return str((await service.feedback(task, [hint(identity, right, **more)]))[0]["status"])
 
