@@ -147,7 +147,7 @@ def test_a_task_from_its_beginning_to_its_end(service: Process, talk: Callable[.
         assert alone.confidence is not None
         assert (await news.feedback(alone, truth="sport")).status == "accepted"
         assert (await news.feedback(alone, reward=0.25, revise=True)).status == "revised"
-        graded = await until(news.stats, lambda stats: stats.queue == 0 and stats.feedback == 4)
+        graded = await until(news.stats, lambda stats: stats.queue == 0 and stats.feedback == 5)
         assert (graded.rewards, graded.truths, graded.certainty.asked) == (1, 0, 1)
         assert (await news.decision(alone)).reward == 0.25
         assert ((await news.withdraw(alone)).status, (await news.change(risk=0.1)).risk) == ("withdrawn", 0.1)

@@ -161,6 +161,7 @@ def _schema(task: TaskInfo) -> Any:
         "raw": number,
         "confidence": number,
         "sure": number,
+        "unsure": arrow.bool_(),
     }
     about = {"version": VERSION, "task": task.name, "classes": task.classes, "features": task.features}
     return arrow.schema(
