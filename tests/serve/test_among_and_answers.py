@@ -50,15 +50,15 @@ async def rounds(service: Service, first: int, count: int, seed: int = 0, shadow
         asks.append(ask(str(number), (chance.gauss(0, 1), chance.gauss(0, 1)), **some))
     answers = await service.decide("fruit", asks, single=False)
     for again in (False, True):
-        some = [one for one in answers if not again or chance.random() < 0.2]
-        hints = [_answer(chance, one, shadow, revise=again) for one in some]
+        told = [one for one in answers if not again or chance.random() < 0.2]
+        hints = [_answer(chance, one, shadow, revise=again) for one in told]
         assert {one["status"] for one in await service.feedback("fruit", hints, single=False)} <= {
             *("accepted", "revised", "duplicate")
         }
 
 
 def _answer(chance: random.Random, one: dict[str, Any], shadow: bool, **more: Any) -> FeedbackRequest:
-    shown = {"shown": chance.choice(CLASSES), "shown_propensity": 0.25} if shadow else {}
+    shown: dict[str, Any] = {"shown": chance.choice(CLASSES), "shown_propensity": 0.25} if shadow else {}
     candidates = one["among"] or CLASSES
     inside = not shadow or shown["shown"] in candidates
     said: dict[str, Any] = chance.choice(
@@ -138,7 +138,8 @@ def test_what_is_answered_and_logged(tmp_path: Path) -> None:
             await service.change("fruit", change(remove_classes=["c"], add_classes=["e"]))
             assert await decided(service, "1", among=["a", "c"], complete=True) == first
             assert await decided(service, "3", among=CLASSES) == everything
-            for other in ({}, {"among": ["a", "b"]}, {"among": ["a", "c"]}):
+            others: list[dict[str, Any]] = [{}, {"among": ["a", "b"]}, {"among": ["a", "c"]}]
+            for other in others:
                 with pytest.raises(ConflictError, match=r"was decided already, (among other classes|with another)"):
                     await decided(service, "1", **other)
             twice = [ask("9", among=["a"]), ask("9", among=["b"])]
@@ -265,14 +266,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield site
 
 
+NO_LISTS: list[Any] = ["a", 3, {"a": 1}, True, []]
+NO_CLASSES: list[Any] = [None, 1.5, "", ["a"], {}, True]
+NO_REWARDS: list[Any] = ["1", True, [1.0], {}]
+NO_SHARES: list[Any] = ["0.5", -0.1, 1.1, True, [0.5], 9e999]
 BAD_ASKS: list[tuple[dict[str, Any], str, str]] = [
-    *(({"among": one}, "among", "must be") for one in ("a", 3, {"a": 1}, True, [])),
-    *(({"among": ["a", one]}, "among[1]", "must be") for one in (None, 1.5, "", ["a"], {}, True)),
+    *(({"among": one}, "among", "must be") for one in NO_LISTS),
+    *(({"among": ["a", one]}, "among[1]", "must be") for one in NO_CLASSES),
     ({"among": ["a", "z"]}, "among", "'z', but the classes are"),
     ({"among": ["7"]}, "among", "'7', but the classes are"),
     ({"among": ["a"] * 10_001}, "among", "at most 10000"),
     *(({"complete": one}, "complete", "true or false") for one in (1, "yes", None)),
-    *(({"sure": one}, "sure", "must be") for one in ("0.5", -0.1, 1.1, True, [0.5], 9e999)),
+    *(({"sure": one}, "sure", "must be") for one in NO_SHARES),
     *(({"risk": one}, "risk", "must be") for one in ("0.5", 0.0, 1.0, 5, True)),
     ({"sure": 0.9, "risk": 0.1}, "risk", "one of them"),
 ]
@@ -282,8 +287,8 @@ BAD_ANSWERS: list[tuple[dict[str, Any], str, str]] = [
     ({"right": True, "truth": "a"}, "truth", "give one of"),
     ({"reward": 0.5, "truth": "a"}, "truth", "give one of"),
     *(({"reward": one}, "reward", "(reward - a) / (b - a)") for one in (1.5, -1, 9e999)),
-    *(({"reward": one}, "reward", "must be a number") for one in ("1", True, [1.0], {})),
-    *(({"truth": one}, "truth", "must be") for one in (1.5, True, ["a"], "")),
+    *(({"reward": one}, "reward", "must be a number") for one in NO_REWARDS),
+    *(({"truth": one}, "truth", "must be") for one in NO_CLASSES[1:4]),
     ({"truth": "z"}, "truth", "'z', but the classes are"),
     ({"truth": "b"}, "truth", "but the candidates of decision 'known' were"),
     ({"reward": 0.5, "withdraw": True}, "reward", "withdraw too"),
