@@ -12,7 +12,7 @@ as many labels of rounds taken at random.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,10 @@ from onebit.rules import chosen_rules
 
 SEEDS = 5
 LETTERS, FEATURES, STYLES = 26, 16, 2  # as in UCI's letters: 16 numbers from 0 to 15 for each of 26 classes
+ROUNDS = 5000
 SHARES = (0.0, 0.01, 0.1, 0.5, 1.0)
-CORRECTED = {
-    "digits": {"prepare": "scale", "rounds": 5000, "order": "resample"},
+CORRECTED: dict[str, dict[str, Any]] = {
+    "digits": {"prepare": "scale", "rounds": ROUNDS, "order": "resample"},
     "20newsgroups": {"prepare": "binary,unit-norm"},
 }
 
@@ -63,18 +64,13 @@ def corrected() -> None:
 
 def bias() -> None:
     """What a regression says in sum of all classes, which is 1 where nothing is biased, and how it errs, by what is revealed."""
-    settings = {"prepare": "scale", "rounds": 5000, "order": "resample"}
     print(f"{'revealed':34}{'labels':>8}{'error, %':>10}{'sum of scores':>15}")
     for share in SHARES:
-        found = np.array(
-            [_walked(seed, settings, lambda wrong, chance, s=share: wrong and chance < s) for seed in range(SEEDS)]
-        )
+        found = np.array([_walked(seed, share, wrong_alone=True) for seed in range(SEEDS)])
         _say(f"{100 * share:g} % of the wrong rounds", found)
         if share:
-            rate = found[:, 0].mean() / settings["rounds"]
-            found = np.array(
-                [_walked(seed, settings, lambda wrong, chance, r=rate: chance < r) for seed in range(SEEDS)]
-            )
+            rate = found[:, 0].mean() / ROUNDS
+            found = np.array([_walked(seed, rate, wrong_alone=False) for seed in range(SEEDS)])
             _say("  as many rounds, taken at random", found)
 
 
@@ -83,20 +79,18 @@ def _say(what: str, found: NDArray[np.float64]) -> None:
     print(f"{what:34}{labels:8.0f}{100 * error:10.1f}{total:15.2f}", flush=True)
 
 
-def _walked(
-    seed: int, settings: dict[str, object], reveals: Callable[[bool, float], bool]
-) -> tuple[float, float, float]:
+def _walked(seed: int, share: float, wrong_alone: bool) -> tuple[float, float, float]:
     """Labels revealed, error, and the mean over the last rounds of the sum of all scores."""
-    stream = onebit.stream("digits", seed=seed, **settings)  # type: ignore[arg-type]
+    stream = onebit.stream("digits", seed=seed, **CORRECTED["digits"])
     learner: Learner = onebit.LinUCB(classes=stream.data(seed).classes, seed=seed)
     chances = np.random.default_rng([40, seed]).random(len(stream))
     wrongs = revealed = 0
-    sums = []
+    sums: list[float] = []
     for chance, (x, right) in zip(chances, stream, strict=True):
         decision = learner.decide(x)
         wrong = not right(decision.label)
         wrongs += wrong
-        if reveals(wrong, float(chance)):
+        if chance < share and (wrong or not wrong_alone):
             (truth,) = [name for name in learner.classes if right(name)]
             learner.learn(decision, truth=truth)
             revealed += 1

@@ -158,8 +158,10 @@ def test_what_is_no_class_or_no_row_is_refused(context: Any, actions: Any, sente
 def test_actions_and_rewards_must_be_those_of_a_class() -> None:
     learner = CobaLearner("bpa", seed=0)
     action, probability, kept = learner.predict([1.0], ["a", "b"])
-    with pytest.raises(onebit.InputError, match=r"the reward is 0\.5, but must be 0 or 1"):
-        learner.learn([1.0], action, 0.5, probability, **kept)
+    with pytest.raises(
+        onebit.InputError, match=r"reward is 1\.5, but must be a number from 0 to 1: of rewards from a to b"
+    ):
+        learner.learn([1.0], action, 1.5, probability, **kept)
     with pytest.raises(onebit.InputError, match="in the first round they were 'a', 'b'"):
         learner.predict([1.0], ["a", "b", "c"])
     with pytest.raises(onebit.InputError, match="there is no action 'c'"):
@@ -187,6 +189,28 @@ def test_actions_and_rewards_must_be_those_of_a_class() -> None:
 def test_what_it_cannot_be_is_said_at_once(learner: Any, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(onebit.InputError, match=sentence):
         CobaLearner(learner, **options)
+
+
+def test_rewards_are_numbers_and_actions_of_a_round_its_candidates() -> None:
+    """By hand it is the same learner, and what is not among the actions is not played."""
+    ready = onebit.LinUCB(classes=["a", "b", "c"], seed=4)
+    learner, by_hand = CobaLearner(ready), onebit.LinUCB(classes=["a", "b", "c"], seed=4)
+    sets = [["a", "c"], ["c", "b"], ["b"], ["a", "b", "c"]]
+    for number in range(60):
+        x, actions = [1.0, number % 5 / 5], sets[number % 4]
+        assert learner.score(x, actions, actions[0]) == by_hand.probabilities(x, among=actions)[actions[0]]
+        action, probability, kept = learner.predict(x, actions)
+        decision = by_hand.decide(x, among=actions)
+        assert (action, probability) == (decision.label, decision.propensity)
+        learner.learn(x, action, 0.25 * (number % 5), probability, **kept)
+        by_hand.learn(decision, reward=0.25 * (number % 5))
+    assert learner.learner is not None
+    assert np.array_equal(learner.learner.weights, by_hand.weights)
+    hot = CobaLearner(onebit.BPA(classes=3))
+    hot.predict([1.0], [(1, 0, 0), (0, 1, 0), (0, 0, 1)])
+    assert hot.predict([1.0], [(0, 0, 1)])[:2] == ((0, 0, 1), 1.0)
+    with pytest.raises(onebit.InputError, match="give CobaLearner a learner with all of them"):
+        learner.predict([1.0], ["a", "d"])
 
 
 def test_a_learner_of_other_classes_is_refused() -> None:

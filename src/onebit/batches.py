@@ -76,6 +76,8 @@ def checked_batch(
     if rewards is not None and not (len(worth) == len(ids) and ((worth >= 0.0) & (worth <= 1.0)).all()):
         raise InputError(f"rewards must be {len(ids)} numbers from 0 to 1")
     known = NOTHING if truths is None else checked_truths(truths, among, len(ids), classes)
+    if len(known) and len(worth):  # right and wrong follow from a truth
+        worth = np.where(known >= 0, known == choices[:, engine.LABEL], worth[:, 0]).reshape(-1, 1)
     revealed = np.where(np.asarray(right), choices[:, engine.LABEL], -1).astype(np.int64)
     return LearningBatch(rows, ids, choices, revealed, words_of(ids), among, worth, known)
 
@@ -93,9 +95,12 @@ def checked_truths(truths: Labels, among: Labels, rows: int, classes: int) -> La
 
 def learn(model: Model, batch: LearningBatch, corrects: bool) -> None:
     """Learn a batch in its order; where the right class was named, by the rule's step for that, if there is one (`corrects`)."""
-    named = batch.truths >= 0
-    if not corrects or not named.any():
-        known = np.where(named, batch.truths, batch.revealed) if len(named) else batch.revealed
+    known, taught = batch.revealed, np.zeros(len(batch.ids), dtype=np.bool_)
+    if len(batch.truths):
+        named = batch.truths >= 0
+        known = np.where(named, batch.truths, known)
+        taught = named & (_candidates(batch, model.classes) > 1) & corrects
+    if not taught.any():
         model.run(
             batch.rows,
             batch.choices,
@@ -110,8 +115,14 @@ def learn(model: Model, batch: LearningBatch, corrects: bool) -> None:
         one = slice(row, row + 1)
         rows, choices, words = one_row(batch.rows, row), batch.choices[one], batch.words[one]
         among = list_at(batch.among, row)
-        if named[row]:
-            model.correct(rows, batch.truths[one], choices, words, among)
+        if taught[row]:
+            model.correct(rows, known[one], choices, words, among)
         else:
-            heard, worth = batch.revealed[one], batch.rewards[one]
-            model.run(rows, choices, model.learning, labels=heard, words=words, among=among, rewards=worth)
+            worth = batch.rewards[one]
+            model.run(rows, choices, model.learning, labels=known[one], words=words, among=among, rewards=worth)
+
+
+def _candidates(batch: LearningBatch, classes: int) -> Labels:
+    """How many classes could be played in each row; of one alone a truth says that it was right, and no more."""
+    rows = range(len(batch.ids))
+    return np.array([len(candidates_at(batch.among, row)) if len(batch.among) else classes for row in rows])

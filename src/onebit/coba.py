@@ -1,7 +1,7 @@
 """onebit for coba: `CobaLearner`, any learner in a coba experiment, and coba's environments as streams.
 
-coba asks for one of the actions of a round and tells its reward. Where the actions are the same in all rounds and a reward is 0 or 1,
-that is a class and one bit: actions are classes, reward 1 is "right".
+coba asks for one of the actions of a round and tells its reward. Where actions have no features and rewards are from 0 to 1, that is a
+class and what it was worth: actions are classes, those of a round are its candidates, and reward 1 is "right".
 """
 
 from __future__ import annotations
@@ -58,26 +58,24 @@ class CobaLearner:
     def predict(self, context: Any, actions: Sequence[Any]) -> tuple[Any, float, dict[str, Decision]]:
         """Decide on one of the actions; its probability, and the decision, which coba hands back to `learn`."""
         learner, names = self._ready(context, actions)
-        decision = learner.decide(row_of(context))
+        decision = learner.decide(row_of(context), among=names)
         return actions[names.index(decision.label)], decision.propensity, {"decision": decision}
 
     def score(self, context: Any, actions: Sequence[Any], action: Any) -> float:
         """The probability of playing an action."""
-        learner, _ = self._ready(context, actions)
-        return learner.probabilities(row_of(context))[self._name_of(action)]
+        learner, names = self._ready(context, actions)
+        return learner.probabilities(row_of(context), among=names)[self._name_of(action)]
 
     def learn(
         self, context: Any, action: Any, reward: float, probability: float | None, decision: Decision | None = None
     ) -> None:
         """Hear the reward of a decision, or without one, of what somebody else played with this probability."""
-        if reward not in (0, 1):
-            raise InputError(f"the reward is {brief(reward)}, but must be 0 or 1: wrong or right")
         if self.learner is None:
             raise InputError("the actions are not known yet: let coba predict as well as learn")
         if decision is None:
             label = self._name_of(action)
             decision = self.learner.from_log(row_of(context), label, probability)  # type: ignore[arg-type]
-        self.learner.learn(decision, right=reward == 1)
+        self.learner.learn(decision, reward=reward)
 
     def _name_of(self, action: Any) -> ClassName:
         """The class of an action that is known."""
@@ -93,17 +91,25 @@ class CobaLearner:
         if self.learner is None:
             names = names_of(keys)
             self.learner, self._names = self._made(tuple(names.values())), names
-        if keys != list(self._names) and set(keys) != self._names.keys():
-            raise InputError(
-                f"the actions are {listed(keys)}, but in the first round they were {listed(self._names)}: a learner chooses among "
-                "the same classes in all rounds"
-            )
+        unknown = [key for key in keys if key not in self._names]
+        if unknown:
+            self._names |= self._further(self.learner, unknown)
         return self.learner, [self._names[key] for key in keys]
+
+    def _further(self, learner: Learner, keys: list[Any]) -> dict[Any, ClassName]:
+        """The classes of actions that the first round did not have: a learner that was given may know them."""
+        names = {key: _name_of_one(key) for key in keys}
+        if not isinstance(self._template, Learner) or not set(names.values()) <= set(learner.classes):
+            raise InputError(
+                f"{brief(keys[0])} is an action, but in the first round they were {listed(self._names)}: where not all can be played in "
+                "each round, give CobaLearner a learner with all of them as classes"
+            )
+        return names
 
     def _made(self, classes: tuple[ClassName, ...]) -> Learner:
         if not isinstance(self._template, Learner):
             return Learner(self._template, classes=classes, seed=self._seed, **self._options)
-        if set(classes) != set(self._template.classes):
+        if not set(classes) <= set(self._template.classes):
             raise InputError(f"the actions are {listed(classes)}, but the learner has {listed(self._template.classes)}")
         return copy_of(self._template)
 
@@ -130,9 +136,21 @@ def names_of(keys: list[Any]) -> dict[Any, ClassName]:
     ({(1, 0): 0, (0, 1): 1}, {'left': 'left', 'right': 'right'})
     """
     for key in keys:
-        if isinstance(key, tuple) and (len(key) != len(keys) or sorted(key) != [0] * (len(key) - 1) + [1]):
-            raise InputError(f"an action is {brief(key)}: actions with features are no classes, but one-hot tuples are")
-    return {key: key.index(1) if isinstance(key, tuple) else name_of(key) for key in keys}
+        if isinstance(key, tuple) and len(key) != len(keys):
+            raise _with_features(key)
+    return {key: _name_of_one(key) for key in keys}
+
+
+def _name_of_one(key: Any) -> ClassName:
+    if not isinstance(key, tuple):
+        return name_of(key)
+    if sorted(key) != [0] * (len(key) - 1) + [1]:
+        raise _with_features(key)
+    return key.index(1)
+
+
+def _with_features(key: Any) -> InputError:
+    return InputError(f"an action is {brief(key)}: actions with features are no classes, but one-hot tuples are")
 
 
 def row_of(context: Any) -> list[float] | dict[str, float]:

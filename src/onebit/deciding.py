@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,10 +81,11 @@ def asked_many(
 ) -> DecisionTerms:
     """What is asked of many rows: one list of candidates for all, or one for each."""
     known, certainty = bool(checked_flag("complete", complete)), Certainty.asked(sure, risk)
-    if not _one_a_row(among):
-        found = runtime.candidates(among)
-        return DecisionTerms(NOTHING if found is None else packed([found] * rows, known or among is None), *certainty)
-    given = list(among)
+    given = list(among) if isinstance(among, Iterator) else among  # which can be walked once
+    if not _one_a_row(given):
+        found = runtime.candidates(given)
+        return DecisionTerms(NOTHING if found is None else packed([found] * rows, known or given is None), *certainty)
+    given = list(given)
     if len(given) != rows:
         raise InputError(f"among has {len(given)} lists of candidates, but there are {rows} rows")
     sets: list[Sequence[int]] = []

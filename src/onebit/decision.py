@@ -165,7 +165,10 @@ def _notes(name: str, value: object) -> tuple[float, float]:
 def _names(name: str, value: object) -> tuple[ClassName, ...]:
     if not isinstance(value, list) or not value:
         _refuse(name, value, "a list of classes")
-    return tuple(_class_name(name, one) for one in value)
+    names = tuple(_class_name(name, one) for one in value)
+    if len(set(names)) < len(names):
+        _refuse(name, value, "a list of classes, each named once")
+    return names
 
 
 def _flag(name: str, value: object) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from onebit.contract.description import Description
+from onebit.contract.calibration import ASKED, SURE, SURE_WRONG
+from onebit.contract.description import CertaintyReport, Description
 from onebit.contract.rule import LEARNT, RIGHT
 from onebit.runtime import Runtime
 
@@ -25,6 +26,14 @@ def description_of(runtime: Runtime) -> Description:
             learnt=int(model.memory[LEARNT]),
             right=None if np.isnan(right) else int(right) if right.is_integer() else float(right),
             settings=runtime.settings,
+            certainty=_certainty_of(runtime),
             repairs=model.repairs,
             **composed,
         )
+
+
+def _certainty_of(runtime: Runtime) -> CertaintyReport | None:
+    """How sure it was where somebody asked."""
+    state = runtime.model.calibration
+    asked = int(state[ASKED])
+    return CertaintyReport(asked, int(state[SURE]), float(state[SURE_WRONG])) if asked else None

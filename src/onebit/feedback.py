@@ -55,7 +55,9 @@ def heard_of(
     if label is not None:
         heard = HeardAnswer(_known_class(runtime, decision, "label", label))
     elif truth is not None:
-        heard = HeardAnswer(_known_class(runtime, decision, "truth", truth), corrected=runtime.corrects)
+        # Of one candidate a truth says that it was right, and no more.
+        alone = decision.among is not None and len(set(decision.among)) == 1
+        heard = HeardAnswer(_known_class(runtime, decision, "truth", truth), corrected=runtime.corrects and not alone)
     elif reward is not None:
         heard = _rewarded(runtime, decision, checked_reward(reward))
     elif right is not True and right is not False and not isinstance(right, np.bool_):
@@ -192,8 +194,10 @@ def batch_of(
     choices = np.empty((len(decisions), engine.CHOICE_COLUMNS))
     seen: set[int | str] = set()
     for index, decision in enumerate(decisions):
-        truth = _plain(truths, index)
-        said = None if truth is not None else _plain(right, index)
+        truth, said = _plain(truths, index), _plain(right, index)
+        if truth is not None and said is not None:
+            _refuse_contradiction(decision, said, truth)
+            said = None
         heard.append(heard_of(runtime, decision, said, _plain(labels, index), _plain(rewards, index), truth))
         if decision.id in seen:
             raise InputError(f"decision {brief(decision.id)} is there twice")
@@ -208,6 +212,15 @@ def batch_of(
     known = np.array(named, dtype=np.int64) if truths is not None else NOTHING
     rows = runtime.rows(kept, grow=True)
     return LearningBatch(rows, ids, choices, revealed, words_of(ids), among, worth, known)
+
+
+def _refuse_contradiction(decision: Decision, right: object, truth: object) -> None:
+    """A sentence where right or wrong is said beside a truth that says otherwise."""
+    if isinstance(decision, Decision) and right is not (decision.label == truth):
+        raise InputError(
+            f"decision {brief(decision.id)} is {brief(decision.label)}: right is {brief(right)} beside the truth {brief(truth)}, but "
+            "must follow from it, or be None"
+        )
 
 
 def _plain(answers: Any, index: int) -> Any:

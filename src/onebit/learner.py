@@ -162,9 +162,9 @@ class Learner(InspectableLearner):
                 f"{rule.title} learns only from labels that it would have played itself: it plays {brief(decision.label)} here, "
                 f"and {brief(label)} was played"
             )
-        played = decision._replace(label=label, propensity=propensity, weight=float(propensity))
-        # How sure the learner is, it is of its own label.
-        return played if label == decision.label else played._replace(raw=None, confidence=None)
+        theirs = decision._replace(label=label, propensity=propensity, weight=float(propensity), probabilities=None)
+        # How sure this learner is of its own label says nothing of another.
+        return theirs if label == decision.label else theirs._replace(raw=None, confidence=None, sure=None)
 
     def probabilities(self, x: Any, *, among: Among = None) -> dict[ClassName, float]:
         """The probability with which each class would be played for x, over all ids; 0 outside of `among`. Changes nothing.

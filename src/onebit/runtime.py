@@ -385,6 +385,8 @@ class Runtime(RowReader):
         saves time (`calibrate`).
         """
         with self.lock:
+            if len(schedule.among):
+                self._refuse_candidates()
             self.next_ids(schedule.rounds)
             self.model.walk(rows, schedule, kept, tally, self.next_id, (start, stop), calibrate)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from onebit.auto import change_detector
+from onebit.learner import Learner
 from tests.auto.streams import drawn_digits, gaussians, permuted, run_auto, topics
 from tests.oracles.change import Change
 
@@ -105,3 +106,14 @@ def test_noise_is_no_change(noise: float) -> None:
     X, y = topics(5_000, 6, 300, seed=6)
     y = np.where(np.random.default_rng(6).random(len(y)) < noise, np.random.default_rng(7).integers(0, 6, len(y)), y)
     assert run_auto(X, y).learner.describe().restarts == 0
+
+
+def test_sets_of_different_sizes_are_no_change() -> None:
+    """Labels that nobody can foretell, with all of ten classes and with two in turn: the error is that of chance in both, and stays so."""
+    learner, generator = Learner("auto", classes=10, space="sparse"), np.random.default_rng(8)
+    for row in range(1000):
+        label = int(generator.integers(10))
+        among = None if row % 2 == 0 else sorted({label, (label + 1 + int(generator.integers(9))) % 10})
+        decision = learner.decide({str(generator.integers(50)): 1.0}, among=among, complete=True)
+        learner.learn(decision, right=decision.label == label)
+    assert learner.describe().restarts == 0

@@ -7,6 +7,7 @@ import pytest
 
 from onebit.learner import Learner
 from tests.auto.streams import gaussians, permuted, walk_both
+from tests.every_rule.cases import CLASSES, FEATURES, SEED, equals_its_oracle_among
 from tests.oracles.auto import Oracle
 
 
@@ -48,3 +49,9 @@ def test_dense_auto_equals_its_twin_on_rows_of_any_scale(classes: int, late: boo
     oracle = Oracle(classes, 6, seed=5)
     walk_both(learner, oracle, X, X, y, late, near=1e-6)
     assert oracle.scales.divides
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+def test_dense_auto_equals_its_twin_with_candidates_rewards_and_truths(late: bool) -> None:
+    learner = Learner("auto", classes=CLASSES, features=FEATURES, space="dense", dtype="float64", seed=SEED)
+    equals_its_oracle_among("auto", {}, late, learner, Oracle(CLASSES, FEATURES, seed=SEED))

@@ -15,7 +15,16 @@ import onebit
 from onebit.checks import refused, state
 from onebit.learner import Learner, copy_of
 from tests.auto.streams import Array, drawn_digits, gaussians, heard, permuted, topics
-from tests.every_rule.cases import checks_of, equals_its_oracle, passes, twins_of
+from tests.every_rule.cases import (
+    FAMILIES,
+    checks_of,
+    equals_its_oracle,
+    errs_less_among_few,
+    passes,
+    twins_of,
+    walks_as_it_steps,
+    walks_of,
+)
 from tests.slow import SLOW, slow
 
 kinds = pytest.mark.parametrize("kind", ["dense", "diagonal", "sparse"])
@@ -59,6 +68,16 @@ def test_check(name: str, options: dict[str, Any], check: str) -> None:
 @twins_of("composite")
 def test_compiled_rule_equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bool) -> None:
     equals_its_oracle(name, options, classes, late)
+
+
+@walks_of("composite")
+def test_a_walk_with_candidates_rewards_and_corrections_is_stepping_by_hand(name: str, kind: str) -> None:
+    walks_as_it_steps(name, kind)
+
+
+@pytest.mark.parametrize("name", FAMILIES["composite"])
+def test_with_few_candidates_less_is_wrong(name: str) -> None:
+    errs_less_among_few(name)
 
 
 @both_dtypes

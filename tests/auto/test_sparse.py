@@ -10,6 +10,7 @@ import scipy.sparse
 
 from onebit.learner import Learner
 from tests.auto.streams import Array, heard, permuted, topics, walk_both
+from tests.every_rule.cases import CLASSES, FEATURES, SEED, equals_its_oracle_among
 from tests.oracles.auto_sparse import Oracle
 
 
@@ -84,3 +85,10 @@ def test_an_empty_row_is_not_learnt_and_a_stored_zero_is_absent() -> None:
     np.testing.assert_allclose(learner.weights, other.weights, rtol=1e-12)
     assert not other.weights[:, 1].any()
     assert learner.weights.any()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+def test_sparse_auto_equals_its_twin_with_candidates_rewards_and_truths(late: bool) -> None:
+    learner = Learner("auto", classes=CLASSES, features=FEATURES, space="sparse", dtype="float64", seed=SEED)
+    oracle = Oracle(CLASSES, FEATURES)
+    equals_its_oracle_among("auto", {}, late, learner, oracle, form=scipy.sparse.csr_matrix)

@@ -11,8 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.checks import CHECKS
-from onebit.learner import Learner, learner_class
+from onebit.checks import CHECKS, NAMES, rows, state
+from onebit.contract.candidates import candidates_at, packed
+from onebit.decision import Decision
+from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, events_of
+from onebit.engine.stream import DECIDE, LEARN, Tally
+from onebit.learner import Learner, copy_of, learner_class
 from onebit.rules import registry
 from tests.oracles.base import Decided
 from tests.oracles.draws import draws
@@ -164,3 +168,191 @@ def equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bo
                 learner.learn(learnt, right=told >= 0)
             oracle.learn(X[then], known, told, draws(SEED, then, 1))
             np.testing.assert_allclose(learner.weights, oracle.W, rtol=1e-7, atol=1e-7, err_msg=where)
+
+
+# --- candidates, rewards and truths -----------------------------------------------------------------------------------------
+
+
+def chosen_among(generator: np.random.Generator, classes: int, label: int | None) -> list[int]:
+    """Some of the classes, one at least, in rising order; with a label, that one among them."""
+    found = set(generator.choice(classes, size=int(generator.integers(1, classes + 1)), replace=False).tolist())
+    return sorted(found if label is None else found | {label})
+
+
+def varied_twins_of(family: str) -> pytest.MarkDecorator:
+    """Every option set of a family's rules, against the twin, where everything may be asked and said."""
+    return pytest.mark.parametrize(
+        ("name", "options", "late"),
+        [
+            pytest.param(name, options, n % 2 == 0, id=f"{name}-{n}")
+            for name in FAMILIES[family]
+            for n, options in enumerate([*EXAMPLES[name].values(), *EXTRA.get(name, [])])
+        ],
+    )
+
+
+def equals_its_oracle_among(
+    name: str, options: dict[str, Any], late: bool, learner: Learner | None = None, oracle: Any = None, form: Any = list
+) -> None:
+    """Rule and twin with random candidates, answered by right and wrong, a reward or the truth, at once or late.
+
+    `form` makes of rows what the learner is shown of them.
+    """
+    if learner is None:
+        learner = Learner(
+            name, classes=CLASSES, features=FEATURES, space="dense", dtype="float64", seed=SEED, **options
+        )
+        oracle = oracle_of(name, options, CLASSES)
+    labelled = learner.runtime.needs_labels
+    X, y = stream(12, CLASSES)
+    shown = form(X)
+    generator = np.random.default_rng(21)
+    waiting: list[tuple[Any, Decided, int, list[int], bool]] = []
+    for row in range(ROUNDS):
+        where = f"round {row}"
+        complete = labelled or bool(generator.random() < 0.5)
+        among = chosen_among(generator, CLASSES, int(y[row]) if complete else None)
+        decision = learner.decide(shown[row], among=among, complete=complete)
+        decided = oracle.decide_among(X[row], draws(SEED, row, 0), among)
+        assert (decision.label, decision.greedy) == (decided.label, decided.greedy), where
+        assert decision.among == (None if len(among) == CLASSES else tuple(among)), where
+        np.testing.assert_allclose(decision.weight, decided.weight, rtol=1e-9, err_msg=where)
+        np.testing.assert_allclose(decision.notes, (decided.note, decided.second_note), atol=1e-8, err_msg=where)
+        chances, near = oracle.probabilities_among(X[row], among, CLASSES), ACCURACY.get(name, 1e-9)
+        found = np.array(list(learner.probabilities(shown[row], among=among).values()))
+        np.testing.assert_allclose(found, chances, rtol=0, atol=near, err_msg=where)
+        assert not np.delete(found, among).any(), where
+        assert abs(found.sum() - 1.0) < 1e-12, where
+        assert decision.propensity == found[decision.label], where
+        assert decision.probabilities == {label: found[label] for label in range(CLASSES) if found[label] > 0.0}, where
+        waiting.append((decision, decided, row, among, complete or len(among) == CLASSES))
+        while waiting and (not late or len(waiting) > 8):
+            known = waiting.pop(int(generator.integers(len(waiting))) if late else 0)
+            _answer(learner, oracle, X[known[2]], int(y[known[2]]), known, int(generator.integers(3)))
+            np.testing.assert_allclose(learner.weights, oracle.W, rtol=1e-7, atol=1e-7, err_msg=where)
+
+
+REWARDS = (0.0, 0.25, 0.6, 1.0)
+
+
+def _answer(learner: Learner, oracle: Any, x: Any, label: int, known: Any, how: int) -> None:
+    """Tell both what came of a decision: the label, or a bit, a reward or the truth."""
+    decision, decided, row, among, complete = known
+    told, reward = label if label == decided.label else -1, float(label == decided.label)
+    if learner.runtime.needs_labels:
+        learner.learn(decision, label=label)
+        told = label
+    elif how == 1:
+        reward = REWARDS[row % len(REWARDS)]
+        learner.learn(decision, reward=reward)
+        told = decided.label if draws(SEED, row, 5)(0) < reward else -1
+    elif how == 2 and label in among:
+        learner.learn(decision, truth=label)
+        if learner.runtime.rule.teach is not None and len(among) > 1:
+            if x.any() or learner.runtime.rule.composite:
+                oracle.correct(x, label, draws(SEED, row, 6), among)
+            return
+    else:
+        learner.learn(decision, right=told >= 0)
+    oracle.hear(x, decided, told, draws(SEED, row, 1), reward, among, complete)
+
+
+# --- streams with candidates, rewards and corrections -----------------------------------------------------------------------
+
+WALKED, CORRECTIONS = 90, 0.4
+
+
+def walks_of(family: str) -> pytest.MarkDecorator:
+    """The first option set of a family's rules, in each kind of stream."""
+    return pytest.mark.parametrize(
+        ("name", "kind"),
+        [
+            pytest.param(name, kind, id=f"{name}-{kind}")
+            for name in FAMILIES[family]
+            for kind in ("candidates", "rewards", "corrections", "everything, late")
+        ],
+    )
+
+
+def schedule_of(kind: str, y: Any) -> Schedule:
+    """The schedule of a stream: sets with the label in them, rewards for every class and row, some labels revealed, late answers."""
+    generator = np.random.default_rng(31)
+    schedule, late = Schedule(labels=y.astype(np.int64)), kind == "everything, late"
+    if kind == "candidates" or late:
+        sets = [chosen_among(generator, len(NAMES), int(label)) for label in y]
+        schedule = schedule._replace(among=packed(sets, complete=True))
+    if kind == "rewards" or late:
+        worth = np.where(generator.random((len(y), len(NAMES))) < 0.5, generator.random((len(y), len(NAMES))), 0.0)
+        worth[np.arange(len(y)), y] = 1.0
+        schedule = schedule._replace(rewards=worth)
+    if kind == "corrections" or late:
+        schedule = schedule._replace(corrections=CORRECTIONS)
+    if late:
+        rounds = np.arange(len(y))
+        answers = np.where(generator.random(len(y)) < 0.1, -1, rounds + generator.integers(0, 6, len(y)))
+        schedule = schedule._replace(events=events_of(answers), order=rounds)
+    return schedule
+
+
+def walks_as_it_steps(name: str, kind: str) -> None:
+    """A walk over a schedule is deciding and learning by hand, bit for bit, and counts mistakes and rewards."""
+    X, y = rows(WALKED, seed=32)
+    schedule = schedule_of(kind, y)
+    walker = made(
+        name, dict(registry()[name].examples[0]), classes=NAMES, features=X.shape[1], space="dense", seed=SEED
+    )
+    stepper = copy_of(walker)
+    if walker.runtime.needs_labels and len(schedule.rewards):
+        schedule = schedule._replace(rewards=NO_REWARDS)
+    runtime, kept, tally = walker.runtime, schedule.choices, Tally.empty(np.array([WALKED], dtype=np.int64))
+    for start, stop in ((0, 40), (40, schedule.steps)):
+        runtime.walk(runtime.given_rows(X), schedule, kept, tally, start, stop)
+    runtime.finish_walk(schedule)
+    decisions: dict[int, Decision] = {}
+    for event in schedule.events if len(schedule.events) else 4 * np.arange(WALKED) + (DECIDE | LEARN):
+        now, label = int(event) // 4, NAMES[y[int(event) // 4]]
+        if event & DECIDE:
+            sets = [NAMES[place] for place in candidates_at(schedule.among, now)] if len(schedule.among) else None
+            decisions[now] = stepper.decide(X[now], among=sets, complete=True)
+        if event & LEARN:
+            _hear_in_stream(stepper, decisions[now], label, schedule, now)
+    assert {**state(walker), "identity": ""} == {**state(stepper), "identity": ""}
+    played = [decisions[now].label for now in range(WALKED)]
+    if not len(schedule.rewards):
+        assert tally.mistakes[0] == sum(label != NAMES[truth] for label, truth in zip(played, y, strict=True))
+    else:  # where the right class is worth 1
+        worth = [float(schedule.rewards[now, NAMES.index(str(label))]) for now, label in enumerate(played)]
+        assert tally.mistakes[0] == sum(reward < 1.0 for reward in worth)
+        np.testing.assert_allclose([tally.rewards[0], tally.reward_curve[0, 0]], sum(worth), rtol=1e-12)
+
+
+def _hear_in_stream(learner: Learner, decision: Decision, label: str, schedule: Schedule, now: int) -> None:
+    """What the stream says of a decision, by hand."""
+    worth = float(decision.label == label)
+    if len(schedule.rewards):
+        worth = float(schedule.rewards[now, NAMES.index(str(decision.label))])
+    if learner.runtime.needs_labels:
+        learner.learn(decision, label=label)
+    elif worth < 1.0 and draws(SEED, now, 7)(0) < schedule.corrections:
+        learner.learn(decision, truth=label)
+    elif len(schedule.rewards):
+        learner.learn(decision, reward=worth)
+    else:
+        learner.learn(decision, right=decision.label == label)
+
+
+def errs_less_among_few(name: str) -> None:
+    """With 5 of 26 classes, the right one among them, fewer labels are wrong than with all, in each of 5 streams."""
+    for seed in range(5):
+        X, y = rows(500, seed=seed, classes=26, width=12)
+        generator, wrong = np.random.default_rng(seed), []
+        few = [
+            sorted({*generator.permutation(np.delete(np.arange(26), label))[:4].tolist(), int(label)}) for label in y
+        ]
+        for sets in ([], few):
+            learner = made(name, dict(registry()[name].examples[0]), classes=26, features=12, space="dense", seed=seed)
+            schedule = Schedule(labels=y.astype(np.int64), among=packed(sets, complete=True) if sets else NOTHING)
+            tally = Tally.empty(NOTHING)
+            learner.runtime.walk(learner.runtime.given_rows(X), schedule, schedule.choices, tally, 0, schedule.steps)
+            wrong.append(int(tally.mistakes[0]))
+        assert wrong[1] < wrong[0], f"seed {seed}"

@@ -118,4 +118,4 @@ def test_bad_options_are_one_line_and_exit_code_2(call: Call, options: list[str]
 def test_theorems_are_not_about_such_streams() -> None:
     for settings in ({"candidates": 3}, {"corrected": 0.1}):
         with pytest.raises(InputError, match="leave out candidates, rewards and corrected"):
-            onebit.theory.bounds("perceptron", "synsep9", rounds=50, **settings)  # type: ignore[arg-type]
+            onebit.theory.bounds("perceptron", "synsep9", rounds=50, **settings)

@@ -73,12 +73,20 @@ def progressive_truth(learner: Learner, log: Sequence[Round], y: Labels) -> floa
 
 
 def scores_of(
-    target: Array, model: Array, logged: Array, labels: Labels, right: Array, *, whole: bool = True
+    target: Array,
+    model: Array,
+    logged: Array,
+    labels: Labels,
+    rewards: Array,
+    *,
+    whole: bool = True,
+    offered: NDArray[np.bool_] | None = None,
 ) -> Scores:
-    """What `evaluate` would make of these tables."""
+    """What `evaluate` would make of these tables; `offered` are the candidates, all classes where none are given."""
     propensity = logged[np.arange(len(labels)), labels]
     known = logged if whole else np.full_like(logged, np.nan)
-    return scored(RoundBlock(target, model, known, labels, right, propensity), Trust())
+    could = np.ones_like(logged, dtype=np.bool_) if offered is None else offered
+    return scored(RoundBlock(target, model, known, labels, rewards, propensity, could), Trust())
 
 
 def simulated(

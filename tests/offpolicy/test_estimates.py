@@ -100,11 +100,11 @@ def test_equal_weights_give_the_interval_of_agresti_and_coull() -> None:
 
 
 def test_the_interval_of_a_share_is_wilsons() -> None:
-    found, square = counted("log", 3, 20), 1.959963984540054**2
+    found, square = counted("log", 3, 3, 20), 1.959963984540054**2
     for end in (found.low, found.high):
         assert (0.15 - end) ** 2 == pytest.approx(square * end * (1 - end) / 20)
-    assert counted("replay", 0, 0).to_dict()["value"] is None
-    assert counted("replay", 0, 0)[2:4] == (0.0, 1.0)
+    assert counted("replay", 0, 0, 0).to_dict()["value"] is None
+    assert counted("replay", 0, 0, 0)[2:4] == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("estimator", WEIGHED)
@@ -205,7 +205,7 @@ def test_snips_knows_no_scale_and_no_side(scores: Scores) -> None:
     value = snips(scores).value
     larger = scores._replace(weight=3.0 * scores.weight, squares=9.0 * scores.squares, cubes=27.0 * scores.cubes)
     assert snips(larger)[1:4] == pytest.approx(snips(scores)[1:4])
-    assert snips(scores._replace(right=1.0 - scores.right)).value == pytest.approx(1.0 - value)
+    assert snips(scores._replace(reward=1.0 - scores.reward)).value == pytest.approx(1.0 - value)
 
 
 @given(arrays(np.float64, st.integers(1, 20), elements=st.floats(1e-3, 1e3)))

@@ -143,7 +143,7 @@ def test_the_labels_shown_are_learnt_with_their_propensities() -> None:
     last = 0.0
     for one in log:
         assert one.propensity is not None
-        last = follower.probabilities(one.x)[one.label] / one.propensity * one.right
+        last = follower.probabilities(one.x)[one.label] / one.propensity * bool(one.right)
         follower.learn(follower.from_log(one.x, one.label, one.propensity), one.right)
     whole, shorter = evaluate(learner, log).ips, evaluate(learner, log[:-1]).ips
     assert whole is not None

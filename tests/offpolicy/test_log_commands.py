@@ -38,6 +38,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (path / "log.csv").open("w") as file:
         file.write("word,what,ok,p\n")
         file.writelines(f"is{t},{a},{int(a == t)},{third!r}\n" for a, t in zip(shown, truth, strict=True))
+    with (path / "stars.csv").open("w") as file:
+        file.write("word;what;stars;p;offered\n")
+        for a, t in zip(shown, truth, strict=True):
+            other = a % 3 + 1
+            file.write(f"is{t};{a};{5 if a == t else 2};0,5;{a}|{other}\n")
     main(["replay", str(path / "log.vw"), "--learner", "linucb", "--quiet"])  # which compiles, and says so
     main(["evaluate", str(path / "log.csv"), *COLUMNS, "--learner", "linucb", "--quiet"])
     return path
@@ -77,6 +82,28 @@ def test_replay_is_training_by_hand(call: Call, folder: Path, tmp_path: Path) ->
     assert (printed["log"], printed["learnt"], printed["file"]) == (str(path), 400, str(saved))
 
 
+def test_stars_among_candidates_are_mean_rewards(call: Call, folder: Path) -> None:
+    path = folder / "stars.csv"
+    given = ["--text", "word", "--action", "what", "--right", "stars", "--propensity", "p", "--among", "offered"]
+    code, out, err = call("evaluate", str(path), *given, "--costs=5,0", "--learner", "linucb", "--json")
+    assert (code, err) == (0, "")
+    names = {"text": "word", "action": "what", "right": "stars", "propensity": "p", "among": "offered"}
+    log = read_log(path, costs=(5, 0), **names)  # type: ignore[arg-type]
+    assert log.classes == (1, 2, 3)
+    learner = onebit.LinUCB(classes=[1, 2, 3], text=True, exploration_floor=0.05)
+    found = evaluate(learner, log)
+    assert json.loads(out) == {"log": str(path), **found.to_dict()}
+    assert found.rewarded
+    assert found.log.value == pytest.approx(np.mean([1.0 if one.right else 0.4 for one in log]))
+    code, out, err = call("evaluate", str(path), *given, "--costs=5,0", "--learners", "linucb,linucb:width=2")
+    assert (code, err) == (0, "")
+    assert f"2 learners on a log of 400 rounds, with a mean reward of {found.log.value:.4f}" in out
+    assert "  reward " in out
+    code, out, err = call("replay", str(path), *given, "--costs=5,0", "--learner", "linucb", "--complete")
+    assert (code, err) == (0, "")
+    assert "learnt from 400 of 400 rounds" in out
+
+
 BAD = {
     "a task": (["log.vw", "news"], "has no tasks"),
     "no task": (["."], "TASK is missing"),
@@ -92,7 +119,14 @@ BAD = {
     "a learner that needs labels": (["log.vw", "--learner", "perceptron"], "full information"),
     "no such parameter": (["log.vw", "--learner", "bpa", "--set", "exploraton=1"], "'exploration'"),
     "other classes": (["log.vw", "--classes", "1,2"], "there is no class 3"),
-    "classes of a file that has its own": (["log.dsjson", "--classes", "a,b"], "brings its own"),
+    "classes of a file that has others": (["log.dsjson", "--costs=-1,0", "--classes", "a,b"], "there is no class 3"),
+    "candidates of a folder": ([".", "news", "--complete"], "is the folder of a service"),
+    "candidates of lines": (["log.vw", "--among", "a"], "names a column"),
+    "no such candidates": (
+        ["stars.csv", *COLUMNS[:4], "--right", "stars", "--among", "ofered"],
+        "did you mean 'offered'",
+    ),
+    "stars that are not scaled": (["stars.csv", *COLUMNS[:4], "--right", "stars"], "say --costs=b,a"),
 }
 
 

@@ -120,16 +120,31 @@ def test_rounds_are_those_of_the_dictionary() -> None:
         assert (one.id, one.label, one.right) == (row, feedback["action"][row], bool(feedback["reward"][row]))
         assert one.propensity == feedback["pscore"][row]
         assert one.probabilities is not None
-        assert np.array_equal(one.probabilities, feedback["pi_b"][row, :, 0])
+        assert np.array_equal(np.asarray(one.probabilities), feedback["pi_b"][row, :, 0])
         assert np.array_equal(one.x, feedback["context"][row])
     assert train(onebit.BPA(classes=log.classes), log) == 50
     feedback.update(pi_b=None, position=np.zeros(50, dtype=int))
     assert [one.probabilities for one in obp_log(feedback)] == [None] * 50
 
 
+def test_rewards_may_be_numbers() -> None:
+    feedback = feedback_of(200)
+    feedback["reward"] = feedback["reward"] * 0.75
+    log = obp_log(feedback)
+    assert {(one.right, one.reward) for one in log} == {(False, None), (None, 0.75)}
+    learner = onebit.Learner("linucb", classes=range(4), exploration_floor=0.1, features=3)
+    found = evaluate(learner, log, learning=False)
+    action_dist = np.array([list(learner.probabilities(x).values()) for x in feedback["context"]])
+    assert found.rewarded
+    assert found.ips is not None
+    assert found.ips.value == pytest.approx(ips(feedback, action_dist), abs=1e-9)
+
+
 BAD: dict[str, dict[str, Any]] = {
     "the feedback has no context": {"context": None},
-    r"reward\[0\] is 0.5: .*rewards": {"reward": np.full(50, 0.5)},
+    r"reward\[0\] is 1.5, but must be from 0 to 1: of rewards": {"reward": np.full(50, 1.5)},
+    r"reward\[0\] is nan, but": {"reward": np.full(50, np.nan)},
+    "reward must be a number": {"reward": np.full(50, "1")},
     "there are 50 rounds": {"pscore": np.ones(49)},
     "2 positions": {"position": np.arange(50) % 2},
     "pi_b has the shape": {"pi_b": np.ones((50, 4, 3)) / 4},

@@ -41,9 +41,9 @@ def test_a_uniform_log_keeps_every_match() -> None:
         decision = copy.decide(one.x, number)
         if decision.label == one.label:
             copy.learn(decision, one.right)
-            matches, right = matches + 1, right + one.right
+            matches, right = matches + 1, right + bool(one.right)
     replay = replayed(learner, log)
-    assert (replay.matches, replay.right) == (matches, right)
+    assert (replay.matches, replay.rewards) == (matches, right)
     assert replay.estimate().value == right / matches
 
 
@@ -59,7 +59,7 @@ def test_on_a_uniform_log_replay_is_a_real_run() -> None:
         learner = onebit.LinUCB(classes=3, exploration_floor=0.1)
         replay = replayed(learner, log, seed=seed)
         rows, labels = gaussians(replay.matches, 3, 1000 + seed)
-        differences.append(replay.right / replay.matches - ran(copy_of(learner, 2000 + seed), rows, labels))
+        differences.append(replay.rewards / replay.matches - ran(copy_of(learner, 2000 + seed), rows, labels))
     deviation = np.std(differences, ddof=1) / math.sqrt(len(differences))
     assert abs(np.mean(differences)) < 3.9 * deviation
     assert deviation < 0.01  # a learner that learnt nothing would be 0.2 below
@@ -79,8 +79,8 @@ def test_a_log_with_favourites_is_thinned(whole: bool) -> None:
         X[:, :2] = 0.0  # always the same x, so always the same label
         log = drawn_log(greedy_chances(y, 3, 0.6), X, y, seed, whole=whole)
         replay = replayed(learner, log, learning=False, seed=seed)
-        thinned.append(replay.right - replay.matches * 0.5)
-        matching = [one.right for one in log if one.label == 0]
+        thinned.append(replay.rewards - replay.matches * 0.5)
+        matching = [bool(one.right) for one in log if one.label == 0]
         plain.append(np.mean(matching))
         truth.append(np.mean(y == 0))
     assert np.mean(truth) == pytest.approx(0.5, abs=0.01)

@@ -11,6 +11,7 @@ from .base import (
     Array,
     Decided,
     Draw,
+    SlowTwin,
     all_scores,
     best_other,
     check_choice,
@@ -21,12 +22,14 @@ from .base import (
 from .second_order import MATRICES, solve, variance
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """A mean and a covariance S_i = A_i^-1 a class; y and its rival move where the margin is below 1.
 
     The full downdate S -= (S x)(S x)' / (q_y + q_b + r) of one class is A += x x' / (r + q of the other one) (Sherman and
     Morrison). The diagonal adds x^2 / r instead, as the specification has it.
     """
+
+    BY_CLASS = ("W", "A")
 
     def __init__(self, classes: int, features: int, *, ridge: float, matrix: str) -> None:
         self.W: Array = np.zeros((classes, features))

@@ -10,11 +10,12 @@ are divided by them (`Scales`), but for A.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.stats import norm
 
-from .base import Array, Decided, Draw, greedy_distribution, greedy_label, softmax
+from .base import Array, Decided, Draw, SlowTwin, greedy_distribution, greedy_label, softmax, worth
 from .change import Change
 
 HALF = math.sqrt(0.5)
@@ -202,8 +203,11 @@ class Clusters:
         self.counts[label] += 1.0
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """Play what may be best to the mixture of all members."""
+
+    LEARNS_OVER_ALL = True
+    TAKES_REWARDS = True
 
     def __init__(self, classes: int, features: int, *, seed: int = 0) -> None:
         self.classes = classes
@@ -223,6 +227,22 @@ class Oracle:
         self.columns, self.scales = Columns(features), Scales(features)
         self.clusters = Clusters(classes, self.columns)
         self.change = Change(classes)
+        self.beginnings = 0
+        each = [f"members.{place}.{name}" for place in range(len(self.members)) for name in ("w", "P")]
+        self.BY_CLASS = [*each, "clusters.m", "clusters.counts"]
+
+    def only(self, among: Sequence[int]) -> Oracle:
+        part: Oracle = super().only(among)
+        part.classes = len(among)
+        part.clusters.shape = (len(among), self.clusters.shape[1])
+        return part
+
+    def put_back(self, part: Oracle, among: Sequence[int]) -> None:
+        part.classes, part.clusters.shape = self.classes, self.clusters.shape
+        anew = part.beginnings > self.beginnings
+        super().put_back(part, among)
+        if anew:
+            self.forget()
 
     @property
     def W(self) -> Array:
@@ -293,15 +313,21 @@ class Oracle:
     def probabilities(self, x: Array) -> Array:
         return greedy_distribution(self.worths(x)[0])
 
-    def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
+    def learn(self, x: Array, decided: Decided, told: int, draw: Draw, reward: float | None = None) -> None:
         a, right = decided.label, told == decided.label
         if self.change.heard(right):
             self.loss = list(self.first_loss)
             self.forget()
             return
+        self.move(x, a, right, worth(decided, told, reward))
+
+    def teach(self, x: Array, label: int, draw: Draw) -> None:
+        self.move(x, label, True, 1.0)
+
+    def move(self, x: Array, a: int, right: bool, r: float) -> None:
         for place, (s, _) in enumerate(self.judged(x)):
             p = float(softmax(s)[a])
-            self.loss[place] -= math.log(max(0.01, p if right else 1.0 - p))
+            self.loss[place] -= r * math.log(max(0.01, p)) + (1.0 - r) * math.log(max(0.01, 1.0 - p))
         for view, member in zip(self.views, self.members, strict=True):
             member.learn(self.seen(view, x), a, right)
         if right or self.classes == 2:
@@ -314,6 +340,7 @@ class Oracle:
             self.forget()
 
     def forget(self) -> None:
+        self.beginnings += 1
         for member in self.members:
             member.forget()
         self.clusters.forget()

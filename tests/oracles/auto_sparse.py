@@ -7,16 +7,20 @@ is kept as tables of features by classes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from .base import Array, Decided, Draw, greedy_distribution, greedy_label, softmax
+from .base import Array, Decided, Draw, SlowTwin, greedy_distribution, greedy_label, softmax, worth
 from .change import Change
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """A regression of right and wrong; x is a dense row whose zeros are absent."""
+
+    LEARNS_OVER_ALL = True
+    TAKES_REWARDS = True
 
     def __init__(self, classes: int, features: int) -> None:
         self.K = classes
@@ -80,9 +84,9 @@ class Oracle:
         total[J] = z * (self.weight[J, label] - self.weight[J, rival]) + share * evidence
         return total, share * constant
 
-    def index(self, x: Array) -> tuple[Array, Array]:
-        """What is hoped of each class, and its score."""
-        s, q, _ = self.judged(x)
+    def index(self, x: Array, among: Sequence[int]) -> tuple[Array, Array]:
+        """What is hoped of each candidate, and its score."""
+        s, q, _ = (all_classes[list(among)] for all_classes in self.judged(x))
         beta = 2.0 * np.sqrt(self.E / self.t * q)
         h = int(np.argmax(s))
         hoped = np.minimum(s + beta, 1.0 - s[h] + 2.0 * beta[h])
@@ -90,34 +94,58 @@ class Oracle:
         return hoped, s
 
     def decide(self, x: Array, draw: Draw) -> Decided:
-        hoped, s = self.index(x)
+        return self.decide_among(x, draw, range(self.K))
+
+    def decide_among(self, x: Array, draw: Draw, among: Sequence[int]) -> Decided:
+        if len(among) == 1:
+            return Decided(among[0], among[0])
+        hoped, s = self.index(x, among)
         greedy = greedy_label(s, draw)
-        return Decided(label=greedy_label(hoped, draw), greedy=greedy, note=min(1.0, max(0.0, float(s[greedy]))))
+        note = min(1.0, max(0.0, float(s[greedy])))
+        return Decided(label=among[greedy_label(hoped, draw)], greedy=among[greedy], note=note)
 
     def probabilities(self, x: Array) -> Array:
-        return greedy_distribution(self.index(x)[0])
+        return self.probabilities_among(x, range(self.K), self.K)
 
-    def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
+    def probabilities_among(self, x: Array, among: Sequence[int], classes: int) -> Array:
+        found = np.zeros(classes)
+        found[list(among)] = greedy_distribution(self.index(x, among)[0])
+        return found
+
+    def learn(self, x: Array, decided: Decided, told: int, draw: Draw, reward: float | None = None) -> None:
+        self.answer_among(x, decided, told, draw, worth(decided, told, reward), range(self.K), True)
+
+    def answer_among(
+        self, x: Array, decided: Decided, told: int, draw: Draw, reward: float, among: Sequence[int], complete: bool
+    ) -> None:
         if not x.any():
             return
-        a, right = decided.label, told == decided.label
-        if self.change.heard(right):
+        if self.change.heard(told == decided.label):
             self.start()
             return
-        J, b, z, r = self.view(x)
+        self.move(x, decided.label, told == decided.label, reward, among)
+
+    def correct(self, x: Array, truth: int, draw: Draw, among: Sequence[int]) -> None:
+        if x.any():
+            self.move(x, truth, True, 1.0, among)
+
+    def move(self, x: Array, a: int, right: bool, r: float, among: Sequence[int]) -> None:
+        J, b, z, scale = self.view(x)
         s, q, g = self.judged(x)
         lam, L = self.E / self.t, float(b.sum())
         steps, evidence = np.zeros(self.K), np.zeros(self.K)
-        targets = {a: right, 1 - a: not right} if self.K == 2 else {a: right}
+        two = len(among) == 2
+        other = next(i for i in among if i != a)
+        targets = {a: r, other: 1.0 - r} if two else {a: r}
         for i, target in targets.items():
-            e = float(target) - s[i]
-            e = 0.0 if (target and e < 0.0) or (not target and e > 0.0) else e
+            e = target - s[i]
+            e = 0.0 if (target == 1.0 and e < 0.0) or (target == 0.0 and e > 0.0) else e
             steps[i], evidence[i] = e / (1.0 + q[i]), 1.0
             if i == a:
                 residual = e
-        if right and self.K > 2:
-            tau = min(0.5, 2.0 / self.K)
-            for i in range(self.K):
+        if right and not two:
+            tau = min(0.5, 2.0 / len(among))
+            for i in among:
                 if i != a and s[i] > tau:
                     steps[i] = -(s[i] - tau) / (1.0 + q[i])
         self.weight[J] += steps * z[:, None] / (lam + self.A[J])
@@ -128,10 +156,10 @@ class Oracle:
         self.t += 1.0
         self.B += L
         self.R += 1.0
-        known = a if right else 1 - a if self.K == 2 else -1
+        known = a if right else other if two else -1
         if known >= 0:
             self.N[known] += L
             self.H[J, known] += b * self.R / (10.0 * (self.n[J] + 1.0))
             self.G[J, known] = np.log(1.0 + self.H[J, known])
         self.n[J] += 1.0
-        self.m[J] += (np.abs(x[J]) / r - self.m[J]) / self.n[J]
+        self.m[J] += (np.abs(x[J]) / scale - self.m[J]) / self.n[J]

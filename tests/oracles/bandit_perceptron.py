@@ -13,6 +13,7 @@ from .base import (
     Array,
     Decided,
     Draw,
+    SlowTwin,
     all_scores,
     check_choice,
     greedy_distribution,
@@ -27,7 +28,7 @@ def claimants(f: Array) -> list[int]:
     return [i for i in range(len(f)) if f[i] >= 0.0]
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """Play a class that claims x; if none does, guess. Learn from wrong claims and from right guesses."""
 
     def __init__(self, classes: int, features: int, *, choose: str) -> None:

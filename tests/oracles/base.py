@@ -1,14 +1,16 @@
-"""What the slow twins share: scores, ties, the epsilon-greedy draw and the binary passive-aggressive step size.
+"""What the slow twins share: scores, ties, the epsilon-greedy draw, the binary passive-aggressive step size, and candidates.
 
-Specification: docs/algorithms.md#notation, docs/algorithms.md#exploring, docs/algorithms.md#ties and
-docs/algorithms.md#passive-aggressive-steps.
+Specification: docs/algorithms.md#notation, docs/algorithms.md#exploring, docs/algorithms.md#ties,
+docs/algorithms.md#passive-aggressive-steps and docs/algorithms.md#candidates-rewards-and-truths.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +33,99 @@ class Decided:
     weight: float = 1.0
     note: float = 0.0
     second_note: float = 0.0
+
+
+class SlowTwin:
+    """What every twin can do with candidates: play a round with fewer classes, and put back what it learns in it.
+
+    `BY_CLASS` names what there is for each class, in order: lists, or arrays with a line for each.
+    """
+
+    BY_CLASS: Sequence[str] = ("W",)
+    LEARNS_ALONE: ClassVar[bool] = False
+    LEARNS_OVER_ALL: ClassVar[bool] = False
+    TAKES_REWARDS: ClassVar[bool] = False
+
+    def only(self, among: Sequence[int]) -> Any:
+        """The twin of the candidates alone."""
+        part = copy.deepcopy(self)
+        for path in self.BY_CLASS:
+            lines = look_up(part, path)
+            assign(part, path, lines[list(among)] if isinstance(lines, np.ndarray) else [lines[i] for i in among])
+        return part
+
+    def put_back(self, part: Any, among: Sequence[int]) -> None:
+        """Take over what the candidates have learnt, and all that is not of a class."""
+        whole = copy.deepcopy(part)
+        for path in self.BY_CLASS:
+            lines = look_up(self, path)
+            for place, label in enumerate(among):
+                lines[label] = look_up(part, path)[place]
+            assign(whole, path, lines)
+        self.__dict__ = whole.__dict__
+
+    def decide_among(self, x: Array, draw: Draw, among: Sequence[int]) -> Decided:
+        """One candidate is played whatever the rule; of several, labels are places among them."""
+        if len(among) == 1:
+            return Decided(among[0], among[0])
+        decided: Decided = self.only(among).decide(x, draw)
+        return replace(decided, label=among[decided.label], greedy=among[decided.greedy])
+
+    def probabilities_among(self, x: Array, among: Sequence[int], classes: int) -> Array:
+        """0 for those that cannot be played."""
+        found = np.zeros(classes)
+        found[list(among)] = self.only(among).probabilities(x) if len(among) > 1 else 1.0
+        return found
+
+    def hear(
+        self, x: Array, decided: Decided, told: int, draw: Draw, reward: float, among: Sequence[int], complete: bool
+    ) -> None:
+        """Learn what was said of a label: `told` is the bit that stands for the reward."""
+        if self.LEARNS_OVER_ALL and (not complete or len(among) == 1):
+            self.answer(x, decided, told, draw, reward)
+        elif len(among) > 1 or self.LEARNS_ALONE:
+            self.answer_among(x, decided, told, draw, reward, among, complete)
+
+    def answer_among(
+        self, x: Array, decided: Decided, told: int, draw: Draw, reward: float, among: Sequence[int], complete: bool
+    ) -> None:
+        """The step of a round with these candidates."""
+        part = self.only(among)
+        label, greedy = among.index(decided.label), among.index(decided.greedy)
+        known = among.index(told) if told in among else -1
+        part.answer(x, replace(decided, label=label, greedy=greedy), known, draw, reward)
+        self.put_back(part, among)
+
+    def answer(self, x: Array, decided: Decided, told: int, draw: Draw, reward: float) -> None:
+        """The step of a round with all classes, for the reward itself or for the bit."""
+        given = (reward,) if self.TAKES_REWARDS else ()
+        self.learn(x, decided, told, draw, *given)  # type: ignore[attr-defined]
+
+    def correct(self, x: Array, truth: int, draw: Draw, among: Sequence[int]) -> None:
+        """The step for a class that somebody named as right, one of several candidates."""
+        part = self.only(among)
+        part.teach(x, among.index(truth), draw)
+        self.put_back(part, among)
+
+
+def worth(decided: Decided, told: int, reward: float | None) -> float:
+    """The reward of a label: where none is given, 1 for right and 0 for wrong."""
+    if reward is not None:
+        return reward
+    return 1.0 if told == decided.label else 0.0
+
+
+def look_up(whole: Any, path: str) -> Any:
+    """What is called so, perhaps a part of a part."""
+    for name in path.split("."):
+        whole = whole[int(name)] if name.isdigit() else getattr(whole, name)
+    return whole
+
+
+def assign(whole: Any, path: str, value: Any) -> None:
+    """Put something in its place."""
+    parent, _, name = path.rpartition(".")
+    setattr(look_up(whole, parent) if parent else whole, name, value)
 
 
 def check_choice(name: str, value: str, allowed: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from .base import (
     Array,
     Decided,
     Draw,
+    SlowTwin,
     all_scores,
     binary_pa_step,
     check_choice,
@@ -23,7 +24,7 @@ from .base import (
 )
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """Binary passive-aggressive step on the played row: up if right, down if wrong."""
 
     def __init__(self, classes: int, features: int, *, variant: str, aggressiveness: float, exploration: float) -> None:

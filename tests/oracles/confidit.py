@@ -14,19 +14,30 @@ import math
 
 import numpy as np
 
-from .base import Array, Decided, Draw, all_scores, check_choice, dot, greedy_distribution, greedy_label, squared_norm
+from .base import (
+    Array,
+    Decided,
+    Draw,
+    SlowTwin,
+    all_scores,
+    check_choice,
+    dot,
+    greedy_distribution,
+    greedy_label,
+    squared_norm,
+    worth,
+)
 from .second_order import FORMS, Regressions, kept, solve, variance
 
 PROJECTIONS = ("all", "played")
 
 
-def target(alpha: float, right: bool, coin: bool, draw: Draw) -> float:
+def target(alpha: float, reward: float, coin: bool, draw: Draw) -> float:
     """The label of the regression: its mean is u.x where P(right) = (alpha + u.x) / (1 + alpha)."""
-    if right:
-        return 1.0
-    if not coin:
-        return -alpha
-    return 1.0 if draw(2) < (1.0 - alpha) / 2.0 else -1.0
+    wrong = -alpha
+    if coin:
+        wrong = 1.0 if draw(2) < (1.0 - alpha) / 2.0 else -1.0
+    return reward + (1.0 - reward) * wrong
 
 
 def projected(w: Array, A: Array, x: Array, low: float, high: float) -> Array:
@@ -43,8 +54,12 @@ def projected(w: Array, A: Array, x: Array, low: float, high: float) -> Array:
     return solve(system, np.append(A @ w, c))[:d]
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """An optimistic regression for each class on +1 and -1 (or their mean), projected to scores that are possible."""
+
+    BY_CLASS = ("regressions.W", "regressions.A", "b")
+    LEARNS_ALONE = True
+    TAKES_REWARDS = True
 
     def __init__(
         self,
@@ -88,16 +103,20 @@ class Oracle:
     def probabilities(self, x: Array) -> Array:
         return greedy_distribution(self.bounds(x))
 
-    def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
+    def learn(self, x: Array, decided: Decided, told: int, draw: Draw, reward: float | None = None) -> None:
         if squared_norm(x) == 0.0:
             return
-        lab = target(self.alpha, told == decided.label, self.coin, draw)
+        lab = target(self.alpha, worth(decided, told, reward), self.coin, draw)
         for i in range(len(self.W)):
             if i == decided.label:
                 self.regress(i, x, lab)
             elif self.projection == "all":
                 self.W[i] = projected(self.W[i], self.regressions.A[i], x, self.low, self.high)
                 self.b[i] = self.regressions.A[i] @ self.W[i]
+
+    def teach(self, x: Array, label: int, draw: Draw) -> None:
+        for i in range(len(self.W)):
+            self.regress(i, x, 1.0 if i == label else -self.alpha)
 
     def regress(self, a: int, x: Array, lab: float) -> None:
         """The step of the class that was played."""

@@ -14,6 +14,7 @@ from .base import (
     Array,
     Decided,
     Draw,
+    SlowTwin,
     all_scores,
     binary_pa_step,
     check_choice,
@@ -65,13 +66,13 @@ def hamming_distance(code: Sequence[int], f: Array) -> float:
     return total
 
 
-def columns_after_wrong(M: Sequence[Sequence[int]], label: int, wrong: str) -> dict[int, int]:
-    """The columns that "not `label`" teaches, each with its target sign."""
+def columns_after_wrong(M: Sequence[Sequence[int]], label: int, possible: Sequence[int], wrong: str) -> dict[int, int]:
+    """The columns that "not `label`, but one of the possible" teaches, each with its target sign."""
     if wrong == "played":  # Algorithm 1 of the paper; the coding is one-vs-all
         return {label: -1}
     targets: dict[int, int] = {}
     for s in range(len(M[0])):
-        entries = [M[r][s] for r in range(len(M)) if r != label]
+        entries = [M[r][s] for r in possible if r != label]
         if wrong == "lenient":
             entries = [entry for entry in entries if entry != 0]
         if len(set(entries)) == 1 and entries[0] != 0:
@@ -79,7 +80,7 @@ def columns_after_wrong(M: Sequence[Sequence[int]], label: int, wrong: str) -> d
     return targets
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """One binary passive-aggressive learner per column; learn only what the feedback determines."""
 
     def __init__(
@@ -101,35 +102,64 @@ class Oracle:
         self.C = aggressiveness
         self.decoding = check_choice("decoding", decoding, ("loss", "hamming"))
         self.wrong = check_choice("wrong", wrong, ("strict", "lenient", "played"))
+        self.coding = coding
         self.guessing = guess_if_all_negative and isinstance(coding, str) and coding == "one-vs-all"
 
-    def class_scores(self, f: Array) -> Array:
-        """Minus the distance of every class's code to the outputs."""
-        distance = loss_distance if self.decoding == "loss" else hamming_distance
-        return np.array([-distance(code, f) for code in self.M], dtype=np.float64)
+    def columns(self, among: Sequence[int]) -> list[int]:
+        """The columns of a round: those of the candidates, of the pairs of them, or all of a matrix."""
+        if self.coding == "one-vs-all":
+            return list(among)
+        every = range(len(self.M[0]))
+        if self.coding == "all-pairs":
+            return [s for s in every if sum(self.M[r][s] != 0 for r in among) == 2]
+        return list(every)
 
-    def _guesses(self, f: Array) -> bool:
-        return self.guessing and all(value < 0.0 for value in f)
+    def class_scores(self, f: Array, among: Sequence[int]) -> Array:
+        """Minus the distance of every candidate's code to the outputs."""
+        distance = loss_distance if self.decoding == "loss" else hamming_distance
+        columns = self.columns(among)
+        return np.array([-distance([self.M[r][s] for s in columns], f[columns]) for r in among], dtype=np.float64)
+
+    def _guesses(self, f: Array, among: Sequence[int]) -> bool:
+        return self.guessing and all(f[s] < 0.0 for s in self.columns(among))
 
     def decide(self, x: Array, draw: Draw) -> Decided:
+        return self.decide_among(x, draw, range(self.classes))
+
+    def decide_among(self, x: Array, draw: Draw, among: Sequence[int]) -> Decided:
         f = all_scores(self.W, x)
-        greedy = greedy_label(self.class_scores(f), draw)
-        if self._guesses(f):
-            return Decided(label=uniform_label(self.classes, draw), greedy=greedy, weight=1.0 / self.classes)
+        if len(among) == 1:
+            return Decided(among[0], among[0])
+        greedy = among[greedy_label(self.class_scores(f, among), draw)]
+        if self._guesses(f, among):
+            return Decided(label=among[uniform_label(len(among), draw)], greedy=greedy, weight=1.0 / len(among))
         return Decided(label=greedy, greedy=greedy)
 
     def probabilities(self, x: Array) -> Array:
-        f = all_scores(self.W, x)
-        if self._guesses(f):
-            return np.full(self.classes, 1.0 / self.classes)
-        return greedy_distribution(self.class_scores(f))
+        return self.probabilities_among(x, range(self.classes), self.classes)
+
+    def probabilities_among(self, x: Array, among: Sequence[int], classes: int) -> Array:
+        f, found = all_scores(self.W, x), np.zeros(classes)
+        guesses = self._guesses(f, among)
+        found[list(among)] = 1.0 / len(among) if guesses else greedy_distribution(self.class_scores(f, among))
+        return found
 
     def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
-        if squared_norm(x) == 0.0:
-            return
+        self.answer_among(x, decided, told, draw, 0.0, range(self.classes), True)
+
+    def answer_among(
+        self, x: Array, decided: Decided, told: int, draw: Draw, reward: float, among: Sequence[int], complete: bool
+    ) -> None:
         if told == decided.label:
-            targets = {s: z for s, z in enumerate(self.M[decided.label]) if z != 0}
+            self._step(x, dict(enumerate(self.M[told])), among)
         else:
-            targets = columns_after_wrong(self.M, decided.label, self.wrong)
-        for s, z in targets.items():
-            binary_pa_step(self.W, s, x, float(z), self.variant, self.C)
+            possible = among if complete else range(self.classes)
+            self._step(x, columns_after_wrong(self.M, decided.label, possible, self.wrong), among)
+
+    def correct(self, x: Array, truth: int, draw: Draw, among: Sequence[int]) -> None:
+        self._step(x, dict(enumerate(self.M[truth])), among)
+
+    def _step(self, x: Array, targets: dict[int, int], among: Sequence[int]) -> None:
+        for s in self.columns(among):
+            if targets.get(s, 0) != 0 and squared_norm(x) > 0.0:
+                binary_pa_step(self.W, s, x, float(targets[s]), self.variant, self.C)

@@ -25,6 +25,7 @@ from .base import (
     Array,
     Decided,
     Draw,
+    SlowTwin,
     all_scores,
     binary_pa_size,
     bisect_increasing,
@@ -39,7 +40,7 @@ from .base import (
 SWEEPS = 60
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """Change all rows so that a w_y.x - w_r.x >= 1, where a = 1[right]/P(played)."""
 
     def __init__(
@@ -83,6 +84,9 @@ class Oracle:
         else:
             change = self._exact_wrong(s, y, n)
         self.W += np.outer(change, x)
+
+    def teach(self, x: Array, label: int, draw: Draw) -> None:
+        self.W += np.outer(self._exact_right(all_scores(self.W, x), label, 1.0, squared_norm(x)), x)
 
     # ---- as printed ----
 

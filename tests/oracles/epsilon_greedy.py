@@ -13,6 +13,7 @@ from .base import (
     Array,
     Decided,
     Draw,
+    SlowTwin,
     all_scores,
     check_choice,
     dot,
@@ -21,6 +22,7 @@ from .base import (
     greedy_distribution,
     greedy_label,
     squared_norm,
+    worth,
 )
 from .second_order import RidgeOracle
 
@@ -36,21 +38,28 @@ class Logistic:
         self.rate = rate
         self.gradients: list[list[Array]] = [[] for _ in range(classes)]
 
-    def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
-        if squared_norm(x) == 0.0:
-            return
-        a = decided.label
-        reward = 1.0 if told == a else 0.0
-        gradient = (reward - 1.0 / (1.0 + math.exp(-dot(self.W[a], x)))) * x
+    def learn(self, x: Array, decided: Decided, told: int, draw: Draw, reward: float | None = None) -> None:
+        if squared_norm(x) > 0.0:
+            self.step(decided.label, x, worth(decided, told, reward))
+
+    def step(self, a: int, x: Array, target: float) -> None:
+        gradient = (target - 1.0 / (1.0 + math.exp(-dot(self.W[a], x)))) * x
         self.gradients[a].append(gradient)
         for j in range(len(x)):
             if gradient[j] != 0.0:
                 squares = math.fsum(float(past[j]) ** 2 for past in self.gradients[a])
                 self.W[a, j] += self.rate * gradient[j] / math.sqrt(squares)
 
+    def teach(self, x: Array, label: int, draw: Draw) -> None:
+        for i in range(len(self.W)):
+            self.step(i, x, 1.0 if i == label else 0.0)
 
-class Oracle:
+
+class Oracle(SlowTwin):
     """The best score, or with probability gamma any label."""
+
+    LEARNS_ALONE = True
+    TAKES_REWARDS = True
 
     def __init__(
         self,
@@ -67,9 +76,11 @@ class Oracle:
         self.model: RidgeOracle | Logistic
         if check_choice("model", model, ("ridge", "logistic")) == "ridge":
             self.model = RidgeOracle(classes, features, ridge, matrix)
+            self.BY_CLASS = ("model.regressions.W", "model.regressions.A")
         else:
             check_choice("matrix", matrix, ("diagonal",))
             self.model = Logistic(classes, features, rate)
+            self.BY_CLASS = ("model.W", "model.gradients")
 
     @property
     def W(self) -> Array:
@@ -89,5 +100,8 @@ class Oracle:
     def probabilities(self, x: Array) -> Array:
         return epsilon_greedy_distribution(greedy_distribution(all_scores(self.W, x)), self.gamma)
 
-    def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
-        self.model.learn(x, decided, told, draw)
+    def learn(self, x: Array, decided: Decided, told: int, draw: Draw, reward: float | None = None) -> None:
+        self.model.learn(x, decided, told, draw, reward)
+
+    def teach(self, x: Array, label: int, draw: Draw) -> None:
+        self.model.teach(x, label, draw)

@@ -19,6 +19,7 @@ from .base import (
     Array,
     Decided,
     Draw,
+    SlowTwin,
     all_scores,
     bisect_increasing,
     check_choice,
@@ -28,7 +29,7 @@ from .base import (
 )
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """Smallest change of W after which every rival is one below the true class (up to the slack)."""
 
     def __init__(self, classes: int, features: int, *, variant: str, aggressiveness: float) -> None:

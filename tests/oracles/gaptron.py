@@ -6,6 +6,7 @@ Specification: docs/algorithms-first-order.md#gaptron (the table of losses and g
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from .base import (
     Array,
     Decided,
     Draw,
+    SlowTwin,
     all_scores,
     best_other,
     check_choice,
@@ -109,7 +111,7 @@ def bandit_rate(loss: str, classes: int, max_norm: float, radius: float | None, 
     return max(gamma, smallest_gap(K, X, radius)) * math.log(2.0) / (2.0 * K**2 * X**2)
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """Gradient descent on a surrogate loss, exploring with probability max(gap, gamma)."""
 
     def __init__(
@@ -169,9 +171,28 @@ class Oracle:
             v = 1.0 / decided.weight
         else:
             return
-        c = gradient(self.loss, all_scores(self.W, x), told, decided.greedy, decided.note)
-        self.W -= self.eta * v * np.outer(c, x)
+        self.step(x, told, decided.greedy, decided.note, v)
+
+    def step(self, x: Array, y: int, greedy: int, mstar: float, v: float) -> None:
+        self.W -= self.eta * v * np.outer(gradient(self.loss, all_scores(self.W, x), y, greedy, mstar), x)
+        self.project()
+
+    def project(self) -> None:
         if self.radius is not None:
             norm = math.sqrt(math.fsum(float(w) ** 2 for w in self.W.flat))
             if norm > self.radius:
                 self.W *= self.radius / norm
+
+    def teach(self, x: Array, label: int, draw: Draw) -> None:
+        s = all_scores(self.W, x)
+        self.step(x, label, greedy_label(s, draw), margin_of_best(s), 1.0)
+
+    def only(self, among: Sequence[int]) -> Oracle:
+        part: Oracle = super().only(among)
+        part.radius = None  # the ball is one of all classes
+        return part
+
+    def put_back(self, part: Oracle, among: Sequence[int]) -> None:
+        part.radius = self.radius
+        super().put_back(part, among)
+        self.project()

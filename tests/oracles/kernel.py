@@ -10,7 +10,7 @@ dimension: x = [sqrt(n)] and W = s / sqrt(n) have those scores and that norm, an
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,9 +86,21 @@ class Twin:
         return chances
 
     def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
+        self._learn(x, told, lambda posed: self.oracle.learn(posed, decided, told, draw))
+
+    def decide_among(self, x: Array, draw: Draw, among: Sequence[int]) -> Decided:
+        decided: Decided = self.oracle.decide_among(self._pose(x), draw, among)
+        return decided
+
+    def hear(
+        self, x: Array, decided: Decided, told: int, draw: Draw, reward: float, among: Sequence[int], complete: bool
+    ) -> None:
+        self._learn(x, told, lambda posed: self.oracle.hear(posed, decided, told, draw, reward, among, complete))
+
+    def _learn(self, x: Array, told: int, learn: Callable[[Array], None]) -> None:
         posed = self._pose(x)
         before = self.oracle.W[:, 0].copy()
-        self.oracle.learn(posed, decided, told, draw)
+        learn(posed)
         own = self._value(x, x)
         if own == 0.0:
             return

@@ -6,19 +6,35 @@ Specification: docs/algorithms-second-order.md#newtron.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from .base import Array, Decided, Draw, all_scores, bisect_increasing, check_choice, greedy_label, softmax, squared_norm
+from .base import (
+    Array,
+    Decided,
+    Draw,
+    SlowTwin,
+    all_scores,
+    bisect_increasing,
+    check_choice,
+    greedy_label,
+    softmax,
+    squared_norm,
+)
 from .second_order import MATRICES, kept, label_at, solve
 
 
-def gradient(x: Array, label: int, right: bool, drawn: float, played: float, classes: int) -> Array:
-    """The estimate of (P - e_y) (x) x, a row for each class.
+def gradient(
+    x: Array, label: int, right: bool, drawn: float, played: float, classes: int, among: Sequence[int] | None = None
+) -> Array:
+    """The estimate of (P - e_y) (x) x, a row for each class; 0 for those that are no candidates.
 
     `drawn` is the probability of the label under P, `played` the one with exploration.
     """
-    direction = np.full(classes, 1.0 / classes)
+    candidates = range(classes) if among is None else among
+    direction = np.zeros(classes)
+    direction[list(candidates)] = 1.0 / len(candidates)
     direction[label] -= 1.0
     size = (1.0 - drawn) / played if right else -drawn / played
     return size * np.outer(direction, x)
@@ -39,7 +55,7 @@ def projected(A: Array, b: Array, radius: float) -> Array:
     return -solve(A + shift * np.eye(len(b)), b)
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """Newton steps on the logistic loss, on all weights together."""
 
     def __init__(
@@ -84,10 +100,18 @@ class Oracle:
         return (1.0 - self.gamma) * P + self.gamma / len(P)
 
     def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
+        self.newton_step(x, decided, told, range(len(self.W)))
+
+    def answer_among(
+        self, x: Array, decided: Decided, told: int, draw: Draw, reward: float, among: Sequence[int], complete: bool
+    ) -> None:
+        self.newton_step(x, decided, told, among)  # the matrix and the ball are of all classes
+
+    def newton_step(self, x: Array, decided: Decided, told: int, among: Sequence[int]) -> None:
         if squared_norm(x) == 0.0:
             return
         right = told == decided.label
-        g = gradient(x, decided.label, right, decided.note, decided.weight, len(self.W)).ravel()
+        g = gradient(x, decided.label, right, decided.note, decided.weight, len(self.W), among).ravel()
         curvature = (decided.weight if right else 1.0) * self.beta
         known = 0.0 if decided.second_note == 1.0 else curvature * float(g @ self.W.ravel())
         self.b += (1.0 - known) * g

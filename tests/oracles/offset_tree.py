@@ -7,6 +7,7 @@ internal, the children of position i are 2i+1 (left) and 2i+2 (right), positions
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from .base import (
     Array,
     Decided,
     Draw,
+    SlowTwin,
     all_scores,
     binary_pa_step,
     check_choice,
@@ -71,6 +73,16 @@ def labels_below(tree: Node | Leaf) -> list[int]:
     return labels_below(tree.left) + labels_below(tree.right)
 
 
+def pruned(tree: Node | Leaf, among: Sequence[int]) -> Node | Leaf:
+    """The tree of the candidates alone: a node with one branch left is no match, and falls away."""
+    if isinstance(tree, Leaf):
+        return tree
+    sides = [side for side in (tree.left, tree.right) if set(labels_below(side)) & set(among)]
+    if len(sides) == 1:
+        return pruned(sides[0], among)
+    return Node(tree.head, pruned(sides[0], among), pruned(sides[1], among))
+
+
 def climb(tree: Node | Leaf, label: int) -> list[tuple[Node, int]]:
     """The nodes from the label's leaf up to the root, each with the label's side: -1 left, +1 right."""
     if isinstance(tree, Leaf):
@@ -80,7 +92,7 @@ def climb(tree: Node | Leaf, label: int) -> list[tuple[Node, int]]:
     return [*climb(tree.right, label), (tree, +1)]
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """Play the winner of the descent, or explore; on feedback train the nodes above the played label."""
 
     def __init__(
@@ -117,18 +129,26 @@ class Oracle:
         return min(1.0, 1.0 / math.sqrt(self.learnt + 1))
 
     def decide(self, x: Array, draw: Draw) -> Decided:
+        return self.decide_among(x, draw, range(self.classes))
+
+    def decide_among(self, x: Array, draw: Draw, among: Sequence[int]) -> Decided:
+        if len(among) == 1:
+            return Decided(among[0], among[0])
         s = all_scores(self.W, x)
-        place = self.tree
+        place = pruned(self.tree, among)
         while isinstance(place, Node):
             score = float(s[place.head])
             goes_right = score > 0.0 or (score == 0.0 and draw(2 + place.head) < 0.5)
             place = place.right if goes_right else place.left
-        label, weight = epsilon_greedy(place.label, self.epsilon(), self.classes, draw)
-        return Decided(label=label, greedy=place.label, weight=weight)
+        label, weight = epsilon_greedy(among.index(place.label), self.epsilon(), len(among), draw)
+        return Decided(label=among[label], greedy=place.label, weight=weight)
 
     def probabilities(self, x: Array) -> Array:
+        return self.probabilities_among(x, range(self.classes), self.classes)
+
+    def probabilities_among(self, x: Array, among: Sequence[int], classes: int) -> Array:
         s = all_scores(self.W, x)
-        winner = np.zeros(self.classes)
+        winner = np.zeros(classes)
 
         def spread(place: Node | Leaf, mass: float) -> None:
             if isinstance(place, Leaf):
@@ -139,10 +159,17 @@ class Oracle:
             spread(place.left, (1.0 - to_right) * mass)
             spread(place.right, to_right * mass)
 
-        spread(self.tree, 1.0)
-        return epsilon_greedy_distribution(winner, self.epsilon())
+        spread(pruned(self.tree, among), 1.0)
+        found = np.zeros(classes)
+        found[list(among)] = epsilon_greedy_distribution(winner[list(among)], self.epsilon())
+        return found
 
     def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
+        self.answer_among(x, decided, told, draw, 0.0, range(self.classes), True)
+
+    def answer_among(
+        self, x: Array, decided: Decided, told: int, draw: Draw, reward: float, among: Sequence[int], complete: bool
+    ) -> None:
         if squared_norm(x) == 0.0:
             return
         C = self.C
@@ -151,14 +178,19 @@ class Oracle:
             if self.weighting == "weighted":
                 C *= 1.0 / (2.0 * decided.weight)  # |reward - 1/2| / p
             else:
-                lowest = self.epsilon() / self.classes
+                lowest = self.epsilon() / len(among)
                 accepted = draw(0) < lowest / decided.weight
         if accepted:
-            self._climb(x, decided.label, told == decided.label, C)
+            self._climb(x, climb(pruned(self.tree, among), decided.label), told == decided.label, C)
         self.learnt += 1
 
-    def _climb(self, x: Array, label: int, right: bool, C: float) -> None:
-        for node, side in climb(self.tree, label):
+    def correct(self, x: Array, truth: int, draw: Draw, among: Sequence[int]) -> None:
+        for node, side in climb(pruned(self.tree, among), truth):
+            binary_pa_step(self.W, node.head, x, float(side), self.variant, self.C)
+        self.learnt += 1
+
+    def _climb(self, x: Array, path: list[tuple[Node, int]], right: bool, C: float) -> None:
+        for node, side in path:
             lost_before = side * dot(self.W[node.head], x) < 0.0
             target = side if right else -side
             binary_pa_step(self.W, node.head, x, float(target), self.variant, C)

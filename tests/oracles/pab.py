@@ -11,17 +11,21 @@ from .base import (
     Array,
     Decided,
     Draw,
+    SlowTwin,
     all_scores,
     epsilon_greedy,
     epsilon_greedy_distribution,
     greedy_distribution,
     greedy_label,
     squared_norm,
+    worth,
 )
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """W += U1 + U2: the importance-weighted passive-aggressive step, and a zero-mean step on the greedy row."""
+
+    TAKES_REWARDS = True
 
     def __init__(self, classes: int, features: int, *, exploration: float, aggressiveness: float, rho: float) -> None:
         self.W: Array = np.zeros((classes, features))
@@ -37,19 +41,19 @@ class Oracle:
     def probabilities(self, x: Array) -> Array:
         return epsilon_greedy_distribution(greedy_distribution(all_scores(self.W, x)), self.gamma)
 
-    def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
+    def learn(self, x: Array, decided: Decided, told: int, draw: Draw, reward: float | None = None) -> None:
         n = squared_norm(x)
         if n == 0.0:
             return
-        right = told == decided.label
+        r = worth(decided, told, reward)
         P = decided.weight
         denominator = 2.0 * n + 1.0 / (2.0 * self.C)
         U1 = np.zeros_like(self.W)
         U2 = np.zeros_like(self.W)
-        if right and decided.label != decided.greedy:
+        if decided.label != decided.greedy:
             s = all_scores(self.W, x)
-            loss = max(0.0, float(s[decided.greedy]) - float(s[decided.label]) + 1.0)
+            loss = r * max(0.0, float(s[decided.greedy]) - float(s[decided.label]) + 1.0)
             U1[decided.label] += loss / denominator / P * x
             U1[decided.greedy] -= loss / denominator / P * x
-        U2[decided.greedy] += self.rho * ((1.0 if right else 0.0) - P) / P / denominator * x
+        U2[decided.greedy] += self.rho * (r - P) / P / denominator * x
         self.W += U1 + U2

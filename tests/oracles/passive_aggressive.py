@@ -12,6 +12,7 @@ from .base import (
     Array,
     Decided,
     Draw,
+    SlowTwin,
     all_scores,
     best_other,
     check_choice,
@@ -21,7 +22,7 @@ from .base import (
 )
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """Step of size tau on the true row and on its best rival."""
 
     def __init__(self, classes: int, features: int, *, variant: str, aggressiveness: float) -> None:

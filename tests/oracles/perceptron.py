@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Array, Decided, Draw, all_scores, greedy_distribution, greedy_label, squared_norm
+from .base import Array, Decided, Draw, SlowTwin, all_scores, greedy_distribution, greedy_label, squared_norm
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """Play the best score; on a mistake add x to the true row and take it from the played one."""
 
     def __init__(self, classes: int, features: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Array, Decided, Draw, all_scores, check_choice, dot, squared_norm
+from .base import Array, Decided, Draw, SlowTwin, all_scores, check_choice, dot, squared_norm, worth
 
 MATRICES = ("diagonal", "full")
 FORMS = ("residual", "published")
@@ -60,8 +60,12 @@ class Regressions:
         self.A[label] = kept(with_row, self.matrix)
 
 
-class RidgeOracle:
+class RidgeOracle(SlowTwin):
     """Ridge regression of "right" (1 or 0) for each class, learnt from the rounds in which that class was played."""
+
+    BY_CLASS = ("regressions.W", "regressions.A")
+    LEARNS_ALONE = True
+    TAKES_REWARDS = True
 
     def __init__(self, classes: int, features: int, ridge: float, matrix: str) -> None:
         self.regressions = Regressions(classes, features, ridge, matrix)
@@ -77,9 +81,13 @@ class RidgeOracle:
     def variances(self, x: Array) -> Array:
         return self.regressions.variances(x)
 
-    def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
+    def learn(self, x: Array, decided: Decided, told: int, draw: Draw, reward: float | None = None) -> None:
         if squared_norm(x) == 0.0:
             return
-        reward = 1.0 if told == decided.label else 0.0
-        self.regressions.regress(decided.label, self.W[decided.label], x, reward)
+        self.regressions.regress(decided.label, self.W[decided.label], x, worth(decided, told, reward))
+        self.learnt += 1
+
+    def teach(self, x: Array, label: int, draw: Draw) -> None:
+        for i in range(len(self.W)):
+            self.regressions.regress(i, self.W[i], x, 1.0 if i == label else 0.0)
         self.learnt += 1

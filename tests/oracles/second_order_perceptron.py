@@ -7,12 +7,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Array, Decided, Draw, all_scores, check_choice, greedy_distribution, greedy_label, squared_norm
+from .base import (
+    Array,
+    Decided,
+    Draw,
+    SlowTwin,
+    all_scores,
+    check_choice,
+    greedy_distribution,
+    greedy_label,
+    squared_norm,
+)
 from .second_order import MATRICES, kept, solve, variance
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """A perceptron V, whitened by one matrix A of the rows on which it erred: W = V A^-1."""
+
+    BY_CLASS = ("V",)
 
     def __init__(self, classes: int, features: int, *, ridge: float, matrix: str) -> None:
         self.V: Array = np.zeros((classes, features))

@@ -5,12 +5,15 @@ Specification: docs/algorithms-second-order.md#soba, and docs/algorithms-second-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .base import (
     Array,
     Decided,
     Draw,
+    SlowTwin,
     all_scores,
     best_other,
     check_choice,
@@ -23,7 +26,7 @@ from .base import (
 from .second_order import FORMS, MATRICES, kept, solve, variance
 
 
-class Oracle:
+class Oracle(SlowTwin):
     """One regression on all weights together, from right answers only, and only where it does not hurt.
 
     With a full matrix, and in the published form, W = A^-1 theta. In the residual form of the diagonal each step is solved with
@@ -54,10 +57,19 @@ class Oracle:
         return epsilon_greedy_distribution(greedy_distribution(all_scores(self.W, x)), self.gamma)
 
     def learn(self, x: Array, decided: Decided, told: int, draw: Draw) -> None:
+        self.part_from_rival(x, decided, told, range(len(self.W)))
+
+    def answer_among(
+        self, x: Array, decided: Decided, told: int, draw: Draw, reward: float, among: Sequence[int], complete: bool
+    ) -> None:
+        self.part_from_rival(x, decided, told, among)  # the matrix, and so the step, is one of all classes
+
+    def part_from_rival(self, x: Array, decided: Decided, told: int, rivals: Sequence[int]) -> None:
         if squared_norm(x) == 0.0 or told != decided.label:
             return
         s = all_scores(self.W, x)
-        a, b, p = decided.label, best_other(s, decided.label), decided.weight
+        a, p = decided.label, decided.weight
+        b = rivals[best_other(s[list(rivals)], rivals.index(a))]
         delta = float(s[b]) - float(s[a])
         direction = np.zeros(len(s))
         direction[b], direction[a] = 1.0, -1.0

@@ -508,7 +508,7 @@ def _learn_of_its_own(learner: Learner, features: dict[str, Any], row: dict[str,
             if learner.runtime.rule.notes_the_label and row["shown"] != label:
                 return  # what it noted belongs to the label that it chose
             label, weight, propensity = row["shown"], row["shown_propensity"], row["shown_propensity"]
-        own = label == row["label"]
+        own = label == row["label"]  # of which it said how sure it was
         learner.learn(
             made._replace(
                 label=learner.classes[label],

@@ -108,6 +108,7 @@ async def _fill(service: Service) -> None:
                 await heard(service, f"{name}{number}", number % 2 == 0, task=name)
         second = [hint(f"{name}1", revise=True), hint(f"{name}2", False, revise=True), hint(f"{name}5", revise=True)]
         await service.feedback(name, second, single=False)
+    await followed(service)
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+import onebit
 from onebit.cli import main
 from onebit.features import Features
 from onebit.installation import install_command
+from onebit.offpolicy import read_log, train
 from onebit.serve import export
 from onebit.serve.export import escaped, named, write
 from onebit.serve.log.reading import LogReader
@@ -163,6 +165,48 @@ def test_vw_lines_give_back_what_they_can(log: tuple[TaskInfo, list[Logged]]) ->
         assert {restored(name): float(value) for name, value in pairs} == {
             name: value for name, value in named(row.x) if value
         }
+
+
+@pytest.mark.parametrize("form", ["parquet", "vw"])
+def test_candidates_rewards_and_truths_are_read_back(form: str, tmp_path: Path) -> None:
+    about = task("numbers", ["a", "b", "c"])
+    plain = Logged(
+        *(
+            1,
+            "one",
+            0.0,
+            "learn",
+            "1.0",
+            "b",
+            "b",
+            0.5,
+            (0.0, 0.0),
+            0.5,
+            (0.0, 0.5, 0.5),
+            [1.0, 2.0, 3.0],
+            True,
+            1.0,
+            False,
+        ),
+        *("caller", None, None, None, None, None, None, False, None, None, None),
+    )
+    rows = [
+        replace(plain, among=["b", "c"], complete=True, reward=0.25, right=False),
+        replace(plain, id="two", probabilities=(0.25, 0.5, 0.25), right=False, truth="c"),
+        replace(plain, id="three", mode="shadow", among=["b", "c"], shown="a", shown_propensity=0.5),
+    ]
+    path = tmp_path / f"log.{form}"
+    path.write_bytes(written(form, rows, about)[1])
+    found = list(read_log(path, classes=None if form == "parquet" else [1, 2, 3]))
+    names: dict[Any, str | int]
+    names = dict(zip([1, 2, 3], about.classes, strict=True)) if form == "vw" else {one: one for one in about.classes}
+    assert [names[one.label] for one in found] == ["b", "b", "a"]
+    assert [(one.right, one.reward) for one in found] == [(None, 0.25), (False, None), (True, None)]
+    assert [one.among and [names[name] for name in one.among] for one in found] == [["b", "c"], None, None]
+    if form == "parquet":
+        assert [(one.complete, one.truth) for one in found] == [(True, None), (False, "c"), (False, None)]
+    learner = onebit.BPA(classes=list(names))
+    assert train(learner, [one._replace(id=number) for number, one in enumerate(found)]) == 3
 
 
 def restored(name: str) -> str:

@@ -17,14 +17,18 @@ from onebit.serve.log.schema import FILE, TABLES, VERSION, version_of
 from onebit.serve.replay import rounds_of
 from tests.serve.driving import restarted, run
 from tests.serve.logs import fill, served
+from tests.serve.test_bad_records import as_an_attacker
 
 OLD_COLUMNS = {"changes": 6, "decisions": 15, "feedback": 10}
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log in which no decision says how sure it was, as in all older ones."""
     folder = tmp_path_factory.mktemp("log") / "data"
     served(folder, fill)
+    with as_an_attacker(folder) as connection:
+        connection.execute("UPDATE decisions SET raw = NULL, confidence = NULL, sure = NULL")
     return folder
 
 

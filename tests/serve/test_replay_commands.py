@@ -6,14 +6,15 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import onebit
 from onebit.cli import main
-from onebit.offpolicy import Round, read_log
+from onebit.offpolicy import Round, evaluate, read_log, train
+from onebit.serve.inputs import stored_classes
 from onebit.serve.log.reading import LogReader
 from onebit.serve.replay import rounds_of
 from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
@@ -102,6 +103,50 @@ def test_rounds_are_the_answered_decisions_in_the_order_of_the_answers(folder: P
         missing = 4 - len(row["probabilities"])
         assert list(one.probabilities) == [*row["probabilities"], *[0.0] * missing]
     assert {len(row["probabilities"]) for row in rows.values()} == {3, 4}, "a class was added on the way"
+
+
+def test_a_round_has_the_candidates_and_what_was_heard(folder: Path) -> None:
+    """As the log says them: of two rounds the rows are changed on the way."""
+    with LogReader(folder) as log:
+        info = log.task("places")
+        first, second, third, *_ = log.events(info)
+        places = [one for one in range(3) if one != (first.label + 1) % 3]
+        changed = [
+            first._replace(among=stored_classes(places), complete=1, reward=0.25),
+            second._replace(among=stored_classes([second.label]), truth=second.label, right=1),
+            third._replace(among=stored_classes([(third.label + 1) % 3]), shown=third.label, shown_propensity=0.5),
+        ]
+
+        class Changed:
+            def events(self, task: object) -> list[Any]:
+                return changed
+
+        rounds = list(rounds_of(cast("LogReader", Changed()), info))
+    assert (rounds[0].right, rounds[0].reward, rounds[0].complete) == (None, 0.25, True)
+    assert rounds[0].among == [info.classes[place] for place in places]
+    assert (rounds[1].right, rounds[1].truth, rounds[1].among) == (True, rounds[1].label, [rounds[1].label])
+    assert rounds[2].among is None, "the caller showed what was no candidate of the task's own"
+
+
+def test_a_retired_class_is_no_candidate_of_the_rounds_since(tmp_path: Path) -> None:
+    async def work(service: Service) -> None:
+        features: Any = {"kind": "numbers", "size": 2}
+        await service.create(NewTask(name="fruit", classes=["a", "b", "c"], learner="banditron", features=features))
+        for number in range(60):
+            if number == 30:
+                await service.change("fruit", Change(remove_classes=["b"]))
+            answer = (await service.decide("fruit", [DecideRequest(id=str(number), x=[1.0, number % 3])]))[0]
+            await service.feedback("fruit", [FeedbackRequest(id=str(number), right=answer["label"] == "c")])
+
+    served(tmp_path, work)
+    with LogReader(tmp_path) as log:
+        task = log.task("fruit")
+        rounds = list(rounds_of(log, task))
+    assert [one.among for one in rounds] == [None] * 30 + [["a", "c"]] * 30
+    found = evaluate(onebit.Banditron(classes=["a", "b", "c"]), rounds)
+    assert found.weights is not None
+    assert found.weights.missing == 0.0
+    assert train(onebit.BPA(classes=["a", "b", "c"]), rounds) == 60
 
 
 def test_in_shadow_mode_a_round_is_what_was_shown(folder: Path) -> None:

@@ -86,7 +86,9 @@ def test_rows_of_another_program_stop_the_service(tmp_path: Path) -> None:
             await service.create(new_task())
             await decided(service, "a")
             with closing(sqlite3.connect(tmp_path / FILE)) as connection:
-                connection.execute("INSERT INTO feedback VALUES (3, 1, 2, 0.0, 'caller', 1, 0, 1, NULL, NULL)")
+                connection.execute(
+                    "INSERT INTO feedback VALUES (3, 1, 2, 0.0, 'caller', 1, 0, 1, NULL, NULL, NULL, NULL)"
+                )
                 connection.commit()
             before = everything_in(tmp_path)
             for _ in range(2):
@@ -111,8 +113,9 @@ def test_no_number_is_there_twice_in_whichever_tables(tmp_path: Path, other: str
     run(work())
     rows = {
         "changes": "(2, 1, 0.0, 'changed', '{}', NULL)",
-        "decisions": "(3, 1, 'x', 0.0, 'learn', 1, 0, 0, 0, 0.0, 0.0, 0.0, 1.0, x'', x'')",
-        "feedback": "(1, 1, 2, 0.0, 'caller', 1, 1, 0, NULL, NULL)",
+        "decisions": "(3, 1, 'x', 0.0, 'learn', 1, 0, 0, 0, 0.0, 0.0, 0.0, 1.0, x'', x'', NULL, 0, NULL, NULL, NULL)",
+        "feedback": "(1, 1, 2, 0.0, 'caller', 1, 1, 0, NULL, NULL, NULL, NULL)",
+        "revisions": "(1, 1, 3, 0.0, 1, NULL, NULL, NULL, NULL)",
     }
     with (
         closing(sqlite3.connect(tmp_path / FILE)) as connection,

@@ -27,6 +27,7 @@ from onebit.rules import registry
 from onebit.spaces.choose import KernelChoice
 from onebit.spaces.kernel import LANES
 from onebit.spaces.kernels import Kernel
+from tests.every_rule.cases import chosen_among
 from tests.learner.learners import unchanged_by
 from tests.oracles.draws import draws
 from tests.oracles.kernel import Twin
@@ -262,6 +263,27 @@ def test_kernel_learner_equals_its_twin(name: str, kernel: str, late: bool) -> N
     assert len(twin.rows) > 5
     if name == "gaptron":
         assert twin.shrunk < 1e-3, "the ball must have been met many times"
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_kernel_learner_equals_its_twin_with_candidates_and_rewards(name: str) -> None:
+    X, y = stream(90, seed=6)
+    learner = learner_with(name, "rbf:0.7", features=X.shape[1], max_support=None, when_full="merge", **RULES[name])
+    twin, generator = twin_of(name, "rbf:0.7", RULES[name], None, "merge"), np.random.default_rng(4)
+    for row in range(len(X)):
+        where, among = f"round {row}", chosen_among(generator, CLASSES, None)
+        decision = learner.decide(X[row], among=among)
+        decided = twin.decide_among(X[row], draws(5, row, 0), among)
+        assert (decision.label, decision.greedy) == (decided.label, decided.greedy), where
+        np.testing.assert_allclose(decision.weight, decided.weight, rtol=1e-9, err_msg=where)
+        reward = float(decided.label == y[row]) if row % 2 else float(generator.random())
+        learner.learn(decision, reward=reward)
+        told = decided.label if draws(5, row, 5)(0) < reward else -1
+        twin.hear(X[row], decided, told, draws(5, row, 1), reward, among, len(among) == CLASSES)
+        compare_stored(learner, twin, where)
+        if learner.runtime.rule.keeps_norm:
+            np.testing.assert_allclose(learner.runtime.model.memory[0], twin.squared_norm(), atol=1e-9, err_msg=where)
+    assert len(twin.rows) > 5
 
 
 @pytest.mark.parametrize("when_full", ["stop", "oldest", "project", "merge"])

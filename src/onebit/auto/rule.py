@@ -67,11 +67,15 @@ class Auto(NamedTuple):
     waved: int = -1  # which of them looks through random waves
     full: int = 0  # whether covariances are matrices
     regresses: int = 0  # whether there is one member, which regresses
+    all_classes: int = 0  # how many there are, also where few can be played
 
 
 def prepare(params: Auto, options: Mapping[str, object]) -> tuple[Auto, tuple[float, ...]]:
     """Room for what it remembers."""
-    return params, (*(0.0,) * (DETECTOR - OWN), *change_detector.initial(params.classes))
+    return params._replace(all_classes=params.classes), (
+        *(0.0,) * (DETECTOR - OWN),
+        *change_detector.initial(params.classes),
+    )
 
 
 def loss_of(params: Auto, memory: Vector, member: int) -> float:
@@ -130,7 +134,8 @@ def learn(params: Auto, given: RuleInput, choice: Choice, revealed: int, step: V
     memory = given.memory
     right = revealed == choice.label
     remember(memory, choice, right)
-    if change_detector.detects(memory, DETECTOR, params.classes, not right):
+    # By all classes: sets of different sizes would make one error look like several.
+    if change_detector.detects(memory, DETECTOR, params.all_classes, not right):
         memory[RESTARTS] += 1.0
         fill(step, step.shape[0], 0.0)
         for member in range(params.members):

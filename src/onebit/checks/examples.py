@@ -56,6 +56,11 @@ def names_of(width: int = WIDTH) -> list[str]:
     return [f"f{column:03d}" for column in range(width)]
 
 
+def few(row: int) -> list[str]:
+    """Some of the names, by the number of a row: one to four."""
+    return [name for place, name in enumerate(NAMES) if (1 + row % 30) >> place & 1]
+
+
 def played(learner: Learner, X: Any, y: Array) -> list[tuple[Any, ...]]:
     """Step a learner through rows; what it decided."""
     seen = []

@@ -78,13 +78,13 @@ def check_compiled_is_python(factory: Factory) -> None:
 
 
 def check_run_is_steps(factory: Factory) -> None:
-    """`onebit.run` is stepping by hand, bit for bit, and leaves the learner it was given alone."""
+    """`onebit.run` is stepping by hand, bit for bit, if it calibrates as that does, and leaves the learner it was given alone."""
     X, y = rows(150, seed=16)
     labels = [NAMES[label] for label in y]
     for space in spaces_of(factory):
         learner = factory(classes=NAMES, space=space)
         before = state(copy_of(learner)) if learner.features else None
-        result = run(learner, X, labels, order="file")
+        result = run(learner, X, labels, order="file", calibrate=True)
         assert before is None or state(learner) == before
         by_hand = copy_of(learner)
         seen = played(by_hand, X, y)

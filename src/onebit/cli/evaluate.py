@@ -1,7 +1,7 @@
 """Say what another learner would have scored on a log: that of a task of the service, or a file.
 
 The learner goes through the log in the order of the answers: in each round it is asked what it would have shown, and then learns from
-what was shown. Estimates of its right rate, with 95 % intervals and what speaks against them, beside those of the task's present
+what was shown. Estimates of its right rate, or of its mean reward, with 95 % intervals and what speaks against them, beside those of the task's present
 learner on the same log. A file is one of Vowpal Wabbit's (.vw with action:cost:probability, .dsjson), or a table (.csv, .tsv, .parquet) whose
 columns are named. Examples:
 
@@ -9,6 +9,7 @@ columns are named. Examples:
     onebit evaluate data news --learner bpa --set aggressiveness=0.01 --json
     onebit evaluate log.dsjson --learner linucb --costs=-1,0
     onebit evaluate log.parquet --x age,city --action shown --right clicked --propensity chance
+    onebit evaluate log.csv --x age,city --right stars --costs=5,0 --among offered
     onebit evaluate log.parquet --x age,city --learners linucb,bpa,bpa:aggressiveness=1 --on dask
 """
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onebit.learner import Learner
     from onebit.offpolicy import Estimate, Evaluation, Log
 
-COLUMNS = ("x", "text", "action", "right", "propensity", "id")
+COLUMNS = ("x", "text", "action", "right", "truth", "among", "propensity", "id")
 
 
 def add_column_options(command: argparse.ArgumentParser) -> None:
@@ -27,7 +27,18 @@ def add_column_options(command: argparse.ArgumentParser) -> None:
     file.add_argument("--text", metavar="COLUMN", help="the column of a text, in place of --x")
     file.add_argument("--action", metavar="COLUMN", help="the column of what was shown (default action, or label)")
     file.add_argument(
-        "--right", metavar="COLUMN", help="the column that says whether it was right (default right, or reward)"
+        "--right",
+        metavar="COLUMN",
+        help="the column that says whether it was right, or what it was worth, from 0 to 1 (default right, or reward)",
+    )
+    file.add_argument("--truth", metavar="COLUMN", help="the column of what would have been right, where that is known")
+    file.add_argument(
+        "--among",
+        metavar="COLUMN",
+        help="the column of the candidates, the actions that could be shown, separated by |, commas or spaces (default among)",
+    )
+    file.add_argument(
+        "--complete", action="store_true", help="the right action was one of the candidates in each round"
     )
     file.add_argument(
         "--propensity",
@@ -39,7 +50,8 @@ def add_column_options(command: argparse.ArgumentParser) -> None:
     file.add_argument(
         "--costs",
         metavar="RIGHT,WRONG",
-        help="what right and wrong cost in Vowpal Wabbit's files, where that is not 0 and 1: --costs=-1,0",
+        help="what right and wrong cost in Vowpal Wabbit's files, where that is not 0 and 1 (--costs=-1,0), or in the column --right; what is between "
+        "is a reward, and rewards up to 5 are --costs=5,0",
     )
 
 
@@ -57,8 +69,8 @@ def is_log_file(chosen: argparse.Namespace) -> bool:
 
 def refuse_columns(chosen: argparse.Namespace) -> None:
     """Refuse what says how a file is to be read, where there is none."""
-    for name in (*COLUMNS, "classes", "costs"):
-        if getattr(chosen, name) is not None:
+    for name in (*COLUMNS, "classes", "costs", "complete"):
+        if getattr(chosen, name) not in (None, False):
             raise InputError(f"--{name} is for a log in a file, and {chosen.folder} is the folder of a service")
 
 
@@ -69,6 +81,7 @@ def reading(chosen: argparse.Namespace) -> dict[str, Any]:
         columns["x"] = names_of(chosen.x)
     return {
         **columns,
+        "complete": chosen.complete,
         "classes": [value_of(name) for name in names_of(chosen.classes)] or None,
         "costs": None if chosen.costs is None else [value_of(one) for one in chosen.costs.split(",")],
     }
@@ -116,17 +129,23 @@ def evaluate_several(chosen: argparse.Namespace, learners: Sequence[tuple[str, d
     if chosen.json:
         print(json.dumps({"log": chosen.folder, "learners": [one.to_dict() for one in found]}, ensure_ascii=False))
         return
-    log = found[0].log
-    print(f"{len(found)} learners on a log of {found[0].rounds:,} rounds, of which {100 * log.value:.2f} % are right")
+    log, unit = found[0].log, found[0].unit
+    told = (
+        f"with a mean reward of {unit.shown(log.value)}"
+        if found[0].rewarded
+        else f"of which {unit.shown(log.value)} % are right"
+    )
+    print(f"{len(found)} learners on a log of {found[0].rounds:,} rounds, {told}")
     print(
-        f"{'right %':>8}  {'95 % interval':^16} {'says as much as':>18}  learner ({TITLES[_best_known(found[0]).name]})"
+        f"{unit.name:>8}  {'95 % interval':^16} {'says as much as':>18}  learner ({TITLES[_best_known(found[0]).name]})"
     )
     sentences = list(dict.fromkeys(sentence for one in found for sentence in _best_known(one).warnings))
     for one in found:
         best = _best_known(one)
         marks = "".join(f" [{sentences.index(sentence) + 1}]" for sentence in best.warnings)
-        interval = f"{100 * best.low:.2f} to {100 * best.high:.2f}"
-        print(f"{100 * best.value:8.2f}  {interval:^16} {best.effective:11,.0f} rounds  {one.title}{marks}")
+        print(
+            f"{unit.shown(best.value):>8}  {unit.interval(best):^16} {best.effective:11,.0f} rounds  {one.title}{marks}"
+        )
     for number, sentence in enumerate(sentences, start=1):
         print(f"[{number}] {sentence}")
     print("Compare learners with each other, with the same floor, and not with the log itself.")

@@ -54,10 +54,16 @@ def scatter_heads(params: Any, step: Vector, candidates: Labels, out: Vector) ->
 
 
 def gather_moments(params: Any, scores: Vector, candidates: Labels, out: Vector) -> None:
-    """A score and a variance for each class."""
-    for place in range(candidates.shape[0]):
+    """A score and a variance for each class; behind them, where one matrix is over all classes, the covariances of their scores."""
+    classes, count = params.classes, candidates.shape[0]
+    for place in range(count):
         out[place] = scores[candidates[place]]
-        out[candidates.shape[0] + place] = scores[params.classes + candidates[place]]
+        out[count + place] = scores[classes + candidates[place]]
+    if scores.shape[0] >= classes * (2 + classes):
+        for place in range(count):
+            for other in range(count):
+                covariance = scores[(2 + candidates[place]) * classes + candidates[other]]
+                out[(2 + place) * count + other] = covariance
 
 
 def scatter_moments(params: Any, step: Vector, candidates: Labels, out: Vector) -> None:

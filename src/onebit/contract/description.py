@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
 
+from onebit.contract.confidence_sequence import DELTA, least_error, most_error
+
 VERDICTS = {
     True: "exploring more would have paid at once",
     False: "exploring more would not have paid at once",
@@ -34,6 +36,28 @@ class ExplorationReport:
 
 
 @dataclass(frozen=True)
+class CertaintyReport:
+    """Of the decisions heard of which somebody asked whether they were sure: how many there were, how many were sure, and how wrong these were."""
+
+    asked: int
+    sure: int
+    wrong: float
+
+    @property
+    def answered(self) -> float:
+        """The share that was sure."""
+        return self.sure / self.asked
+
+    @property
+    def error(self) -> tuple[float, float, float] | None:
+        """The mean error of those, with bounds that hold at all times at once (95 %); None where there were none."""
+        if self.sure == 0:
+            return None
+        bounds = (least_error(self.sure, self.wrong, DELTA), most_error(self.sure, self.wrong, DELTA))
+        return (self.wrong / self.sure, *bounds)
+
+
+@dataclass(frozen=True)
 class Description:
     """A learner in words and numbers; `print` shows the words."""
 
@@ -43,6 +67,7 @@ class Description:
     settings: dict[str, Any]
     members: dict[str, float] = field(default_factory=dict)
     exploration: ExplorationReport | None = None
+    certainty: CertaintyReport | None = None  # None where nobody asked
     restarts: int = 0
     repairs: int = 0
 
@@ -63,6 +88,8 @@ class Description:
         found = {**asdict(self), "error": self.error, "reward": self.reward}
         if self.exploration is not None:
             found["exploration"]["paid"] = self.exploration.paid
+        if self.certainty is not None:
+            found["certainty"] |= {"answered": self.certainty.answered, "error": self.certainty.error}
         return found
 
     def __str__(self) -> str:
@@ -77,6 +104,8 @@ class Description:
             lines.append("members: " + ", ".join(f"{name} {100 * weight:.1f} %" for name, weight in weighed))
         if self.exploration is not None:
             lines += self._explored(self.exploration)
+        if self.certainty is not None:
+            lines.append(self._certain(self.certainty))
         if self.restarts:
             lines.append(f"what it had learnt no longer held, so it began anew {_times(self.restarts)}")
         if self.repairs:
@@ -89,6 +118,13 @@ class Description:
         """The same words for a notebook, as text and never as markup."""
         name, *lines = str(self).splitlines()
         return f"<b>{escape(name)}</b><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+
+    def _certain(self, certainty: CertaintyReport) -> str:
+        said = f"sure of {100 * certainty.answered:.1f} % of {certainty.asked:,} decisions"
+        if certainty.error is None:
+            return said
+        mean, low, high = (100 * one for one in certainty.error)
+        return f"{said}, of which {mean:.2f} % were wrong (95 %, at all times at once: {low:.2f} to {high:.2f})"
 
     def _explored(self, explored: ExplorationReport) -> list[str]:
         lines = [
@@ -103,15 +139,19 @@ class Description:
         return lines
 
 
-def share(count: int, total: int) -> tuple[float, float, float]:
+def share(count: float, total: int, squares: float | None = None) -> tuple[float, float, float]:
     """A share with the ends of its 95 % interval (Wilson 1927).
 
-    >>> [round(end, 3) for end in share(2, 10)]
-    [0.2, 0.057, 0.51]
+    `count` may be the sum of numbers from 0 to 1, and `squares` that of their squares: then it is their mean, with their own variance in the
+    place of that of bits, which is the largest that there can be.
+
+    >>> [round(end, 3) for end in share(2, 10)], [round(end, 3) for end in share(2, 10, 0.4)]
+    ([0.2, 0.057, 0.51], [0.2, 0.144, 0.422])
     """
     part, squared = count / total, NORMAL * NORMAL
+    variance = part * (1 - part) if squares is None else max(0.0, part * (1 - part) - (count - squares) / total)
     middle = (part + squared / (2 * total)) / (1 + squared / total)
-    half = NORMAL / (1 + squared / total) * math.sqrt(part * (1 - part) / total + squared / (4 * total * total))
+    half = NORMAL / (1 + squared / total) * math.sqrt(variance / total + squared / (4 * total * total))
     return part, max(0.0, middle - half), min(1.0, middle + half)
 
 

@@ -140,7 +140,7 @@ class Rule:
     mean the same since: files and logs have only what was given. `takes_rewards` says that `learn` takes `given.reward`, which may be any number from 0 to 1;
     others get a bit that is 1 with that probability. `narrowing` is how a round with few candidates is given to it (None: by its heads, one a class; rules
     with other heads then take no candidates), `learns_alone` that a round with one candidate teaches it something, `learns_over_all` that it learns over all
-    classes where nothing says that the right one is among the candidates. `examples` are the option sets that every check and oracle runs with.
+    classes where nothing says that the right one is among the candidates, or there is one alone. `examples` are the option sets that every check and oracle runs with.
     """
 
     name: str

@@ -39,26 +39,11 @@ class Delimited(Columns):
         self._dates: dict[str, Any] = {}  # columns of dates that are asked for as numbers, and their types
         self._decimal = "."
         self.path = path
-        self._separator = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else self._found_separator()
+        self._separator = separator_of(path)
         _, header = next(self._records(), (0, []))
         if not header:
             raise InputError(f"{path} is empty, but must have a header with the names of the columns")
         super().__init__(path, header, reading, classes)
-
-    def _found_separator(self) -> str:
-        """That which parts the header, and the lines after it into as many cells; a comma where none does."""
-        lines = [line for line in itertools.islice(self._lines(), _LOOKED_AT) if line.strip()]
-        best, found = (0.0, 0), ","
-        for separator in SEPARATORS:
-            try:
-                widths = [len(cells) for cells in csv.reader(lines, delimiter=separator) if cells]
-            except csv.Error:
-                continue
-            if widths and widths[0] > 1:
-                best, found = max(
-                    (best, found), ((widths.count(widths[0]) / len(widths), widths[0]), separator), key=_first
-                )
-        return found
 
     def sample(self) -> Any:
         """The first block of the file, with the types that Arrow takes it for."""
@@ -66,9 +51,8 @@ class Delimited(Columns):
 
         try:
             found = self._first_block()
-            texts = [] if found is None else [one for one in found.columns if one.type == arrow.string()]
-            if self._separator == ";" and any(_has_decimal_commas(one.to_pylist()) for one in texts):
-                self._decimal = ","
+            self._decimal = decimal_point(self._separator, found)
+            if self._decimal == ",":
                 found = self._first_block()
         except (arrow.ArrowInvalid, UnicodeDecodeError, EOFError, OSError) as error:
             raise self._explained(error, 0) from None
@@ -82,25 +66,17 @@ class Delimited(Columns):
     def _first_block(self) -> Any:
         from pyarrow import csv as arrow_csv
 
-        read, parse = self._options()
+        read, parse = csv_options(self.path, self._separator)
         convert = arrow_csv.ConvertOptions(decimal_point=self._decimal)
         with opened(self.path) as (file, _), arrow_csv.open_csv(file, read, parse, convert) as batches:
             return next((batch for batch in batches if batch.num_rows), None)
-
-    def _options(self) -> tuple[Any, Any]:
-        from pyarrow import csv as arrow_csv
-
-        return (
-            arrow_csv.ReadOptions(block_size=self._block()),
-            arrow_csv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
-        )
 
     def batches(self) -> Iterator[tuple[Any, int]]:
         """Arrow's record batches, each with the bytes read so far."""
         import pyarrow as arrow
         from pyarrow import csv as arrow_csv
 
-        read, parse = self._options()
+        read, parse = csv_options(self.path, self._separator)
         types = {
             name: arrow.string()
             if self.is_text(name)
@@ -129,30 +105,15 @@ class Delimited(Columns):
                 return _place(row, line)
         return f"row {row + 1}"
 
-    def _block(self) -> int:
-        """A size that several lines fit into."""
-        with opened(self.path) as (file, _):
-            return max(BLOCK, 4 * sum(len(file.readline()) for _ in range(2)))
-
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """The line on which each record ends, and its cells; the header is the first."""
-        reader = csv.reader(self._lines(), delimiter=self._separator, strict=True)
+        reader = csv.reader(_lines(self.path), delimiter=self._separator, strict=True)
         try:
             for cells in reader:
                 if cells:
                     yield reader.line_num, cells
         except csv.Error as error:
             raise InputError(f"line {reader.line_num} of {self.path} cannot be read: {error}") from None
-
-    def _lines(self) -> Iterator[str]:
-        try:
-            with opened(self.path) as (file, _):
-                for number, line in enumerate(file, 1):
-                    yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError:
-            raise InputError(f"line {number} of {self.path} is not UTF-8 text: save it as that") from None
-        except (EOFError, gzip.BadGzipFile) as error:
-            raise InputError(f"{self.path} is damaged: {error}") from None
 
     def _explain(self, rows: int) -> None:
         """Find what is wrong in the rows after those that were read, and say so."""
@@ -184,6 +145,55 @@ class Delimited(Columns):
             return True  # Arrow says what is wrong with one
         text = text.replace(self._decimal, ".")
         return bool(NUMBER.fullmatch(text)) or text.lstrip("+-").lower() in _INFINITE
+
+
+def separator_of(path: Path) -> str:
+    """What parts the cells of a file: a tab in .tsv, else what parts the header, and the lines after it into as many cells; a comma where nothing does."""
+    if path.name.lower().removesuffix(".gz").endswith(".tsv"):
+        return "\t"
+    lines = [line for line in itertools.islice(_lines(path), _LOOKED_AT) if line.strip()]
+    best, found = (0.0, 0), ","
+    for separator in SEPARATORS:
+        try:
+            widths = [len(cells) for cells in csv.reader(lines, delimiter=separator) if cells]
+        except csv.Error:
+            continue
+        if widths and widths[0] > 1:
+            best, found = max(
+                (best, found), ((widths.count(widths[0]) / len(widths), widths[0]), separator), key=_first
+            )
+    return found
+
+
+def decimal_point(separator: str, batch: Any) -> str:
+    """The decimal point of a file, by the first block of it, None where that is empty: a comma where semicolons part the cells and numbers have such."""
+    import pyarrow as arrow
+
+    texts = [] if batch is None else [one for one in batch.columns if one.type == arrow.string()]
+    return "," if separator == ";" and any(_has_decimal_commas(one.to_pylist()) for one in texts) else "."
+
+
+def csv_options(path: Path, separator: str) -> tuple[Any, Any]:
+    """How Arrow is to read a file and to part its cells: blocks that several lines fit into."""
+    from pyarrow import csv as arrow_csv
+
+    with opened(path) as (file, _):
+        size = max(BLOCK, 4 * sum(len(file.readline()) for _ in range(2)))
+    return (
+        arrow_csv.ReadOptions(block_size=size),
+        arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+    )
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with opened(path) as (file, _):
+            for number, line in enumerate(file, 1):
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"line {number} of {path} is not UTF-8 text: save it as that") from None
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise InputError(f"{path} is damaged: {error}") from None
 
 
 def _place(row: int, line: int) -> str:

@@ -35,7 +35,7 @@ class ListedCandidates:
         members: list[int] = []
         sizes: list[int] = []
         for number, cell in enumerate(cells, row):
-            names = self._names(cell, number)
+            names = names_in(cell, self._what, self._place(number))
             for name in names:
                 if name not in self._codes:
                     self._codes[name] = len(self._codes)
@@ -43,40 +43,6 @@ class ListedCandidates:
                 members.append(self._codes[name])
             sizes.append(len(names))
         return np.array(members, dtype=np.int64), np.array(sizes, dtype=np.int64)
-
-    def _names(self, cell: Any, row: int) -> list[ClassName]:
-        """The names in a cell; a text has them side by side, or is a JSON list."""
-        given = cell.tolist() if isinstance(cell, np.ndarray | np.generic) else cell
-        if isinstance(given, str):
-            given = self._split(given, row)
-        elif isinstance(given, int | float) and not isinstance(given, bool):
-            given = [given]
-        elif isinstance(given, Iterable) and not isinstance(given, bytes | dict):
-            given = list(given)
-        if given is None or given == []:
-            raise InputError(f"{self._what} lists no candidate in {self._place(row)}, but must have at least one")
-        if not isinstance(given, list):
-            raise InputError(f"{self._what} is {brief(cell)} in {self._place(row)}, but must be names {FORMS}")
-        names = [whole(name.item() if isinstance(name, np.generic) else name) for name in given]
-        for name in names:
-            if isinstance(name, bool) or not isinstance(name, str | int):
-                raise InputError(
-                    f"{self._what} has {brief(name)} in {self._place(row)}, but candidates are names of classes: "
-                    "whole numbers or strings"
-                )
-        return names
-
-    def _split(self, text: str, row: int) -> list[Any]:
-        if text.lstrip().startswith("["):
-            try:
-                found = json.loads(text)
-            except (ValueError, RecursionError) as error:
-                raise InputError(
-                    f"{self._what} is {brief(text)} in {self._place(row)}, which is no JSON list: {error}"
-                ) from None
-            return list(found)
-        separator = next((one for one in "|," if one in text), None)
-        return [name for part in text.split(separator) if (name := part.strip())]
 
     def sets(
         self,
@@ -113,6 +79,43 @@ class ListedCandidates:
                     "the right class must be one of the candidates"
                 )
         return sets
+
+
+def names_in(cell: Any, what: str, place: str) -> list[ClassName]:
+    """The names in a cell; a text has them side by side, or is a JSON list. `what` and `place` are for sentences.
+
+    >>> names_in("red|dark blue", "it", "row 1"), names_in("1 3", "it", "row 1"), names_in('["a b", 2]', "it", "row 1")
+    (['red', 'dark blue'], ['1', '3'], ['a b', 2])
+    """
+    given = cell.tolist() if isinstance(cell, np.ndarray | np.generic) else cell
+    if isinstance(given, str):
+        given = _split(given, what, place)
+    elif isinstance(given, int | float) and not isinstance(given, bool):
+        given = [given]
+    elif isinstance(given, Iterable) and not isinstance(given, bytes | dict):
+        given = list(given)
+    if given is None or given == []:
+        raise InputError(f"{what} lists no candidate in {place}, but must have at least one")
+    if not isinstance(given, list):
+        raise InputError(f"{what} is {brief(cell)} in {place}, but must be names {FORMS}")
+    names = [whole(name.item() if isinstance(name, np.generic) else name) for name in given]
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise InputError(
+                f"{what} has {brief(name)} in {place}, but candidates are names of classes: whole numbers or strings"
+            )
+    return names
+
+
+def _split(text: str, what: str, place: str) -> list[Any]:
+    if text.lstrip().startswith("["):
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{what} is {brief(text)} in {place}, which is no JSON list: {error}") from None
+        return list(found)
+    separator = next((one for one in "|," if one in text), None)
+    return [name for part in text.split(separator) if (name := part.strip())]
 
 
 def listed_candidates(

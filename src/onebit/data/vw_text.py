@@ -30,7 +30,9 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)  # in 64 bits
 DIGITS = re.compile(r"\d+", re.ASCII)
 NO_NUMBERS = ("nan", "inf", "infinity")
-ACTION_FEATURES = "actions with features of their own (cb_adf) are not read: onebit's actions are known by their ids alone until it has candidates"
+ACTION_FEATURES = (
+    "actions with features of their own (cb_adf) are not read: onebit's actions are known by their ids alone"
+)
 
 
 class VwExample(NamedTuple):

@@ -39,7 +39,7 @@ MEASURE = 4  # with DECIDE: also compute the probabilities, and keep that of the
 REVEALED = 8  # reveal the class to the rule even when it was wrong: full information
 COUNT = 16  # with DECIDE: the labels are known, so count the mistakes
 ALONE = 32  # the rule learns also where there was one candidate
-OVER_ALL = 64  # it learns over all classes where the right one need not be among the candidates
+OVER_ALL = 64  # it learns over all classes where the right one need not be among the candidates, or there was one alone
 CALIBRATE = 128  # with DECIDE: say how sure the rule is; with LEARN: take in whether it was right to be
 
 # An event is a round and what is done with it now: round * EVENT + (DECIDE, LEARN, or both).
@@ -122,6 +122,7 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
     longest = LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64
     few_scores, few_steps, everything = buffers[CANDIDATES_SCORES], buffers[CANDIDATES_STEP], among[:0]
     some, raw, trust, limit = among.shape[0] > 0, np.nan, np.nan, np.nan
+    special = some or rewards.shape[0] > 0 or corrections > 0.0 or mode & CALIBRATE != 0
     for position in range(start, stop):
         now = position
         if events.shape[0] > 0:
@@ -216,30 +217,33 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
                 choice = Choice(label_place, greedy_place, propensity, note, second_note)
 
         if what & LEARN:
-            told, reward = labels[now], 1.0 if labels[now] == label else 0.0
-            if corrections > 0.0 and told != label:
-                wrong = rewards.shape[0] == 0 or rewards[row, label] < rewards[row, told]
-                if wrong and uniform(Draws(key, identity, REVEALING), 0) < corrections:
-                    ended = -1 - position
-                    break
-            if told != label and not what & REVEALED:
+            told = labels[now]
+            right = told == label
+            reward = 1.0 if right else 0.0
+            if not right and not what & REVEALED:
                 told = -1
-            if rewards.shape[0] > 0:
-                reward = rewards[row, label] if rewards.shape[1] > 1 else rewards[now, 0]
-                if not what & REVEALED:
-                    bit = 0.0 < reward < 1.0 and uniform(Draws(key, identity, REWARDING), 0) < reward
-                    told = label if bit or reward >= 1.0 else -1
-            if what & CALIBRATE and raw == raw:  # noqa: PLR0124 -- unless it is NaN
-                take_answer(calibration, raw, trust, limit, reward)
-            if some and not complete and what & OVER_ALL:
-                candidates = everything
-                complete = True
-                count = params.classes
-                seen = scores
-                moved = step
-                choice = Choice(label, greedy, choice.propensity, choice.note, choice.second_note)
-            elif some and told >= 0:
-                told = place_of(candidates, told)
+            if special:  # a round that is more than right or wrong about one of all classes
+                if corrections > 0.0 and not right:
+                    wrong = rewards.shape[0] == 0 or rewards[row, label] < rewards[row, labels[now]]
+                    if wrong and uniform(Draws(key, identity, REVEALING), 0) < corrections:
+                        ended = -1 - position
+                        break
+                if rewards.shape[0] > 0:
+                    reward = rewards[row, label] if rewards.shape[1] > 1 else rewards[now, 0]
+                    if not what & REVEALED:
+                        bit = 0.0 < reward < 1.0 and uniform(Draws(key, identity, REWARDING), 0) < reward
+                        told = label if bit or reward >= 1.0 else -1
+                if what & CALIBRATE and raw == raw:  # noqa: PLR0124 -- unless it is NaN
+                    take_answer(calibration, raw, trust, limit, reward)
+                if some and (not complete or count == 1) and what & OVER_ALL:
+                    candidates = everything
+                    complete = True
+                    count = params.classes
+                    seen = scores
+                    moved = step
+                    choice = Choice(label, greedy, choice.propensity, choice.note, choice.second_note)
+                elif some and told >= 0:
+                    told = place_of(candidates, told)
             if sq_norm > 0.0 and (count > 1 or what & ALONE):  # nothing can be learnt from x = 0
                 learning = narrowed(params, count)
                 draws = Draws(key, identity, LEARNING)
@@ -263,10 +267,10 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
 
 def measure(params: Any, given: RuleInput, count: int, out: Vector, floor: float) -> None:
     """Write the probabilities of the labels that can be played, as they are played: the rule's, over the floor."""
-    if count > 1:
-        probabilities(params, given, out)
-    else:
+    if count == 1:
         out[0] = 1.0
+        return
+    probabilities(params, given, out)
     if floor > 0.0:
         for label in range(count):
             out[label] = (1.0 - floor) * out[label] + floor / count

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from onebit.contract.candidates import Labels
 from onebit.offpolicy.estimates import Estimate, Scores
 from onebit.offpolicy.replaying import RARE
 from onebit.validation import ClassName
@@ -32,6 +35,46 @@ class Caveat(NamedTuple):
     sentence: str
 
 
+@dataclass
+class Answers:
+    """What was heard, in sums."""
+
+    count: int = 0
+    rewards: float = 0.0
+    squares: float = 0.0
+    least: float = 1.0
+    most: float = 0.0
+    rewarded: bool = False  # whether some reward is neither 0 nor 1
+
+    def add(self, reward: float) -> None:
+        """One answer more."""
+        self.count += 1
+        self.rewards += reward
+        self.squares += reward * reward
+        self.least, self.most = min(self.least, reward), max(self.most, reward)
+        self.rewarded = self.rewarded or 0.0 < reward < 1.0
+
+
+class Shown(NamedTuple):
+    """How often each class was shown, and how often it would have been, had each candidate been as likely, with the variance of that."""
+
+    counts: NDArray[np.float64]
+    expected: NDArray[np.float64]
+    variance: NDArray[np.float64]
+
+    @classmethod
+    def none(cls, classes: int) -> Shown:
+        """Nothing yet."""
+        return cls(*np.zeros((3, classes)))
+
+    def add(self, place: int, candidates: Labels) -> None:
+        """One round more."""
+        equal = 1.0 / len(candidates)
+        self.counts[place] += 1.0
+        self.expected[candidates] += equal
+        self.variance[candidates] += equal * (1.0 - equal)
+
+
 def on_rounds(rounds: int) -> Iterator[Caveat]:
     """Too few to say much."""
     if rounds < FEW:
@@ -41,8 +84,9 @@ def on_rounds(rounds: int) -> Iterator[Caveat]:
         )
 
 
-def on_answers(right: int, rounds: int, unanswered: int) -> Iterator[Caveat]:
+def on_answers(heard: Answers, unanswered: int) -> Iterator[Caveat]:
     """Answers that are not there, or are all the same: who is heard only when satisfied says nothing of the others."""
+    rounds = heard.count
     decisions = rounds + unanswered
     if unanswered > UNHEARD * decisions:
         yield Caveat(
@@ -50,11 +94,23 @@ def on_answers(right: int, rounds: int, unanswered: int) -> Iterator[Caveat]:
             f"{unanswered:,} of {decisions:,} decisions were never answered, or too late: all of this speaks only of the answered "
             "ones; give the task a deadline and say what silence means.",
         )
-    if rounds > 1 and right in (0, rounds):
-        told, other = ("right", "wrong") if right else ("wrong", "right")
+    if rounds > 1 and heard.least == heard.most:
+        if heard.rewarded:
+            told, other = f"{heard.least:g}", "what is worth more or less"
+        else:
+            told, other = ("right", "wrong") if heard.most else ("wrong", "right")
         yield Caveat(
             ALL,
             f"All {rounds:,} answers say {told}: see that {other} is reported too, or else nothing of this is to be trusted.",
+        )
+
+
+def on_choices(choices: int, rounds: int) -> Iterator[Caveat]:
+    """Rounds in which there was nothing to choose."""
+    if choices == 0:
+        yield Caveat(
+            ALL,
+            f"There was one candidate in each of the {rounds:,} rounds: every learner scores the same here, and nothing is told of it.",
         )
 
 
@@ -104,14 +160,15 @@ def _on_mean_weight(scores: Scores, wanted: float) -> Iterator[Caveat]:
         )
 
 
-def on_values(estimates: Sequence[Estimate]) -> Iterator[Caveat]:
-    """Right rates that there cannot be."""
+def on_values(estimates: Sequence[Estimate], rewarded: bool) -> Iterator[Caveat]:
+    """Right rates, or mean rewards, that there cannot be."""
     for estimate in estimates:
         if estimate.value < 0.0 or estimate.value > 1.0:
+            value = f"mean reward of {estimate.value:.3g}" if rewarded else f"right rate of {percent(estimate.value)}"
             yield Caveat(
                 (estimate.name,),
-                f"A right rate of {percent(estimate.value)} cannot be: this estimate, and the end of its interval on that side, are "
-                "not bound to be from 0 to 100 %, and too few rounds carry them.",
+                f"A {value} cannot be: this estimate, and the end of its interval on that side, are "
+                f"not bound to be from 0 to {'1' if rewarded else '100 %'}, and too few rounds carry them.",
             )
 
 
@@ -131,17 +188,17 @@ def on_replay(matches: int, rounds: int, missing: float, certain_log: bool, lear
         yield Caveat(MATCHED, f"Replay is of no use here: {'; '.join(reasons)}.")
 
 
-def on_unknown(shown: Sequence[int], classes: Sequence[ClassName]) -> Iterator[Caveat]:
+def on_unknown(shown: Shown, classes: Sequence[ClassName]) -> Iterator[Caveat]:
     """Where nobody knows the propensities."""
-    counts = np.asarray(shown)
-    rounds, equal = int(counts.sum()), 1.0 / len(counts)
-    most = int(counts.argmax())
+    above = shown.counts - shown.expected
+    most = int(above.argmax())
     sentence = (
         "Nobody knows with which probability labels were shown, so there is only replay, and it assumes that each was shown with "
         "the same probability, whatever x was."
     )
-    if counts[most] - rounds * equal > UNLIKELY * math.sqrt(rounds * equal * (1.0 - equal)):
-        sentence += f" That was not so: {classes[most]!r} was shown in {percent(counts[most] / rounds)} of the rounds."
+    if above[most] > UNLIKELY * math.sqrt(shown.variance[most]) + 1e-6:
+        share = shown.counts[most] / shown.counts.sum()
+        sentence += f" That was not so: {classes[most]!r} was shown in {percent(share)} of the rounds."
     yield Caveat(MATCHED, sentence)
 
 

@@ -1,6 +1,6 @@
 """The estimators: what rounds that somebody else decided say of a learner that would have decided otherwise.
 
-With w = p(label) / propensity, the probability of the learner over that of the log, r = 1 for right, and a model's predictions q:
+With w = p(label) / propensity, the probability of the learner over that of the log, the reward r (1 for right, 0 for wrong), and a model's predictions q:
 
     IPS     mean of w r                                    Horvitz, Thompson 1952
     SNIPS   sum of w r / sum of w                          Swaminathan, Joachims 2015
@@ -9,10 +9,11 @@ With w = p(label) / propensity, the probability of the learner over that of the 
 The terms of IPS and DR are right on average given all that came before, so their sums are martingales, also where the learner and
 the log's own learner went on learning. Their 95 % intervals are normal, with the variance of the terms; that of SNIPS is the delta
 method's. A large weight that happened not to be seen, or was seen twice, is what such intervals forget. So each is taken as if
-1.96^2 more rounds had been seen, half of them right, with a weight of sum w^3 / sum w^2, that of the rounds which the
+1.96^2 more rounds had been seen, half of them with the reward 1 and half with 0, with a weight of sum w^3 / sum w^2, that of the rounds which the
 variance comes from. Where all weights are equal this is the interval of Agresti and Coull (1998).
 
-Labels that the log could never show may all be right, or all wrong: every interval is widened by that, where it is known.
+Labels that the log could never show may all be right, or all wrong: every interval is widened by that, where it is known. Those that
+are none of the candidates of a round cannot be played in it by the learner either, and are not missing.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Scores(NamedTuple):
     """What is known of each round, a column for each number."""
 
     weight: PerRound
-    right: PerRound
+    reward: PerRound  # 1 for right, 0 for wrong
     expected: PerRound  # sum over the labels of p(a) q(a)
     predicted: PerRound  # q of the label shown
     missing: PerRound  # the learner's probability of labels that could not be shown
@@ -57,7 +58,7 @@ class Scores(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A right rate with the ends of its 95 % interval; NaN where there is nothing to estimate it from.
+    """A right rate, or mean reward, with the ends of its 95 % interval; NaN where there is nothing to estimate it from.
 
     `effective` is the number of rounds of one's own that would say as much, and `rounds` how many logged ones it rests on.
     `warnings` are plain sentences on why not to trust it.
@@ -73,7 +74,7 @@ class Estimate(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The share of wrong answers; its interval is from 1 - high to 1 - low."""
+        """The share of wrong answers, or what the mean reward is short of 1; its interval is from 1 - high to 1 - low."""
         return 1.0 - self.value
 
     def to_dict(self) -> dict[str, Any]:
@@ -121,29 +122,29 @@ def stretched(low: float, high: float, missing: float) -> tuple[float, float]:
     return low * (1.0 - missing), high * (1.0 - missing) + missing
 
 
-def counted(name: str, right: int, total: int, missing: float = 0.0) -> Estimate:
-    """A share of independent rounds, with Wilson's interval."""
+def counted(name: str, rewards: float, squares: float, total: int, missing: float = 0.0) -> Estimate:
+    """The mean reward of independent rounds, by the sum of the rewards and that of their squares, with Wilson's interval."""
     if total == 0:
         return Estimate(name, math.nan, 0.0, 1.0, 0.0, 0)
-    value, low, high = share(right, total)
+    value, low, high = share(rewards, total, squares)
     low, high = stretched(low, high, missing)
     return Estimate(name, value, min(low, value), max(high, value), float(total), total)
 
 
 def _ips(scores: Scores, counts: PerRound) -> tuple[float, float]:
-    return _mean(scores.weight * scores.right, counts)
+    return _mean(scores.weight * scores.reward, counts)
 
 
 def _doubly_robust(scores: Scores, counts: PerRound) -> tuple[float, float]:
-    return _mean(scores.expected + scores.weight * (scores.right - scores.predicted), counts)
+    return _mean(scores.expected + scores.weight * (scores.reward - scores.predicted), counts)
 
 
 def _snips(scores: Scores, counts: PerRound) -> tuple[float, float]:
     total = float(counts @ scores.weight)
     if total == 0.0:
         return math.nan, math.nan
-    value = float(counts @ (scores.weight * scores.right)) / total
-    return value, math.sqrt(float(counts @ np.square(scores.weight * (scores.right - value)))) / total
+    value = float(counts @ (scores.weight * scores.reward)) / total
+    return value, math.sqrt(float(counts @ np.square(scores.weight * (scores.reward - value)))) / total
 
 
 def _mean(values: PerRound, counts: PerRound) -> tuple[float, float]:
@@ -163,7 +164,7 @@ def _interval(
         return value, 0.0, 1.0
     weighed = float(np.square(scores.weight).sum())
     predicted = float(np.square(scores.weight) @ scores.predicted) / weighed if weighed > 0.0 else 0.5
-    more = [(typical, right, float(scores.expected.mean()), predicted, 0.0, 0.0, 0.0, 0.0) for right in (1.0, 0.0)]
+    more = [(typical, reward, float(scores.expected.mean()), predicted, 0.0, 0.0, 0.0, 0.0) for reward in (1.0, 0.0)]
     doubted = Scores(*(np.r_[column, added] for column, added in zip(scores, zip(*more, strict=True), strict=True)))
     middle, deviation = estimator(doubted, np.r_[np.ones(count), NORMAL**2 / 2.0, NORMAL**2 / 2.0])
     return value, middle - NORMAL * deviation, middle + NORMAL * deviation
@@ -174,7 +175,7 @@ def _cut(value: float) -> float:
 
 
 def _estimate(name: str, value: float, low: float, high: float, scores: Scores) -> Estimate:
-    """A right rate is from 0 to 1, and so is its interval; where the estimate itself is outside, the interval reaches to it."""
+    """A mean reward is from 0 to 1, and so is its interval; where the estimate itself is outside, the interval reaches to it."""
     low, high, within = _cut(low), _cut(high), _cut(value)
     if not math.isnan(value):
         value = within if abs(value - within) < ROUNDING else value

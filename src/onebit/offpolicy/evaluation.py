@@ -30,7 +30,27 @@ TITLES = {
     "doubly_robust": "doubly robust",
     "replay": "replay",
 }
-HEAD = f"{'':<20} {'right %':>8}  {'95 % interval':^16} {'error %':>8} {'says as much as':>18}"
+
+
+class Unit(NamedTuple):
+    """How mean rewards are written: rates in percent where all are 0 or 1, else the numbers themselves."""
+
+    name: str
+    rest: str  # what is short of 1
+    times: float
+    digits: int
+
+    def shown(self, value: float) -> str:
+        """A mean reward in this unit."""
+        return f"{self.times * value:.{self.digits}f}"
+
+    def interval(self, one: Estimate) -> str:
+        """The ends of its interval."""
+        return f"{self.shown(one.low)} to {self.shown(one.high)}"
+
+
+RATES = Unit("right %", "error %", 100.0, 2)
+REWARDS = Unit("reward", "cost", 1.0, 4)
 
 
 class Weights(NamedTuple):
@@ -48,7 +68,8 @@ class Evaluation:
     """What a learner would have scored on a log; `print` shows it as a table, with the warnings below.
 
     `ips`, `snips`, `doubly_robust` and `weights` are None where the log has no propensities. `log` is what the log itself scored,
-    and `present` the evaluation of the learner to compare with, where one was given.
+    and `present` the evaluation of the learner to compare with, where one was given. `rewarded` says that some rewards are neither 0 nor 1: then
+    the estimates are mean rewards, else right rates.
     """
 
     learner: str
@@ -66,6 +87,12 @@ class Evaluation:
     weights: Weights | None
     warnings: tuple[str, ...]
     present: Evaluation | None = None
+    rewarded: bool = False
+
+    @property
+    def unit(self) -> Unit:
+        """How its estimates are written."""
+        return REWARDS if self.rewarded else RATES
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
@@ -81,6 +108,7 @@ class Evaluation:
             "exploration_floor": self.exploration_floor,
             "rounds": self.rounds,
             "learning": self.learning,
+            "rewarded": self.rewarded,
             "learnt": self.learnt,
             "unanswered": self.unanswered,
             "estimates": {one.name: one.to_dict() for one in self.estimates},
@@ -95,8 +123,8 @@ class Evaluation:
             dict.fromkeys(sentence for one in both for sentence in one.warnings if sentence not in one._against_replay)
         )
         how = "learning from it round by round" if self.learning else "as it is, not learning"
-        lines = [f"{self.title} on a log of {doubts.counted_rounds(self.rounds)}, {how}", HEAD]
-        lines += [_line(self.log, numbered), *self._lines(numbered)]
+        lines = [f"{self.title} on a log of {doubts.counted_rounds(self.rounds)}, {how}", _head(self.unit)]
+        lines += [_line(self.log, self.unit, numbered), *self._lines(numbered)]
         if self.present is not None:
             lines += [f"the present learner, in the same way: {self.present.title}", *self.present._lines(numbered)]
         lines += [f"[{number}] {sentence}" for number, sentence in enumerate(numbered, start=1)]
@@ -119,7 +147,7 @@ class Evaluation:
         """What is said of the learner, a line each."""
         useless = self._against_replay
         return [
-            *(_line(one, numbered) for one in self.estimates[1:] if not (useless and one.name == "replay")),
+            *(_line(one, self.unit, numbered) for one in self.estimates[1:] if not (useless and one.name == "replay")),
             *useless,
         ]
 
@@ -136,13 +164,16 @@ def _how_to_compare(one: Evaluation, other: Evaluation) -> str:
     )
 
 
-def _line(one: Estimate, numbered: list[str]) -> str:
-    interval = f"{100 * one.low:.2f} to {100 * one.high:.2f}"
+def _head(unit: Unit) -> str:
+    return f"{'':<20} {unit.name:>8}  {'95 % interval':^16} {unit.rest:>8} {'says as much as':>18}"
+
+
+def _line(one: Estimate, unit: Unit, numbered: list[str]) -> str:
     known = one.value == one.value
-    right, error = (f"{100 * one.value:.2f}", f"{100 * one.error:.2f}") if known else ("unknown", "unknown")
+    value, rest = (unit.shown(one.value), unit.shown(one.error)) if known else ("unknown", "unknown")
     says = doubts.counted_rounds(round(one.effective))
     marks = "".join(f" [{numbered.index(sentence) + 1}]" for sentence in one.warnings)
-    return f"{TITLES[one.name]:<20} {right:>8}  {interval:^16} {error:>8} {says:>18}{marks}"
+    return f"{TITLES[one.name]:<20} {value:>8}  {unit.interval(one):^16} {rest:>8} {says:>18}{marks}"
 
 
 def evaluate(
@@ -157,8 +188,8 @@ def evaluate(
 ) -> Evaluation:
     """What this learner would have scored on a log; the learner itself stays as it is.
 
-    A copy goes through the log: in each round it is first asked for its probabilities, which are scored, and then learns from what was
-    shown (with `learning=False` it stays as it was given). Another copy, for replay, draws decisions of its own and learns from those
+    A copy goes through the log: in each round it is first asked for its probabilities, of the candidates alone where the round has some, which
+    are scored, and then learns from what was shown (with `learning=False` it stays as it was given). Another copy, for replay, draws decisions of its own and learns from those
     that match. `seed` decides these draws. Give a learner that has not learnt from these rounds before.
     `present` is a learner to compare with, say the one in use: it goes through the log in the same way, and the table has both.
     `unanswered` is how many decisions there were beside these rounds, of which nobody said whether they were right.
@@ -235,8 +266,9 @@ class _Walk:
         self._parts: list[Scores] = []
         self._trust = Trust()
         self._known: bool | None = None  # whether the log has propensities
-        self._shown = [0] * self._classes
-        self._rounds = self._right = self._learnt = self._certain = 0
+        self._heard = doubts.Answers()
+        self._shown = doubts.Shown.none(self._classes)
+        self._learnt = self._choices = self._certain = 0  # choices: rounds with more than one candidate
 
     def meet(self, found: Checked) -> int:
         """Score and learn one more round; where it fills a block, how many rounds that had."""
@@ -247,34 +279,40 @@ class _Walk:
             has, had = ("a", "no") if propensity is not None else ("no", "a")
             raise InputError(f"it has {has} propensity, and the rounds before it had {had}: give it in all, or in none")
         self._replay.follow(found)
+        choice = len(found.candidates) > 1
         if propensity is not None:
-            target = list(self._follower.probabilities(one.x).values())
-            predicted = list(self._model.probabilities(one.x).values())
+            # What is right may be none of the candidates: then the model is asked for their chances among all classes.
+            modelled = one if one.complete else one._replace(among=None)
+            target = list(self._follower.probabilities(one.x, among=one.among).values())
+            predicted = list(self._model.probabilities(one.x, among=modelled.among).values())
             logged = self._unknown if found.logged is None else found.logged
-            self._open.append((target, predicted, logged, found.place, one.right, propensity))
-            learn_shown(self._model, one, propensity, found.number)
+            offered = np.zeros(self._classes, dtype=np.bool_)
+            offered[found.candidates] = True
+            self._open.append((target, predicted, logged, found.place, found.reward, propensity, offered))
+            learn_shown(self._model, modelled, propensity, found.number)
             if self._learning:
                 self._learnt += learn_shown(self._follower, one, propensity, found.number)
-            self._certain += propensity >= 1.0
+            self._certain += choice and propensity >= 1.0
         else:
             self._open.append(())
-        self._shown[found.place] += 1
-        self._rounds += 1
-        self._right += one.right
+            self._shown.add(found.place, found.candidates)
+        self._choices += choice
+        self._heard.add(found.reward)
         return self.close_block() if len(self._open) == self._room else 0
 
     def close_block(self) -> int:
         """Score the rounds that wait for it; how many they were."""
         count = len(self._open)
         if count and self._known:
-            target, model, logged, places, right, propensity = zip(*self._open, strict=True)
+            target, model, logged, places, reward, propensity, offered = zip(*self._open, strict=True)
             block = RoundBlock(
                 np.array(target),
                 np.array(model),
                 np.array(logged),
                 np.array(places, dtype=np.int64),
-                np.array(right, dtype=np.float64),
+                np.array(reward),
                 np.array(propensity),
+                np.array(offered),
             )
             self._parts.append(scored(block, self._trust))
         self._open.clear()
@@ -282,31 +320,36 @@ class _Walk:
 
     def evaluation(self, learner: Learner, unanswered: int) -> Evaluation:
         """What came of it."""
-        if self._rounds == 0:
+        heard, replay = self._heard, self._replay
+        rounds = heard.count
+        if rounds == 0:
             raise InputError("the log has no rounds, so it says nothing")
-        replay = self._replay
         weighed: list[Estimate] = []
-        found = [*doubts.on_rounds(self._rounds), *doubts.on_answers(self._right, self._rounds, unanswered)]
+        certain = 0 < self._choices == self._certain
+        found = [
+            *doubts.on_rounds(rounds),
+            *doubts.on_answers(heard, unanswered),
+            *doubts.on_choices(self._choices, rounds),
+        ]
         weights = None
         if self._known:
             scores = joined(self._parts)
             weights = _weights(scores)
             weighed = [ips(scores), snips(scores), doubly_robust(scores)]
-            found += doubts.on_weights(scores, self._certain == self._rounds)
-            found += doubts.on_values(weighed)
+            found += doubts.on_weights(scores, certain)
+            found += doubts.on_values(weighed, heard.rewarded)
             if self._learning:
-                found += doubts.on_learning(learner.runtime.rule.title, self._learnt, self._rounds)
+                found += doubts.on_learning(learner.runtime.rule.title, self._learnt, rounds)
         else:
             found += doubts.on_unknown(self._shown, learner.classes)
-        certain = self._certain == self._rounds
-        found += doubts.on_replay(replay.matches, self._rounds, replay.missing, certain, self._learning)
-        log = counted("log", self._right, self._rounds)
+        found += doubts.on_replay(replay.matches, rounds, replay.missing, certain, self._learning)
+        log = counted("log", heard.rewards, heard.squares, rounds)
         named = {one.name: _doubted(one, found) for one in (log, *weighed, replay.estimate())}
         return Evaluation(
             learner.runtime.rule.name,
             learner.runtime.parameters,
             learner.runtime.exploration_floor,
-            self._rounds,
+            rounds,
             self._learning,
             self._learnt,
             unanswered,
@@ -317,6 +360,7 @@ class _Walk:
             named["replay"],
             weights,
             tuple(doubt.sentence for doubt in found),
+            rewarded=heard.rewarded,
         )
 
 

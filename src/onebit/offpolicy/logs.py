@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from onebit.contract.parameters import refuse_unknown
+from onebit.contract.parameters import checked_flag, refuse_unknown
 from onebit.contract.rule import Rule
 from onebit.data.files import VW
 from onebit.data.tables import in_order
@@ -16,7 +16,7 @@ from onebit.learner import Learner
 from onebit.offpolicy.rounds import Round
 from onebit.offpolicy.training import usual_floor
 from onebit.options import MEANINGS
-from onebit.validation import ClassName, checked_classes, listed
+from onebit.validation import ClassName, checked_classes
 
 Entries = Callable[[bool], Iterator[Round | None]]  # with x, or without; None is a decision that nobody answered
 CLOSE = 1e-6  # of a cost to one of the two that there are, in parts of their difference
@@ -24,13 +24,12 @@ CLOSE = 1e-6  # of a cost to one of the two that there are, in parts of their di
 DSJSON = (".dsjson", ".dsjson.gz", ".dsjson.bz2")
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 ENDINGS = (*VW, *DSJSON, *TABLES)
-REWARDS = "one bit is all that learners take until they know rewards"
 
 
 class Log:
     """The rounds of a log, which are read anew each time that one goes through them and never held.
 
-    `classes` are the actions, `len` says how many rounds there are, `unanswered` how many decisions beside them had no answer, and `text` whether x is a text.
+    `classes` are the actions, all that were shown or could be by the candidates of some round; `len` says how many rounds there are, `unanswered` how many decisions beside them had no answer, and `text` whether x is a text.
     """
 
     def __init__(
@@ -46,6 +45,9 @@ class Log:
             else:
                 self._rounds += 1
                 found[one.label] = None
+                found.update(dict.fromkeys(one.among or ()))
+                if one.truth is not None:
+                    found[one.truth] = None
         if not self._rounds:
             raise InputError(f"{name} has no decision with an answer, so it says nothing")
         given = None if classes is None else checked_classes(classes)
@@ -67,7 +69,21 @@ class Log:
     def __iter__(self) -> Iterator[Round]:
         for one in self._entries(True):
             if one is not None:
-                yield one._replace(label=self._names.get(one.label, one.label))
+                yield self._named(one)
+
+    def _named(self, one: Round) -> Round:
+        """A round with the classes as they are called, and the probabilities in their order."""
+        among = None if one.among is None else tuple(self._names[name] for name in one.among)
+        chances = one.probabilities
+        if isinstance(chances, Mapping):
+            by_name = {self._names[name]: chance for name, chance in chances.items()}
+            chances = [by_name.get(name, 0.0) for name in self.classes]
+        return one._replace(
+            label=self._names.get(one.label, one.label),
+            among=None if among is None or set(among) == set(self.classes) else among,
+            truth=None if one.truth is None else self._names[one.truth],
+            probabilities=chances,
+        )
 
 
 def learner_for(log: Log, rule: Rule, options: Mapping[str, Any], seed: int) -> Learner:
@@ -79,22 +95,30 @@ def learner_for(log: Log, rule: Rule, options: Mapping[str, Any], seed: int) -> 
 
 
 class Costs(NamedTuple):
-    """What right costs, and what wrong does: others than 0 and 1 must be said, since nobody can see them in a file."""
+    """What right costs, and what wrong does: others than 0 and 1 must be said, since nobody can see them in a file.
+
+    What lies between is a reward between 1 and 0. Rewards have such a scale too, on which right "costs" more than wrong.
+    """
 
     right: float = 0.0
     wrong: float = 1.0
 
-    def is_right(self, cost: float) -> bool:
-        """Whether a cost is that of right; what is neither that nor wrong's is refused."""
+    def heard(self, cost: float) -> tuple[bool | None, float | None]:
+        """Whether a cost is that of right or of wrong, or else the reward; what is not between these two is refused.
+
+        >>> Costs(-1.0, 0.0).heard(0.0), Costs().heard(0.25)
+        ((False, None), (None, 0.75))
+        """
         share = (cost - self.right) / (self.wrong - self.right)
         if abs(share) <= CLOSE:
-            return True
+            return True, None
         if abs(share - 1.0) <= CLOSE:
-            return False
-        between = 0.0 < share < 1.0
+            return False, None
+        if 0.0 < share < 1.0:
+            return None, 1.0 - share
         raise InputError(
-            f"the cost is {cost:g}, where right costs {self.right:g} and wrong {self.wrong:g}: "
-            + (REWARDS if between else "say what they cost where that is otherwise (--costs=-1,0 or costs=(-1, 0))")
+            f"the cost is {cost:g}, where right costs {self.right:g} and wrong {self.wrong:g}: say what they cost where "
+            "that is otherwise (--costs=-1,0 or costs=(-1, 0)), and what is between them is a reward"
         )
 
 
@@ -120,6 +144,9 @@ def read_log(
     text: str | None = None,
     action: str | None = None,
     right: str | None = None,
+    truth: str | None = None,
+    among: str | None = None,
+    complete: bool = False,
     propensity: str | None = None,
     id: str | None = None,  # noqa: A002 - what it is called everywhere
     classes: Iterable[ClassName] | None = None,
@@ -128,8 +155,10 @@ def read_log(
     """A log in a file: Vowpal Wabbit's `.vw` (action:cost:probability) and `.dsjson`, or a `.csv`, `.tsv` or `.parquet` with named columns.
 
     `x` names the columns of the features of a table, or `text` one with a text; `action`, `right`, `propensity` and `id` name the others (by
-    themselves `action` or `label`, `right` or `reward`, `propensity` or `pscore`, `id`). `classes` are the actions that occur unless they are given.
-    `costs` are those of right and wrong in Vowpal Wabbit's files, where they are not 0 and 1.
+    themselves `action` or `label`, `right` or `reward`, `propensity` or `pscore`, `id`). `right` may hold rewards, numbers from 0 to 1. `truth` names
+    a column of classes that would have been right, and `among` (by itself `among`) one of the candidates; `complete` says that the right class
+    was always one of them. `classes` are the actions that occur unless they are given. `costs` are those of right and wrong: in Vowpal Wabbit's
+    files where they are not 0 and 1, and in a table where its column has costs, or rewards on another scale.
     """
     path = Path(path)
     name = path.name.lower()
@@ -137,20 +166,17 @@ def read_log(
         raise InputError(f"{path} is not a log by its ending, which may be {', '.join(ENDINGS)}")
     if not path.is_file():
         raise InputError(f"there is no file {path}")
-    columns = {"x": x, "text": text, "action": action, "right": right, "propensity": propensity, "id": id}
+    columns = {"x": x, "text": text, "action": action, "right": right, "truth": truth, "among": among}
+    columns |= {"propensity": propensity, "id": id}
+    known = bool(checked_flag("complete", complete))
     if name.endswith(TABLES):
-        if costs is not None:
-            raise InputError(f"costs were given with {path}, but are those of Vowpal Wabbit's files")
         from onebit.offpolicy.table_logs import table_log
 
-        return table_log(path, columns, classes)
+        return table_log(path, columns, classes, None if costs is None else checked_costs(costs), known)
     for what, given in columns.items():
         if given is not None:
             raise InputError(f"{what} was given with {path}, but names a column of a CSV or Parquet file")
-    from onebit.offpolicy.vw_logs import dsjson_actions, dsjson_entries, vw_actions, vw_entries
+    from onebit.offpolicy.vw_logs import dsjson_entries, vw_entries
 
-    entries, actions = (vw_entries, vw_actions) if name.endswith(VW) else (dsjson_entries, dsjson_actions)
-    known, cost = actions(path), checked_costs(costs)
-    if classes is not None and known is not None and list(classes) != known:
-        raise InputError(f"classes were given with {path}, which brings its own: {listed(known)}")
-    return Log(str(path), lambda whole: entries(path, cost, whole), classes if known is None else known)
+    entries = vw_entries if name.endswith(VW) else dsjson_entries
+    return Log(str(path), entries(path, checked_costs(costs), known), classes)

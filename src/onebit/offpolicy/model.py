@@ -5,7 +5,7 @@ One softmax over linear scores, p = softmax(W x), and the likelihood of the feed
     right:  log p_a          gradient  e_a - p
     wrong:  log(1 - p_a)     gradient  -p_a/(1 - p_a) (e_a - p)
 
-in AdaGrad steps (Duchi, Hazan, Singer 2011), divided by the usual length of x so that features of any scale will do. It predicts a
+(a reward r is so much of the one and 1 - r of the other) in AdaGrad steps (Duchi, Hazan, Singer 2011), divided by the usual length of x so that features of any scale will do. It predicts a
 round before it learns it. Any model leaves the estimate unbiased; a good one makes it precise. Softmax knows that where one label is
 surely right the others are wrong, which regressions of each label by itself do not: their errors sit where weights are largest, on
 labels that the log rarely showed.
@@ -69,7 +69,7 @@ def learn(params: Rightness, given: RuleInput, choice: Choice, revealed: int, st
             others += work[1, label]
     memory[LENGTHS] += given.sq_norm
     rate = 1.0 / math.sqrt(memory[LENGTHS] / (memory[LEARNT] + 1.0))
-    factor = 1.0 if revealed == played else -work[1, played] / others
+    factor = given.reward - (1.0 - given.reward) * (work[1, played] / others)
     for label in range(classes):
         gradient = factor * (others if label == played else -work[1, label])
         step[label], step[classes + label] = rate * gradient, gradient * gradient
@@ -91,6 +91,7 @@ RULE = Rule(
     probabilities=probabilities,
     prepare=prepare,
     second_order=order,
+    takes_rewards=True,
 )
 
 
@@ -112,11 +113,11 @@ class Trust:
         self._observed = self._predicted = 1.0
 
     def follow(
-        self, weights: NDArray[np.float64], right: NDArray[np.float64], predicted: NDArray[np.float64]
+        self, weights: NDArray[np.float64], rewards: NDArray[np.float64], predicted: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """The trust in each of these further rounds."""
         squares = weights * weights * predicted
-        observed = self._observed + np.cumsum(squares * right)
+        observed = self._observed + np.cumsum(squares * rewards)
         expected = self._predicted + np.cumsum(squares * predicted)
         trust: NDArray[np.float64] = np.clip(
             np.r_[self._observed, observed[:-1]] / np.r_[self._predicted, expected[:-1]], 0.0, 1.0

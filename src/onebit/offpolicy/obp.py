@@ -1,6 +1,6 @@
 """The feedback dictionary of Open Bandit Pipeline as a log.
 
-`context`, `action`, `reward`, `pscore` and `pi_b` are read. `action_context` and `expected_reward` are not: actions are known by their
+`context`, `action`, `reward` (from 0 to 1), `pscore` and `pi_b` are read. Such a dictionary has no candidates. `action_context` and `expected_reward` are not: actions are known by their
 numbers alone, and what nobody could see is no part of a log.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
-from onebit.offpolicy.logs import REWARDS, Log
+from onebit.offpolicy.logs import Log
 from onebit.offpolicy.rounds import Round
 
 
@@ -39,10 +39,13 @@ def obp_log(feedback: Mapping[str, Any]) -> Log:
         raise InputError(f"context has the shape {context.shape}, but must have a row for each round")
     if action.ndim != 1 or action.dtype.kind not in "iu":
         raise InputError("action must be a whole number for each round")
-    bad = np.flatnonzero(~np.isin(reward, (0, 1)))
-    if reward.ndim != 1 or len(bad):
-        which = f"; reward[{bad[0]}] is {brief(reward[bad[0]].item())}" if reward.ndim == 1 else ""
-        raise InputError(f"reward must be 0 or 1 in each round{which}: {REWARDS}")
+    if reward.ndim != 1 or reward.dtype.kind not in "iufb":
+        raise InputError("reward must be a number for each round")
+    bad = np.flatnonzero(~((reward >= 0) & (reward <= 1)))
+    if len(bad):
+        raise InputError(
+            f"reward[{bad[0]}] is {brief(reward[bad[0]].item())}, but must be from 0 to 1: of rewards from a to b, give (reward - a) / (b - a)"
+        )
     actions = int(feedback.get("n_actions") or action.max(initial=0) + 1)
     _refuse_positions(feedback, rounds)
     pscore = None if feedback.get("pscore") is None else _column(feedback, "pscore", rounds)
@@ -54,9 +57,10 @@ def obp_log(feedback: Mapping[str, Any]) -> Log:
                 row,
                 context[row] if with_x else None,
                 int(action[row]),
-                bool(reward[row]),
+                bool(reward[row]) if reward[row] in (0, 1) else None,
                 None if pscore is None else float(pscore[row]),
                 None if chances is None else chances[row],
+                reward=None if reward[row] in (0, 1) else float(reward[row]),
             )
 
     return Log("the feedback", entries, range(actions))

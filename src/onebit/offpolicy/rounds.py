@@ -1,14 +1,16 @@
-"""A round of a log: what was shown for x, with which probability, and whether it was right."""
+"""A round of a log: what was shown for x, among what, with which probability, and whether it was right or what it was worth."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.candidates import Labels
 from onebit.errors import InputError, OnebitError, brief
+from onebit.feedback import checked_reward
 from onebit.learner import Learner
 from onebit.validation import ClassName, listed
 
@@ -16,28 +18,41 @@ ROUNDING = 1e-6  # what logged probabilities may be off by
 
 
 class Round(NamedTuple):
-    """What was shown for one x, and whether it was right.
+    """What was shown for one x, and whether it was right, or what it was worth.
 
     `propensity` is the probability with which `label` was shown, None where nobody knows. `probabilities` are those of all classes,
-    in the order of the learner's `classes`, None where only that of the label is known.
+    in the order of the learner's `classes` or by their names, None where only that of the label is known.
+
+    `among` are the candidates, the classes that could be shown, None where all could; `complete` says that the right class is known to be
+    one of them. `reward` is a number from 0 to 1 in the place of `right`, which is then None; `truth` is the class that would have been
+    right, where somebody said it, from which `right` follows.
     """
 
     id: int | str
     x: Any
     label: ClassName
-    right: bool
+    right: bool | None
     propensity: float | None
-    probabilities: Sequence[float] | NDArray[np.float64] | None = None
+    probabilities: Sequence[float] | NDArray[np.float64] | Mapping[Any, float] | None = None
+    among: Sequence[ClassName] | None = None
+    complete: bool = False
+    reward: float | None = None
+    truth: ClassName | None = None
 
 
 class Checked(NamedTuple):
-    """A round that can be used: its number, from 1 on, the place of its label, and all probabilities where they are known."""
+    """A round that can be used: its number, from 1 on, the place of its label, and all probabilities where they are known.
+
+    `candidates` are the places of the classes that could be shown, in rising order, and `reward` is 1 for right and 0 for wrong.
+    """
 
     number: int
     round: Round
     place: int
     propensity: float | None
     logged: NDArray[np.float64] | None
+    candidates: Labels
+    reward: float
 
 
 def refuse_learner(learner: object) -> None:
@@ -73,13 +88,12 @@ def located(number: int, one: object, error: OnebitError) -> OnebitError:
 def _checked(number: int, one: Round, places: dict[ClassName, int]) -> Checked:
     if not isinstance(one, Round):
         raise InputError(f"this is a {type(one).__name__}, but must be a Round")
-    label = one.label.item() if isinstance(one.label, np.generic) else one.label
-    place = None if isinstance(label, bool) or not isinstance(label, str | int) else places.get(label)
-    if place is None:
-        raise InputError(f"there is no class {brief(label)}; the classes are {listed(places)}")
-    if not isinstance(one.right, bool | np.bool_):
-        raise InputError(f"right is {brief(one.right)}, but must be True or False")
-    logged = None if one.probabilities is None else _distribution(one.probabilities, len(places))
+    label, place = _known(one.label, places)
+    among, candidates = _candidates(one, places)
+    if place not in candidates:
+        raise InputError(f"{brief(label)} was shown, which is none of the candidates {listed(among or ())}")
+    heard = _heard(one, label, places, candidates)
+    logged = None if one.probabilities is None else _distribution(one.probabilities, places, candidates)
     if one.propensity is None:
         propensity = None if logged is None else float(logged[place])
     else:
@@ -90,7 +104,61 @@ def _checked(number: int, one: Round, places: dict[ClassName, int]) -> Checked:
             )
     if propensity is not None and propensity <= 0.0:
         raise InputError(f"{brief(label)} was shown, and yet its probability is {propensity:g}: it must be above 0")
-    return Checked(number, one._replace(label=label, right=bool(one.right)), place, propensity, logged)
+    if propensity is not None and len(candidates) == 1 and propensity < 1.0 - ROUNDING:
+        raise InputError(
+            f"{brief(label)} was the only candidate, and yet its probability is {propensity:g}: it must be 1"
+        )
+    given = heard._replace(label=label, among=among, complete=bool(one.complete))
+    reward = float(bool(heard.right)) if heard.reward is None else heard.reward
+    return Checked(number, given, place, propensity, logged, candidates, reward)
+
+
+def _known(given: Any, places: Mapping[ClassName, int]) -> tuple[ClassName, int]:
+    """The name of a class, and its place."""
+    name = given.item() if isinstance(given, np.generic) else given
+    place = None if isinstance(name, bool) or not isinstance(name, str | int) else places.get(name)
+    if place is None:
+        raise InputError(f"there is no class {brief(name)}; the classes are {listed(places)}")
+    return name, place
+
+
+def _candidates(one: Round, places: Mapping[ClassName, int]) -> tuple[tuple[ClassName, ...] | None, Labels]:
+    """The names of the candidates, None for all classes, and their places."""
+    if not isinstance(one.complete, bool | np.bool_):
+        raise InputError(f"complete is {brief(one.complete)}, but must be True or False")
+    everything = np.arange(len(places))
+    if one.among is None:
+        return None, everything
+    if isinstance(one.among, str | bytes | Mapping) or not isinstance(one.among, Iterable):
+        raise InputError(f"among is {brief(one.among)}, but must be a list of classes")
+    found = dict(_known(name, places) for name in one.among)
+    if not found:
+        raise InputError("among is empty, but must have one class at least")
+    if len(found) == len(places):
+        return None, everything
+    return tuple(found), np.array(sorted(found.values()))
+
+
+def _heard(one: Round, label: ClassName, places: Mapping[ClassName, int], candidates: Labels) -> Round:
+    """The round with what was said, checked: whether it was right, or a reward; and the truth, where that was said."""
+    if one.right is not None and not isinstance(one.right, bool | np.bool_):
+        raise InputError(f"right is {brief(one.right)}, but must be True or False")
+    if one.reward is not None:
+        if one.right is not None or one.truth is not None:
+            raise InputError(
+                "a reward is given, and right or truth beside it: give one of them, and None for the others"
+            )
+        return one._replace(reward=checked_reward(one.reward))
+    if one.truth is None:
+        if one.right is None:
+            raise InputError("right is None, but must be True or False, or else there must be a reward or a truth")
+        return one._replace(right=bool(one.right))
+    truth, place = _known(one.truth, places)
+    if place not in candidates:
+        raise InputError(f"truth is {brief(truth)}, which is none of the candidates")
+    if one.right is not None and bool(one.right) != (truth == label):
+        raise InputError(f"truth is {brief(truth)} and {brief(label)} was shown, and yet right is {one.right}")
+    return one._replace(right=truth == label, truth=truth)
 
 
 def _probability(given: object) -> float:
@@ -102,7 +170,12 @@ def _probability(given: object) -> float:
     return min(1.0, float(given))  # type: ignore[arg-type]
 
 
-def _distribution(given: object, classes: int) -> NDArray[np.float64]:
+def _distribution(given: Any, places: Mapping[ClassName, int], candidates: Labels) -> NDArray[np.float64]:
+    """The probability of every class, which is 0 for those that could not be shown."""
+    classes = len(places)
+    if isinstance(given, Mapping):
+        named = {_known(name, places)[1]: chance for name, chance in given.items()}
+        given = [named.get(place, 0.0) for place in range(classes)]
     try:
         found = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -113,4 +186,9 @@ def _distribution(given: object, classes: int) -> NDArray[np.float64]:
         )
     if not ((found >= 0.0) & (found <= 1.0 + ROUNDING)).all() or abs(found.sum() - 1.0) > ROUNDING * classes:
         raise InputError(f"probabilities must be from 0 to 1 and add up to 1; they add up to {found.sum():g}")
+    outside = np.delete(found, candidates)
+    if outside.any():
+        raise InputError(
+            f"a class that is none of the candidates has the probability {outside.max():g}, but must have 0"
+        )
     return found

@@ -22,8 +22,9 @@ class RoundBlock(NamedTuple):
     model: PerLabel  # how likely the model thinks each label right
     logged: PerLabel  # the probabilities with which the log's learner played each label; NaN where only the propensity is known
     labels: NDArray[np.int64]
-    right: PerRound
+    reward: PerRound  # 1 for right, 0 for wrong
     propensity: PerRound
+    offered: NDArray[np.bool_]  # which labels could be shown, by the candidates
 
 
 def scored(block: RoundBlock, trust: Trust) -> Scores:
@@ -31,7 +32,7 @@ def scored(block: RoundBlock, trust: Trust) -> Scores:
     rows = np.arange(len(block.labels))
     weight = block.target[rows, block.labels] / np.maximum(block.propensity, LEAST)
     predicted = block.model[rows, block.labels]
-    trusted = trust.follow(weight, block.right, predicted)
+    trusted = trust.follow(weight, block.reward, predicted)
     share, certain = likely_logged(block)
     can = share >= LEAST
     can[rows, block.labels] = True
@@ -40,7 +41,7 @@ def scored(block: RoundBlock, trust: Trust) -> Scores:
     missing = np.where(can | ~certain[:, None], 0.0, block.target)
     return Scores(
         weight=weight,
-        right=block.right,
+        reward=block.reward,
         expected=trusted * (block.target * block.model).sum(axis=1),
         predicted=trusted * predicted,
         missing=missing.sum(axis=1),
@@ -53,13 +54,13 @@ def scored(block: RoundBlock, trust: Trust) -> Scores:
 def likely_logged(block: RoundBlock) -> tuple[PerLabel, NDArray[np.bool_]]:
     """The logged distributions, and which of them are certain.
 
-    Where only the propensity of the label is known, the others are taken to share the rest evenly, as where somebody explores. This
+    Where only the propensity of the label is known, the other candidates are taken to share the rest evenly, as where somebody explores. This
     guess is used for how wide intervals are, and not in the estimates themselves. A propensity of 1 leaves nothing to guess.
     """
     unknown = np.isnan(block.logged[:, 0])
-    classes = block.logged.shape[1]
-    rest = (1.0 - block.propensity) / (classes - 1)
-    guess = np.repeat(rest[:, None], classes, axis=1)
+    others = np.maximum(block.offered.sum(axis=1) - 1, 1)  # one candidate leaves no rest
+    rest = (1.0 - block.propensity) / others
+    guess = np.where(block.offered, rest[:, None], 0.0)
     guess[np.arange(len(rest)), block.labels] = block.propensity
     return np.where(unknown[:, None], guess, block.logged), ~unknown | (block.propensity >= 1.0)
 

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.data.blocks import opened
+from onebit.data.delimited import csv_options, decimal_point, separator_of
 from onebit.data.files import require
 from onebit.data.kinds import inner_type, is_number_type, is_text_type
+from onebit.data.listed_candidates import names_in
 from onebit.data.tables import whole
 from onebit.errors import InputError, brief, nearest
-from onebit.offpolicy.logs import REWARDS, Log
+from onebit.offpolicy.logs import Costs, Log
 from onebit.offpolicy.rounds import Round
 from onebit.validation import ClassName, checked_classes
 
@@ -24,37 +26,55 @@ BATCH = 1 << 14  # rows
 USUAL = {
     "action": ("action", "label"),
     "right": ("right", "reward"),
+    "truth": (),  # such a column may say what nobody had told
+    "among": ("among",),
     "propensity": ("propensity", "pscore"),
     "id": ("id",),
     "x": ("x",),
 }  # the columns that are taken where none is named
 EXPORTED = ("id", "x", "label", "right", "propensity", "probabilities", "late", "shown", "shown_propensity")
+SINCE = ("among", "complete", "reward", "truth")  # what `onebit export` has written since 0.4
 
 
 class LogColumns(NamedTuple):
-    """Which columns of a table are what; `text` says that x is the text of one column."""
+    """Which columns of a table are what; `text` says that x is the text of one column.
+
+    `costs` are the scale of the answers, None where these are rewards; `complete` says that the right class was always a candidate.
+    """
 
     x: list[str]
     text: bool
     action: str
-    right: str
+    right: str | None
+    truth: str | None
+    among: str | None
     propensity: str | None
     id: str | None
+    costs: Costs | None
+    complete: bool
 
     @property
     def beside_x(self) -> list[str]:
         """All but those of x."""
-        return [one for one in (self.action, self.right, self.propensity, self.id) if one is not None]
+        found = (self.action, self.right, self.truth, self.among, self.propensity, self.id)
+        return [one for one in found if one is not None]
+
+    @property
+    def words(self) -> list[str]:
+        """Those of names, whatever they look like."""
+        return [one for one in (self.action, self.truth, self.among, self.id) if one is not None]
 
 
-def table_log(path: Path, given: Mapping[str, Any], classes: Iterable[ClassName] | None) -> Log:
+def table_log(
+    path: Path, given: Mapping[str, Any], classes: Iterable[ClassName] | None, costs: Costs | None, complete: bool
+) -> Log:
     """The log in a table; `given` are the names of its columns, None where nothing is said."""
     require("pyarrow", str(path))
     import pyarrow as arrow
 
     table = _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
     about = (table.schema.metadata or {}).get(b"onebit")
-    if about is not None and not any(given.values()):
+    if about is not None and not any(given.values()) and costs is None:
         try:
             told = json.loads(about)
             own, is_text = checked_classes(told["classes"]), told["features"]["kind"] == "text"
@@ -63,7 +83,7 @@ def table_log(path: Path, given: Mapping[str, Any], classes: Iterable[ClassName]
         if not own or not set(EXPORTED) <= set(table.schema.names):
             raise InputError(f"{path} says that `onebit export` wrote it, and is none of its tables: name the columns")
         return Log(str(path), lambda with_x: _exported(table, own, with_x), own, is_text)
-    columns = _columns(path, table.schema.names, given)
+    columns = _columns(path, table.schema.names, given, costs, complete)
     table.columns = columns
     kinds = {name: table.schema.field(name).type for name in columns.x}
     for name, kind in kinds.items():
@@ -77,7 +97,9 @@ def table_log(path: Path, given: Mapping[str, Any], classes: Iterable[ClassName]
     return Log(str(path), lambda with_x: _rounds(table, columns, with_x), classes, columns.text)
 
 
-def _columns(path: Path, names: Sequence[str], given: Mapping[str, Any]) -> LogColumns:
+def _columns(
+    path: Path, names: Sequence[str], given: Mapping[str, Any], costs: Costs | None, complete: bool
+) -> LogColumns:
     said = {name: one for name, one in given.items() if one is not None}
     if "x" in said and "text" in said:
         raise InputError("x and text were both given: x is numbers and categories, or a text")
@@ -104,8 +126,19 @@ def _columns(path: Path, names: Sequence[str], given: Mapping[str, Any]) -> LogC
     for one in x:
         if one not in names:
             raise InputError(f"there is no column {brief(one)} in {path} to be of x; {nearest(one, names)}")
-    action, right = column("action", needed=True), column("right", needed=True)
-    columns = LogColumns(x, "text" in said, str(action), str(right), column("propensity", False), column("id", False))
+    action, truth = str(column("action", needed=True)), column("truth", needed=False)
+    columns = LogColumns(
+        x,
+        "text" in said,
+        action,
+        column("right", needed=truth is None),
+        truth,
+        column("among", needed=False),
+        column("propensity", needed=False),
+        column("id", needed=False),
+        costs,
+        complete,
+    )
     for one in columns.beside_x:
         if one in x:
             raise InputError(
@@ -116,7 +149,7 @@ def _columns(path: Path, names: Sequence[str], given: Mapping[str, Any]) -> LogC
 
 MEANINGS = {
     "action": "what was shown",
-    "right": "whether it was right",
+    "right": "whether it was right, or what it was worth",
     "x": "what it was shown for (or all columns of the features)",
 }
 
@@ -153,7 +186,9 @@ class _Csv:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.columns: LogColumns | None = None
-        self._tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
+        self._separator, self._decimal = separator_of(path), "."
+        with self._opened({}) as reader:
+            self._decimal = decimal_point(self._separator, next(iter(reader), None))
         with self._opened({}) as reader:
             self.schema = reader.schema
 
@@ -165,7 +200,7 @@ class _Csv:
         types = {}
         for name in names:
             guessed = self.schema.field(name).type
-            words = name in (self.columns.action, self.columns.id) or _is_string(guessed)
+            words = name in self.columns.words or _is_string(guessed)
             types[name] = arrow.string() if words else guessed if arrow.types.is_boolean(guessed) else arrow.float64()
         try:
             with self._opened(types) as reader:
@@ -178,13 +213,12 @@ class _Csv:
         import pyarrow as arrow
         from pyarrow import csv
 
-        parse = csv.ParseOptions(delimiter="\t" if self._tabs else ",", newlines_in_values=True)
-        convert = csv.ConvertOptions(column_types=types, include_columns=list(types), strings_can_be_null=True)
+        convert = csv.ConvertOptions(
+            column_types=types, include_columns=list(types), strings_can_be_null=True, decimal_point=self._decimal
+        )
         try:
-            with (
-                opened(self.path) as (file, _),
-                csv.open_csv(file, parse_options=parse, convert_options=convert) as reader,
-            ):
+            read, parse = csv_options(self.path, self._separator)
+            with opened(self.path) as (file, _), csv.open_csv(file, read, parse, convert) as reader:
                 yield reader
         except (arrow.lib.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
             raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
@@ -204,22 +238,54 @@ def _rounds(table: _Parquet | _Csv, columns: LogColumns, with_x: bool) -> Iterat
 
 
 def _round(row: int, cells: dict[str, Any], x: Any, columns: LogColumns) -> Round | None:
-    right = cells[columns.right]
-    if right is None:
+    answer = None if columns.right is None else cells[columns.right]
+    truth = None if columns.truth is None else cells[columns.truth]
+    if answer is None and truth is None:
         return None
-    if not isinstance(right, bool | int | float | Decimal) or right not in (0, 1):
-        raise InputError(f"{columns.right} is {brief(right)}, but must be true or false, 1 or 0: {REWARDS}")
+    right, reward = (None, None) if answer is None else _heard(answer, columns)
     propensity = None if columns.propensity is None else cells[columns.propensity]
-    for name in (columns.action, columns.propensity):
+    for name in (columns.action, columns.propensity, columns.among):
         if name is not None and cells[name] is None:
             raise InputError(f"{name} is missing")
     if isinstance(x, InputError):
         raise x
-    action = whole(cells[columns.action])
-    if isinstance(action, bool) or not isinstance(action, str | int):
-        raise InputError(f"{columns.action} is {brief(action)}, but actions are whole numbers or texts")
     identity = row if columns.id is None or cells[columns.id] is None else cells[columns.id]
-    return Round(identity if isinstance(identity, str | int) else str(identity), x, action, bool(right), propensity)
+    return Round(
+        identity if isinstance(identity, str | int) else str(identity),
+        x,
+        _action(columns.action, cells[columns.action]),
+        right,
+        propensity,
+        among=None
+        if columns.among is None
+        else names_in(cells[columns.among], f"the column {brief(columns.among)}", "it"),
+        complete=columns.complete,
+        reward=reward,
+        truth=None if columns.truth is None or truth is None else _action(columns.truth, truth),
+    )
+
+
+def _heard(answer: Any, columns: LogColumns) -> tuple[bool | None, float | None]:
+    """Whether an answer says right or wrong, or else its reward."""
+    if not isinstance(answer, bool | int | float | Decimal):
+        raise InputError(f"{columns.right} is {brief(answer)}, but must be true or false, 1 or 0, or a number between")
+    if columns.costs is not None:
+        return columns.costs.heard(float(answer))
+    if answer in (0, 1):
+        return bool(answer), None
+    if not 0 <= answer <= 1:
+        raise InputError(
+            f"{columns.right} is {brief(answer)}, but must be from 0 to 1: of rewards from a to b say --costs=b,a or costs=(b, a), and of costs "
+            "what the best and the worst are"
+        )
+    return None, float(answer)
+
+
+def _action(name: str, cell: Any) -> ClassName:
+    action: ClassName = whole(cell)
+    if isinstance(action, bool) or not isinstance(action, str | int):
+        raise InputError(f"{name} is {brief(action)}, but actions are whole numbers or texts")
+    return action
 
 
 def _xs(batch: Any, columns: LogColumns) -> list[Any]:
@@ -262,7 +328,8 @@ def _is_string(kind: Any) -> bool:
 def _exported(table: _Parquet | _Csv, classes: Sequence[ClassName], with_x: bool) -> Iterator[Round | None]:
     """The rounds of a table that `onebit export` wrote: the answers that came in time, and in shadow mode what was shown instead."""
     names = {str(one): one for one in classes}
-    for batch in table.batches([name for name in EXPORTED if with_x or name != "x"]):
+    since = [name for name in SINCE if name in table.schema.names]
+    for batch in table.batches([*(name for name in EXPORTED if with_x or name != "x"), *since]):
         for row in batch.to_pylist():
             if row["right"] is None or row["late"]:
                 yield None
@@ -274,6 +341,21 @@ def _exported(table: _Parquet | _Csv, classes: Sequence[ClassName], with_x: bool
                 propensity = 1.0 if row["shown_propensity"] is None else row["shown_propensity"]
             x = row.get("x")
             x = dict(x) if isinstance(x, list) and x and isinstance(x[0], tuple) else x
-            if str(label) not in names:
-                raise InputError(f"{table.path} has the label {brief(label)}, which is none of its classes")
-            yield Round(row["id"], x, names[str(label)], row["right"], propensity, chances)
+            among, truth, reward = row.get("among"), row.get("truth"), row.get("reward")
+            if among is not None and label not in among:  # the caller showed something else
+                among = None
+            for one in (label, *(among or ()), *(() if truth is None else (truth,))):
+                if str(one) not in names:
+                    raise InputError(f"{table.path} has the label {brief(one)}, which is none of its classes")
+            yield Round(
+                row["id"],
+                x,
+                names[str(label)],
+                row["right"] if reward is None else None,
+                propensity,
+                chances,
+                None if among is None else [names[str(one)] for one in among],
+                bool(row.get("complete")),
+                reward,
+                None if truth is None else names[str(truth)],
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from onebit.contract.rule import Rule
+from onebit.decision import Decision
 from onebit.errors import InputError, OnebitError
 from onebit.learner import Learner
 from onebit.offpolicy.rounds import Round, checked_rounds, located, refuse_learner
@@ -22,7 +23,7 @@ def usual_floor(rule: Rule) -> float:
 
 
 def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None = None) -> int:
-    """Let a learner learn every round of a log, in this order; how many it learnt.
+    """Let a learner learn every round of a log, in this order, each with its candidates; how many it learnt.
 
     That is all of them, but for rules that can learn only from labels that they would have played themselves (Newtron): these pass
     over the others. A round that cannot be learnt raises an OnebitError with its number, and what came before it stays learnt: a log
@@ -61,7 +62,18 @@ def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None =
 def learn_shown(learner: Learner, one: Round, propensity: float, identity: int | str) -> bool:
     """Learn from a label that somebody else showed; whether this learner could."""
     # What such a rule keeps for learning belongs to its own label.
-    if learner.runtime.rule.notes_the_label and learner.decide(one.x, identity).label != one.label:
+    if learner.runtime.rule.notes_the_label and learner.decide(one.x, identity, among=one.among).label != one.label:
         return False
-    learner.learn(learner.from_log(one.x, one.label, propensity, identity), one.right)
+    decision = learner.from_log(one.x, one.label, propensity, identity, among=one.among, complete=one.complete)
+    learn_heard(learner, decision, one)
     return True
+
+
+def learn_heard(learner: Learner, decision: Decision, one: Round) -> None:
+    """Learn what a round says of its label: the truth, the reward, or the bit."""
+    if one.truth is not None:
+        learner.learn(decision, truth=one.truth)
+    elif one.reward is not None:
+        learner.learn(decision, reward=one.reward)
+    else:
+        learner.learn(decision, one.right)

@@ -1,7 +1,10 @@
 """Vowpal Wabbit's logs of contextual bandits: lines of text with action:cost:probability, and dsjson, a JSON object a line.
 
+A line of text may list the other actions that could be shown, without a cost: these are the candidates.
+
 Of a dsjson event these are read: `_label_cost`, `_label_probability` and `_label_Action` (what was shown), `a` and `p` (the actions by
-their ids from 1 on, and their probabilities), `c` (the context, in VW's JSON) and `EventId`.
+their ids from 1 on, and their probabilities), `c` (the context, in VW's JSON) and `EventId`. An id is a place in the list `_multi` of the context. Where
+that has other actions in other rounds, the `_tag` of each says which it is.
 """
 
 from __future__ import annotations
@@ -15,45 +18,36 @@ from typing import Any
 
 from onebit.data.vw_text import ACTION_FEATURES, DIGITS, NUMBER, WHOLE, feature_name, numbered_lines, parsed
 from onebit.errors import InputError, brief
-from onebit.offpolicy.logs import Costs
+from onebit.offpolicy.logs import Costs, Entries
 from onebit.offpolicy.rounds import Round
 
 MOST_DIGITS = 16
 DEEPEST = 50  # namespaces within namespaces
-CANDIDATES = "which actions could be shown differs from round to round, and onebit has no candidates yet"
+WHICH = "where not all actions can be shown in each round, only a _tag of each, in _multi, says which they are"
 MEANT = re.compile(r"[ :|\t\r\n]")  # something to Vowpal Wabbit's text, so that its JSON puts _ in its place
 
 
-def vw_entries(path: Path, costs: Costs, whole: bool) -> Iterator[Round | None]:
+def vw_entries(path: Path, costs: Costs, complete: bool) -> Entries:
     """The rounds of a .vw file; a line without a label is a decision without an answer."""
-    offered: set[str] | None = None
-    for number, line, _ in numbered_lines(path):
-        try:
-            example = parsed(line if whole else line[: line.find("|") + 1])
-            if not example.label:
-                yield None
-                continue
-            shown, listed = _shown(example.label)
-            if offered is not None and listed != offered:
-                raise InputError(f"{CANDIDATES}: before it was {_named(offered)}, and here it is {_named(listed)}")
-            offered = listed
-            action, cost, probability = shown
-            yield Round(number, example.features, int(action), costs.is_right(cost), probability)
-        except InputError as error:
-            raise InputError(f"line {number} of {path}: {error}") from None
+
+    def entries(whole: bool) -> Iterator[Round | None]:
+        for number, line, _ in numbered_lines(path):
+            try:
+                example = parsed(line if whole else line[: line.find("|") + 1])
+                if not example.label:
+                    yield None
+                    continue
+                action, cost, probability, among = _shown(example.label)
+                right, reward = costs.heard(cost)
+                yield Round(number, example.features, action, right, probability, None, among, complete, reward)
+            except InputError as error:
+                raise InputError(f"line {number} of {path}: {error}") from None
+
+    return entries
 
 
-def vw_actions(path: Path) -> list[int] | None:
-    """The actions that the first line with a label names beside the one that was shown; nothing where it names none."""
-    for _, line, _ in numbered_lines(path):
-        with suppress(InputError):  # which is told, with its place, when the file is read
-            if words := parsed(line[: line.find("|") + 1]).label:
-                return sorted(map(int, _shown(words)[1])) or None
-    return None
-
-
-def _shown(words: list[str]) -> tuple[tuple[str, float, float], set[str]]:
-    """The action with its cost and probability, and those that are named beside it; none where it stands alone."""
+def _shown(words: list[str]) -> tuple[int, float, float, list[int] | None]:
+    """The action with its cost and probability, and all that could be shown where others are named beside it."""
     if words[0] == "shared":
         raise InputError(ACTION_FEATURES)
     costed = [word.split(":") for word in words if ":" in word]
@@ -66,42 +60,51 @@ def _shown(words: list[str]) -> tuple[tuple[str, float, float], set[str]]:
         raise InputError(
             f"{brief(' '.join(words))} must be one action:cost:probability, and actions without a cost beside it"
         )
-    actions = [word.split(":")[0] for word in words]
-    for action in actions:
+    named = [word.split(":")[0] for word in words]
+    for action in named:
         if not WHOLE.fullmatch(action) or int(action) < 0:
             raise InputError(f"the action is {brief(action)}, but must be a whole number from 1 on")
         if int(action) == 0:
             raise InputError(f"there is an action 0: {ACTION_FEATURES}")
-    return (parts[0], float(parts[1]), float(parts[2])), {str(int(one)) for one in actions} if len(
-        actions
-    ) > 1 else set()
+    among = sorted({int(action) for action in named}) if len(named) > 1 else None
+    return int(parts[0]), float(parts[1]), float(parts[2]), among
 
 
-def _named(actions: set[str]) -> str:
-    return " ".join(sorted(actions, key=int)) or "not said"
-
-
-def dsjson_entries(path: Path, costs: Costs, whole: bool) -> Iterator[Round | None]:
+def dsjson_entries(path: Path, costs: Costs, complete: bool) -> Entries:
     """The rounds of a .dsjson file; lines that are no decisions (observations that came too late, checkpoints) are passed over."""
-    many: int | None = None
-    for number, line, _ in numbered_lines(path):
-        try:
-            event = _json(line)
-            if not isinstance(event, dict):
-                raise InputError(f"it is {brief(event)}, but must be a JSON object")
-            if "c" not in event and "_label_cost" not in event:
-                continue
-            _refuse_other_events(event)
-            actions = _actions(event)
-            if many is not None and len(actions) != many:
-                raise InputError(f"{CANDIDATES}: before there were {many} actions, and here are {len(actions)}")
-            many = len(actions)
-            if "_label_cost" not in event or event.get("_skipLearn") is True:
-                yield None
-                continue
-            yield _round(number, event, actions, costs, whole)
-        except InputError as error:
-            raise InputError(f"line {number} of {path}: {error}") from None
+    tagged = _tags_differ(path)
+
+    def entries(whole: bool) -> Iterator[Round | None]:
+        many: int | None = None
+        for number, line, _ in numbered_lines(path):
+            try:
+                event = _event(line)
+                if event is None:
+                    continue
+                actions = _actions(event)
+                if not tagged and many is not None and len(actions) != many:
+                    raise InputError(f"before there were {many} actions, and here are {len(actions)}: {WHICH}")
+                many = len(actions)
+                if "_label_cost" not in event or event.get("_skipLearn") is True:
+                    yield None
+                    continue
+                found = _round(number, event, actions, costs, whole)
+                yield _by_tag(found, event, complete) if tagged else found
+            except InputError as error:
+                raise InputError(f"line {number} of {path}: {error}") from None
+
+    return entries
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    """The decision of a line; nothing where it has none."""
+    event = _json(line)
+    if not isinstance(event, dict):
+        raise InputError(f"it is {brief(event)}, but must be a JSON object")
+    if "c" not in event and "_label_cost" not in event:
+        return None
+    _refuse_other_events(event)
+    return event
 
 
 def _json(line: str) -> Any:
@@ -114,15 +117,43 @@ def _json(line: str) -> Any:
         raise InputError("it is nested too deeply") from None
 
 
-def dsjson_actions(path: Path) -> list[int] | None:
-    """The actions of the first decision; nothing where it does not say them."""
+def _tags(event: dict[str, Any]) -> list[Any]:
+    """The tags of the actions, in their order; None for one that has none."""
+    return [features.get("_tag") for features in event["c"].get("_multi", [])]
+
+
+def _tags_differ(path: Path) -> bool:
+    """Whether the actions have tags, and not the same ones in all rounds: then ids are places in another list each time."""
+    first: list[Any] | None = None
     for _, line, _ in numbered_lines(path):
         with suppress(InputError):  # which is told, with its place, when the file is read
-            event = _json(line)
-            if isinstance(event, dict) and "c" in event:
-                _refuse_other_events(event)
-                return list(_actions(event)) or None
-    return None
+            event = _event(line)
+            if event is None:
+                continue
+            tags = _tags(event)
+            if first is None:
+                first = tags
+            if not first or None in first:
+                return False
+            if tags != first:
+                return True
+    return False
+
+
+def _by_tag(found: Round, event: dict[str, Any], complete: bool) -> Round:
+    """A round with the tags of actions in the place of their ids, and the candidates."""
+    tags = _tags(event)
+    if not all(isinstance(tag, str) and tag for tag in tags) or len(set(tags)) != len(tags) or not tags:
+        raise InputError(f"the tags of its actions are {brief(tags)}, but each must have one of its own: {WHICH}")
+    if int(found.label) > len(tags):
+        raise InputError(f"_label_Action is {found.label}, but there are {len(tags)} actions")
+    chances = _actions(event)
+    return found._replace(
+        label=tags[int(found.label) - 1],
+        probabilities=dict(zip(tags, chances.values(), strict=True)) if chances else None,
+        among=tags,
+        complete=complete,
+    )
 
 
 def _refuse_other_events(event: dict[str, Any]) -> None:
@@ -153,7 +184,7 @@ def _actions(event: dict[str, Any]) -> dict[int, float]:
     if not isinstance(ids, list) or not isinstance(chances, list) or len(ids) != len(chances):
         raise InputError("a and p must be lists of the same length, the actions and their probabilities")
     if sorted(ids, key=repr) != sorted(range(1, len(ids) + 1), key=repr):
-        raise InputError(f"a is {brief(ids)}, but must have the ids of all actions from 1 on: {CANDIDATES}")
+        raise InputError(f"a is {brief(ids)}, but must have the ids of all actions from 1 on")
     if len(event["c"].get("_multi", ids)) != len(ids):
         raise InputError(f"a has {len(ids)} actions, and _multi has {len(event['c']['_multi'])}")
     return dict(sorted(zip(ids, chances, strict=True)))
@@ -167,13 +198,16 @@ def _round(number: int, event: dict[str, Any], actions: dict[int, float], costs:
         raise InputError(f"_label_cost is {brief(cost)}, but must be a number")
     if actions and action not in actions:
         raise InputError(f"_label_Action is {action}, but there are {len(actions)} actions")
+    right, reward = costs.heard(cost)
     return Round(
         identity if isinstance(identity := event.get("EventId"), str) and identity else number,
         _summed(_context(event["c"])) if whole else None,
         action,
-        costs.is_right(cost),
+        right,
         event.get("_label_probability"),
-        list(actions.values()) or None,
+        actions or None,
+        list(actions) or None,
+        reward=reward,
     )
 
 

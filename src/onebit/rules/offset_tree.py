@@ -121,9 +121,7 @@ def side_of(node: int) -> float:
 
 
 def leads(given: RuleInput, node: int, classes: int) -> bool:
-    """Whether a class that can be played is at or below a node."""
-    if given.candidates.shape[0] == 0:
-        return True
+    """Whether one of the candidates is at or below a node."""
     for place in range(given.candidates.shape[0]):
         below = leaf_of(int(given.candidates[place]), classes)
         while below > node:
@@ -149,16 +147,16 @@ def exploration_now(params: OffsetTree, memory: Vector) -> float:
 
 def decide(params: OffsetTree, given: RuleInput) -> Choice:
     """Play the winner of the descent, or explore."""
-    node = 0
+    node, some = 0, given.candidates.shape[0] > 0
     while node < params.classes - 1:
         to_the_right = given.scores[node] > 0.0
         if given.scores[node] == 0.0:
             to_the_right = uniform(given.draws, OWN + node) < 0.5
         node = 2 * node + (2 if to_the_right else 1)
-        if not leads(given, node, params.classes):
+        if some and not leads(given, node, params.classes):
             node = sibling_of(node)
     greedy = label_at(node)
-    if given.candidates.shape[0] > 0:
+    if some:
         greedy = place_of(given.candidates, greedy)
     exploration, count = exploration_now(params, given.memory), how_many(given, params.classes)
     label = explored_label(greedy, count, exploration, given.draws)
@@ -167,7 +165,7 @@ def decide(params: OffsetTree, given: RuleInput) -> Choice:
 
 def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Climb from the played leaf, one binary step a node."""
-    scores = given.scores
+    scores, some = given.scores, given.candidates.shape[0] > 0
     fill(step, params.classes - 1, 0.0)
     right = revealed == choice.label
     aggressiveness = params.aggressiveness
@@ -175,14 +173,14 @@ def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, s
         if params.weighting == Weighting.WEIGHTED:
             aggressiveness *= 0.5 / choice.propensity
         else:
-            least = exploration_now(params, given.memory) / how_many(given, params.classes)
-            if uniform(given.draws, PLAY) >= least / choice.propensity:
+            possible = how_many(given, params.classes) * choice.propensity
+            if uniform(given.draws, PLAY) >= exploration_now(params, given.memory) / possible:
                 return 1.0
     node = leaf_of(class_at(given, choice.label), params.classes)
     while node > 0:
-        side, decides = side_of(node), leads(given, sibling_of(node), params.classes)
+        side, only = side_of(node), some and not leads(given, sibling_of(node), params.classes)
         node = (node - 1) // 2
-        if not decides:
+        if only:
             continue
         target = side if right else -side
         step[node] = binary_step(params.variant, aggressiveness, scores[node], target, given.sq_norm)
@@ -198,13 +196,14 @@ def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, s
 def probabilities(params: OffsetTree, given: RuleInput, out: Vector) -> None:
     """The winner's share goes down the tree, halved where a node has no opinion."""
     exploration, count = exploration_now(params, given.memory), how_many(given, params.classes)
+    some = given.candidates.shape[0] > 0
     for label in range(count):
         wins = 1.0
         node = leaf_of(class_at(given, label), params.classes)
         while node > 0:
-            side, decides = side_of(node), leads(given, sibling_of(node), params.classes)
+            side, only = side_of(node), some and not leads(given, sibling_of(node), params.classes)
             node = (node - 1) // 2
-            if not decides:
+            if only:
                 continue
             if given.scores[node] == 0.0:
                 wins *= 0.5
@@ -215,23 +214,25 @@ def probabilities(params: OffsetTree, given: RuleInput, out: Vector) -> None:
 
 def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known, every node on its path learns which side it is on."""
+    some = given.candidates.shape[0] > 0
     fill(step, params.classes - 1, 0.0)
     node = leaf_of(class_at(given, label), params.classes)
     while node > 0:
-        side, decides = side_of(node), leads(given, sibling_of(node), params.classes)
+        side, only = side_of(node), some and not leads(given, sibling_of(node), params.classes)
         node = (node - 1) // 2
-        if decides:
+        if not only:
             step[node] = binary_step(params.variant, params.aggressiveness, given.scores[node], side, given.sq_norm)
     return 1.0
 
 
 def surety(params: OffsetTree, given: RuleInput, label: int) -> float:
     """The smallest margin on the way to the label's leaf, of the nodes that decide something; 0 where none does."""
+    some = given.candidates.shape[0] > 0
     least, node = math.inf, leaf_of(class_at(given, label), params.classes)
     while node > 0:
-        side, decides = side_of(node), leads(given, sibling_of(node), params.classes)
+        side, only = side_of(node), some and not leads(given, sibling_of(node), params.classes)
         node = (node - 1) // 2
-        if decides:
+        if not only:
             least = min(least, side * given.scores[node])
     return least if least < math.inf else 0.0
 

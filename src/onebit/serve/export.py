@@ -61,14 +61,22 @@ def as_object(row: Logged, names: Sequence[str]) -> dict[str, Any]:
 
 
 def vw(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[bytes]:
-    """The decisions that were answered in time, one line each; action 1 is the first class, and cost 1 is wrong."""
+    """The decisions that were answered in time, one line each; action 1 is the first class, and cost 1 is wrong, or else 1 - reward.
+
+    Candidates are named beside the action, without a cost; of a single one that cannot be said.
+    """
     actions = {name: number for number, name in enumerate(classes, start=1)}
     for row in rows:
         if row.right is None or row.late:
             continue
         label, propensity = played(row)
         features = " ".join(f"{escaped(name)}:{value!r}" for name, value in named(row.x) if value)
-        line = f"{actions[label]}:{int(not row.right)}:{min(propensity, 1.0)!r} '{escaped(row.id)} | {features}\n"
+        cost = int(not row.right) if row.reward is None else 1.0 - row.reward
+        others = [] if row.among is None or label not in row.among else [one for one in row.among if one != label]
+        shown = " ".join(
+            [f"{actions[label]}:{cost!r}:{min(propensity, 1.0)!r}", *(str(actions[one]) for one in others)]
+        )
+        line = f"{shown} '{escaped(row.id)} | {features}\n"
         yield line.encode()
 
 

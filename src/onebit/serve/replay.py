@@ -27,6 +27,7 @@ def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
         if not event.counts:
             continue
         label, propensity = event.played
+        found = event.candidates
         probabilities = None
         if event.shown is None:
             probabilities = np.zeros(len(task.classes))  # a class that came later could not be shown
@@ -36,7 +37,11 @@ def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
             id=event.id,
             x=task.inputs.table([event.x])[0],
             label=task.classes[label],
-            right=bool(event.right),
+            right=bool(event.right) if event.reward is None else None,
             propensity=propensity,
             probabilities=probabilities,
+            among=None if found is None else [task.classes[place] for place in found],
+            complete=bool(event.complete),
+            reward=event.reward,
+            truth=None if event.truth is None else task.classes[event.truth],
         )
