@@ -338,6 +338,8 @@ def test_what_is_sent(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"deadline_s": None}, {"deadline_s": None}),
         ({"deadline_s": 3.0, "silence": "right"}, {"deadline_s": 3.0, "silence": "right"}),
         ({"remove_classes": ["a"], "revise_within": None}, {"remove_classes": ["a"], "revise_within": None}),
+        ({"sure": 0.9}, {"sure": 0.9}),
+        ({"risk": None}, {"risk": None}),
     ):
         call = partial(lambda named, client: client.task("t").change(**named), changes)
         _, script = follow(kind, monkeypatch, [answer(200, TASK)], call)
@@ -372,6 +374,64 @@ def test_what_is_sent(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         kind, monkeypatch, [answer(200, {"decisions": []})], lambda c: c.task("t").decisions(limit=5, before=9)
     )
     assert str(script.requests[0].url) == f"{URL}/v1/tasks/t/decisions?limit=5&before=9"
+
+
+@both
+def test_candidates_certainty_and_answers_are_sent(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = {"id": "a", "status": "accepted"}
+    some = np.array([1.0, 2.0])
+    asked: list[tuple[Any, Any, Any]] = [
+        (
+            DECIDED,
+            lambda t: t.decide(some, "a", among=("x", "y"), complete=True, sure=np.float32(0.5)),
+            {"id": "a", "x": [1.0, 2.0], "among": ["x", "y"], "sure": 0.5, "complete": True},
+        ),
+        (
+            [DECIDED] * 2,
+            lambda t: t.decide_many(["x", "y"], ["a", "b"], among=np.array([3, 4]), risk=0.1),
+            [{"id": "a", "x": "x", "among": [3, 4], "risk": 0.1}, {"id": "b", "x": "y", "among": [3, 4], "risk": 0.1}],
+        ),
+        (
+            [DECIDED] * 2,
+            lambda t: t.decide_many(["x", "y"], ["a", "b"], among=[["p"], None]),
+            [{"id": "a", "x": "x", "among": ["p"]}, {"id": "b", "x": "y"}],
+        ),
+        (heard, lambda t: t.feedback("a", reward=0.5), {"id": "a", "reward": 0.5}),
+        (heard, lambda t: t.feedback("a", truth="x", revise=True), {"id": "a", "truth": "x", "revise": True}),
+        (
+            [heard] * 3,
+            lambda t: t.feedback_many(
+                ["a", "b", "c"], [True, None, None], rewards=[None, 1, None], truths=[None, None, 7]
+            ),
+            [{"id": "a", "right": True}, {"id": "b", "reward": 1.0}, {"id": "c", "truth": 7}],
+        ),
+    ]
+    for reply, call, body in asked:
+        _, script = follow(kind, monkeypatch, [answer(200, reply)], lambda c, call=call: call(c.task("t")))  # type: ignore[misc]
+        assert script.bodies == [body]
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda t: t.decide("x", sure=0.5, risk=0.5), "either sure or risk"),
+        (lambda t: t.decide("x", sure=float("nan")), "sure is nan"),
+        (lambda t: t.decide("x", among="abc"), "among is 'abc'"),
+        (lambda t: t.decide("x", complete=1), "complete is 1"),
+        (lambda t: t.decide_many(["x"], among=[["a"], ["b"]]), "X has 1 items, but among has 2 lists"),
+        (lambda t: t.decide_many(["x", "y"], among=["a", ["b"]]), r"among\[0\] is 'a'"),
+        (lambda t: t.feedback("a"), "right is None"),
+        (lambda t: t.feedback("a", True, reward=1.0), "give one of right, reward and truth"),
+        (lambda t: t.feedback("a", reward=7), r"reward is 7, .* \(reward - a\) / \(b - a\)"),
+        (lambda t: t.feedback("a", reward="much"), "reward is 'much'"),
+        (lambda t: t.feedback_many(["a", "b"], rewards=[0.5, None]), r"right\[1\] is None"),
+        (lambda t: t.feedback_many(["a"], [True], truths=["x"]), "for each decision, and not 2"),
+        (lambda t: t.feedback_many(["a"], truths=["x", "y"]), "ids has 1 items, but truths has 2"),
+    ],
+)
+def test_what_cannot_be_asked_or_said_is_not_sent(call: Any, sentence: str) -> None:
+    with Client(URL) as client, pytest.raises(OnebitError, match=sentence):
+        call(client.task("t"))
 
 
 @both

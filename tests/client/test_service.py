@@ -142,6 +142,17 @@ def test_a_task_from_its_beginning_to_its_end(service: Process, talk: Callable[.
         assert [one.status for one in await news.withdraw_many([many[2], "nobody"])] == ["withdrawn", "unknown"]
         assert (await news.feedback(many[2], right=True, revise=True)).status == "revised"
 
+        alone = await news.decide("offside", among=["sport"], complete=True, sure=0.5)
+        assert (alone.label, alone.among, alone.propensity) == ("sport", ["sport"], 1.0)
+        assert alone.confidence is not None
+        assert (await news.feedback(alone, truth="sport")).status == "accepted"
+        assert (await news.feedback(alone, reward=0.25, revise=True)).status == "revised"
+        graded = await until(news.stats, lambda stats: stats.queue == 0 and stats.feedback == 5)
+        assert (graded.rewards, graded.truths, graded.certainty.asked) == (1, 0, 1)
+        assert (await news.decision(alone)).reward == 0.25
+        assert ((await news.withdraw(alone)).status, (await news.change(risk=0.1)).risk) == ("withdrawn", 0.1)
+        assert (await news.change(risk=None)).risk is None
+
         changed = await news.change(add_classes=["art"], deadline_s=60.0, silence="wrong")
         assert (changed.classes, changed.deadline_s, changed.silence) == (["sport", "tech", "art"], 60.0, "wrong")
         assert (await news.change(deadline_s=None)).deadline_s is None
@@ -153,7 +164,7 @@ def test_a_task_from_its_beginning_to_its_end(service: Process, talk: Callable[.
         assert (await news.decision(seen)).shown == "art"
 
         stats = await until(lambda: news.stats(window=10), lambda stats: stats.feedback == 5)
-        assert (stats.decisions, stats.window.size) == (5, 10)
+        assert (stats.decisions, stats.window.size) == (6, 10)
         assert {one.name for one in stats.classes} == {"sport", "tech", "art"}
         await news.switch("bandit-perceptron")
         assert (await until(news.info, lambda task: task.generation == 2)).learner == "bandit-perceptron"

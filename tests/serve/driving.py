@@ -61,8 +61,8 @@ def new_task(name: str = "fruit", **more: Any) -> NewTask:
     return NewTask(**{"name": name, **usual, **more})
 
 
-def ask(identity: str | None, x: Any = (1.0, 2.0)) -> DecideRequest:
-    return DecideRequest(id=identity, x=list(x) if isinstance(x, tuple) else x)
+def ask(identity: str | None, x: Any = (1.0, 2.0), **more: Any) -> DecideRequest:
+    return DecideRequest(id=identity, x=list(x) if isinstance(x, tuple) else x, **more)
 
 
 def hint(identity: str, right: bool | None = True, **more: Any) -> FeedbackRequest:
@@ -77,12 +77,14 @@ def change(**what: Any) -> Change:
     return Change(**what)
 
 
-async def decided(service: Service, identity: str, x: Any = (1.0, 2.0), task: str = "fruit") -> dict[str, Any]:
+async def decided(
+    service: Service, identity: str, x: Any = (1.0, 2.0), task: str = "fruit", **more: Any
+) -> dict[str, Any]:
     """One decision."""
-    return (await service.decide(task, [ask(identity, x)]))[0]
+    return (await service.decide(task, [ask(identity, x, **more)]))[0]
 
 
-async def heard(service: Service, identity: str, right: bool = True, task: str = "fruit", **more: Any) -> str:
+async def heard(service: Service, identity: str, right: bool | None = True, task: str = "fruit", **more: Any) -> str:
     """What became of one feedback."""
     return str((await service.feedback(task, [hint(identity, right, **more)]))[0]["status"])
 
@@ -442,22 +444,23 @@ def _steps(folder: Path, number: int, changes: list[tuple[Any, ...]]) -> list[tu
 
 def _feedback(folder: Path, number: int) -> list[dict[str, Any]]:
     names = (
-        *("seq", "late", "learn", "right", "shown", "shown_propensity"),
+        *("seq", "late", "learn", "right", "shown", "shown_propensity", "reward", "truth"),
         *("id", "generation", "label", "greedy", "weight", "note", "second_note", "propensity", "x"),
         *("among", "complete", "raw", "confidence", "sure"),
     )
     found = rows_of(
         folder,
-        """SELECT f.seq, f.late, f.learn, f.right, f.shown, f.shown_propensity,
+        """SELECT f.seq, f.late, f.learn, f.right, f.shown, f.shown_propensity, f.reward, f.truth,
                   d.id, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity, d.x,
                   d.among, d.complete, d.raw, d.confidence, d.sure
            FROM feedback f JOIN decisions d ON d.seq = f.decision WHERE f.task = ? ORDER BY f.seq""",
         number,
     )
     rows = {row[0]: dict(zip(names, row, strict=True)) for row in found}
-    revisions = "SELECT feedback, right, shown, shown_propensity FROM revisions WHERE task = ? ORDER BY seq"
+    said_names = ("right", "shown", "shown_propensity", "reward", "truth")
+    revisions = f"SELECT feedback, {', '.join(said_names)} FROM revisions WHERE task = ? ORDER BY seq"
     for seq, *said in rows_of(folder, revisions, number):  # the last word stands in the place of the first
-        rows[seq].update(zip(("right", "shown", "shown_propensity"), said, strict=True))
+        rows[seq].update(zip(said_names, said, strict=True))
     return [row for row in rows.values() if row["right"] is not None]
 
 
@@ -471,7 +474,16 @@ def _among(learner: Learner, row: dict[str, Any]) -> dict[str, Any]:
     if row["among"] is None:
         return {}
     places = np.frombuffer(row["among"], dtype="<u4")
+    if row["shown"] is not None and row["shown"] not in places:
+        return {}  # among which that was chosen, nobody knows
     return {"among": [learner.classes[place] for place in places], "complete": bool(row["complete"])}
+
+
+def _said(learner: Learner, row: dict[str, Any]) -> dict[str, Any]:
+    """What is learnt: the truth, or the reward, or one bit."""
+    if row["truth"] is not None:
+        return {"truth": learner.classes[row["truth"]]}
+    return {"right": bool(row["right"])} if row["reward"] is None else {"reward": row["reward"]}
 
 
 def _learn_of_another(learner: Learner, features: dict[str, Any], row: dict[str, Any]) -> None:
@@ -484,7 +496,7 @@ def _learn_of_another(learner: Learner, features: dict[str, Any], row: dict[str,
         decision = learner.from_log(
             _x(features, row["x"]), learner.classes[label], min(propensity, 1.0), row["id"], **_among(learner, row)
         )
-        learner.learn(decision, right=bool(row["right"]))
+        learner.learn(decision, **_said(learner, row))
 
 
 def _learn_of_its_own(learner: Learner, features: dict[str, Any], row: dict[str, Any]) -> None:
@@ -508,5 +520,5 @@ def _learn_of_its_own(learner: Learner, features: dict[str, Any], row: dict[str,
                 confidence=row["confidence"] if own else None,
                 sure=row["sure"] if own else None,
             ),
-            right=bool(row["right"]),
+            **_said(learner, row),
         )

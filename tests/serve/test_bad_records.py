@@ -326,6 +326,7 @@ def test_a_learner_trained_from_bad_rows(tmp_path: Path) -> None:
     async def work() -> None:
         async with service_in(folder) as service:
             await _fill(service)
+            await followed(service)  # so that there is a snapshot
         seq = damage(folder, "decisions", "x", NAN)
         async with service_in(folder) as service:
             await service.switch("bad", NewLearner(learner="banditron", parameters={"exploration": 0.2}))

@@ -119,6 +119,7 @@ def test_json_lines_give_the_rows_back(log: tuple[TaskInfo, list[Logged]]) -> No
             found["probabilities"][str(name)] for name in about.classes[: len(row.probabilities)]
         )
         found["notes"] = tuple(found["notes"])
+        assert found.pop("unsure") is row.unsure
         assert Logged(**found) == row
 
 
@@ -139,6 +140,7 @@ def test_parquet_gives_the_rows_back(log: tuple[TaskInfo, list[Logged]]) -> None
             found[name] = None if found[name] is None else names[str(found[name])]
         found["probabilities"], found["notes"] = tuple(found["probabilities"]), tuple(found["notes"])
         found["x"] = dict(found["x"]) if about.inputs.kind == "dict" else found["x"]
+        assert found.pop("unsure") is row.unsure
         assert Logged(**found) == row
 
 
@@ -244,7 +246,7 @@ def test_parquet_has_types(tmp_path: Path) -> None:
     }
     for kind, wanted in expected.items():
         schema = parquet.read_schema(io.BytesIO(written("parquet", [], task(kind, ["a", 1]))[1]))
-        assert set(schema.names) == set(Logged.__dataclass_fields__)
+        assert set(schema.names) == {*Logged.__dataclass_fields__, "unsure"}
         assert schema.field("x").type.equals(wanted)
         assert schema.field("label").type == arrow.string()
         assert schema.field("right").type == arrow.bool_()

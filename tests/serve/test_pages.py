@@ -249,6 +249,7 @@ def test_twenty_rounds_of_digits(reader: Reader) -> None:
     assert browser.run(text_of("#said")).startswith(f"Round {played}: error ")
     assert browser.run(text_of("#chances-title")) == "Chance of being played"
     assert "not how sure" in browser.run(text_of("#chances-note"))
+    assert re.fullmatch(r"\d+\.\d+ % sure\.", browser.run(text_of("#confidence")))
     labels = browser.run(f"{one('#curve .plot')}.uplot.axes.map(axis => axis.label)")
     assert labels == ["rounds", "error"]
     browser.click(one("#anew"))
@@ -389,6 +390,50 @@ def test_the_dashboard_tells_what_the_service_heard(reader: Reader) -> None:
     reader.ask("POST", "/v1/tasks/many/feedback", {"id": "the newest", "right": True})
     browser.until(f"{text_of('#last .feedback')} === 'right'")
     assert browser.run(text_of("#last .label")) == str(more["label"])[:59] + "…" * (len(str(more["label"])) > 60)
+
+
+@needs_chromium
+def test_the_dashboard_tells_how_sure_decisions_were_and_what_they_were_worth(reader: Reader) -> None:
+    browser = reader.browser
+    reader.new_task("worth", sure=0.3)
+    decided = reader.ask("POST", "/v1/tasks/worth/decide", [{"id": f"u{n}", "x": [1, 2]} for n in range(4)])
+    wrong = next(one for one in "ab" if one != decided[3]["label"])
+    reader.visit("/#task=worth")
+    browser.until(shown("#last .badges"))
+    browser.until(f"{text_of('#last .badges')}.includes('unsure: how sure it is, nobody knows yet')")
+    assert not browser.run(shown("#mean-reward"))
+    hints = [
+        {"id": "u0", "reward": 0.5},
+        {"id": "u1", "reward": 1},
+        {"id": "u2", "right": True},
+        {"id": "u3", "truth": wrong},
+    ]
+    reader.ask("POST", "/v1/tasks/worth/feedback", hints)
+    browser.until(f"{text_of('#mean-reward')} === 'Mean reward of the same 0.625, over all 0.625.'")
+    browser.until(f"{text_of('#last .feedback')} === 'wrong, truth: {wrong}'")
+    assert browser.run("[...document.querySelectorAll('#last .feedback')].at(-1).textContent") == "worth 0.5"
+    assert (
+        browser.run(text_of("#certainty-text"))
+        == "Sure of 0 of 4 decisions (0.0 %). None of these has been heard of yet."
+    )
+    reader.ask("PATCH", "/v1/tasks/worth", {"sure": 0})
+    reader.ask("POST", "/v1/tasks/worth/decide", {"id": "s", "x": [1, 2], "among": ["a"]})
+    reader.ask("POST", "/v1/tasks/worth/feedback", {"id": "s", "right": True})
+    reader.ask("PATCH", "/v1/tasks/worth", {"risk": 0.2})
+    browser.until(f"{text_of('#certainty-text')}.endsWith('0.0 % were wrong. The risk of 20.0 % is kept.')")
+    assert browser.run(f"{one('#sure-curve .plot')}.uplot.data") == [
+        [1, 2, 3, 4, 5],
+        [0, 0, 0, 0, 0.2],
+        [None] * 4 + [0],
+    ]
+    assert "among 1 of 2 classes" in browser.run(text_of("#last .what"))
+    assert "risk 20.0 %" in browser.run(text_of("#task-facts"))
+    browser.click(named("#task-tools button", "Settings"))
+    reader.fill(sure="0.9", risk="")
+    reader.send_form()
+    browser.until(f"{text_of('#task-facts')}.endsWith('sure from 90.0 % on')")
+    task = reader.ask("GET", "/v1/tasks/worth")
+    assert (task["sure"], task["risk"]) == (0.9, None)
 
 
 @needs_chromium

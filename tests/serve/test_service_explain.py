@@ -15,6 +15,7 @@ from onebit.serve.errors import InvalidError, NotFoundError
 from onebit.serve.replicas import Replicas
 from onebit.serve.schemas import Explained
 from onebit.serve.service import Service
+from onebit.serve.terms import RequestTerms
 from tests.serve.driving import PATIENCE_S, TEXT, decided, everything_in, heard, new_task, run, service_in, until
 
 
@@ -126,10 +127,10 @@ def test_a_long_look_holds_up_no_decision() -> None:
     assert looking.wait(PATIENCE_S)
     teacher.start()
     for number in range(10):
-        assert replicas.decide([[1.0, 2.0]], [str(number)]).learnt == 0
+        assert replicas.decide([[1.0, 2.0]], [str(number)], [RequestTerms()]).learnt == 0
     assert seen == []
     enough.set()
     watcher.join(PATIENCE_S)
     teacher.join(PATIENCE_S)
     assert sorted(map(str, seen)) == ["(0, '1.0')", "1"]
-    assert replicas.decide([[1.0, 2.0]], ["b"]).learnt == 1
+    assert replicas.decide([[1.0, 2.0]], ["b"], [RequestTerms()]).learnt == 1

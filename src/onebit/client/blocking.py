@@ -53,48 +53,78 @@ class TaskHandle:
         """How the task is now."""
         return self._run(self._calls.info(self.name))
 
-    def decide(self, x: Any, id: str | None = None) -> Decided:  # noqa: A002 - what it is called everywhere
+    def decide(
+        self,
+        x: Any,
+        id: str | None = None,  # noqa: A002 - what it is called everywhere
+        *,
+        among: Iterable[ClassName] | None = None,
+        complete: bool = False,
+        sure: float | None = None,
+        risk: float | None = None,
+    ) -> Decided:
         """Decide on one x: a row of numbers, a dict of names and numbers, or a text.
 
-        The same id again gives the same answer. Without one, one is made here, before the request is sent.
+        The same id again gives the same answer. Without one, one is made here, before the request is sent. `among`
+        are the classes that can be played, and `complete` says that the right one is among them. The decision is
+        `unsure` below a confidence of `sure`, or of what keeps the `risk`; unless given, as the task says.
         """
-        return self._run(self._calls.decide(self.name, x, id))
+        return self._run(self._calls.decide(self.name, x, id, among, complete, sure, risk))
 
-    def decide_many(self, X: Any, ids: Iterable[str] | None = None) -> list[Decided]:
-        """Decide on each row of a matrix, or each dict or text of a list. Many rows take several requests."""
-        return self._run(self._calls.decide_many(self.name, X, ids))
+    def decide_many(
+        self,
+        X: Any,
+        ids: Iterable[str] | None = None,
+        *,
+        among: Iterable[ClassName] | Iterable[Iterable[ClassName] | None] | None = None,
+        complete: bool = False,
+        sure: float | None = None,
+        risk: float | None = None,
+    ) -> list[Decided]:
+        """Decide on each row of a matrix, or each dict or text of a list. Many rows take several requests.
+
+        `among` is one list of classes for all rows, or one for each (None: all classes).
+        """
+        return self._run(self._calls.decide_many(self.name, X, ids, among, complete, sure, risk))
 
     def feedback(
         self,
         id: str | Decided,  # noqa: A002
-        right: bool,
+        right: bool | None = None,
         shown: ClassName | None = None,
         shown_propensity: float | None = None,
         *,
+        reward: float | None = None,
+        truth: ClassName | None = None,
         revise: bool = False,
     ) -> Heard:
         """Say whether a decision, given by its id or as such, was right.
 
-        In shadow mode `shown` is the class that was really shown, and `right` speaks of that;
+        Or what it was worth, from 0 to 1 (`reward`), or which class would have been right (`truth`): one of the three. In shadow mode `shown` is the class that was really shown, and `right` speaks of that;
         `shown_propensity` is the probability with which it was chosen. With `revise` this stands in the place
         of what was said before, or of silence.
         """
-        return self._run(self._calls.feedback(self.name, id, right, shown, shown_propensity, revise))
+        said = (right, reward, truth)
+        return self._run(self._calls.feedback(self.name, id, said, shown, shown_propensity, revise))
 
     def feedback_many(
         self,
         ids: Iterable[str | Decided],
-        right: Iterable[bool],
+        right: Iterable[bool | None] | None = None,
         shown: Iterable[ClassName | None] | None = None,
         shown_propensity: Iterable[float | None] | None = None,
         *,
+        rewards: Iterable[float | None] | None = None,
+        truths: Iterable[ClassName | None] | None = None,
         revise: bool = False,
     ) -> list[Heard]:
         """Say of each decision whether it was right, or with `revise` that of all of them something else is true.
 
-        Here an unknown id and a conflict are answers, and not errors.
+        Or what each was worth, or which class would have been right; where several are given, each decision has one
+        of them, and None of the others. Here an unknown id and a conflict are answers, and not errors.
         """
-        return self._run(self._calls.feedback_many(self.name, ids, right, shown, shown_propensity, revise))
+        said = (right, rewards, truths)
+        return self._run(self._calls.feedback_many(self.name, ids, said, shown, shown_propensity, revise))
 
     def withdraw(self, id: str | Decided) -> Heard:  # noqa: A002
         """Take back what was said of a decision: nothing is learnt from it then."""
@@ -129,12 +159,16 @@ class TaskHandle:
         silence: Silence | None = None,
         remove_classes: Iterable[ClassName] = (),
         revise_within: float | Literal["keep"] | None = KEEP,
+        sure: float | Literal["keep"] | None = KEEP,
+        risk: float | Literal["keep"] | None = KEEP,
     ) -> Task:
-        """Change what is named; the rest stays. A deadline of None takes the deadline away, and so with `revise_within`.
+        """Change what is named; the rest stays. A deadline of None takes the deadline away, and so with `revise_within`, `sure` and `risk`.
 
-        Classes that are removed are never played again; what was heard of them stays known.
+        Classes that are removed are never played again; what was heard of them stays known. A `sure` takes the
+        place of a `risk`, and the other way round.
         """
-        wanted = changes_of(add_classes, mode, deadline_s, silence, remove_classes, revise_within)
+        bounds = {"deadline_s": deadline_s, "revise_within": revise_within, "sure": sure, "risk": risk}
+        wanted = changes_of(add_classes, mode, silence, remove_classes, bounds)
         return self._run(self._calls.change(self.name, wanted))
 
     def switch(
@@ -203,6 +237,8 @@ class Client:
         deadline_s: float | None = None,
         silence: Silence | None = None,
         revise_within: float | None = None,
+        sure: float | None = None,
+        risk: float | None = None,
         display: Mapping[str, Any] | None = None,
         items: str | None = None,
         exist_ok: bool = False,
@@ -224,6 +260,8 @@ class Client:
             deadline_s=deadline_s,
             silence=silence,
             revise_within=revise_within,
+            sure=sure,
+            risk=risk,
             display=display,
             items=items,
         )

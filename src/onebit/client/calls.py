@@ -12,15 +12,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from onebit.client.failures import ServiceError
+from onebit.client.items import Said, among_of, answer_of, asks_of, hint_of, hints_of, identity, terms_of
 from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
-from onebit.client.rows import batches, each, encoded, new_id, number, plain, truth
+from onebit.client.rows import batches, each, encoded, new_id, plain, truth
 from onebit.client.values import Decided, Explained, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
 from onebit.errors import InputError, brief
 from onebit.validation import ClassName, checked_count
@@ -103,28 +104,48 @@ class Calls:
         reply, _ = yield from attempted(send, self.attempts, repeatable=False)
         return _value(reply, Task.read)
 
-    def decide(self, task: str, x: Any, id: str | None) -> Steps[Decided]:  # noqa: A002 - what it is called everywhere
+    def decide(
+        self,
+        task: str,
+        x: Any,
+        id: str | None,  # noqa: A002 - what it is called everywhere
+        among: Iterable[ClassName] | None,
+        complete: bool,
+        sure: float | None,
+        risk: float | None,
+    ) -> Steps[Decided]:
         """Decide on one x."""
-        body = encoded({"id": new_id() if id is None else identity(id), "x": plain(x)})
+        terms = {**terms_of(complete, sure, risk), **among_of(among, "among")}
+        body = encoded({"id": new_id() if id is None else identity(id), "x": plain(x), **terms})
         reply, _ = yield from attempted(Send("POST", f"{path_of(task)}/decide", body), self.attempts)
         return _value(reply, Decided.read)
 
-    def decide_many(self, task: str, X: Any, ids: Iterable[str] | None) -> Steps[list[Decided]]:
+    def decide_many(
+        self,
+        task: str,
+        X: Any,
+        ids: Iterable[str] | None,
+        among: Iterable[Any] | None,
+        complete: bool,
+        sure: float | None,
+        risk: float | None,
+    ) -> Steps[list[Decided]]:
         """Decide on each row, in as many requests as it takes."""
         path = f"{path_of(task)}/decide"
-        return (yield from self._in_batches(path, _asks(X, ids), Decided.read, rows_of="X"))
+        asks = asks_of(X, ids, among, terms_of(complete, sure, risk))
+        return (yield from self._in_batches(path, asks, Decided.read, rows_of="X"))
 
     def feedback(
         self,
         task: str,
         id: str | Decided,  # noqa: A002
-        right: bool,
+        said: Said,
         shown: ClassName | None,
         shown_propensity: float | None,
         revise: bool,
     ) -> Steps[Heard]:
-        """Say whether one decision was right."""
-        body = encoded(_hint(id, truth(right), shown, shown_propensity, truth(revise, "revise")))
+        """Say whether one decision was right, what it was worth, or what would have been right."""
+        body = encoded(hint_of(id, answer_of(said, ""), shown, shown_propensity, truth(revise, "revise")))
         reply, _ = yield from attempted(Send("POST", f"{path_of(task)}/feedback", body), self.attempts)
         return _value(reply, Heard.read)
 
@@ -132,14 +153,14 @@ class Calls:
         self,
         task: str,
         ids: Iterable[str | Decided],
-        right: Iterable[bool],
+        said: tuple[Iterable[Any] | None, ...],
         shown: Iterable[ClassName | None] | None,
         shown_propensity: Iterable[float | None] | None,
         revise: bool,
     ) -> Steps[list[Heard]]:
-        """Say of each decision whether it was right, in as many requests as it takes."""
+        """Say the same of each decision, in as many requests as it takes."""
         path = f"{path_of(task)}/feedback"
-        hints = _hints(ids, right, shown, shown_propensity, truth(revise, "revise"))
+        hints = hints_of(ids, said, shown, shown_propensity, truth(revise, "revise"))
         return (yield from self._in_batches(path, hints, Heard.read, rows_of="ids"))
 
     def withdraw(self, task: str, id: str | Decided) -> Steps[Heard]:  # noqa: A002
@@ -212,15 +233,6 @@ def path_of(task: str) -> str:
     return f"/v1/tasks/{task}"
 
 
-def identity(id: str | Decided) -> str:  # noqa: A002
-    """The id of a decision, or an id given as such."""
-    if isinstance(id, Decided):
-        return id.id
-    if not isinstance(id, str) or not id:
-        raise InputError(f"id is {brief(id)}, but must be a text that is not empty, or a decision")
-    return id
-
-
 def task_of(
     name: str, classes: Iterable[ClassName] | int, features: int | str | Mapping[str, Any], **rest: Any
 ) -> dict[str, Any]:
@@ -233,15 +245,13 @@ def task_of(
 def changes_of(
     add_classes: Iterable[ClassName],
     mode: str | None,
-    deadline_s: float | Literal["keep"] | None,
     silence: str | None,
     remove_classes: Iterable[ClassName],
-    revise_within: float | Literal["keep"] | None,
+    bounds: Mapping[str, float | Literal["keep"] | None],
 ) -> dict[str, Any]:
-    """What is to change in a task; a deadline of None takes it away, and so does one of revisions."""
+    """What is to change in a task; a bound of None takes it away, such as the deadline."""
     added, gone = list(each(add_classes, "add_classes")), list(each(remove_classes, "remove_classes"))
     changes = _given({"add_classes": added or None, "remove_classes": gone or None, "mode": mode, "silence": silence})
-    bounds = {"deadline_s": deadline_s, "revise_within": revise_within}
     return {**changes, **{name: value for name, value in bounds.items() if value != KEEP}}
 
 
@@ -290,45 +300,3 @@ def _value(reply: Reply, read: Callable[[Any], T]) -> T:
             status=reply.status,
             code="unexpected",
         ) from None
-
-
-def _hint(
-    id: str | Decided,  # noqa: A002
-    right: bool,
-    shown: ClassName | None,
-    shown_propensity: float | None,
-    revise: bool,
-) -> dict[str, Any]:
-    hint: dict[str, Any] = {"id": identity(id), "right": right}
-    if revise:
-        hint["revise"] = True
-    if shown is not None:
-        hint["shown"] = shown
-    if shown_propensity is not None:
-        hint["shown_propensity"] = number(shown_propensity, "shown_propensity")
-    return hint
-
-
-def _asks(X: Any, ids: Any) -> Iterator[bytes]:
-    rows = list(each(X, "X"))
-    names = [new_id() for _ in rows] if ids is None else list(each(ids, "ids"))
-    _same_length(X=rows, ids=names)
-    for row, (x, name) in enumerate(zip(rows, names, strict=True)):
-        yield encoded({"id": identity(name), "x": plain(x, f"X[{row}]")})
-
-
-def _hints(ids: Any, right: Any, shown: Any, shown_propensity: Any, revise: bool) -> Iterator[bytes]:
-    names, answers = list(each(ids, "ids")), list(each(right, "right"))
-    none = [None] * len(names)
-    labels = none if shown is None else list(each(shown, "shown"))
-    chances = none if shown_propensity is None else list(each(shown_propensity, "shown_propensity"))
-    _same_length(ids=names, right=answers, shown=labels, shown_propensity=chances)
-    for row, (name, answer, label, chance) in enumerate(zip(names, answers, labels, chances, strict=True)):
-        yield encoded(_hint(name, truth(answer, f"right[{row}]"), label, chance, revise))
-
-
-def _same_length(**columns: list[Any]) -> None:
-    (first, one), *others = columns.items()
-    for name, other in others:
-        if len(other) != len(one):
-            raise InputError(f"{first} has {len(one)} items, but {name} has {len(other)}")

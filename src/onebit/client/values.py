@@ -32,7 +32,11 @@ class Value:
 
 @dataclass(frozen=True)
 class Decided(Value):
-    """A decision. `version` is the generation of the learner, a dot, and how many feedbacks it had learnt."""
+    """A decision. `version` is the generation of the learner, a dot, and how many feedbacks it had learnt.
+
+    `among` are the classes that could be played, None where all could. `confidence` is the probability that the label is right, None before
+    anything was heard; `unsure` says that it is less than was asked for.
+    """
 
     id: str
     label: ClassName
@@ -40,6 +44,9 @@ class Decided(Value):
     propensity: float
     probabilities: dict[str, float]
     version: str
+    among: list[ClassName] | None = field(default=None, kw_only=True)
+    confidence: float | None = field(default=None, kw_only=True)
+    unsure: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -78,10 +85,8 @@ class LoggedDecision(Decided):
     reward: float | None = None
     truth: ClassName | None = None
     revised_time: float | None = None
-    among: list[ClassName] | None = None
     complete: bool = False
     raw: float | None = None
-    confidence: float | None = None
     sure: float | None = None
 
 
@@ -150,6 +155,8 @@ class Task(Value):
     training: Training | None
     revise_within: float | None = None
     retired: list[ClassName] = field(default_factory=list)
+    sure: float | None = None
+    risk: float | None = None
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:
@@ -168,6 +175,7 @@ class Window(Value):
     error: float | None
     low: float | None
     high: float | None
+    mean_reward: float | None = None
 
 
 @dataclass(frozen=True)
@@ -216,6 +224,27 @@ class Curve(Value):
     feedback: list[int]
     error: list[float]
     recent: list[float]
+    reward: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SureStats(Value):
+    """Of the decisions of which somebody asked whether they are sure: how many were (`answered` is their share), and how wrong those were.
+
+    `overshoot` is by how much their error is above the `risk` of the task at least; None where it has none. The curves have a number for each
+    point of `Curve`.
+    """
+
+    asked: int
+    sure: int
+    answered: float | None
+    heard: int
+    wrong: float
+    error: float | None
+    risk: float | None
+    overshoot: float | None
+    answered_curve: list[float | None] = field(repr=False)
+    error_curve: list[float | None] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -243,11 +272,15 @@ class Stats(Value):
     curve: Curve = field(repr=False)
     revised: int = 0
     withdrawn: int = 0
+    rewards: int = 0
+    truths: int = 0
+    mean_reward: float | None = None
+    certainty: SureStats | None = None
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:
         """With all its parts."""
-        parts = {
+        parts: dict[str, Any] = {
             "window": Window.read(body["window"]),
             "rates": Rates.read(body["rates"]),
             "delays": Delays.read(body["delays"]),
@@ -255,6 +288,8 @@ class Stats(Value):
             "exploration": Exploration.read(body["exploration"]),
             "curve": Curve.read(body["curve"]),
         }
+        if "certainty" in body:  # before 0.4 there was none
+            parts["certainty"] = SureStats.read(body["certainty"])
         return super().read({**body, **parts})
 
 

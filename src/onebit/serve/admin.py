@@ -35,7 +35,17 @@ from onebit.serve.served_task import ServedTask
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import Snapshots
 from onebit.serve.statistics import Statistics
-from onebit.serve.tasks import TaskInfo, about, check_learner, floor_of, learner_of, refuse_large, refuse_rule, texts_of
+from onebit.serve.tasks import (
+    TaskInfo,
+    about,
+    check_learner,
+    floor_of,
+    learner_of,
+    refuse_both,
+    refuse_large,
+    refuse_rule,
+    texts_of,
+)
 from onebit.serve.threads import in_thread
 from onebit.validation import ClassName
 from onebit.version import VERSION
@@ -102,6 +112,7 @@ class Admin:
         return await _shielded(creating)
 
     async def _create(self, new: NewTask, token: str | None) -> ServedTask:
+        refuse_both(new.sure, new.risk)
         classes: list[ClassName] = list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes)
         if new.display is not None:
             pixels = new.display.width * new.display.height
@@ -125,6 +136,8 @@ class Admin:
                 deadline_s=new.deadline_s,
                 silence=new.silence,
                 revise_within=new.revise_within,
+                sure=new.sure,
+                risk=new.risk,
                 display=None if new.display is None else new.display.model_dump(),
                 items=new.items,
             )
@@ -151,8 +164,9 @@ class Admin:
         await _whole(self._change(served, change, token))
 
     async def _change(self, served: ServedTask, change: Change, token: str | None) -> None:
+        refuse_both(change.sure, change.risk)
         given = change.model_dump(exclude_unset=True)
-        # Null, and no classes, change nothing; but a deadline of null is none, and so is a bound of revisions.
+        # Null, and no classes, change nothing; but a deadline of null is none, and so with bounds.
         for part in ("add_classes", "remove_classes", "mode", "silence"):
             if not given.get(part, True):
                 del given[part]

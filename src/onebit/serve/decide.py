@@ -9,28 +9,38 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from onebit.engine.stream import CHOICE_COLUMNS, PROPENSITY, RAW
+from onebit.engine.stream import CHOICE_COLUMNS, CONFIDENCE, PROPENSITY, RAW, THRESHOLD
 from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.cooperative_lock import CooperativeLock
-from onebit.serve.errors import ConflictError, InvalidError, TooLargeError
-from onebit.serve.inputs import numbers_in, stored_classes
+from onebit.serve.errors import ConflictError, InvalidError, TooLargeError, UnavailableError
+from onebit.serve.inputs import classes_in, numbers_in, stored_classes
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.writing import Writer
 from onebit.serve.recent import Entry, Recent, settled
 from onebit.serve.replicas import Choices
 from onebit.serve.schemas import DecideRequest
 from onebit.serve.served_task import ServedTask
+from onebit.serve.tasks import refuse_rule
+from onebit.serve.terms import RequestTerms, is_same_set, is_unsure, terms_of
 
 AT_ONCE = 256  # rows that are decided before others get a turn, at most
+NAMES_AT_ONCE = 10_000  # of candidates, which are looked up
 PROBABILITIES_AT_ONCE = 25_600
 WEIGHTS_AT_ONCE = 10**7  # that are multiplied with numbers
 BYTES_AT_ONCE = 2**13  # of texts, and of names with their numbers, which are read and hashed one by one
 MOST_PROBABILITIES = 10**6  # in one reply
 MOST_BYTES = 16 * 2**20  # of the reply, about
 NUMBER_BYTES = 22  # of a probability in JSON, with what is around it and without the name of its class
+
+
+class Ask(NamedTuple):
+    """What is decided on, as the log keeps it, and what is asked beside it."""
+
+    x: bytes
+    terms: RequestTerms
 
 
 class DecideHandler:
@@ -56,21 +66,26 @@ class DecideHandler:
                 f"{len(requests)} decisions among {classes} classes have {len(requests) * classes:,} probabilities, and "
                 f"{MOST_PROBABILITIES:,} are the most in one request"
             )
-        size = len(requests) * (served.names_bytes + NUMBER_BYTES * classes)
+        listed = sum(len(request.among) for request in requests if request.among is not None)
+        size = len(requests) * (served.names_bytes + NUMBER_BYTES * classes) + listed * served.names_bytes // classes
         if len(requests) > 1 and size > MOST_BYTES:
             raise TooLargeError(
                 f"{len(requests)} decisions among {classes} classes with their names are an answer of some {size:,} bytes, and "
                 f"{MOST_BYTES:,} are the most"
             )
         stored = await self._stored(served, requests, single)
+        terms = await self._terms(served, requests, single)
         ids = [request.id if request.id is not None else self._new_id() for request in requests]
         given = [request.id for request in requests if request.id is not None]
-        fresh = dict(zip(ids, stored, strict=True))
+        asks = [Ask(x, one) for x, one in zip(stored, terms, strict=True)]
+        fresh = dict(zip(ids, asks, strict=True))
         if len(fresh) < len(ids):
-            first: dict[str, bytes] = {}
-            for index, (identity, x) in enumerate(zip(ids, stored, strict=True)):
-                if first.setdefault(identity, x) != x:
-                    raise ConflictError(f"id {identity!r} is there twice, with two different x", f"[{index}].id")
+            first: dict[str, Ask] = {}
+            for index, (identity, one) in enumerate(zip(ids, asks, strict=True)):
+                before = first.setdefault(identity, one)
+                if before != one:
+                    what = "x" if before.x != one.x else "sets of candidates, or certainties"
+                    raise ConflictError(f"id {identity!r} is there twice, with two different {what}", f"[{index}].id")
         answers = await self._repeat(served, given, fresh) if given else {}
         for identity in answers:
             del fresh[identity]
@@ -88,9 +103,29 @@ class DecideHandler:
                 found.append(inputs.stored(request.x, _field(index, single), self._max_values))
         return found
 
+    @staticmethod
+    async def _terms(served: ServedTask, requests: Sequence[DecideRequest], single: bool) -> list[RequestTerms]:
+        """What is asked of every decision beside x."""
+        info, names, found = served.info, 0, []
+        usual = RequestTerms(sure=info.sure, risk=info.risk)
+        for index, request in enumerate(requests):
+            if request.among is None and request.sure is None and request.risk is None:
+                found.append(usual)
+                continue
+            where = "" if single else f"[{index}]."
+            found.append(terms_of(request, info, served.class_indices, where))
+            if request.among is not None:
+                refuse_rule(served.follower.replicas.resting, request.among, f"{where}among")
+                names += len(request.among)
+            if names > NAMES_AT_ONCE:
+                names = 0
+                await asyncio.sleep(0)  # others get a turn
+        return found
+
     async def _decide_fresh(
-        self, served: ServedTask, ids: list[str], stored: list[bytes], single: bool
+        self, served: ServedTask, ids: list[str], asks: Sequence[Ask], single: bool
     ) -> dict[str, dict[str, Any]]:
+        stored, terms = [one.x for one in asks], [one.terms for one in asks]
         task, mode = served.info.number, served.info.mode
         # Nobody else may take these ids while the rest is decided.
         written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -102,22 +137,31 @@ class DecideHandler:
         try:
             pieces = _pieces(served, stored)
             for start, end in pieces:
-                some_ids, some_x = ids[start:end], stored[start:end]
+                some_ids, some_x, some_terms = ids[start:end], stored[start:end], terms[start:end]
                 if len(pieces) == 1 and sum(map(len, some_x)) < BYTES_AT_ONCE:
-                    choices = _choices(served, some_x, some_ids, start, single)
+                    choices = _choices(served, some_x, some_ids, some_terms, start, single)
                 else:
                     async with self._heavy_work:
-                        choices = _choices(served, some_x, some_ids, start, single)
+                        choices = _choices(served, some_x, some_ids, some_terms, start, single)
                 columns = choices.numbers[:, :CHOICE_COLUMNS].T.tolist()
                 labels, greedy = ([int(one) for one in column] for column in columns[:2])
+                surety = [[None if math.isnan(one) else one for one in column] for column in columns[RAW:]]
                 probabilities = choices.numbers[:, CHOICE_COLUMNS:]
-                parts.append((choices, some_ids, (labels, greedy, *columns[2:]), some_x))
+                parts.append((choices, some_ids, (labels, greedy, *columns[2:RAW], *surety), some_x))
                 version = f"{choices.generation}.{choices.learnt}"
                 names = choices.classes
                 # A class may be added at this moment, and be known here a little earlier or later than there.
                 texts = served.texts if len(served.texts) == len(names) else [str(name) for name in names]
-                for identity, label, best, propensity, of_classes in zip(
-                    some_ids, labels, greedy, columns[PROPENSITY], probabilities.tolist(), strict=True
+                for identity, label, best, propensity, of_classes, among, confidence, sure in zip(
+                    some_ids,
+                    labels,
+                    greedy,
+                    columns[PROPENSITY],
+                    probabilities.tolist(),
+                    choices.among,
+                    surety[CONFIDENCE - RAW],
+                    surety[THRESHOLD - RAW],
+                    strict=True,
                 ):
                     answers[identity] = {
                         "id": identity,
@@ -126,6 +170,9 @@ class DecideHandler:
                         "propensity": propensity,
                         "probabilities": dict(zip(texts, of_classes, strict=False)),
                         "version": version,
+                        "among": None if among is None else [names[place] for place in among],
+                        "confidence": confidence,
+                        "unsure": is_unsure(confidence, sure),
                     }
         except BaseException as error:
             self._recent.remove_all(task, ids)
@@ -150,9 +197,7 @@ class DecideHandler:
         await asyncio.shield(written)
         return answers
 
-    async def _repeat(
-        self, served: ServedTask, ids: Sequence[str], stored: dict[str, bytes]
-    ) -> dict[str, dict[str, Any]]:
+    async def _repeat(self, served: ServedTask, ids: Sequence[str], asked: dict[str, Ask]) -> dict[str, dict[str, Any]]:
         """Answers, from the log, for those of the ids that have been decided; nobody is deciding the others."""
         task = served.info.number
         answers: dict[str, dict[str, Any]] = {}
@@ -164,7 +209,7 @@ class DecideHandler:
                 if start:
                     await asyncio.sleep(0)  # others get a turn
                 for row in self._reader.known(served.info, wanted[start : start + rows]):
-                    answers[row[1]] = _again(served, row, stored[row[1]])
+                    answers[row[1]] = _again(served, row, asked[row[1]])
             wanted = [one for one in wanted if one not in answers]
             if not any(self._recent.get(task, one) for one in wanted):
                 return answers
@@ -174,12 +219,19 @@ class DecideHandler:
         return f"{time.time_ns() // 1_000_000:012x}{self._process}{next(self._made):08x}"
 
 
-def _again(served: ServedTask, row: tuple[Any, ...], stored: bytes) -> dict[str, Any]:
+def _again(served: ServedTask, row: tuple[Any, ...], asked: Ask) -> dict[str, Any]:
     """The answer that was given to an id, from its row in the log."""
-    _, identity, generation, learnt, label, greedy, propensity, probabilities, x = row
-    if x != stored:
+    _, identity, generation, learnt, label, greedy, propensity, probabilities, x, *rest = row
+    among, complete, confidence, sure = rest
+    if x != asked.x:
         raise ConflictError(f"id {identity!r} was decided already, for another x", "id")
     classes, of_classes = served.info.classes, numbers_in(probabilities).tolist()
+    places = None if among is None else classes_in(among).tolist()
+    retired = {served.class_indices[name] for name in served.info.retired}
+    if not is_same_set(asked.terms.among, places, len(of_classes), retired):
+        raise ConflictError(f"id {identity!r} was decided already, among other classes", "id")
+    if None not in (places, asked.terms.among) and asked.terms.complete is not bool(complete):
+        raise ConflictError(f"id {identity!r} was decided already, with another complete", "id")
     return {
         "id": identity,
         "label": classes[label],
@@ -187,6 +239,9 @@ def _again(served: ServedTask, row: tuple[Any, ...], stored: bytes) -> dict[str,
         "propensity": propensity,
         "probabilities": dict(zip(served.texts, of_classes, strict=False)),
         "version": f"{generation}.{learnt}",
+        "among": None if places is None else [classes[place] for place in places],
+        "confidence": confidence,
+        "unsure": is_unsure(confidence, sure),
     }
 
 
@@ -197,7 +252,7 @@ def _rows_at_once(served: ServedTask) -> int:
     return max(1, min(AT_ONCE, PROBABILITIES_AT_ONCE // classes, WEIGHTS_AT_ONCE // weights))
 
 
-def _pieces(served: ServedTask, stored: list[bytes]) -> list[tuple[int, int]]:
+def _pieces(served: ServedTask, stored: Sequence[bytes]) -> list[tuple[int, int]]:
     """Where to cut rows so that deciding on each piece takes no longer than some milliseconds."""
     most = _rows_at_once(served)
     if served.info.inputs.kind == "numbers":
@@ -215,15 +270,24 @@ def _field(index: int, single: bool) -> str:
     return "x" if single else f"[{index}].x"
 
 
-def _choices(served: ServedTask, stored: list[bytes], ids: list[str], first: int, single: bool) -> Choices:
+def _choices(
+    served: ServedTask,
+    stored: Sequence[bytes],
+    ids: list[str],
+    terms: Sequence[RequestTerms],
+    first: int,
+    single: bool,
+) -> Choices:
     """What the learner in front decides; an x that it refuses is named."""
     inputs, replicas, retired = served.info.inputs, served.follower.replicas, served.info.retired
     try:
-        return replicas.decide(inputs.rows(stored), ids, retired)
+        return replicas.decide(inputs.rows(stored), ids, terms, retired)
+    except UnavailableError:
+        raise
     except OnebitError:
-        for index, (x, identity) in enumerate(zip(stored, ids, strict=True), first):
+        for index, (x, identity, one) in enumerate(zip(stored, ids, terms, strict=True), first):
             try:
-                replicas.decide(inputs.rows([x]), [identity], retired)
+                replicas.decide(inputs.rows([x]), [identity], [one], retired)
             except OnebitError as error:
                 field = _field(index, single)
                 # It speaks of one row of a table; here it is the x of a request.
@@ -240,17 +304,15 @@ def _rows(
     choices: Choices,
     ids: list[str],
     columns: Sequence[list[Any]],
-    stored: list[bytes],
+    stored: Sequence[bytes],
 ) -> Iterator[tuple[Any, ...]]:
     """Rows for the log, put together by column, since there may be thousands."""
     probabilities = choices.numbers[:, CHOICE_COLUMNS:]
     content, width = probabilities.tobytes(), probabilities.shape[1] * probabilities.itemsize
     blobs = [content[start : start + width] for start in range(0, len(content), width)]
     made = (itertools.repeat(one) for one in (now, mode, choices.generation, choices.learnt))
-    among = itertools.repeat(stored_classes(choices.among))
-    complete = itertools.repeat(int(choices.among is not None))  # what is retired is right no more
-    surety = ([None if math.isnan(one) else one for one in column] for column in columns[RAW:])
-    before, after = (made, columns[:RAW], (blobs, stored)), (among, complete, *surety)
+    among = map(stored_classes, choices.among)
+    before, after = (made, columns[:RAW], (blobs, stored)), (among, map(int, choices.complete), *columns[RAW:])
     return zip(itertools.repeat(task), ids, *itertools.chain(*before), *after, strict=False)
 
 

@@ -54,7 +54,7 @@ def ndjson(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[byt
 def as_object(row: Logged, names: Sequence[str]) -> dict[str, Any]:
     """A decision as the JSON object of the service; a class that came later has no probability in it."""
     plain = {name: getattr(row, name) for name in FIELDS}
-    return {**plain, "probabilities": dict(zip(names, row.probabilities, strict=False))}
+    return {**plain, "unsure": row.unsure, "probabilities": dict(zip(names, row.probabilities, strict=False))}
 
 
 # --- Vowpal Wabbit -----------------------------------------------------------------------------------------------------
@@ -169,6 +169,7 @@ def _schema(task: TaskInfo) -> Any:
         "raw": number,
         "confidence": number,
         "sure": number,
+        "unsure": arrow.bool_(),
     }
     about = {"version": VERSION, "task": task.name, "classes": task.classes, "features": task.features}
     return arrow.schema(

@@ -7,8 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from onebit.errors import OnebitError
+from onebit.feedback import checked_reward
 from onebit.serve.clock import Clock
 from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
+from onebit.serve.inputs import classes_in
 from onebit.serve.log.checks import BadRecordError, Expected
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.writing import Writer
@@ -16,13 +19,14 @@ from onebit.serve.recent import NOTHING, Entry, Place, Recent, Word, settled
 from onebit.serve.schemas import FeedbackRequest
 from onebit.serve.served_task import ServedTask
 from onebit.serve.tasks import TaskInfo
-from onebit.validation import listed
+from onebit.validation import ClassName, listed
 
 AT_ONCE = 256  # ids that are looked up before others get a turn
 SWEPT = AT_ONCE  # decisions that are looked at in one go
 WRITTEN = ("accepted", "late", "revised", "withdrawn")
+ANSWERS = ("right", "reward", "truth")  # of which a feedback has one
 SAID = {
-    "right": None,
+    **dict.fromkeys(ANSWERS),
     "revise": False,
     "shown": None,
     "shown_propensity": None,
@@ -58,11 +62,16 @@ class FeedbackHandler:
         """Record what is said of decisions. A single request that is unknown or contradicts an earlier one is refused."""
         _refuse_mixed(requests, single)
         words = [_word(served, request, "" if single else f"[{index}].") for index, request in enumerate(requests)]
+        named = any(request.truth is not None for request in requests)
         while True:
             found = await self._entries(served.info, list(dict.fromkeys(request.id for request in requests)))
-            if not any(entry is not None and (entry.writing or entry.feedback_write) for entry in found.values()):
+            if any(entry is not None and (entry.writing or entry.feedback_write) for entry in found.values()):
+                await settled(entry for entry in found.values() if entry is not None)
+            elif named:  # which needs the decisions that are on disk, and others may come in between
+                await self._compare_truths(served, requests, words, single)
+                named = False
+            else:
                 break
-            await settled(entry for entry in found.values() if entry is not None)
         entries = [found[request.id] for request in requests]
         # From here to the writer nothing is awaited, so that nobody comes in between.
         for index, (request, entry) in enumerate(zip(requests, entries, strict=True)):
@@ -71,11 +80,11 @@ class FeedbackHandler:
         now = self._clock.now()
         heard, answers = Noted.nothing(), []
         for request, entry, word in zip(requests, entries, words, strict=True):
-            status, message = _judged(served.info, request, word, entry, now)
+            status, message = _judged(served, request, word, entry, now)
             if single and status == "unknown":
                 raise NotFoundError(message, "id")
             if single and status == "conflict":
-                raise ConflictError(message, "withdraw" if request.withdraw else "right")
+                raise ConflictError(message, _answer_of(request) or "withdraw")
             answers.append({"id": request.id, "status": status} | ({"message": message} if message else {}))
             if status in WRITTEN:
                 assert entry is not None
@@ -83,6 +92,34 @@ class FeedbackHandler:
         if heard.entries:
             await self._write(served, heard)
         return answers
+
+    async def _compare_truths(
+        self, served: ServedTask, requests: Sequence[FeedbackRequest], words: list[Word | None], single: bool
+    ) -> None:
+        """Say in the words that name the class that would have been right whether what was played is that."""
+        named: dict[str, list[int]] = {}
+        for index, request in enumerate(requests):
+            if request.truth is not None:
+                named.setdefault(request.id, []).append(index)
+        ids = list(named)
+        for start in range(0, len(ids), AT_ONCE):
+            if start:
+                await asyncio.sleep(0)  # others get a turn
+            for identity, label, among in self._reader.offers(served.info, ids[start : start + AT_ONCE]):
+                for index in named[identity]:
+                    word = words[index]
+                    assert word is not None
+                    played = label if word.shown is None else word.shown
+                    candidates = None if among is None else classes_in(among)
+                    # Where something else was shown than could be played here, nobody knows among which it was chosen.
+                    if candidates is not None and played in candidates and word.truth not in candidates:
+                        where = "" if single else f"[{index}]."
+                        offered = listed([served.info.classes[place] for place in candidates])
+                        raise InvalidError(
+                            f"{where}truth is {requests[index].truth!r}, but the candidates of decision {identity!r} were {offered}",
+                            f"{where}truth",
+                        )
+                    words[index] = word._replace(right=played == word.truth)
 
     @staticmethod
     def _note(
@@ -202,9 +239,10 @@ class FeedbackHandler:
 
 
 def _judged(
-    info: TaskInfo, request: FeedbackRequest, word: Word | None, entry: Entry | None, now: float
+    served: ServedTask, request: FeedbackRequest, word: Word | None, entry: Entry | None, now: float
 ) -> tuple[str, str]:
     """What becomes of a feedback, and a sentence where it is refused."""
+    info = served.info
     if entry is None:
         return "unknown", f"there is no decision {request.id!r} in task {info.name!r}"
     place = entry.place
@@ -231,12 +269,24 @@ def _judged(
             f"the feedback of decision {request.id!r} was withdrawn: give revise, to say something in its place",
         )
     assert word is not None
-    if said.word.right == word.right:
+    if said.word.says(word):
         return "duplicate", ""
-    was = "right" if said.word.right else "wrong"
     return "conflict", (
-        f"decision {request.id!r} was said to be {was} before, and the first answer counts unless it is revised: give revise"
+        f"decision {request.id!r} was said to be {_meaning(said.word, info)} before, and the first answer counts unless it is revised: give revise"
     )
+
+
+def _meaning(word: Word, info: TaskInfo) -> str:
+    """What a word says, in a sentence."""
+    if word.reward is not None:
+        return f"worth {word.reward:g}"
+    named = "" if word.truth is None else f", with {info.classes[word.truth]!r} for its truth,"
+    return f"{'right' if word.right else 'wrong'}{named}"
+
+
+def _answer_of(request: FeedbackRequest) -> str | None:
+    """The field that has the answer; None where there is none."""
+    return next((name for name in ANSWERS if getattr(request, name) is not None), None)
 
 
 def _refuse_mixed(requests: Sequence[FeedbackRequest], single: bool) -> None:
@@ -251,8 +301,15 @@ def _refuse_mixed(requests: Sequence[FeedbackRequest], single: bool) -> None:
                     f"{where}{said[0]} is there, and withdraw too: a feedback that is withdrawn says nothing",
                     f"{where}{said[0]}",
                 )
-        elif request.right is None:
-            raise InvalidError(f"{where}right is missing", f"{where}right")
+        else:
+            given = [name for name in ANSWERS if getattr(request, name) is not None]
+            if not given:
+                raise InvalidError(f"{where}right is missing, or a reward, or the truth", f"{where}right")
+            if len(given) > 1:
+                raise InvalidError(
+                    f"{where}{given[1]} is there, and {given[0]} too: give one of right, reward and truth",
+                    f"{where}{given[1]}",
+                )
         if times[request.id] > 1 and (request.revise or request.withdraw):
             raise InvalidError(
                 f"{where}id is {request.id!r}, which is there more than once: what is revised or withdrawn may be there once",
@@ -261,17 +318,31 @@ def _refuse_mixed(requests: Sequence[FeedbackRequest], single: bool) -> None:
 
 
 def _word(served: ServedTask, request: FeedbackRequest, where: str) -> Word | None:
-    """What is said, in numbers; None where something is withdrawn."""
+    """What is said, in numbers; None where something is withdrawn. Whether a truth is what was played is not known here."""
     if request.withdraw:
         return None
-    assert request.right is not None
-    if request.shown is None:
-        return Word(request.right)
-    if request.shown not in served.class_indices:
+    reward = None
+    if request.reward is not None:
+        try:
+            reward = checked_reward(request.reward)
+        except OnebitError as error:
+            raise InvalidError(f"{where}{error}", f"{where}reward") from None
+    right = reward == 1.0 if request.right is None else request.right
+    truth, shown = (_class(served, name, getattr(request, name), where) for name in ("truth", "shown"))
+    propensity = None if shown is None else request.shown_propensity or 1.0
+    return Word(right, shown, propensity, reward, truth)
+
+
+def _class(served: ServedTask, field: str, name: ClassName | None, where: str) -> int | None:
+    """The place of a class that is named."""
+    if name is None:
+        return None
+    place = served.class_indices.get(name)
+    if place is None:
         raise InvalidError(
-            f"{where}shown is {request.shown!r}, but the classes are {listed(served.info.classes)}", f"{where}shown"
+            f"{where}{field} is {name!r}, but the classes are {listed(served.info.classes)}", f"{where}{field}"
         )
-    return Word(request.right, served.class_indices[request.shown], request.shown_propensity or 1.0)
+    return place
 
 
 def _refuse_shown(mode: str, request: FeedbackRequest, where: str) -> None:

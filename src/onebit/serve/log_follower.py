@@ -19,10 +19,10 @@ import numpy as np
 from onebit.contract.candidates import packed
 from onebit.errors import OnebitError
 from onebit.learner import Learner
-from onebit.serve.inputs import Inputs, classes_in
+from onebit.serve.inputs import Inputs
 from onebit.serve.log.checks import Expected
 from onebit.serve.log.reading import NO_END, Reader
-from onebit.serve.log.records import Event, check_events
+from onebit.serve.log.records import Event, Played, check_events
 from onebit.serve.log.schema import NAMES
 from onebit.serve.replicas import Replicas
 from onebit.serve.set_aside import set_aside
@@ -209,13 +209,12 @@ class LogFollower:
             return records
         return [record for record in records if self.position < record[0] <= cut]
 
-    def _take(self, played: Sequence[tuple[int, float, int, int]], events: list[Event]) -> None:
+    def _take(self, played: Sequence[Played], events: list[Event]) -> None:
         classes = len(self.replicas.resting.classes)
         self.expected.check_classes("decisions", played, classes, {"label": 2, "greedy": 3})
         check_events(self.expected, events, classes)
         if played:
-            _, times, labels, greedy = zip(*played, strict=True)
-            self.statistics.decided(times, labels, greedy)
+            self.statistics.decided(played)
         if not events:
             return
         self.statistics.heard(events)
@@ -227,7 +226,7 @@ class LogFollower:
             """Whether the notes of the decision are those of this learner, for the label that was played."""
             return event.generation == generation and not (picky and event.shown not in (None, event.label))
 
-        for (own, _), run in groupby(taught, lambda event: (is_own(event), event.among is None)):
+        for (own, _), run in groupby(taught, lambda event: (is_own(event), event.candidates is None)):
             self.statistics.refused(self.replicas.teach(self._batch(list(run), own)))
 
     def _batch(self, events: list[Event], own: bool) -> Callable[[Learner], int]:
@@ -238,9 +237,14 @@ class LogFollower:
         ids = [event.id for event in events]
         choices = np.array([_choice(event) for event in events], dtype=np.float64)  # None becomes NaN
         right = np.array([event.right for event in events], dtype=bool)
-        sets = [classes_in(event.among) for event in events if event.among is not None]
+        sets = [found for event in events if (found := event.candidates) is not None]
         among = packed(sets, [bool(event.complete) for event in events]) if sets else None
-        batch = self.replicas.resting.runtime.batch(rows, ids, choices, right, among=among)
+        graded = any(event.reward is not None for event in events)
+        rewards = [event.worth for event in events] if graded else None
+        truths = np.array([-1 if event.truth is None else event.truth for event in events], dtype=np.int64)
+        batch = self.replicas.resting.runtime.batch(
+            rows, ids, choices, right, among=among, rewards=rewards, truths=truths if (truths >= 0).any() else None
+        )
 
         def teach(learner: Learner) -> int:
             try:
@@ -301,11 +305,17 @@ def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
     label, propensity = event.played
     try:
         x = inputs.table([event.x])[0]
-        among = None if event.among is None else [learner.classes[place] for place in classes_in(event.among)]
+        found = event.candidates
+        among = None if found is None else [learner.classes[place] for place in found]
         decision = learner.from_log(
             x, learner.classes[label], min(propensity, 1.0), event.id, among=among, complete=bool(event.complete)
         )
-        learner.learn(decision, right=bool(event.right))
+        if event.truth is not None:
+            learner.learn(decision, truth=learner.classes[event.truth])
+        elif event.reward is not None:
+            learner.learn(decision, reward=event.reward)
+        else:
+            learner.learn(decision, right=bool(event.right))
     except OnebitError:
         return False
     return True

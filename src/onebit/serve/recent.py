@@ -21,6 +21,15 @@ class Word(NamedTuple):
     reward: float | None = None
     truth: int | None = None
 
+    def says(self, other: Word) -> bool:
+        """Whether the same is said of what was played."""
+        return (self.worth, self.truth) == (other.worth, other.truth)
+
+    @property
+    def worth(self) -> float:
+        """The reward: 1 for right and 0 for wrong, where nobody says another number."""
+        return float(self.right) if self.reward is None else self.reward
+
     @property
     def row(self) -> tuple[Any, ...]:
         """As the log keeps it."""

@@ -11,16 +11,14 @@ Where the delay depends on the answer, as with silence at a deadline, so does th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from onebit.offpolicy import Round
-from onebit.serve.inputs import classes_in, numbers_in
+from onebit.serve.inputs import numbers_in
 from onebit.serve.log.reading import LogReader
-from onebit.serve.log.records import Event
 from onebit.serve.tasks import TaskInfo
-from onebit.validation import ClassName
 
 
 def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
@@ -29,6 +27,7 @@ def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
         if not event.counts:
             continue
         label, propensity = event.played
+        found = event.candidates
         probabilities = None
         if event.shown is None:
             probabilities = np.zeros(len(task.classes))  # a class that came later could not be shown
@@ -41,16 +40,8 @@ def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
             right=bool(event.right) if event.reward is None else None,
             propensity=propensity,
             probabilities=probabilities,
-            among=_candidates(event, task.classes),
+            among=None if found is None else [task.classes[place] for place in found],
             complete=bool(event.complete),
             reward=event.reward,
             truth=None if event.truth is None else task.classes[event.truth],
         )
-
-
-def _candidates(event: Event, classes: Sequence[ClassName]) -> list[ClassName] | None:
-    """The classes that could be shown. In shadow mode that may have been another than the task's own: then nobody knows."""
-    if event.among is None:
-        return None
-    found = classes_in(event.among).tolist()
-    return [classes[place] for place in found] if event.played[0] in found else None

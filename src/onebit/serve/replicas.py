@@ -6,6 +6,7 @@ places. Whoever decides takes the one in front, which nobody is teaching.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 
 from onebit.contract.candidates import packed
 from onebit.learner import Learner, copy_of
+from onebit.serve.errors import UnavailableError
+from onebit.serve.terms import Places, RequestTerms
 from onebit.validation import ClassName
 
 T = TypeVar("T")
@@ -34,7 +37,8 @@ class Choices(NamedTuple):
     classes: tuple[ClassName, ...]
     generation: int
     learnt: int
-    among: list[int] | None  # places of the classes that could be played; None: all of them
+    among: list[Places | None]  # the classes that could be played, for each row; None: all of them
+    complete: list[bool]  # whether the right one is known to be among them
 
 
 class Replicas:
@@ -47,18 +51,24 @@ class Replicas:
         self._front = Seat(learner, threading.Lock())
         self._back = Seat(second, threading.Lock())
 
-    def decide(self, rows: Any, ids: Sequence[str], retired: Collection[ClassName] = ()) -> Choices:
-        """Decide on rows, among the classes that are not retired."""
+    def decide(
+        self, rows: Any, ids: Sequence[str], terms: Sequence[RequestTerms], retired: Collection[ClassName] = ()
+    ) -> Choices:
+        """Decide on rows as is asked of each, among the classes that are not retired."""
         while True:
             seat = self._front
             if seat.lock.acquire(blocking=False):  # else they have just changed places
                 break
         try:
             learner = seat.learner
-            playable = [place for place, name in enumerate(learner.classes) if name not in retired] if retired else None
-            among = None if playable is None else packed([playable] * len(ids), complete=True)
-            numbers = learner.runtime.decide_rows(rows, ids, among)
-            return Choices(numbers, learner.classes, self.generation, learner.learnt, playable)
+            among = _sets(learner, terms, retired)
+            # What is retired is right no more.
+            complete = [
+                places is not None and (one.complete or one.among is None)
+                for one, places in zip(terms, among, strict=True)
+            ]
+            numbers = _decided(learner, rows, ids, terms, among, complete)
+            return Choices(numbers, learner.classes, self.generation, learner.learnt, among, complete)
         finally:
             seat.lock.release()
 
@@ -90,3 +100,43 @@ class Replicas:
     def learnt(self) -> int:
         """How many feedbacks have been learnt."""
         return self._front.learner.learnt
+
+
+def _sets(learner: Learner, terms: Sequence[RequestTerms], retired: Collection[ClassName]) -> list[Places | None]:
+    """The classes that can be played, for each row; None where that are all that the learner knows."""
+    classes = len(learner.classes)
+    playable = tuple(place for place, name in enumerate(learner.classes) if name not in retired) if retired else None
+    found = [playable if one.among is None else one.among for one in terms]
+    if any(places is not None and places[-1] >= classes for places in found):
+        raise UnavailableError("among has a class that is being added at this moment; the request may be sent again")
+    return [None if places is None or len(places) == classes else places for places in found]
+
+
+def _decided(
+    learner: Learner,
+    rows: Any,
+    ids: Sequence[str],
+    terms: Sequence[RequestTerms],
+    among: list[Places | None],
+    complete: list[bool],
+) -> NDArray[np.float64]:
+    """The choices of rows, a call for those of which the same certainty is asked: mostly one for all."""
+    asked = dict.fromkeys((one.sure, one.risk) for one in terms)
+    if len(asked) == 1:
+        ((sure, risk),) = asked
+        sets = None
+        if any(places is not None for places in among):
+            everything = range(len(learner.classes))
+            flags = [known or places is None for known, places in zip(complete, among, strict=True)]
+            sets = packed([everything if places is None else places for places in among], flags)
+        limits = (math.nan if one is None else one for one in (sure, risk))
+        return learner.runtime.decide_rows(rows, ids, sets, *limits)
+    parts: list[NDArray[np.float64]] = []
+    order: list[int] = []
+    for certainty in asked:
+        some = [row for row, one in enumerate(terms) if (one.sure, one.risk) == certainty]
+        order += some
+        kept = rows[some] if isinstance(rows, np.ndarray) else [rows[row] for row in some]
+        picked = ([given[row] for row in some] for given in (ids, terms, among, complete))
+        parts.append(_decided(learner, kept, *picked))  # type: ignore[arg-type]
+    return np.concatenate(parts)[np.argsort(order)]

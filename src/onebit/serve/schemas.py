@@ -8,18 +8,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from onebit.rules import DEFAULT
-from onebit.serve.stats_parts import (
-    ClassStats,
-    Curve,
-    Delays,
-    Exploration,
-    Rates,
-    Window,
-)
+from onebit.serve.stats_parts import ClassStats, Curve, Delays, Exploration, Rates, SureStats, Window
 
 ClassName = Annotated[str, Field(min_length=1, max_length=200)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
+Sure = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]  # the confidence from which a decision is sure
+Risk = Annotated[float, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]  # the share of sure decisions that may be wrong
 LONGEST_ID = 200  # characters
 Identity = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
@@ -30,6 +25,7 @@ Seconds = Annotated[float, Field(gt=0.0, le=1e9)]
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
 MOST_CLASSES = 10_000
 MOST_FEATURES = 1_000_000
+Candidates = Annotated[list[ClassName], Field(min_length=1, max_length=MOST_CLASSES, fail_fast=True)]
 FEW = 100  # values whose faults may all be told
 
 
@@ -105,6 +101,8 @@ class NewTask(NewLearner):
     deadline_s: Seconds | None = None
     silence: Silence = "nothing"
     revise_within: Seconds | None = None
+    sure: Sure | None = None
+    risk: Risk | None = None
     display: Image | None = None
     items: Annotated[str, Field(max_length=100)] | None = None
 
@@ -118,6 +116,8 @@ class Change(Strict):
     deadline_s: Seconds | None = None
     silence: Silence | None = None
     revise_within: Seconds | None = None
+    sure: Sure | None = None
+    risk: Risk | None = None
 
 
 class Training(BaseModel):
@@ -143,6 +143,8 @@ class Task(BaseModel):
     deadline_s: float | None
     silence: Silence
     revise_within: float | None
+    sure: float | None
+    risk: float | None
     display: Image | None
     items: str | None
     created: float
@@ -168,20 +170,30 @@ class Tasks(BaseModel):
 
 
 class DecideRequest(Strict):
-    """One x to decide on. The same id again gives the same answer; without an id, one is made."""
+    """One x to decide on. The same id again gives the same answer; without an id, one is made.
+
+    `among` are the classes that can be played, and `complete` says that the right one is among them. A decision is sure from a confidence of
+    `sure` on, or so that at most the share `risk` of the sure ones is wrong; as the task says where neither is there.
+    """
 
     id: Identity | None = None
+    among: Candidates | None = None
+    complete: bool = False
+    sure: Sure | None = None
+    risk: Risk | None = None
     x: Annotated[list[Number], Field(fail_fast=True)] | Annotated[dict[str, Number], WrapValidator(_first_fault)] | str
 
 
 class FeedbackRequest(Strict):
-    """Whether a decision was right. In shadow mode: whether what was shown instead was right.
+    """Whether a decision was right, or what it was worth, from 0 to 1, or which class would have been right: one of these.
 
-    With `revise` it stands in the place of what was said before; with `withdraw`, and nothing else, nothing does.
+    In shadow mode that is said of what was shown instead. With `revise` it stands in the place of what was said before; with `withdraw`, and nothing else, nothing does.
     """
 
     id: Identity
     right: bool | None = None
+    reward: Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})] | None = None
+    truth: ClassName | None = None
     shown: ClassName | None = None
     shown_propensity: Probability | None = None
     revise: bool = False
@@ -189,7 +201,11 @@ class FeedbackRequest(Strict):
 
 
 class Decided(BaseModel):
-    """A decision. `version` is the generation of the learner, and how many feedbacks it had learnt."""
+    """A decision. `version` is the generation of the learner, and how many feedbacks it had learnt.
+
+    `among` are the classes that could be played, null where all could. `confidence` is the probability that the label is right, null
+    before anything was heard; `unsure` says that it is less than was asked for.
+    """
 
     id: str
     label: str | int
@@ -197,6 +213,9 @@ class Decided(BaseModel):
     propensity: float
     probabilities: dict[str, float]
     version: str
+    among: list[str | int] | None
+    confidence: float | None
+    unsure: bool
 
 
 class Heard(BaseModel):
@@ -225,10 +244,8 @@ class LoggedDecision(Decided):
     reward: float | None
     truth: str | int | None
     revised_time: float | None
-    among: list[str | int] | None
     complete: bool
     raw: float | None
-    confidence: float | None
     sure: float | None
 
 
@@ -287,12 +304,16 @@ class Stats(BaseModel):
     revised: int
     withdrawn: int
     refused: int
+    rewards: int
+    truths: int
+    mean_reward: float | None
     window: Window
     rates: Rates
     delays: Delays
     classes: list[ClassStats]
     exploration: Exploration
     curve: Curve
+    certainty: SureStats
 
 
 class Health(BaseModel):

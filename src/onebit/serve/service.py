@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from onebit.contract.confidence_sequence import overshoot
 from onebit.errors import InputError, OnebitError, short
 from onebit.rules import add_rule
 from onebit.serve.admin import Admin
@@ -258,7 +259,7 @@ class Service:
     async def feedback(
         self, name: str, requests: Sequence[FeedbackRequest], *, single: bool = True
     ) -> list[dict[str, Any]]:
-        """Record whether decisions were right, as `schemas.Heard` has it."""
+        """Record whether decisions were right, what they were worth, or what would have been right, as `schemas.Heard` has it."""
         served = self._find(name)
         self._refuse_many(len(requests))
         with self._reading(served):
@@ -299,6 +300,9 @@ class Service:
         """The statistics without the classes, which may be many."""
         served = self._find(name)
         info, follower = served.info, served.follower
+        shown = follower.statistics.shown(window, self._clock.now())
+        sure, risk = shown["certainty"], info.risk
+        kept = None if risk is None else overshoot(sure["heard"], sure["wrong"], risk)
         return {
             "task": info.name,
             "mode": info.mode,
@@ -307,7 +311,8 @@ class Service:
             "learnt": follower.replicas.learnt,
             "position": follower.position,
             "queue": served.queue,
-            **follower.statistics.shown(window, self._clock.now()),
+            **shown,
+            "certainty": {**sure, "risk": risk, "overshoot": kept},
         }
 
     def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
@@ -335,7 +340,7 @@ class Service:
             try:
                 found, version = await in_thread(
                     served.follower.replicas.look,
-                    lambda learner: learner.explain(decision["x"], decision["label"], top),
+                    lambda learner: learner.explain(decision["x"], decision["label"], top, among=decision["among"]),
                 )
             except OnebitError as error:
                 raise InvalidError(f"this decision cannot be explained: {error}") from None

@@ -11,17 +11,22 @@ import numpy as np
 from onebit.contract.description import share
 from onebit.errors import InputError, brief
 from onebit.manifest import is_whole
-from onebit.serve.log.records import Event
+from onebit.serve.feedback_curve import REWARD, SURE, SURE_WRONG, FeedbackCurve
+from onebit.serve.log.records import Event, Played
+from onebit.serve.terms import is_unsure
 from onebit.validation import ClassName
 
 WINDOW = 10_000  # the last feedbacks and decisions that are remembered one by one
 SECONDS = 120
 WENT_BACK_S = 600  # feedback is counted after the decisions beside it, but is seldom older by so much
-MOST_POINTS = 400  # of the curve
-MOST_FEEDBACK = 2**53
 BOUNDS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 1800, 7200, 43_200, 86_400, 604_800)
 MOST_COUNTED = 2**53  # by anything that counts
-COUNTS = ("decisions", "feedback", "right", "late", "silences", "revised", "withdrawn", "refused")
+COUNTS = (
+    *("decisions", "feedback", "right", "late", "silences", "revised", "withdrawn", "refused"),
+    *("rewards", "truths"),  # feedbacks that said a number, and that named the right class
+    *("asked", "sure"),  # decisions of which somebody asked whether they are sure, and those that were
+)
+SHOWN = COUNTS[: COUNTS.index("asked")]
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float] | tuple[None, None]:
@@ -38,10 +43,10 @@ def wilson(successes: int, trials: int) -> tuple[float, float] | tuple[None, Non
 
 
 class Ring:
-    """The last yes and no of many."""
+    """The last yes and no of many, or the last numbers."""
 
-    def __init__(self, size: int = WINDOW) -> None:
-        self._flags = np.zeros(size, dtype=bool)
+    def __init__(self, kind: type = bool) -> None:
+        self._flags: np.ndarray[Any, Any] = np.zeros(WINDOW, dtype=kind)
         self.count = 0  # of all that came
 
     def add(self, flags: np.ndarray[Any, Any]) -> None:
@@ -59,18 +64,25 @@ class Ring:
 
     def to_dict(self) -> dict[str, Any]:
         """For a snapshot."""
-        return {"count": self.count, "last": np.packbits(self.last(len(self._flags))).tobytes().hex()}
+        last = self.last(len(self._flags))
+        stored = np.packbits(last) if last.dtype == bool else last.astype("<f8")
+        return {"count": self.count, "last": stored.tobytes().hex()}
 
     @classmethod
-    def from_dict(cls, kept: dict[str, Any]) -> Ring:
+    def from_dict(cls, kept: dict[str, Any], kind: type = bool) -> Ring:
         """From a snapshot."""
-        ring = cls()
+        ring = cls(kind)
         _refuse_uncountable("count", kept["count"])
         known = min(kept["count"], len(ring._flags))
         last = bytes.fromhex(kept["last"])
-        if len(last) != -(-known // 8):
-            raise InputError(f"{8 * len(last)} of the last {known} are remembered, but all must be")
-        flags = np.unpackbits(np.frombuffer(last, dtype=np.uint8), count=known).astype(bool)
+        if len(last) != (-(-known // 8) if kind is bool else 8 * known):
+            raise InputError(f"{len(last)} bytes of the last {known} are remembered, but all must be")
+        if kind is bool:
+            flags = np.unpackbits(np.frombuffer(last, dtype=np.uint8), count=known).astype(bool)
+        else:
+            flags = np.frombuffer(last, dtype="<f8")
+            if not ((flags >= 0.0) & (flags <= 1.0)).all():
+                raise InputError("the last rewards of the statistics must be numbers from 0 to 1")
         ring.count = kept["count"] - known
         ring.add(flags)
         return ring
@@ -87,9 +99,8 @@ class Statistics:
         self._explored = Ring()
         self._delays = np.zeros(len(BOUNDS_S) + 1, dtype=np.int64)
         self._seconds: dict[int, list[int]] = {}  # decisions and feedbacks of the last seconds
-        self._block = 1  # feedbacks in a point of the curve
-        self._curve: list[int] = []  # wrong ones in each whole block
-        self._open = [0, 0]  # feedbacks and wrong ones in the block that is not whole yet
+        self._rewards: Ring | None = None  # None where all of them were right or wrong
+        self._curve = FeedbackCurve()
 
     @property
     def classes(self) -> int:
@@ -101,11 +112,15 @@ class Statistics:
         with self._lock:
             self._classes = np.concatenate([self._classes, np.zeros((3, 1), dtype=np.int64)], axis=1)
 
-    def decided(self, times: Sequence[float], labels: Sequence[int], greedy: Sequence[int]) -> None:
+    def decided(self, made: Sequence[Played]) -> None:
         """Decisions were made."""
+        _, times, labels, greedy, *_ = zip(*made, strict=True)
         played = np.array(labels, dtype=np.int64)
+        asked = [one for one in made if one.sure is not None]
         with self._lock:
             self._counts["decisions"] += len(played)
+            self._counts["asked"] += len(asked)
+            self._counts["sure"] += sum(not is_unsure(one.confidence, one.sure) for one in asked)
             np.add.at(self._classes[0], played, 1)
             self._explored.add(played != np.array(greedy, dtype=np.int64))
             self._count_seconds(times, 0)
@@ -125,12 +140,27 @@ class Statistics:
             self._counts["silences"] += sum(event.source == "silence" and event.revision is None for event in counted)
             self._counts["feedback"] += len(counted)
             self._counts["right"] += int(right.sum())
+            self._counts["rewards"] += sum(event.reward is not None for event in counted)
+            self._counts["truths"] += sum(event.truth is not None for event in counted)
+            self._remember_rewards(counted)
             np.add.at(self._classes[1], labels, 1)
             np.add.at(self._classes[2], labels[right], 1)
             self._wrong.add(~right)
             self._count_seconds([event.time for event in counted], 1)
-            for one in right.tolist():
-                self._extend(not one)
+            for event in counted:
+                # How sure it was, it was of its own label.
+                asked = event.sure is not None and event.shown in (None, event.label)
+                sure = asked and not is_unsure(event.confidence, event.sure)
+                self._curve.add(not event.right, event.worth, asked, sure)
+
+    def _remember_rewards(self, events: Sequence[Event]) -> None:
+        if self._rewards is None and self._counts["rewards"]:  # the first of them
+            self._rewards = Ring(float)
+            before = self._wrong.last(WINDOW)
+            self._rewards.count = self._wrong.count - len(before)
+            self._rewards.add((~before).astype(float))
+        if self._rewards is not None:
+            self._rewards.add(np.array([event.worth for event in events], dtype=float))
 
     def refused(self, count: int) -> None:
         """A learner could not learn from so many."""
@@ -149,18 +179,6 @@ class Statistics:
     def _last_seconds(self) -> list[tuple[int, list[int]]]:
         newest = max(self._seconds, default=0)
         return [(second, counts) for second, counts in sorted(self._seconds.items()) if second > newest - SECONDS]
-
-    def _extend(self, wrong: bool) -> None:
-        self._open[0] += 1
-        self._open[1] += wrong
-        if self._open[0] == self._block:
-            self._curve.append(self._open[1])
-            self._open = [0, 0]
-            if len(self._curve) == MOST_POINTS:
-                self._curve = [
-                    first + second for first, second in zip(self._curve[::2], self._curve[1::2], strict=True)
-                ]
-                self._block *= 2
 
     def count(self, name: str) -> int:
         """One of the counts."""
@@ -181,25 +199,20 @@ class Statistics:
             explored = self._explored.last(window)
             seconds = [self._seconds.get(second, (0, 0)) for second in range(int(now) - SECONDS, int(now))]
             minute = seconds[-60:]
-            points = len(self._curve)
-            feedback = [self._block * (point + 1) for point in range(points)]
-            total = np.cumsum(self._curve).tolist()
-            blocks = [self._block] * points
-            wrongs = list(self._curve)
-            if self._open[0]:
-                feedback.append(self._block * points + self._open[0])
-                total.append((total[-1] if total else 0) + self._open[1])
-                blocks.append(self._open[0])
-                wrongs.append(self._open[1])
+            curve = self._curve.shown()
+            answered, sure_error = curve.pop("answered"), curve.pop("sure_error")
+            rewards = ~last if self._rewards is None else self._rewards.last(window)
             return {
-                **self._counts,
+                **{name: self._counts[name] for name in SHOWN},
+                "mean_reward": _share(self._curve.total(REWARD), self._counts["feedback"]),
                 "window": {
                     "size": window,
                     "feedback": len(last),
                     "wrong": wrong,
-                    "error": wrong / len(last) if len(last) else None,
+                    "error": _share(wrong, len(last)),
                     "low": low,
                     "high": high,
+                    "mean_reward": float(rewards.mean()) if len(rewards) else None,
                 },
                 "rates": {
                     "decisions_per_s": sum(one[0] for one in minute) / 60,
@@ -213,12 +226,22 @@ class Statistics:
                     "window": len(explored),
                     "rate": float(explored.mean()) if len(explored) else None,
                 },
-                "curve": {
-                    "feedback": feedback,
-                    "error": [one / count for one, count in zip(total, feedback, strict=True)],
-                    "recent": [one / size for one, size in zip(wrongs, blocks, strict=True)],
-                },
+                "curve": curve,
+                "certainty": {**self._certainty(), "answered_curve": answered, "error_curve": sure_error},
             }
+
+    def _certainty(self) -> dict[str, Any]:
+        """What `schemas.SureStats` has, but for the risk, which the task knows, and the curves."""
+        heard, wrong = int(self._curve.total(SURE)), self._curve.total(SURE_WRONG)
+        asked, sure = self._counts["asked"], self._counts["sure"]
+        return {
+            "asked": asked,
+            "sure": sure,
+            "answered": _share(sure, asked),
+            "heard": heard,
+            "wrong": wrong,
+            "error": _share(wrong, heard),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """For a snapshot."""
@@ -230,15 +253,14 @@ class Statistics:
                 "explored": self._explored.to_dict(),
                 "delays": self._delays.tolist(),
                 "seconds": [[second, *counts] for second, counts in self._last_seconds()],
-                "block": self._block,
-                "curve": list(self._curve),
-                "open": list(self._open),
+                "rewards": None if self._rewards is None else self._rewards.to_dict(),
+                **self._curve.to_dict(),
             }
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Statistics:
         """From a snapshot, which may be anybody's: what could not have been counted is refused."""
-        for name in ("counts", "classes", "delays", "seconds", "block", "curve", "open"):
+        for name in ("counts", "classes", "delays", "seconds"):
             _refuse_uncountable(name, kept[name])
         if not _fits(kept) or kept["counts"].get("right", 0) > kept["counts"].get("feedback", 0):
             raise InputError(
@@ -251,19 +273,23 @@ class Statistics:
         made._explored = Ring.from_dict(kept["explored"])
         made._delays = np.array(kept["delays"], dtype=np.int64)
         made._seconds = {second: [decisions, feedbacks] for second, decisions, feedbacks in kept["seconds"]}
-        made._block, made._curve, made._open = kept["block"], kept["curve"], kept["open"]
+        made._curve = FeedbackCurve.from_dict(kept)
+        if kept.get("rewards") is not None:
+            made._rewards = Ring.from_dict(kept["rewards"], float)
         return made
 
 
 def _fits(kept: dict[str, Any]) -> bool:
     """Whether the parts have the lengths that they must have, and agree with each other."""
-    if len(kept["classes"]) != 3 or len(kept["open"]) != 2 or any(len(one) != 3 for one in kept["seconds"]):
+    if len(kept["classes"]) != 3 or any(len(one) != 3 for one in kept["seconds"]):
         return False
     played, heard, right = kept["classes"]
-    opened, wrong = kept["open"]
     fits = len(played) == len(heard) == len(right) and len(kept["delays"]) == len(BOUNDS_S) + 1
-    fits = fits and all(one <= of for one, of in zip(right, heard, strict=True)) and len(kept["curve"]) < MOST_POINTS
-    return fits and wrong <= opened < kept["block"] and all(one <= kept["block"] for one in kept["curve"])
+    return fits and all(one <= of for one, of in zip(right, heard, strict=True))
+
+
+def _share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def _refuse_uncountable(name: str, thing: Any) -> None:

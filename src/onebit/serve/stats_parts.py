@@ -14,6 +14,7 @@ class Window(BaseModel):
     error: float | None
     low: float | None
     high: float | None
+    mean_reward: float | None
 
 
 class Rates(BaseModel):
@@ -52,8 +53,29 @@ class Exploration(BaseModel):
 
 
 class Curve(BaseModel):
-    """The error after so many feedbacks: over all, and since the point before."""
+    """The error after so many feedbacks, over all and since the point before; and the mean reward over all."""
 
     feedback: list[int]
     error: list[float]
     recent: list[float]
+    reward: list[float]
+
+
+class SureStats(BaseModel):
+    """Of the decisions of which somebody asked whether they are sure: how many were, and how wrong those were.
+
+    `answered` is the share that was sure, and `error` that of the sure ones that were heard of. `overshoot` is by how much the error is above the
+    `risk` of the task at least, at all times at once but for a probability of 0.05; null where the task has no risk. The lists have a number
+    for each point of the curve, null where there is none yet: of all feedbacks so far, which were of sure ones, and the error of those.
+    """
+
+    asked: int
+    sure: int
+    answered: float | None
+    heard: int
+    wrong: float
+    error: float | None
+    risk: float | None
+    overshoot: float | None
+    answered_curve: list[float | None]
+    error_curve: list[float | None]

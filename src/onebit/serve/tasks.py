@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from onebit.contract.parameters import refuse_unknown
+from onebit.engine.stream import LABEL
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner import Learner, copy_of
 from onebit.manifest import is_version
@@ -46,6 +48,8 @@ class TaskInfo:
     display: dict[str, Any] | None
     items: str | None
     revise_within: float | None = None
+    sure: float | None = None  # the confidence from which its decisions are sure, unless a request says another
+    risk: float | None = None  # or the share of the sure ones that may be wrong
     retired: list[ClassName] = field(default_factory=list)  # of the classes, never played again
     deleted: float | None = None
     generation: int = 1
@@ -78,6 +82,9 @@ class TaskInfo:
             self.retired = [*self.retired, *detail.get("remove_classes", [])]
             self.mode = detail.get("mode", self.mode)
             self.revise_within = detail.get("revise_within", self.revise_within)
+            if "sure" in detail or "risk" in detail:  # one takes the place of the other
+                self.sure = detail.get("sure", None if detail.get("risk") is not None else self.sure)
+                self.risk = detail.get("risk", None if detail.get("sure") is not None else self.risk)
             if "deadline_s" in detail or "silence" in detail:
                 self.deadline_s = detail.get("deadline_s", self.deadline_s)
                 self.silence = detail.get("silence", self.silence)
@@ -164,7 +171,7 @@ CREATED = (
     *("name", "classes", "learner", "parameters", "exploration_floor", "seed", "features"),
     *("mode", "deadline_s", "silence", "display", "items"),
 )
-CREATED_LATER = ("revise_within",)  # which the tasks of older versions have not
+CREATED_LATER = ("revise_within", "sure", "risk")  # which the tasks of older versions have not
 SWITCHED = ("generation", "learner", "parameters", "exploration_floor", "seed")
 
 
@@ -248,6 +255,15 @@ def refuse_large(learner: Learner, classes: int, inputs: Inputs, most: int, fiel
         )
 
 
+def refuse_both(sure: float | None, risk: float | None, where: str = "") -> None:
+    """Refuse two answers to one question: from when on a decision is sure."""
+    if sure is not None and risk is not None:
+        raise InvalidError(
+            f"{where}risk is there, and sure too: a risk chooses the confidence from which decisions are sure, so give one of them",
+            f"{where}risk",
+        )
+
+
 def refuse_rule(learner: Learner, retired: Collection[ClassName], field: str) -> None:
     """Refuse a learner that cannot play among some of the classes, where some are retired."""
     rule = learner.runtime.rule
@@ -304,4 +320,6 @@ def warm(learner: Learner, inputs: Inputs) -> None:
     copy.runtime.disable_ledger()
     row = {"numbers": b"\0" * 8 * (inputs.size or 0), "dict": b'{"a":1.0}', "text": b"a"}[inputs.kind]
     rows = inputs.rows([row])
-    copy.runtime.learn_rows(rows, ["warm"], copy.runtime.decide_rows(rows, ["warm"]), [True])
+    choices = copy.runtime.decide_rows(rows, ["warm"])
+    copy.runtime.learn_rows(rows, ["warm"], choices, [True])
+    copy.runtime.learn_rows(rows, ["corrected"], choices, [True], truths=choices[:, LABEL].astype(np.int64))

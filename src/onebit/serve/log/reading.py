@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.errors import InputError, brief, nearest
-from onebit.serve.log.checks import DECISION, ID, MODE, TIME, BadRecordError, Expected, Row, is_utf8, or_none
+from onebit.serve.log.checks import ID, MODE, TIME, BadRecordError, Expected, Row, is_utf8, or_none
 from onebit.serve.log.folding import DamagedTask, folded
 from onebit.serve.log.records import (
     CHANGES,
@@ -19,6 +19,7 @@ from onebit.serve.log.records import (
     EVENTS,
     HEARD,
     ID_TEXT,
+    KNOWN,
     LAST_WORD,
     NOT_WITHDRAWN,
     PLAYED,
@@ -28,10 +29,12 @@ from onebit.serve.log.records import (
     X_COLUMN,
     Event,
     Logged,
+    Played,
     Text,
-    check_choices,
     check_events,
+    check_known,
     check_logged,
+    check_offers,
     check_pairs,
     check_revisions,
     logged,
@@ -106,14 +109,15 @@ class Reader:
             found.append((seq, kind.decode(), detail))
         return found
 
-    def played(self, of: Expected, after: int, upto: int, most: int) -> list[tuple[int, float, int, int]]:
-        """(seq, time, label, greedy) of a task's decisions. Which classes there were then is not known here."""
+    def played(self, of: Expected, after: int, upto: int, most: int) -> list[Played]:
+        """A task's decisions, as statistics need them. Which classes there were then is not known here."""
         rows = self._connection.execute(
-            "SELECT seq, time, label, greedy FROM decisions WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+            f"SELECT {', '.join(Played._fields)} FROM decisions "
+            "WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
             (of.task, after, upto, most),
         ).fetchall()
         of.check("decisions", rows, PLAYED)
-        return rows
+        return list(map(Played._make, rows))
 
     def events(
         self, of: Expected, after: int, upto: int, most: int, revised: int | None = None
@@ -172,16 +176,20 @@ class Reader:
         return bool(self._connection.execute(query, (task, after, upto, position)).fetchone()[0])
 
     def known(self, info: TaskInfo, ids: Sequence[str]) -> list[tuple[Any, ...]]:
-        """(seq, id, generation, learnt, label, greedy, propensity, probabilities, x) of the decisions with these ids."""
+        """The columns KNOWN of the decisions with these ids."""
         rows = self._connection.execute(
-            "SELECT seq, id, generation, learnt, label, greedy, propensity, probabilities, x FROM decisions "
-            f"WHERE task = ? AND id IN ({_marks(ids)})",
-            (info.number, *ids),
+            f"SELECT {', '.join(KNOWN)} FROM decisions WHERE task = ? AND id IN ({_marks(ids)})", (info.number, *ids)
         ).fetchall()
-        tests = ((2, "generation"), (3, "learnt"), (6, "propensity"))
-        info.expected.check("decisions", rows, [(index, name, DECISION[name]) for index, name in tests])
-        check_choices(info, rows, 4, 7)
+        check_known(info, rows)
         return rows
+
+    def offers(self, info: TaskInfo, ids: Sequence[str]) -> list[tuple[str, int, bytes | None]]:
+        """(id, label, among) of the decisions with these ids."""
+        rows = self._connection.execute(
+            f"SELECT id, label, among, seq FROM decisions WHERE task = ? AND id IN ({_marks(ids)})", (info.number, *ids)
+        ).fetchall()
+        check_offers(info, rows)
+        return [row[:3] for row in rows]
 
     def due(
         self, of: Expected, after: int, decided_before: float, most: int, made: Callable[[int, float], float]

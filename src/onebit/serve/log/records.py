@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onebit.serve.inputs import classes_in, numbers_in
 from onebit.serve.log.checks import (
     DECISION,
@@ -22,6 +25,7 @@ from onebit.serve.log.checks import (
     or_none,
 )
 from onebit.serve.tasks import TaskInfo
+from onebit.serve.terms import is_unsure
 from onebit.validation import ClassName
 
 
@@ -58,6 +62,22 @@ class Logged:
     raw: float | None = None
     confidence: float | None = None
     sure: float | None = None
+
+    @property
+    def unsure(self) -> bool:
+        """Whether it was less sure than was asked for."""
+        return is_unsure(self.confidence, self.sure)
+
+
+class Played(NamedTuple):
+    """A decision as the statistics need it."""
+
+    seq: int
+    time: float
+    label: int
+    greedy: int
+    confidence: float | None
+    sure: float | None
 
 
 class Event(NamedTuple):
@@ -99,6 +119,19 @@ class Event(NamedTuple):
         return not self.late and self.right is not None
 
     @property
+    def candidates(self) -> NDArray[np.int64] | None:
+        """The classes that it is learnt among: those of the decision, and all (None) where something else was shown."""
+        if self.among is None:
+            return None
+        found = classes_in(self.among)
+        return found if self.played[0] in found else None
+
+    @property
+    def worth(self) -> float:
+        """The reward of what was played: 1 for right and 0 for wrong, where nobody says another number."""
+        return float(self.right or 0) if self.reward is None else self.reward
+
+    @property
     def played(self) -> tuple[int, float]:
         """What the world answered to, and with which probability it was played: the label, or what was shown instead."""
         if self.shown is None:
@@ -136,7 +169,7 @@ FROM revisions r LEFT JOIN feedback f ON f.seq = r.feedback
 WHERE r.task = ? AND r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?
 """
 CHANGES = "SELECT seq, task, time, CAST(kind AS BLOB), CAST(detail AS BLOB) FROM changes"  # texts that may be none
-PLAYED: Tests = [(1, "time", TIME)]
+PLAYED: Tests = [(Played._fields.index(name), name, DECISION[name]) for name in ("time", "confidence", "sure")]
 HEARD: Tests = [
     (Event._fields.index(name), name, or_none(test) if name == "right" else test)  # one that was withdrawn says nothing
     for name, test in FEEDBACK.items()
@@ -177,6 +210,10 @@ LOGGED_FEEDBACK: Tests = [
     ),
     (LOGGED_COLUMNS.index("r.time"), "time of its revision", or_none(TIME)),
 ]
+KNOWN = (  # of a decision, for those who ask for it again
+    *("seq", "id", "generation", "learnt", "label", "greedy", "propensity", "probabilities", "x"),
+    *("among", "complete", "confidence", "sure"),
+)
 HALF_SHOWN = "of shown and shown_propensity one is there, and the other is not"
 WITHDRAWN_BY_NOBODY = "it says neither right nor wrong, and no revision withdrew it"
 X_COLUMN, SOURCE_COLUMN = LOGGED_COLUMNS.index("x"), LOGGED_COLUMNS.index("f.source")
@@ -220,24 +257,38 @@ def check_events(of: Expected, events: Sequence[Event], classes: int) -> None:
     of.check("decisions", events, among, DECISION_SEQ)
 
 
-def check_choices(info: TaskInfo, rows: Sequence[Row], label: int, probabilities: int) -> None:
-    """Label, greedy and probabilities must be of the classes that there are."""
+def check_choices(info: TaskInfo, rows: Sequence[Row], label: int, probabilities: int, among: int) -> None:
+    """Label, greedy, probabilities and candidates must be of the classes that there are."""
     classes = len(info.classes)
     info.expected.check_classes("decisions", rows, classes, {"label": label, "greedy": label + 1})
-    info.expected.check("decisions", rows, [(probabilities, "probabilities", of_probabilities(classes))])
+    tests = [
+        (probabilities, "probabilities", of_probabilities(classes)),
+        (among, "among", or_none(of_candidates(classes))),
+    ]
+    info.expected.check("decisions", rows, tests)
+
+
+def check_known(info: TaskInfo, rows: Sequence[Row]) -> None:
+    """Refuse rows of the columns KNOWN that no decision of the task can have."""
+    tested = ("generation", "learnt", "propensity", "complete", "confidence", "sure")
+    info.expected.check("decisions", rows, [(KNOWN.index(name), name, DECISION[name]) for name in tested])
+    check_choices(info, rows, *map(KNOWN.index, ("label", "probabilities", "among")))
+
+
+def check_offers(info: TaskInfo, rows: Sequence[Row]) -> None:
+    """Refuse (id, label, among, seq) that no decision of the task can have."""
+    classes = len(info.classes)
+    tests = [(1, "label", of_class(classes)), (2, "among", or_none(of_candidates(classes)))]
+    info.expected.check("decisions", rows, tests, 3)
 
 
 def check_logged(info: TaskInfo, rows: Sequence[Row]) -> None:
     """Refuse rows of DECISIONS that no decision of the task can have; x is read with `Expected.read`."""
     info.expected.check("decisions", rows, LOGGED)
-    check_choices(info, rows, 6, 12)
-    classes = len(info.classes)
+    check_choices(info, rows, *map(LOGGED_COLUMNS.index, ("label", "probabilities", "among")))
     of_classes: Tests = [
-        *(
-            (LOGGED_COLUMNS.index(f"f.{one}"), f"{one} of its feedback", or_none(of_class(classes)))
-            for one in ("shown", "truth")
-        ),
-        (LOGGED_COLUMNS.index("among"), "among", or_none(of_candidates(classes))),
+        (LOGGED_COLUMNS.index(f"f.{one}"), f"{one} of its feedback", or_none(of_class(len(info.classes))))
+        for one in ("shown", "truth")
     ]
     info.expected.check("decisions", rows, [*LOGGED_FEEDBACK, *of_classes])
 

@@ -114,7 +114,8 @@ const showTask = (task) => {
   document.title = `${task.name} · onebit`;
   say(byId("task-name"), task.name);
   const deadline = task.deadline_s === null ? "no deadline" : `deadline ${task.deadline_s} s, silence means ${task.silence}`;
-  say(byId("task-facts"), `mode ${task.mode} · ${count(task.classes.length)} classes · ${featuresText(task)} · ${deadline}`);
+  const sure = task.sure !== null ? ` · sure from ${percent(task.sure)} on` : task.risk !== null ? ` · risk ${percent(task.risk)}` : "";
+  say(byId("task-facts"), `mode ${task.mode} · ${count(task.classes.length)} classes · ${featuresText(task)} · ${deadline}${sure}`);
   const { training } = task;
   byId("training").hidden = training === null;
   if (training) {

@@ -1,8 +1,8 @@
 // The numbers, curves and tables of one task.
 import { call, taskPath } from "./api.js";
 import { Chart, percentAxis, roundUp } from "./chart.js";
-import { bar, byId, count, duration, keyed, make, percent, rate, say, setBar, shortened } from "./dom.js";
-import { likeliest, preview, showProbabilities } from "./show.js";
+import { bar, byId, count, duration, keyed, make, number, percent, rate, say, setBar, shortened } from "./dom.js";
+import { confidenceText, likeliest, preview, showProbabilities } from "./show.js";
 import { why } from "./why.js";
 
 const WINDOWS = [100, 1000, 10000];
@@ -37,6 +37,19 @@ export class Figures {
       yText: percentAxis,
       range: (highest) => [0, Math.min(roundUp(highest), 1)],
       empty: "No feedback yet: tell the service whether a decision was right.",
+    });
+    this.sureCurve = new Chart(byId("sure-curve"), {
+      label: "Sure decisions by feedback",
+      xName: "feedbacks",
+      yName: "share",
+      lines: [
+        { name: "answered", colour: "--curve-0", width: 2.5 },
+        { name: "error of those", colour: "--curve-1", dash: [6, 3], width: 2 },
+      ],
+      xText: (x, onAxis) => (onAxis ? count(x) : `after ${count(x)} feedbacks`),
+      yText: percentAxis,
+      range: () => [0, 1],
+      empty: "None of them has been heard of yet.",
     });
     this.rates = new Chart(byId("rates"), {
       label: "Traffic",
@@ -99,7 +112,10 @@ export class Figures {
   async show(task, stats) {
     this.nameAll(stats.mode === "shadow");
     this.showError(stats.window);
+    byId("mean-reward").hidden = stats.rewards === 0;
+    say(byId("mean-reward"), `Mean reward of the same ${number(stats.window.mean_reward ?? 0)}, over all ${number(stats.mean_reward ?? 0)}.`);
     this.showState(stats);
+    this.showCertainty(stats);
     const { feedback, error } = stats.curve;
     const span = spanOf(feedback.at(-1) ?? 0);
     say(this.curve.names[1], `last ${count(span)}`);
@@ -126,6 +142,16 @@ export class Figures {
     say(byId("error-interval"), error === null ? "Nothing heard yet." : interval);
   }
 
+  showCertainty({ certainty, curve }) {
+    const { asked, sure, answered, heard, error, risk, overshoot } = certainty;
+    byId("certainty").hidden = asked === 0;
+    if (asked === 0) return;
+    const share = `Sure of ${count(sure)} of ${count(asked)} decisions (${percent(answered)}).`;
+    const wrong = error === null ? " None of these has been heard of yet." : ` Of ${count(heard)} of these that were heard of, ${percent(error)} were wrong.`;
+    say(byId("certainty-text"), `${share}${wrong}${riskText(risk, overshoot, error)}`);
+    this.sureCurve.set([curve.feedback, certainty.answered_curve, certainty.error_curve]);
+  }
+
   showState(stats) {
     const facts = [
       ["Learner", stats.learner],
@@ -140,6 +166,8 @@ export class Figures {
       ["Revised", count(stats.revised)],
       ["Withdrawn", count(stats.withdrawn)],
       ["Refused", count(stats.refused)],
+      ...(stats.rewards ? [["Rewards", count(stats.rewards)]] : []),
+      ...(stats.truths ? [["Truths", count(stats.truths)]] : []),
     ];
     const create = () => make("div", {}, make("dt"), make("dd"));
     keyed(byId("state"), facts, ([name]) => name, create, (row, [name, value]) => {
@@ -204,7 +232,7 @@ export class Figures {
   }
 
   async showLast(task, stats) {
-    const key = [task.name, stats.generation, stats.decisions, stats.feedback, stats.right, stats.late, stats.silences, stats.revised, stats.withdrawn].join();
+    const key = [task.name, stats.generation, stats.decisions, stats.feedback, stats.right, stats.late, stats.silences, stats.revised, stats.withdrawn, stats.truths, stats.mean_reward].join();
     if (key !== this.lastKey) {
       const { decisions } = await call("GET", taskPath(task.name, `/decisions?limit=${LAST}`));
       if (byId("task").dataset.of !== task.name) return; // another was chosen meanwhile
@@ -234,6 +262,13 @@ const lately = (feedback, error, span) => {
   });
 };
 
+// What became of the promise that at most the share `risk` of the sure decisions is wrong.
+const riskText = (risk, overshoot, error) => {
+  if (risk === null || error === null) return "";
+  if (overshoot > 0) return ` The risk of ${percent(risk)} is not kept: the error is above it by ${percent(overshoot)} at least.`;
+  return error <= risk ? ` The risk of ${percent(risk)} is kept.` : ` That is above the risk of ${percent(risk)}, by no more than chance explains.`;
+};
+
 const intervalBar = () =>
   make("span", { className: "bar range", "aria-hidden": "true" }, make("span"), make("span", { className: "ends" }));
 
@@ -252,23 +287,27 @@ const decisionItem = (one, task) => {
   const when = make("time", { dateTime: new Date(1000 * one.time).toISOString(), title: new Date(1000 * one.time).toLocaleString() });
   const title = make("p", { className: "label" }, make("strong", { dir: "auto", textContent: shortened(one.label), title: one.label }));
   const badges = make("p", { className: "badges" }, make("span", { className: "badge feedback" }));
+  badges.append(make("span", { className: "badge", textContent: one.unsure ? `unsure: ${confidenceText(one.confidence)}` : confidenceText(one.confidence) }));
   if (explored) badges.append(make("span", { className: "badge", textContent: "explored", title: `thought best: ${one.greedy}` }));
-  const about = make("p", { className: "note" }, when, ` · version ${one.version}`);
+  const set = one.among === null ? "" : ` · among ${count(one.among.length)} of ${count(Object.keys(one.probabilities).length)} classes`;
+  const about = make("p", { className: "note" }, when, ` · version ${one.version}${set}`);
   const id = make("p", { className: "note" }, make("code", { textContent: shortened(one.id, 40), title: one.id }));
   const item = make("li", {}, make("div", { className: "x" }, preview(one.x, task.display)), make("div", { className: "what" }, title, badges, about, id, why(task, () => one.id)), bars);
   item.time = one.time;
   return item;
 };
 
-const showFeedback = (item, { right, late, source, shown, revised_time: revised }) => {
+const showFeedback = (item, { right, late, source, shown, reward, truth, revised_time: revised }) => {
   const badge = item.querySelector(".feedback");
-  const state = right !== null ? (right ? "right" : "wrong") : revised === null ? "waiting" : "withdrawn";
+  const heard = reward === null ? (right ? "right" : "wrong") : `worth ${number(reward)}`;
+  const state = right !== null ? heard : revised === null ? "waiting" : "withdrawn";
   const more = [
+    right === false && truth !== null ? `truth: ${shortened(truth, 30)}` : "",
     late ? "late" : "",
     source === "silence" ? "by silence" : "",
     right !== null && revised !== null ? "revised" : "",
     shown === null ? "" : `shown: ${shortened(shown, 30)}`,
   ];
   say(badge, [state, ...more.filter(Boolean)].join(", "));
-  badge.className = `badge feedback ${right === null ? "" : right ? "good" : "bad"}`;
+  badge.className = `badge feedback ${right === null || reward !== null ? "" : right ? "good" : "bad"}`;
 };

@@ -163,9 +163,12 @@ export const changeTask = (task, done) =>
       { name: "mode", label: "Mode", kind: "choice", options: MODES, value: task.mode },
       deadlineField(task.deadline_s),
       silenceField(task.silence),
+      { name: "sure", label: "Sure from", kind: "number", min: 0, max: 1, value: task.sure ?? "", hint: "The confidence from which a decision is sure, 0 to 1. Empty: none." },
+      { name: "risk", label: "Or risk", kind: "number", min: 0, max: 1, value: task.risk ?? "", hint: "The share of sure decisions that may be wrong: it chooses the confidence by itself." },
     ],
     act: async (values) => {
-      const wanted = { mode: values.mode, deadline_s: numberOrNull(values.deadline_s), silence: values.silence };
+      const [sure, risk] = [values.sure, values.risk].map(numberOrNull);
+      const wanted = { mode: values.mode, deadline_s: numberOrNull(values.deadline_s), silence: values.silence, sure, risk };
       const changed = Object.entries(wanted).filter(([name, value]) => value !== task[name]);
       done(changed.length ? await call("PATCH", taskPath(task.name), Object.fromEntries(changed)) : task);
     },

@@ -2,7 +2,7 @@
 import { call, may, showable, taskPath } from "./api.js";
 import { Chart, percentAxis } from "./chart.js";
 import { byId, count, make, percent, say, shortened } from "./dom.js";
-import { likeliest, showProbabilities } from "./show.js";
+import { confidenceText, likeliest, showProbabilities } from "./show.js";
 import { noTrouble, shell, trouble } from "./shell.js";
 import { sourceOf } from "./sources.js";
 import { why } from "./why.js";
@@ -154,24 +154,27 @@ class Game {
 
   showNoGuess() {
     say(byId("guess"), "");
+    say(byId("confidence"), "");
     byId("chances").replaceChildren();
   }
 
   show() {
     if (this.running && calm.matches && performance.now() - this.shownAt < CALM_MS) return;
     this.shownAt = performance.now();
-    const { label, probabilities } = this.decision;
+    const { label, probabilities, confidence, unsure } = this.decision;
     this.source.show(this.item);
     if (this.source.hasTruth) say(byId("truth-text"), String(this.item.truth));
     say(byId("guess"), shortened(label, 200));
     byId("guess").className = String(label).length > LONG ? "long" : "";
+    const sure = `${confidenceText(confidence)}${unsure ? ", which is less than the task asks for" : ""}`;
+    say(byId("confidence"), `${sure[0].toUpperCase()}${sure.slice(1)}.`);
     const names = Object.keys(probabilities);
     const entries =
       names.length <= BARS
         ? this.task.classes.filter((one) => String(one) in probabilities).map((one) => [String(one), probabilities[String(one)]])
         : likeliest(probabilities, label, BARS);
     showProbabilities(byId("chances"), entries, label, names.length);
-    if (!this.running) say(byId("speak"), `The learner says ${label}, which had a chance of ${percent(probabilities[String(label)] ?? null)} of being played.`);
+    if (!this.running) say(byId("speak"), `The learner says ${label}: ${sure}.`);
   }
 
   async answer(right) {

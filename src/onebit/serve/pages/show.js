@@ -33,6 +33,9 @@ export const preview = (x, display) => {
   return make("p", { className: "text", textContent: joined(some, names.length, "names") || "no names", dir: "auto" });
 };
 
+// How probably a label is right, as the answers so far have it; nobody knows before the first.
+export const confidenceText = (confidence) => (confidence === null ? "how sure it is, nobody knows yet" : `${percent(confidence)} sure`);
+
 // The likeliest classes as [name, probability]; the one that was played is among them even where it is not likely.
 export const likeliest = (probabilities, label, most) => {
   const entries = Object.entries(probabilities).sort(([, one], [, other]) => other - one).slice(0, most);

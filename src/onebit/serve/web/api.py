@@ -124,7 +124,7 @@ class Api:
         return self._service.task(task)
 
     async def change(self, request: Request, task: schemas.TaskName, body: schemas.Change) -> object:
-        """Add classes to a task or retire some, or change its mode, its deadline, what silence means, and how long revisions are taken."""
+        """Add classes to a task or retire some, or change its mode, deadline, what silence means, for how long revisions are taken, and how sure it must be."""
         return await self._service.change(task, body, principal_of(request).id)
 
     async def delete(self, request: Request, task: schemas.TaskName) -> object:
@@ -137,7 +137,7 @@ class Api:
         task: schemas.TaskName,
         body: schemas.DecideRequest | list[schemas.DecideRequest],
     ) -> object:
-        """Decide on x, or on many; the same id again gives the same answer."""
+        """Decide on x, or on many, among all classes or some; the same id again gives the same answer."""
         if not isinstance(body, list):
             return (await self._service.decide(task, [body]))[0]
         classes = self._service.classes(task)
@@ -150,7 +150,7 @@ class Api:
     async def feedback(
         self, task: schemas.TaskName, body: schemas.FeedbackRequest | list[schemas.FeedbackRequest]
     ) -> object:
-        """Say whether a decision was right, or many; in any order, at any time, and again. Revise it, or withdraw it."""
+        """Say whether a decision was right, what it was worth or what would have been right, or of many; in any order, at any time, and again. Revise it, or withdraw it."""
         if isinstance(body, list):
             return await self._service.feedback(task, body, single=False)
         return (await self._service.feedback(task, [body]))[0]

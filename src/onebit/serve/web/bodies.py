@@ -29,7 +29,7 @@ from onebit.serve.web.scanning import (
     Outline,
     TooManyValuesError,
     counts_of,
-    first_list,
+    list_in,
     outline,
 )
 
@@ -151,7 +151,7 @@ class BodyReader:
         """An item that may have a long list of numbers as its x; that is checked in pieces, and the rest without it."""
         start = end = count = 0
         if self._has_x and commas > NUMBERS:
-            start, end, count = await asyncio.to_thread(first_list, content)
+            start, end, count = await asyncio.to_thread(list_in, content, "x")
             if count <= NUMBERS:
                 start = end = count = 0
         if len(content) - (end - start) > self._most_bytes:

@@ -142,6 +142,16 @@ class Metrics(Collector):
             "onebit_right_rate", f"The share of right in the last {WINDOW} feedbacks.", labels=["task"]
         )
         queue = GaugeMetricFamily("onebit_queue_events", "Rows of the log that are not learnt yet.", labels=["task"])
+        truths = CounterMetricFamily("onebit_truths", "Feedbacks that named the right class.", labels=["task"])
+        reward = GaugeMetricFamily(
+            "onebit_mean_reward", f"The mean reward in the last {WINDOW} feedbacks.", labels=["task"]
+        )
+        asked = CounterMetricFamily("onebit_asked_sure", "Decisions that were asked to be sure.", labels=["task"])
+        sure = CounterMetricFamily("onebit_sure", "Those that were.", labels=["task"])
+        sure_error = GaugeMetricFamily("onebit_sure_error", "The error of sure decisions, over all.", labels=["task"])
+        overshoot = GaugeMetricFamily(
+            "onebit_risk_overshoot", "By how much that is above the risk of the task at least.", labels=["task"]
+        )
         delays = HistogramMetricFamily(
             "onebit_feedback_delay_seconds", "From a decision to its feedback.", labels=["task"]
         )
@@ -158,9 +168,19 @@ class Metrics(Collector):
             refused.add_metric([task], stats["refused"])
             if stats["window"]["error"] is not None:
                 rate.add_metric([task], 1.0 - stats["window"]["error"])
+                reward.add_metric([task], stats["window"]["mean_reward"])
+            truths.add_metric([task], stats["truths"])
+            certainty = stats["certainty"]
+            asked.add_metric([task], certainty["asked"])
+            sure.add_metric([task], certainty["sure"])
+            if certainty["error"] is not None:
+                sure_error.add_metric([task], certainty["error"])
+            if certainty["overshoot"] is not None:
+                overshoot.add_metric([task], certainty["overshoot"])
             queue.add_metric([task], stats["queue"])
             delays.add_metric([task], _buckets(stats["delays"]["bounds_s"], stats["delays"]["counts"]), None)
-        return iter((decisions, feedback, right, refused, rate, queue, delays))
+        certainties = (asked, sure, sure_error, overshoot)
+        return iter((decisions, feedback, right, refused, rate, truths, reward, *certainties, queue, delays))
 
 
 def _buckets(bounds: list[float] | tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:

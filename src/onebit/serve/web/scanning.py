@@ -6,6 +6,7 @@ NumPy, a block at a time: it takes little memory, and a thread that does it lets
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 Content = bytes | bytearray
 BLOCK = 2**17  # bytes that are looked at in one go
 DEEPEST = 32  # lists and objects in each other
+LONGEST_NAME = 64  # bytes of the name of a field, with the spaces behind it
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _LIST = b'"\\,:['
 _MARK = np.zeros(256, dtype=bool)
 _MARK[list(b'"\\,:[]{}')] = True
@@ -87,19 +89,22 @@ def counts_of(content: Content, most_values: int) -> tuple[int, int]:
     return commas, colons
 
 
-def first_list(content: Content) -> tuple[int, int, int]:
-    """The first list in an object: where what is in it begins and ends, and how many values that are; all 0 where there is none.
+def list_in(content: Content, name: str) -> tuple[int, int, int]:
+    """The list of a name in an object: where what is in it begins and ends, and how many values that are; all 0 where there is none.
 
-    >>> first_list(b'{"id": "[", "x": [1, 2]}')
-    (18, 22, 2)
+    >>> list_in(b'{"id": "[", "among": ["a"], "x": [1, 2]}', "x")
+    (34, 38, 2)
     """
+    called = re.compile(rb'(?<!\\)"%s"\s*:\s*$' % name.encode())
     start = count = 0
     for marks, codes, depths in _marks(content):
         if not start:
-            opens = np.flatnonzero((codes == _LIST) & (depths == 2))
-            if not len(opens):
+            opens = marks[np.flatnonzero((codes == _LIST) & (depths == 2))].tolist()
+            named = (one for one in opens if called.search(content[max(0, one - LONGEST_NAME) : one]))
+            found = next(named, None)
+            if found is None:
                 continue
-            start = int(marks[opens[0]]) + 1
+            start = found + 1
         inside = marks >= start
         closes = np.flatnonzero(inside & (depths == 1))
         if len(closes):
