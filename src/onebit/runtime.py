@@ -175,9 +175,7 @@ class Runtime(RowReader):
     def candidates(self, among: Iterable[ClassName] | None) -> list[int] | None:
         """The numbers of the classes that can be played, in rising order; None where all can be."""
         if among is None:
-            if not self.retired:
-                return None
-            return [number for number in range(len(self.classes)) if number not in self.retired]
+            return sorted(set(range(len(self.classes))) - self.retired) if self.retired else None
         if isinstance(among, str | bytes | Mapping) or not isinstance(among, Iterable):
             raise InputError(f"among is {brief(among)}, but must be a list of classes")
         self._refuse_candidates()
