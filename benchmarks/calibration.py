@@ -38,11 +38,7 @@ from benchmarks.measuring import circumstances
 
 from onebit.contract.calibration import confidence, hear, initial, threshold
 from onebit.contract.confidence_sequence import overshoot
-from onebit.contract.draws import DECIDING, Draws
-from onebit.contract.rule import RuleInput
-from onebit.contract.surety import surety_of
 from onebit.data.streams import Stream
-from onebit.engine import stream as engine
 from onebit.engine.reach import reach
 from onebit.errors import OnebitError, nearest
 from onebit.learner import Learner
@@ -71,19 +67,17 @@ def calibrated(raws: Numbers, rewards: Numbers, risk: float, state: Numbers) -> 
     return confidences, thresholds
 
 
-def walked(rule: str, stream: Stream, seed: int) -> tuple[Numbers, Numbers]:
-    """The raw score and the reward of every round."""
+def walked(rule: str, stream: Stream, seed: int) -> tuple[Numbers, Numbers, Numbers]:
+    """The confidence of every round, that from which it is sure, and the reward. Before anything was heard there is none."""
     learner = Learner(rule, classes=stream.data(seed).classes, seed=seed)
-    model, surety = learner.runtime.model, surety_of(learner.runtime.rule)
-    raws, rewards = [], []
+    found = []
     for x, right in replace(stream, seed=seed):
-        decision = learner.decide(x)
-        scores, work = model.buffers[engine.SCORES], model.buffers[engine.WORK :]
-        given = RuleInput(model.memory, scores, 1.0, Draws(model.key, 0, DECIDING), work)
-        raws.append(surety(model.params, given, learner.classes.index(decision.label)))
-        rewards.append(float(right(decision.label)))
-        learner.learn(decision, right=rewards[-1] == 1.0)
-    return np.array(raws), np.array(rewards)
+        decision = learner.decide(x, risk=RISK)
+        reward = float(right(decision.label))
+        found.append((np.nan if decision.confidence is None else decision.confidence, decision.sure, reward))
+        learner.learn(decision, right=reward == 1.0)
+    confidences, thresholds, rewards = np.array(found, dtype=np.float64).T
+    return confidences, thresholds, rewards
 
 
 def calibration_error(confidences: Numbers, rewards: Numbers) -> float:
@@ -119,10 +113,9 @@ def measured(problem: Problem, rule: str, seeds: range, rounds: int) -> Found:
     found = Found(problem.name, rule, 0, *([] for _ in range(7)))
     for seed in seeds:
         stream = problem.stream(rounds, *(() if rule == "auto" else ("unit-norm",)))
-        raws, rewards = walked(rule, stream, seed)
-        confidences, thresholds = calibrated(raws, rewards, RISK, np.array(initial()))
-        half, sure = len(raws) // 2, confidences >= thresholds
-        early = slice(min(half, EARLY // 2), min(len(raws), EARLY))
+        confidences, thresholds, rewards = walked(rule, stream, seed)
+        half, sure = len(rewards) // 2, confidences >= thresholds
+        early = slice(min(half, EARLY // 2), min(len(rewards), EARLY))
         found.error.append(1.0 - float(rewards[half:].mean()))
         found.early.append(excess(confidences[early], rewards[early]))
         found.late.append(excess(confidences[half:], rewards[half:]))
@@ -131,7 +124,7 @@ def measured(problem: Problem, rule: str, seeds: range, rounds: int) -> Found:
         wrong = float((1.0 - rewards[sure]).sum())
         found.wrong.append(wrong / max(1, int(sure.sum())))
         found.overshoot.append(overshoot(float(sure.sum()), wrong, RISK))
-        found = found._replace(rounds=len(raws))
+        found = found._replace(rounds=len(rewards))
     return found
 
 
