@@ -64,7 +64,7 @@ def by_hand(result: Result, number: int, learner: Learner, X: Any, labels: list[
 @pytest.mark.parametrize("rounds", [None, 25, 60, 61, 500])
 def test_a_run_of_any_length_is_its_steps(rounds: int | None) -> None:
     """Fewer rounds than rows stop early, and more go through the rows again."""
-    result = run("banditron", X, LABELS, exploration=0.3, rounds=rounds, order="file", seed=4)
+    result = run("banditron", X, LABELS, exploration=0.3, rounds=rounds, order="file", seed=4, calibrate=True)
     length = rounds or 60
     assert result.rounds == length
     order = [place % 60 for place in range(length)]
@@ -78,7 +78,16 @@ def test_shuffled_runs_are_steps_in_an_order_of_their_own(rounds: int) -> None:
     numbered = np.arange(1.0, count + 1.0)[:, None]
     labels = [int(place % 2) for place in range(count)]
     result = run(
-        "policy-gradient", numbered, labels, rounds=rounds, runs=3, seed=7, order="shuffle", rate=1e-6, dtype="float64"
+        "policy-gradient",
+        numbered,
+        labels,
+        rounds=rounds,
+        runs=3,
+        seed=7,
+        order="shuffle",
+        rate=1e-6,
+        dtype="float64",
+        calibrate=True,
     )
     orders = [_order_of(7 + number, count, rounds) for number in range(3)]
     assert len({tuple(order) for order in orders}) == 3
@@ -118,7 +127,7 @@ def test_rows_of_every_form_run_as_they_step(form: str) -> None:
         "list": SPARSE.tolist(),
     }[form]
     one_by_one = [scipy.sparse.csr_array(SPARSE[row : row + 1]) for row in range(60)] if "cs" in form else SPARSE
-    result = run("conservative-ova", table, LABELS, order="file", seed=2, bias=True)
+    result = run("conservative-ova", table, LABELS, order="file", seed=2, bias=True, calibrate=True)
     by_hand(
         result, 0, Learner("conservative-ova", classes=NAMES, seed=2, bias=True), one_by_one, LABELS, list(range(60))
     )
@@ -139,7 +148,7 @@ tables = {
 }
 for kind, options in json.loads(sys.argv[1]):
     table = tables[kind]
-    result = run("bpa", table, labels, runs=2, rounds=90, order="file", seed=3, **options)
+    result = run("bpa", table, labels, runs=2, rounds=90, order="file", seed=3, **options, calibrate=True)
     for number in range(2):
         learner, wrong = Learner("bpa", classes=5, seed=3 + number, **options), 0
         for place in range(90):
@@ -219,11 +228,11 @@ def test_classes_that_are_given_are_the_classes() -> None:
 def test_classes_of_two_kinds_run_as_they_step() -> None:
     learner = Learner("bpa", classes=[0, "a"])
     labels = [0, "a"] * 30
-    by_hand(run(learner, X, labels, order="file"), 0, copy_of(learner), X, labels, list(range(60)))
+    by_hand(run(learner, X, labels, order="file", calibrate=True), 0, copy_of(learner), X, labels, list(range(60)))
 
 
 def test_generated_data_run_as_they_step() -> None:
-    result = run("bpa", "synsep10", rounds=120, runs=2, seed=5)
+    result = run("bpa", "synsep10", rounds=120, runs=2, seed=5, calibrate=True)
     for number in range(2):
         data = onebit.data.source_of("synsep10").make(120, 5 + number)
         learner = Learner("bpa", classes=10, seed=5 + number)

@@ -50,7 +50,7 @@ def learnt_the_same(one: onebit.Learner, other: onebit.Learner) -> bool:
 @pytest.mark.parametrize("order", ["shuffle", "file"])
 @pytest.mark.parametrize("rule", ["bpa", "auto"])
 def test_to_fit_is_to_run(rule: str, order: str) -> None:
-    result = onebit.run(rule, X, Y, seed=5, order=order)
+    result = onebit.run(rule, X, Y, seed=5, order=order, calibrate=True)
     fitted = BanditClassifier(rule, random_state=5, shuffle=order == "shuffle").fit(X, Y).learner_
     assert learnt_the_same(fitted, result.learner)
     assert fitted.describe().right == round(len(X) * (1 - result.error))

@@ -98,7 +98,7 @@ def test_a_run_with_late_feedback_is_its_events_by_hand(
     rule: str, options: dict[str, Any], settings: dict[str, Any]
 ) -> None:
     streamed = stream(X, LABELS, rounds=200, seed=6, **settings)
-    result = run(rule, streamed, seed=6, **options)
+    result = run(rule, streamed, seed=6, calibrate=True, **options)
     own = {name: value for name, value in options.items() if name == "bias"}
     if own:  # an option of the learner, which is no parameter of its rule
         data = streamed.data(6)
@@ -116,7 +116,7 @@ def test_a_run_with_late_feedback_is_its_events_by_hand(
 @pytest.mark.parametrize("rule", ["bpa", "perceptron", "conservative-ova"])
 def test_sparse_rows_come_late_as_they_step(rule: str, settings: dict[str, Any]) -> None:
     streamed = stream(scipy.sparse.csr_array(SPARSE), LABELS, rounds=200, seed=2, **settings)
-    result = run(rule, streamed, seed=2)
+    result = run(rule, streamed, seed=2, calibrate=True)
     check_run_is_steps(streamed, result)
     assert result.errors[0] == run(rule, stream(SPARSE, LABELS, rounds=200, **settings), seed=2).errors[0]
 
@@ -438,7 +438,7 @@ def test_the_line_of_the_documentation_is_a_run() -> None:
     for x, right in onebit.stream("synsep10", rounds=300):
         decision = learner.decide(x)
         learner.learn(decision, right(decision.label))
-    result = onebit.run("bpa", "synsep10", rounds=300, aggressiveness=0.001)
+    result = onebit.run("bpa", "synsep10", rounds=300, aggressiveness=0.001, calibrate=True)
     assert {**state(learner), "identity": ""} == {**state(result.learner), "identity": ""}
 
 

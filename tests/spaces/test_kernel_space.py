@@ -536,7 +536,7 @@ def test_names_grow_in_number_so_their_gamma_must_be_given() -> None:
 def test_run_is_steps_through_several_blocks() -> None:
     X, y = stream(600, seed=15)
     learner = learner_with("banditron", "rational", max_support=300)
-    result = run(learner, X, y.tolist(), order="file")
+    result = run(learner, X, y.tolist(), order="file", calibrate=True)
     by_hand = learnt(copy_of(learner), X, y)
     assert by_hand.runtime.support.gone > 50
     result.learner.runtime.identity = by_hand.runtime.identity

@@ -65,7 +65,7 @@ def by_hand(streamed: Stream, learner: Learner) -> dict[str, float]:
 @pytest.mark.parametrize("rule", RULES)
 def test_a_run_is_its_steps_by_hand(rule: str, name: str) -> None:
     streamed = made(name)
-    result = run(rule, streamed, seed=4)
+    result = run(rule, streamed, seed=4, calibrate=True)
     learner = Learner(rule, classes=result.learner.classes, seed=4, **result.learner.runtime.parameters)
     found = by_hand(streamed, learner)
     assert found["decided"] == 150
@@ -155,7 +155,7 @@ def test_classes_in_another_order_are_the_same_stream() -> None:
     for name in ("candidates", "all"):
         given = made(name)
         learner = onebit.LinUCB(classes=turned, seed=4)
-        result = run(learner, given, seed=4)
+        result = run(learner, given, seed=4, calibrate=True)
         stepped = onebit.LinUCB(classes=turned, seed=4)
         by_hand(given, stepped)
         assert {**state(stepped), "identity": ""} == {**state(result.learner), "identity": ""}
