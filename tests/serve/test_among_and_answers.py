@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -267,9 +268,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 NO_LISTS: list[Any] = ["a", 3, {"a": 1}, True, []]
-NO_CLASSES: list[Any] = [None, 1.5, "", ["a"], {}, True]
+NO_CLASSES: list[Any] = [None, 1.5, "", ["a"], {}, True, math.nan]
 NO_REWARDS: list[Any] = ["1", True, [1.0], {}]
-NO_SHARES: list[Any] = ["0.5", -0.1, 1.1, True, [0.5], 9e999]
+NO_SHARES: list[Any] = ["0.5", -0.1, 1.1, True, [0.5], 9e999, math.nan]
 BAD_ASKS: list[tuple[dict[str, Any], str, str]] = [
     *(({"among": one}, "among", "must be") for one in NO_LISTS),
     *(({"among": ["a", one]}, "among[1]", "must be") for one in NO_CLASSES),
@@ -286,7 +287,7 @@ BAD_ANSWERS: list[tuple[dict[str, Any], str, str]] = [
     ({"right": True, "reward": 1.0}, "reward", "give one of"),
     ({"right": True, "truth": "a"}, "truth", "give one of"),
     ({"reward": 0.5, "truth": "a"}, "truth", "give one of"),
-    *(({"reward": one}, "reward", "(reward - a) / (b - a)") for one in (1.5, -1, 9e999)),
+    *(({"reward": one}, "reward", "(reward - a) / (b - a)") for one in (1.5, -1, 9e999, math.nan)),
     *(({"reward": one}, "reward", "must be a number") for one in NO_REWARDS),
     *(({"truth": one}, "truth", "must be") for one in NO_CLASSES[1:4]),
     ({"truth": "z"}, "truth", "'z', but the classes are"),
@@ -324,6 +325,15 @@ def test_what_cannot_be_said(site: Site, said: dict[str, Any], field: str, sente
     _refused(site, "feedback", [body], f"[0].{field}", sentence)
     if "withdraw" not in said:
         _refused(site, "feedback", {**body, "revise": True}, field, sentence)
+
+
+def test_an_explanation_compares_with_the_candidates(site: Site) -> None:
+    path = "/v1/tasks/fruit/explanation"
+    found = site.ask("GET", f"{path}?id=known").json()
+    assert {found["label"], found["rival"]} == {"a", 7}
+    site.ask("POST", "/v1/tasks/fruit/decide", json={"id": "alone", "x": [1.0, 2.0], "among": ["b"]})
+    reply = site.ask("GET", f"{path}?id=alone")
+    assert (reply.status_code, "one candidate alone" in error_in(reply.content)["message"]) == (422, True)
 
 
 def test_settings_that_cannot_be(site: Site) -> None:

@@ -190,6 +190,11 @@ def test_metrics(tmp_path: Path) -> None:
     assert float(values['onebit_feedback_total{status="late",task="fruit"}']) == 0
     assert float(values['onebit_right_total{task="fruit"}']) == 1
     assert float(values['onebit_right_rate{task="fruit"}']) == 0.5
+    assert float(values['onebit_mean_reward{task="fruit"}']) == 0.5
+    assert float(values['onebit_truths_total{task="fruit"}']) == 0
+    assert (
+        float(values['onebit_asked_sure_total{task="fruit"}']) == float(values['onebit_sure_total{task="fruit"}']) == 0
+    )
     assert float(values['onebit_queue_events{task="fruit"}']) == 0
     assert float(values['onebit_refused_total{task="fruit"}']) == 0
     assert float(values["onebit_log_position"]) == 6  # the task, three decisions, two feedbacks

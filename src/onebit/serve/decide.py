@@ -147,7 +147,8 @@ class DecideHandler:
                 labels, greedy = ([int(one) for one in column] for column in columns[:2])
                 surety = [[None if math.isnan(one) else one for one in column] for column in columns[RAW:]]
                 probabilities = choices.numbers[:, CHOICE_COLUMNS:]
-                parts.append((choices, some_ids, (labels, greedy, *columns[2:RAW], *surety), some_x))
+                among_blobs = [stored_classes(places) for places in choices.among]
+                parts.append((choices, some_ids, (labels, greedy, *columns[2:RAW], *surety), some_x, among_blobs))
                 version = f"{choices.generation}.{choices.learnt}"
                 names = choices.classes
                 # A class may be added at this moment, and be known here a little earlier or later than there.
@@ -305,13 +306,13 @@ def _rows(
     ids: list[str],
     columns: Sequence[list[Any]],
     stored: Sequence[bytes],
+    among: list[bytes | None],
 ) -> Iterator[tuple[Any, ...]]:
     """Rows for the log, put together by column, since there may be thousands."""
     probabilities = choices.numbers[:, CHOICE_COLUMNS:]
     content, width = probabilities.tobytes(), probabilities.shape[1] * probabilities.itemsize
     blobs = [content[start : start + width] for start in range(0, len(content), width)]
     made = (itertools.repeat(one) for one in (now, mode, choices.generation, choices.learnt))
-    among = map(stored_classes, choices.among)
     before, after = (made, columns[:RAW], (blobs, stored)), (among, map(int, choices.complete), *columns[RAW:])
     return zip(itertools.repeat(task), ids, *itertools.chain(*before), *after, strict=False)
 

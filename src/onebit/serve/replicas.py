@@ -104,8 +104,8 @@ class Replicas:
 
 def _sets(learner: Learner, terms: Sequence[RequestTerms], retired: Collection[ClassName]) -> list[Places | None]:
     """The classes that can be played, for each row; None where that are all that the learner knows."""
-    classes = len(learner.classes)
-    playable = tuple(place for place, name in enumerate(learner.classes) if name not in retired) if retired else None
+    classes, gone = len(learner.classes), frozenset(retired)
+    playable = tuple(place for place, name in enumerate(learner.classes) if name not in gone) if gone else None
     found = [playable if one.among is None else one.among for one in terms]
     if any(places is not None and places[-1] >= classes for places in found):
         raise UnavailableError("among has a class that is being added at this moment; the request may be sent again")
