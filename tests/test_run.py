@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,12 @@ import scipy.sparse
 
 import onebit
 from onebit.checks import refused, rows, state
-from onebit.experiments.run import Result, Stopped, run
+from onebit.experiments.run import Result, Stopped
+from onebit.experiments.run import run as plain_run
 from onebit.learner import Learner, copy_of
 
 NAMES = ["ant", "bee", "cat", "dog", "eel"]
+run = partial(plain_run, calibrate=True)  # as stepping by hand does
 X, Y = rows(60)
 LABELS = [NAMES[label] for label in Y]
 SPARSE = np.where(X < 0.0, 0.0, X)
@@ -64,7 +67,7 @@ def by_hand(result: Result, number: int, learner: Learner, X: Any, labels: list[
 @pytest.mark.parametrize("rounds", [None, 25, 60, 61, 500])
 def test_a_run_of_any_length_is_its_steps(rounds: int | None) -> None:
     """Fewer rounds than rows stop early, and more go through the rows again."""
-    result = run("banditron", X, LABELS, exploration=0.3, rounds=rounds, order="file", seed=4, calibrate=True)
+    result = run("banditron", X, LABELS, exploration=0.3, rounds=rounds, order="file", seed=4)
     length = rounds or 60
     assert result.rounds == length
     order = [place % 60 for place in range(length)]
@@ -78,16 +81,7 @@ def test_shuffled_runs_are_steps_in_an_order_of_their_own(rounds: int) -> None:
     numbered = np.arange(1.0, count + 1.0)[:, None]
     labels = [int(place % 2) for place in range(count)]
     result = run(
-        "policy-gradient",
-        numbered,
-        labels,
-        rounds=rounds,
-        runs=3,
-        seed=7,
-        order="shuffle",
-        rate=1e-6,
-        dtype="float64",
-        calibrate=True,
+        "policy-gradient", numbered, labels, rounds=rounds, runs=3, seed=7, order="shuffle", rate=1e-6, dtype="float64"
     )
     orders = [_order_of(7 + number, count, rounds) for number in range(3)]
     assert len({tuple(order) for order in orders}) == 3
@@ -127,7 +121,7 @@ def test_rows_of_every_form_run_as_they_step(form: str) -> None:
         "list": SPARSE.tolist(),
     }[form]
     one_by_one = [scipy.sparse.csr_array(SPARSE[row : row + 1]) for row in range(60)] if "cs" in form else SPARSE
-    result = run("conservative-ova", table, LABELS, order="file", seed=2, bias=True, calibrate=True)
+    result = run("conservative-ova", table, LABELS, order="file", seed=2, bias=True)
     by_hand(
         result, 0, Learner("conservative-ova", classes=NAMES, seed=2, bias=True), one_by_one, LABELS, list(range(60))
     )
@@ -148,7 +142,7 @@ tables = {
 }
 for kind, options in json.loads(sys.argv[1]):
     table = tables[kind]
-    result = run("bpa", table, labels, runs=2, rounds=90, order="file", seed=3, **options, calibrate=True)
+    result = run("bpa", table, labels, runs=2, rounds=90, order="file", seed=3, calibrate=True, **options)
     for number in range(2):
         learner, wrong = Learner("bpa", classes=5, seed=3 + number, **options), 0
         for place in range(90):
@@ -228,11 +222,11 @@ def test_classes_that_are_given_are_the_classes() -> None:
 def test_classes_of_two_kinds_run_as_they_step() -> None:
     learner = Learner("bpa", classes=[0, "a"])
     labels = [0, "a"] * 30
-    by_hand(run(learner, X, labels, order="file", calibrate=True), 0, copy_of(learner), X, labels, list(range(60)))
+    by_hand(run(learner, X, labels, order="file"), 0, copy_of(learner), X, labels, list(range(60)))
 
 
 def test_generated_data_run_as_they_step() -> None:
-    result = run("bpa", "synsep10", rounds=120, runs=2, seed=5, calibrate=True)
+    result = run("bpa", "synsep10", rounds=120, runs=2, seed=5)
     for number in range(2):
         data = onebit.data.source_of("synsep10").make(120, 5 + number)
         learner = Learner("bpa", classes=10, seed=5 + number)
