@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,18 @@ class Classes:
         except (KeyError, TypeError):
             pass
         raise InputError(f"there is no class {brief(name)}; the classes are {listed(self.names)}")
+
+    def candidates(self, among: Iterable[ClassName] | None, retired: frozenset[int]) -> list[int] | None:
+        """The numbers of the classes that can be played, in rising order; None where all can be."""
+        if among is None:
+            return sorted(set(range(len(self.names))) - retired) if retired else None
+        if isinstance(among, str | bytes | Mapping) or not isinstance(among, Iterable):
+            raise InputError(f"among is {brief(among)}, but must be a list of classes")
+        given = among.tolist() if isinstance(among, np.ndarray) else among
+        found = sorted({self.index(name) for name in given} - retired)
+        if not found:
+            raise InputError("among has no class that can be played, but must have one at least")
+        return None if len(found) == len(self.names) else found
 
     def indices(self, y: Iterable[ClassName]) -> NDArray[np.int64]:
         """The numbers of many; an unknown one is refused with its row."""

@@ -46,7 +46,7 @@ class Decision(NamedTuple):
 
     @property
     def unsure(self) -> bool:
-        """Whether the learner is less sure of the label than was asked for. The decision is one like any other if feedback comes."""
+        """Whether the learner is less sure of the label than was asked for, or nobody knows yet how sure. It is a decision like any other."""
         return self.sure is not None and (self.confidence is None or self.confidence < self.sure)
 
     def to_json(self) -> str:

@@ -24,7 +24,8 @@ def description_of(runtime: Runtime) -> Description:
         return Description(
             learner=runtime.rule.title,
             learnt=int(model.memory[LEARNT]),
-            right=None if np.isnan(right) else int(right) if right.is_integer() else float(right),
+            right=None if np.isnan(right) else float(right) if runtime.rewarded else int(right),
+            rewarded=runtime.rewarded,
             settings=runtime.settings,
             certainty=_certainty_of(runtime),
             repairs=model.repairs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,6 +106,10 @@ def among_of(runtime: Runtime, decisions: Sequence[Decision]) -> Labels:
         return NOTHING
     sets: list[Sequence[int]] = []
     for one in decisions:
+        if one.among is not None and not isinstance(one.among, tuple | list):
+            raise InputError(
+                f"decision {brief(one.id)} has the candidates {brief(one.among)}, but must have a list, or None"
+            )
         if one.among is None:
             sets.append(range(len(runtime.classes)))
             continue
@@ -138,13 +142,25 @@ def fill_choice(runtime: Runtime, choice: NDArray[np.float64], decision: Decisio
             f"decision {brief(decision.id)} has the weight {brief(decision.weight)} and the notes {brief(decision.notes)}, but must "
             "have a number and two numbers"
         ) from None
-    choice[engine.RAW] = math.nan if decision.raw is None else decision.raw
-    choice[engine.CONFIDENCE] = math.nan if decision.confidence is None else decision.confidence
-    choice[engine.THRESHOLD] = math.nan if decision.sure is None else decision.sure
+    choice[engine.RAW] = _number_or_none(decision, "raw", -math.inf, math.inf)
+    choice[engine.CONFIDENCE] = _number_or_none(decision, "confidence", 0.0, 1.0)
+    choice[engine.THRESHOLD] = _number_or_none(decision, "sure", 0.0, 1.0)
     if not (math.isfinite(choice[engine.NOTE]) and math.isfinite(choice[engine.SECOND_NOTE])):
         raise InputError(
             f"decision {brief(decision.id)} has the notes {brief(decision.notes)}, but they must be finite"
         )
+
+
+def _number_or_none(decision: Decision, name: str, least: float, most: float) -> float:
+    """A field of a decision that need not be there, which is NaN then."""
+    found = getattr(decision, name)
+    if found is None:
+        return math.nan
+    number = isinstance(found, int | float | np.floating) and not isinstance(found, bool)
+    if not number or not math.isfinite(found) or not least <= found <= most:
+        where = "a finite number" if math.isinf(most) else f"a number from {least:g} to {most:g}"
+        raise InputError(f"decision {brief(decision.id)} has the {name} {brief(found)}, but must have {where}, or None")
+    return float(found)
 
 
 def learn_one(runtime: Runtime, decision: Decision, heard: HeardAnswer) -> None:
@@ -161,6 +177,7 @@ def learn_one(runtime: Runtime, decision: Decision, heard: HeardAnswer) -> None:
             model.correct(rows, model.one_label, model.choice, model.one_word, among)
         else:
             worth = NO_REWARDS if heard.reward is None else np.array([[heard.reward]])
+            runtime.note_rewards(worth)
             model.run(rows, model.choice, model.learning, labels=model.one_label, among=among, rewards=worth)
     except OnebitError:
         runtime.features.forget_after(known)
@@ -181,24 +198,25 @@ def batch_of(
     given = [one for one in (right, labels, rewards, truths) if one is not None]
     if len(given) != 1 and not (len(given) == 2 and right is not None and truths is not None):
         raise InputError(
-            "give one of right, labels, rewards and truths, or right and truths: an answer for each decision"
+            "give either right, labels, rewards or truths, or right and truths: an answer for each decision"
         )
-    for one in given:
-        if not hasattr(one, "__len__") or not hasattr(decisions, "__len__"):
-            raise InputError("decisions and answers must be lists, one answer for each decision")
-        if len(one) != len(decisions):
-            raise InputError(f"there are {len(one)} answers for {len(decisions)} decisions")
+    if not hasattr(decisions, "__len__"):
+        raise InputError("decisions and answers must be lists, one answer for each decision")
+    rights, names = _answers(right, len(decisions)), _answers(labels, len(decisions))
+    numbers, known_truths = _answers(rewards, len(decisions)), _answers(truths, len(decisions))
     if not decisions:
         return None
     heard, kept = [], []
     choices = np.empty((len(decisions), engine.CHOICE_COLUMNS))
     seen: set[int | str] = set()
     for index, decision in enumerate(decisions):
-        truth, said = _plain(truths, index), _plain(right, index)
+        truth, said = known_truths[index], rights[index]
+        if isinstance(truth, float) and math.isnan(truth):  # what a frame makes of None
+            truth = None
         if truth is not None and said is not None:
             _refuse_contradiction(decision, said, truth)
             said = None
-        heard.append(heard_of(runtime, decision, said, _plain(labels, index), _plain(rewards, index), truth))
+        heard.append(heard_of(runtime, decision, said, names[index], numbers[index], truth))
         if decision.id in seen:
             raise InputError(f"decision {brief(decision.id)} is there twice")
         seen.add(decision.id)
@@ -223,9 +241,13 @@ def _refuse_contradiction(decision: Decision, right: object, truth: object) -> N
         )
 
 
-def _plain(answers: Any, index: int) -> Any:
-    """The answer to a decision; None where there are none of this kind."""
-    if answers is None:
-        return None
-    one = answers[index]
-    return one.item() if isinstance(one, np.generic) else one
+def _answers(given: Any, count: int) -> list[Any]:
+    """The answers to decisions in their order, whatever a list of them is called; None to each where there are none of this kind."""
+    if given is None:
+        return [None] * count
+    ordered = hasattr(given, "__len__") and not isinstance(given, str | bytes | Mapping | Set)
+    if not ordered:
+        raise InputError("decisions and answers must be lists, one answer for each decision")
+    if len(given) != count:
+        raise InputError(f"there are {len(given)} answers for {count} decisions")
+    return [one.item() if isinstance(one, np.generic) else one for one in given]

@@ -11,7 +11,7 @@ from onebit.beliefs import belief_of
 from onebit.contract.description import Description
 from onebit.deciding import Among
 from onebit.describing import description_of
-from onebit.errors import brief
+from onebit.errors import InputError, brief
 from onebit.explaining import Explanation, explanation_of
 from onebit.runtime import Runtime
 from onebit.validation import ClassName
@@ -51,7 +51,11 @@ class InspectableLearner:
 
         Those of `auto` are in the views of its members, side by side.
         """
-        return self.runtime.weights
+        runtime = self.runtime
+        with runtime.lock:
+            if runtime.model.space is None:
+                raise InputError("this learner has seen no x yet, so it has no weights")
+            return runtime.space_choice.weights(runtime.model.space, runtime.features.columns)
 
     def __repr__(self) -> str:
         runtime = self.runtime
@@ -78,7 +82,7 @@ class InspectableLearner:
         return self.runtime.scores(x)
 
     def beliefs(self, x: Any) -> dict[ClassName, float]:
-        """The probability that each class is right for x, as the rule believes: not how often it is played. Changes nothing."""
+        """The probability that each class is right for x, as the rule believes, of removed classes too: not how often it is played."""
         return dict(zip(self.classes, belief_of(self.runtime, x).tolist(), strict=True))
 
     def explain(

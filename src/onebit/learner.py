@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.parameters import refuse_unknown
+from onebit.contract.parameters import Real, refuse_unknown
 from onebit.contract.rule import Rule
 from onebit.deciding import Among, asked_many, asked_once, decided, decided_many
 from onebit.decision import Decision
@@ -35,6 +35,8 @@ from onebit.spaces.choose import USUAL
 from onebit.state import from_state, state_of
 from onebit.storage import decode, encode, naming, read, write
 from onebit.validation import ClassName, IdLike, checked_id, checked_ids, checked_seed
+
+PROPENSITY = Real("(0, 1]", "the probability with which a label was played")
 
 
 class Learner(InspectableLearner):
@@ -150,19 +152,25 @@ class Learner(InspectableLearner):
         >>> learner.best([0.5, -1.0])
         'right'
         """
-        rule = self.runtime.rule
-        self.runtime.names.index(label)
-        if isinstance(propensity, bool) or not isinstance(propensity, int | float) or not 0.0 < propensity <= 1.0:
-            raise InputError(f"propensity is {brief(propensity)}, but must be a number in (0, 1]")
-        decision = self.decide(x, id, among=among, complete=complete)
-        if decision.among is not None and label not in decision.among:
-            raise InputError(f"label is {brief(label)}, which is none of the candidates")
-        if rule.notes_the_label and label != decision.label:
-            raise InputError(
-                f"{rule.title} learns only from labels that it would have played itself: it plays {brief(decision.label)} here, "
-                f"and {brief(label)} was played"
-            )
-        theirs = decision._replace(label=label, propensity=propensity, weight=float(propensity), probabilities=None)
+        runtime, rule = self.runtime, self.runtime.rule
+        runtime.names.index(label)
+        weight = PROPENSITY.code("propensity", propensity)
+        with runtime.lock:
+            asked = asked_once(runtime, among, complete)
+            decision = decided(runtime, x, checked_id(runtime.next_id if id is None else id), asked)
+            if decision.among is not None and label not in decision.among:
+                raise InputError(f"label is {brief(label)}, which is none of the candidates")
+            if decision.among is not None and len(decision.among) == 1 and weight < 1.0:
+                raise InputError(
+                    f"propensity is {brief(propensity)}, but a sole candidate is played with probability 1"
+                )
+            if rule.notes_the_label and label != decision.label:
+                raise InputError(
+                    f"{rule.title} learns only from labels that it would have played itself: it plays {brief(decision.label)} here, "
+                    f"and {brief(label)} was played"
+                )
+            runtime.next_id += 1 if id is None else 0
+        theirs = decision._replace(label=label, propensity=weight, weight=weight, probabilities=None)
         # How sure this learner is of its own label says nothing of another.
         return theirs if label == decision.label else theirs._replace(raw=None, confidence=None, sure=None)
 

@@ -81,6 +81,7 @@ FIELDS: dict[str, tuple[Check, str]] = {
 # What came with a later format, or is there for some learners.
 LATER: dict[str, tuple[Check, str]] = {
     "retired": (_is_whole_numbers, "a list of whole numbers"),
+    "rewarded": _FLAG,
     "planned": _WHOLE,
     "exploration_floor": (_is_number, "a number"),
     "kernel": _OBJECT,

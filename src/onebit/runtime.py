@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,7 @@ class Runtime(RowReader):
         "next_id",
         "parameters",
         "retired",
+        "rewarded",
         "rule",
         "seed",
         "space_choice",
@@ -79,6 +80,7 @@ class Runtime(RowReader):
         self.model.exploration_floor = self._checked_floor(options.exploration_floor)
         self.ledger = Ledger()
         self.retired: frozenset[int] = frozenset()  # classes that are never played again
+        self.rewarded = False  # whether a reward between right and wrong was ever learnt
         self.next_id = 0
         self.taught = 0
         self.lock = threading.RLock()
@@ -135,14 +137,6 @@ class Runtime(RowReader):
         return {**in_force, **given, **chosen}
 
     @property
-    def weights(self) -> NDArray[Any]:
-        """A copy of the weights: one line for each head, one column for each feature, the bias last."""
-        with self.lock:
-            if self.model.space is None:
-                raise InputError("this learner has seen no x yet, so it has no weights")
-            return self.space_choice.weights(self.model.space, self.features.columns)
-
-    @property
     def support(self) -> Support:
         """With a kernel: the rows that are stored, and their coefficients."""
         with self.lock:
@@ -174,16 +168,9 @@ class Runtime(RowReader):
 
     def candidates(self, among: Iterable[ClassName] | None) -> list[int] | None:
         """The numbers of the classes that can be played, in rising order; None where all can be."""
-        if among is None:
-            return sorted(set(range(len(self.classes))) - self.retired) if self.retired else None
-        if isinstance(among, str | bytes | Mapping) or not isinstance(among, Iterable):
-            raise InputError(f"among is {brief(among)}, but must be a list of classes")
-        self._refuse_candidates()
-        given = among.tolist() if isinstance(among, np.ndarray) else among
-        found = sorted({self.names.index(name) for name in given} - self.retired)
-        if not found:
-            raise InputError("among has no class that can be played, but must have one at least")
-        return None if len(found) == len(self.classes) else found
+        if among is not None:
+            self._refuse_candidates()
+        return self.names.candidates(among, self.retired)
 
     def next_ids(self, count: int) -> range:
         """The next free numbers; to go on is refused where they would be beyond what numbers may be."""
@@ -332,12 +319,17 @@ class Runtime(RowReader):
                 return
             with self.model.unchanged_if_refused(batch.rows):
                 learn(self.model, batch, self.corrects)
+            self.note_rewards(batch.rewards)
             self.record(batch.ids)
 
     @property
     def corrects(self) -> bool:
         """Whether a label that somebody gives is learnt by the rule's step for known labels; else one bit of it is."""
         return self.rule.teach is not None and not self.needs_labels
+
+    def note_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Remember whether answers are more than right and wrong: then their sum counts nothing."""
+        self.rewarded = self.rewarded or bool(((rewards > 0.0) & (rewards < 1.0)).any())
 
     def record(self, ids: Sequence[int | str]) -> None:
         """Note that these decisions have been learnt. Those that are made here get numbers beyond them."""
@@ -386,6 +378,7 @@ class Runtime(RowReader):
             if len(schedule.among):
                 self._refuse_candidates()
             self.next_ids(schedule.rounds)
+            self.note_rewards(schedule.rewards)
             self.model.walk(rows, schedule, kept, tally, self.next_id, (start, stop), calibrate)
 
     def finish_walk(self, schedule: Schedule) -> None:

@@ -47,6 +47,7 @@ def state_of(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
             "parameters": {name: _plain(value) for name, value in runtime.parameters.items()},
             "classes": list(runtime.classes),
             **({"retired": sorted(runtime.retired)} if runtime.retired else {}),
+            **({"rewarded": True} if runtime.rewarded else {}),
             "seed": runtime.seed,
             "bias": runtime.bias,
             **runtime.space_choice.manifest,
@@ -120,6 +121,7 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     if "feature_names" in arrays:
         features.feature_names = _feature_names_of(arrays["feature_names"], features)
     runtime.identity = manifest["identity"]
+    runtime.rewarded = manifest.get("rewarded", False)
     runtime.retired = _retired_of(manifest, len(runtime.classes))
     runtime.next_id, runtime.taught = manifest["next"], manifest["taught"]
     model.memory = _remembered(arrays["memory"], rule, len(model.memory), manifest["format"])

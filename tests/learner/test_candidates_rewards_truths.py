@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onebit.checks import state
+import onebit
+from onebit.checks import refused, state
 from onebit.contract.candidates import packed
 from onebit.decision import Decision
 from onebit.learner import Learner, copy_of
@@ -38,7 +40,10 @@ def test_rules_that_infer_nothing_do_the_same_whether_a_set_is_complete_or_not(n
     learner = trained(name)
     for row, among in enumerate((NAMES[:2], NAMES[1:4], NAMES[3:4])):
         for right in (True, False):
-            one, other = (learner.decide(X[row], id="one", among=among, complete=known) for known in (False, True))
+            made = [learner.decide(X[row], id="one", among=among, complete=known) for known in (False, True)]
+            one, other = (
+                decision._replace(raw=None, confidence=None) for decision in made
+            )  # it may be surer in one of them
             assert state_after(learner, one, right=right) == state_after(learner, other, right=right)
 
 
@@ -255,3 +260,63 @@ def test_any_order_of_asking_answering_saving_and_new_and_retired_classes(
             for learner in (whole, stopped):
                 learner.remove_class(whole.classes[number % len(whole.classes)])
         assert state(whole) == state(stopped)
+
+
+# --- what an attacker found --------------------------------------------------------------------------------------------
+
+
+def test_answers_go_by_their_order_and_not_by_an_index() -> None:
+    frame = pd.DataFrame({"u": [1.0, 0.0], "v": [0.0, 1.0], "worth": [1.0, 0.0]}, index=[1, 0])
+    learner = onebit.LinUCB(classes=["a", "b"])
+    learner.learn_many(learner.decide_many(frame[["u", "v"]], among=["a"]), rewards=frame["worth"])  # type: ignore[arg-type]
+    assert learner.scores([1.0, 0.0])[0] > 0.5 > learner.scores([0.0, 1.0])[0]
+    learner.learn_many(learner.decide_many(frame[["u", "v"]]), right=[False, True], truths=pd.Series([None, None]))  # type: ignore[arg-type]
+    decisions = learner.decide_many(frame[["u", "v"]])
+    for answers in ({0: 1.0, 1: 0.0}, {1.0, 0.0}):
+        with pytest.raises(onebit.InputError, match="must be lists"):
+            learner.learn_many(decisions, rewards=answers)  # type: ignore[arg-type]
+
+
+def test_rewards_that_add_up_to_a_whole_number_are_no_count_of_right() -> None:
+    learner = onebit.LinUCB(classes=["a", "b"])
+    for number in range(10):
+        learner.learn(learner.decide([1.0, float(number)]), reward=0.5)
+    assert learner.describe().error is None
+    assert Learner.from_bytes(learner.to_bytes()).describe().reward == 0.5
+
+
+def test_who_may_be_none_of_the_candidates_is_not_sure_of_them() -> None:
+    """The right class may be any where nobody says that it is among the candidates: then all count against the label."""
+    chance = np.random.default_rng(0)
+    for rule in ("linucb", "offset-tree"):
+        learner = Learner(rule, classes=["a", "b", "c"])
+        for x in chance.normal(size=(300, 2)):
+            decision = learner.decide(x)
+            learner.learn(decision, right=decision.label == ("a" if x[0] > 0 else "b"))
+        open_end, closed = (learner.decide([2.0, 0.0], among=["b", "c"], complete=known) for known in (False, True))
+        assert open_end.confidence is not None
+        assert closed.confidence is not None
+        assert open_end.confidence < closed.confidence, rule
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"raw": "x"}, "raw"),
+        ({"raw": math.inf}, "raw"),
+        ({"confidence": 7.0}, "confidence"),
+        ({"sure": "x"}, "sure"),
+        ({"among": 5}, "candidates"),
+    ],
+)
+def test_decisions_with_fields_that_are_none_of_theirs_are_refused(wrong: dict[str, Any], said: str) -> None:
+    learner = onebit.BPA(classes=["a", "b"])
+    decision = learner.decide([1.0, 2.0])._replace(**wrong)
+    assert said in refused(lambda: learner.learn(decision, right=True))
+    assert learner.learnt == 0
+
+
+def test_a_log_that_is_refused_takes_no_number() -> None:
+    learner = onebit.BPA(classes=["a", "b"])
+    assert "sole candidate" in refused(lambda: learner.from_log([1.0], "a", 0.5, among=["a"]))
+    assert learner.from_log([1.0], "a", np.float32(0.5)).id == 0  # type: ignore[arg-type]

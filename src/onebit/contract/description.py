@@ -70,11 +70,12 @@ class Description:
     certainty: CertaintyReport | None = None  # None where nobody asked
     restarts: int = 0
     repairs: int = 0
+    rewarded: bool = False  # whether some answers were rewards between right and wrong
 
     @property
     def error(self) -> tuple[float, float, float] | None:
         """The share of wrong answers, with the ends of its 95 % interval; None where answers were more than right and wrong."""
-        if self.right is None or self.learnt == 0 or not float(self.right).is_integer():
+        if self.right is None or self.learnt == 0 or self.rewarded:
             return None
         return share(self.learnt - int(self.right), self.learnt)
 
@@ -124,7 +125,8 @@ class Description:
         if certainty.error is None:
             return said
         mean, low, high = (100 * one for one in certainty.error)
-        return f"{said}, of which {mean:.2f} % were wrong (95 %, at all times at once: {low:.2f} to {high:.2f})"
+        what = f"which lacked {mean:.2f} % of the rewards" if self.rewarded else f"of which {mean:.2f} % were wrong"
+        return f"{said}, {what} (95 %, at all times at once: {low:.2f} to {high:.2f})"
 
     def _explored(self, explored: ExplorationReport) -> list[str]:
         lines = [
