@@ -130,7 +130,7 @@ def test_a_class_that_gets_more_than_the_learner_is_said_in_one_line(call: Call,
     frame.to_csv(tmp_path / "one.csv", index=False)
     code, out, _ = call("run", "bpa", "one.csv", "--rewards", "worth_*", "--quiet")
     assert code == 0
-    assert "\n  but     always naming 'x' has a mean reward of 0.9000, more than this run\n" in out
+    assert "\n  but     always naming 'x' has a mean reward of 0.9000, more than the learner\n" in out
     chosen = ["--learners", "bpa,banditron", "--runs", "2", "--out", "found", "--quiet"]
     code, out, _ = call("compare", "one.csv", "--rewards", "worth_*", *chosen)
     assert code == 0

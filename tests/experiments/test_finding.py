@@ -85,7 +85,7 @@ def test_where_naming_one_class_gets_more_than_every_learner_it_is_said() -> Non
     said = "always naming 'b' has a mean reward of 0.9000, more than"
     found = onebit.compare(X, ["bpa", "banditron"], runs=2, **settings)
     assert found.finding.endswith(f" On arrays {said} every learner.")
-    assert onebit.run("bpa", X, **settings).caveat == f"{said} this run"
+    assert onebit.run("bpa", X, **settings).caveat == f"{said} the learner"
     first = onebit.stream(X, rounds=1, order="file", **settings)
     assert constant_said(first, 0.5) == "always naming 'c' has a mean reward of 1.0000", "of the rows that are played"
     offered = onebit.run("bpa", X, candidates=2, **settings)

@@ -295,7 +295,7 @@ def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) 
         curve=ErrorCurve(first.marks, curves[:, 0], curves[:, 1], *more),
         rounds_per_second=rounds * len(finished) / max(1e-9, sum(one.seconds for one in finished)),
         learner=first.learner,
-        caveat="; ".join(filter(None, [streamed.caveat, constant and f"{constant}, more than this run"])),
+        caveat="; ".join(filter(None, [streamed.caveat, constant and f"{constant}, more than the learner"])),
         rewards=None if totals is None else totals[:, 0],
         greedy_rewards=None if totals is None else totals[:, 1],
     )
