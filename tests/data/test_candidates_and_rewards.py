@@ -14,6 +14,7 @@ import pytest
 from onebit.contract.candidates import candidates_at, complete_at
 from onebit.data import streams, synthetic
 from onebit.data.candidates import CandidateDraws, CandidateSets
+from onebit.data.listed_candidates import ListedCandidates
 from onebit.data.rewards import most_rewarded
 from onebit.data.streams import Stream, stream
 from onebit.engine.schedule import Schedule
@@ -190,6 +191,56 @@ def test_a_column_of_a_table_lists_candidates(form: str, tmp_path: Path) -> None
     check_cities(stream(path, label="city", candidates="offer", classes=NAMES, order="file"))
 
 
+@pytest.mark.parametrize("classes", [None, ["New York", "Paris, TX", "New", "[x]", "a|b"]])
+def test_a_cell_that_is_the_name_of_a_class_is_that_class_alone(
+    classes: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the first row with that label comes after the cell, and where the file is converted."""
+    cells = ["New York", "Paris, TX", "New York|New", '["a|b", "New"]', "a|b", "New"]
+    labels = ["New York", "Paris, TX", "New", "a|b", "a|b", "New"]
+    wanted = [["New York"], ["Paris, TX"], ["New York", "New"], ["a|b", "New"], ["a|b"], ["New"]]
+    cells, labels, wanted = cells * 2, labels * 2, wanted * 2
+    if classes is not None:
+        cells, labels, wanted = [*cells, "[x]"], [*labels, "[x]"], [*wanted, ["[x]"]]
+    path = table(tmp_path, cells, labels)
+    frame = pandas.read_csv(path)
+    frame.to_json(tmp_path / "o.jsonl", orient="records", lines=True)
+    settings: dict[str, Any] = {"candidates": "offer", "label": "city", "classes": classes, "order": "file"}
+    made = [stream(given, **settings) for given in (path, frame, tmp_path / "o.jsonl")]
+    made.append(stream(frame[["height"]], labels, candidates=cells, classes=classes, order="file"))
+    monkeypatch.setenv("ONEBIT_LARGE_FILE", "1")
+    monkeypatch.setenv("ONEBIT_CACHE", str(tmp_path / "cache"))
+    made.append(stream(path, **settings))
+    for one in made:
+        data = one.data(0)
+        found = sets_of(one.schedule(data, 0))
+        assert [{data.classes[number] for number in members} for members in found] == [set(names) for names in wanted]
+
+
+def test_the_place_of_a_row_is_looked_for_only_to_refuse_it() -> None:
+    """A file of text is gone through from its start for it."""
+    asked: list[int] = []
+
+    def place(row: int) -> str:
+        asked.append(row)
+        return f"row {row}"
+
+    listed = ListedCandidates("it", place, set())
+    listed.read(["a|b", "a"], 0)
+    assert asked == []
+    with pytest.raises(InputError, match="it lists no candidate in row 3"):
+        listed.read(["a", ""], 2)
+    assert asked == [3]
+
+
+def test_classes_of_rewards_are_known_to_cells(tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"height": [1.0, 2.0], "w_New York": [0.1, 0.2], "w_Rome": [1.0, 0.0]})
+    frame["offer"] = ["New York", "New York|Rome"]
+    frame.to_csv(tmp_path / "w.csv", index=False)
+    made = stream(tmp_path / "w.csv", rewards="w_*", candidates="offer", order="file")
+    assert sets_of(made.schedule(made.data(0), 0)) == [[0], [0, 1]]
+
+
 def test_a_column_of_numbers_names_classes_that_are_numbers(tmp_path: Path) -> None:
     path = table(tmp_path, ["1 2", "2 3", "3", "1 2 3"], [1, 2, 3, 1])
     made = stream(path, label="city", candidates="offer", classes=[1, 2, 3], order="file")
@@ -235,7 +286,10 @@ def test_a_large_file_is_converted_with_its_candidates_and_rewards(
     [
         (["rome|oslo", "", "oslo", "rome"], r"'offer' of .* lists no candidate in row 2 \(line 3 of the file\)"),
         (["rome|oslo", "new york|", "oslo", "rome"], r"lacks the label 'oslo' in row 4"),
-        (["rome|paris", "new york|", "oslo", "oslo"], r"has 'paris' in row 1 .* but the classes are .*'oslo'"),
+        (
+            ["rome|paris", "new york|", "oslo", "oslo"],
+            r"has 'paris' in row 1 .* but the classes are .*'oslo'.* separated by \|, or a JSON list",
+        ),
         (["rome|rome", "new york|", "oslo", "oslo"], r"names 'rome' twice in row 1"),
         (["[1.5]", "new york|", "oslo", "oslo"], r"has 1\.5 in row 1 .* names of classes"),
         (["[rome", "new york|", "oslo", "oslo"], r"in row 1 .* no JSON list"),
@@ -251,10 +305,11 @@ def test_bad_cells_are_refused_with_their_row(cells: list[str], words: str, tmp_
     ("settings", "words"),
     [
         ({"candidates": 6}, "candidates is 6, but there are 6 classes"),
-        ({"candidates": 1}, "candidates is 1, but a choice needs at least 2"),
-        ({"candidates": 0}, "candidates is 0, but must be a whole number"),
-        ({"candidates": True}, "candidates is True"),
-        ({"candidates": 2.5}, "candidates is 2.5"),
+        ({"candidates": 1}, "candidates is 1, but must be a whole number of at least 2"),
+        ({"candidates": 0}, "candidates is 0, but must be a whole number of at least 2"),
+        ({"candidates": -1}, "candidates is -1, but must be a whole number of at least 2"),
+        ({"candidates": True}, "candidates is True, but must be a whole number"),
+        ({"candidates": 2.5}, "candidates is 2.5, but must be a whole number"),
         ({"candidates": "offer"}, "candidates is for columns of a table"),
         ({"candidates": LISTS[:-1]}, "103 rows and 102 sets"),
         ({"candidates": [[], *LISTS[1:]]}, "candidates lists no candidate in row 0"),
@@ -353,17 +408,38 @@ def test_rewards_out_of_range_are_refused_with_row_and_class(bad: float, tmp_pat
         stream(tmp_path / "w.csv", rewards=["a", "b"])
 
 
+@pytest.mark.parametrize("bad", ["x", "50%", "0,5"])
+def test_rewards_that_are_no_numbers_are_refused_with_row_and_class(bad: str, tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"height": X[:4, 0], "worth_a": R[:4, 0], "worth_b": ["0.5", "0.1", bad, "1"]})
+    frame.to_csv(tmp_path / "w.csv", index=False)
+    cells = [
+        {**row, "worth_b": float(row["worth_b"]) if at != 2 else bad} for at, row in enumerate(frame.to_dict("records"))
+    ]
+    (tmp_path / "w.jsonl").write_text("\n".join(map(json.dumps, cells)))
+    words = rf"'worth_b' of .* is '{bad}' in row 3 \(line .\D*\), but the reward of 'b' must be a number from 0 to 1, such as 0\.5"
+    refuse(words.replace("line .", "line 4"), tmp_path / "w.csv", rewards="worth_*")
+    refuse(words.replace("line .", "line 3"), tmp_path / "w.jsonl", rewards="worth_*")
+    refuse("the reward of 'b' must be a number .* no text", frame, rewards="worth_*")
+    beside = frame[["worth_a", "worth_b"]].rename(columns={"worth_a": "a", "worth_b": "b"})
+    for rewards, name in ((beside, "'b'"), (beside.to_numpy(), "1"), (beside.to_numpy().tolist(), "1")):
+        refuse(f"rewards of {name} in row 2 is '{bad}', but must be a number from 0 to 1", X[:4], rewards=rewards)
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"rewards": R[:, 0]}, r"rewards has shape \(103,\)"),
-        ({"rewards": R[:-1]}, "103 rows and 102 labels"),
+        ({"rewards": R[:-1]}, "there are 103 rows and rewards for 102"),
         ({"rewards": R, "classes": ["a", "b"]}, "rewards has 4 columns, but there are 2 classes"),
-        ({"rewards": [["x"]]}, "must be a matrix of numbers"),
+        ({"rewards": [["x"]]}, "rewards of 0 in row 0 is 'x', but must be a number from 0 to 1"),
+        ({"rewards": [[0.5], [0.5, 0.5]]}, "must be a matrix of numbers"),
         ({"rewards": 3}, "rewards has shape"),
         ({"rewards": R, "noise": 0.2}, "noise changes labels, and does not go with rewards"),
         ({"rewards": R, "candidates": 4}, "there are 4 classes"),
-        ({"rewards": ["a", "b"]}, "rows were given without labels"),
+        ({"rewards": ["a", "b"]}, "rewards names the column 'a', but the columns of X have no names: give a matrix"),
+        ({"rewards": "worth"}, "rewards names the column 'worth', but the columns of X have no names: give a matrix"),
+        ({"label": "city"}, "label names the column 'city', but the columns of X have no names: give y"),
+        ({}, "rows were given without labels"),
     ],
     ids=str,
 )
@@ -386,15 +462,22 @@ def test_bad_reward_columns_are_refused_with_a_sentence(tmp_path: Path) -> None:
     refuse("'w_a' of .* is a reward, and cannot be drop", path, rewards="w_*", drop=["label", "w_a"])
     refuse("but the classes are 'a', 'c'", path, rewards="w_*", classes=["a", "c"], drop=["label"])
     refuse("there is no column 'w_c'", path, candidates="w_c")
+    refuse("'label' of .* is the label, and cannot be candidates as well", path, candidates="label")
+    refuse("'w_b' of .* is a reward, and cannot be candidates", path, rewards="w_*", candidates="w_b", drop=["label"])
     assert stream(path, rewards="w_*", drop=["label"]).data(0).classes == ("a", "b")
     np.savez(tmp_path / "w.npz", X=X, y=Y, worth=R)
     refuse("has a y, and labels follow from rewards", tmp_path / "w.npz", rewards="worth")
     refuse("has a y", tmp_path / "w.npz", rewards="values")
+    refuse("y of .* is the label, and cannot be candidates as well", tmp_path / "w.npz", candidates="y")
+    np.savez(tmp_path / "v.npz", X=X, rewards=R[:-1])
+    refuse("there are 103 rows and rewards for 102", tmp_path / "v.npz")
+    refuse("rewards of .* is rewards, and cannot be candidates", tmp_path / "v.npz", candidates="rewards")
     refuse("has no array 'offer'", tmp_path / "w.npz", candidates="offer")
 
 
 def test_what_rows_are_like_speaks_of_candidates_and_rewards() -> None:
     assert stream(X, Y, candidates=3).about.endswith("shuffled; 3 candidates in each round")
+    assert stream(X, Y, candidates=[[label] for label in Y]).about.endswith("; 1 candidate in each round")
     assert "3 to 6 candidates" in stream(X, Y, candidates=[*LISTS[:-1], range(6)]).about
     best = R.mean(axis=0)
     assert stream(X, rewards=R).about.endswith(f"always naming {best.argmax()} has a mean reward of {best.max():.3f}")

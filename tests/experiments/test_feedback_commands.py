@@ -100,7 +100,10 @@ def test_a_number_of_candidates_is_for_all_data_and_a_column_for_files(call: Cal
     ("options", "words"),
     [
         (["synsep9", "--candidates", "9"], "candidates is 9, but there are 9 classes"),
-        (["synsep9", "--candidates", "0"], "candidates is 0"),
+        (["synsep9", "--candidates", "0"], "candidates is 0, but must be a whole number of at least 2"),
+        (["synsep9", "--candidates", "1"], "candidates is 1, but must be a whole number of at least 2"),
+        (["synsep9", "--candidates", "-1"], "candidates is -1, but must be a whole number of at least 2"),
+        (["synsep9", "--candidates", "2.5"], "candidates is 2.5, but must be a whole number of at least 2"),
         (["synsep9", "--candidates", "offer"], "candidates is for columns of a table"),
         (["synsep9", "--corrected", "2"], "corrected is 2.0"),
         (["synsep9", "--corrected", "nan"], "corrected is nan"),
@@ -113,6 +116,25 @@ def test_bad_options_are_one_line_and_exit_code_2(call: Call, options: list[str]
     assert (code, out) == (2, "")
     assert words in error
     assert len(error.splitlines()) == 1
+
+
+def test_a_file_is_not_searched_for_a_column_called_like_a_number(call: Call, animals: str) -> None:
+    for given in ("-1", "2.5", "0"):
+        code, _, error = call("run", "bpa", animals, "--candidates", given, "--quiet")
+        assert code == 2
+        assert f"candidates is {given}, but must be a whole number of at least 2" in error
+
+
+def test_a_class_that_gets_more_than_the_learner_is_said_in_one_line(call: Call, tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"a": X[:, 0], "worth_x": 0.9, "worth_y": np.arange(60) % 10 / 9.0})
+    frame.to_csv(tmp_path / "one.csv", index=False)
+    code, out, _ = call("run", "bpa", "one.csv", "--rewards", "worth_*", "--quiet")
+    assert code == 0
+    assert "\n  but     always naming 'x' has a mean reward of 0.9000, more than the learner\n" in out
+    chosen = ["--learners", "bpa,banditron", "--runs", "2", "--out", "found", "--quiet"]
+    code, out, _ = call("compare", "one.csv", "--rewards", "worth_*", *chosen)
+    assert code == 0
+    assert "always naming 'x' has a mean reward of 0.9000, more than every learner." in " ".join(out.split())
 
 
 def test_theorems_are_not_about_such_streams() -> None:

@@ -11,7 +11,7 @@ import pytest
 import onebit
 from onebit.checks import rows
 from onebit.experiments.compare import Comparison, DataResult
-from onebit.experiments.finding import finding, rivals
+from onebit.experiments.finding import constant_said, finding, rivals
 from onebit.experiments.summary import Summary
 from onebit.report.html import page_html
 from onebit.trials.records import Record
@@ -41,16 +41,17 @@ ALSO_CLEAR = on("synsep9", summary("auto", 0.1, 0.11, 0.1), summary("bpa", 0.5, 
 
 def test_one_data_set_names_the_best_and_whether_another_may_be_as_good() -> None:
     assert (
-        finding([CLEAR]) == "`auto` is best on iris, with an error of 10.33 ± 1.43 %; no other is within its interval."
+        finding([CLEAR])
+        == "`auto` is best on iris, with an error of 10.33 ± 1.43 %; it can be told from every other with 3 runs."
     )
-    assert finding([CLOSE]).endswith("; `auto` is within its interval.")
+    assert finding([CLOSE]).endswith("; `auto` cannot be told from it with 3 runs.")
     assert [one.entry.title for one in rivals(CLOSE)] == ["auto"]
 
 
 def test_several_data_sets_are_counted() -> None:
     said = finding([CLEAR, ALSO_CLEAR, CLOSE])
     assert said == (
-        "`auto` is best on 2 of 3: iris and synsep9; `thompson` on digits. On digits `auto` is within its interval."
+        "`auto` is best on 2 of 3: iris and synsep9; `thompson` on digits. On digits `auto` cannot be told from it with 3 runs."
     )
 
 
@@ -64,6 +65,34 @@ def test_one_run_and_no_run_are_said() -> None:
     )
 
 
+def test_a_rival_may_be_far_outside_of_the_interval_of_the_best() -> None:
+    """The test is one of pairs: with 2 runs one that varies much cannot be told from the best, however far its mean is."""
+    far = on("iris", summary("auto", 0.1, 0.1), summary("bpa", 0.4, 0.9))
+    assert far.summaries[0].error.high < far.summaries[1].error.mean
+    assert finding([far]).endswith("; `bpa` cannot be told from it with 2 runs.")
+
+
+def test_nothing_is_said_of_others_where_none_has_the_same_feedback() -> None:
+    alone = on("iris", summary("auto", 0.1, 0.2), summary("perceptron", 0.3, 0.4))
+    assert finding([alone]).startswith("`auto` is best on iris, with an error of ")
+    assert "told" not in finding([alone])
+
+
+def test_where_naming_one_class_gets_more_than_every_learner_it_is_said() -> None:
+    worth = np.zeros((60, 3))
+    worth[:, 1], worth[::10, 2] = 0.9, 1.0
+    settings: dict[str, Any] = {"rewards": worth, "classes": ["a", "b", "c"]}
+    said = "always naming 'b' has a mean reward of 0.9000, more than"
+    found = onebit.compare(X, ["bpa", "banditron"], runs=2, **settings)
+    assert found.finding.endswith(f" On arrays {said} every learner.")
+    assert onebit.run("bpa", X, **settings).caveat == f"{said} the learner"
+    first = onebit.stream(X, rounds=1, order="file", **settings)
+    assert constant_said(first, 0.5) == "always naming 'c' has a mean reward of 1.0000", "of the rows that are played"
+    offered = onebit.run("bpa", X, candidates=2, **settings)
+    assert "always" not in offered.caveat, "one class cannot always be named"
+    assert "always" not in onebit.run("bpa", X, rewards=np.eye(5)[Y], rounds=600).caveat
+
+
 def test_who_has_full_information_is_no_rival() -> None:
     assert rivals(on("iris", summary("auto", 0.1, 0.2), summary("perceptron", 0.1, 0.2))) == []
 
@@ -71,7 +100,7 @@ def test_who_has_full_information_is_no_rival() -> None:
 def test_many_rivals_are_counted() -> None:
     names = ["auto", "bpa", "banditron", "thompson", "linucb", "softmax"]
     said = finding([on("iris", *(summary(name, 0.1 + place / 99, 0.3) for place, name in enumerate(names)))])
-    assert said.endswith("`bpa`, `banditron`, `thompson`, `linucb` and 1 more are within its interval.")
+    assert said.endswith("`bpa`, `banditron`, `thompson`, `linucb` and 1 more cannot be told from it with 2 runs.")
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from onebit.contract.rule import Rule
+from onebit.data.kinds import NUMBER
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
@@ -99,15 +100,20 @@ def add_feedback_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _count_or_column(text: str) -> int | str:
-    return whole(text) if text.replace("_", "").isdecimal() else text
+def _count_or_column(text: str) -> int | float | str:
+    """A number, whether or not it can be a count, which `onebit.stream` says, or the name of a column."""
+    digits = text.replace("_", "")
+    if not NUMBER.fullmatch(digits):
+        return text
+    number = float(digits)
+    return int(number) if number.is_integer() else number
 
 
 def feedback_settings(chosen: argparse.Namespace, data: str) -> dict[str, Any]:
     """What was said of candidates, rewards and corrections, for `onebit.stream`; columns are not for data that have a name."""
     columns = not _named_among_others(chosen, data)
     return {
-        "candidates": chosen.candidates if columns or isinstance(chosen.candidates, int) else None,
+        "candidates": chosen.candidates if columns or not isinstance(chosen.candidates, str) else None,
         "rewards": (names_of(chosen.rewards) or None) if columns else None,
         "corrected": chosen.corrected,
     }

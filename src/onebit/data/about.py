@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from onebit.data.rewards import best_constant
 from onebit.data.tables import Dataset
 from onebit.errors import brief
 from onebit.validation import listed
@@ -19,10 +20,10 @@ def about_rows(data: Dataset, order: str, candidates: int) -> str:
     if candidates or data.candidates is not None:
         sizes = np.array([candidates]) if data.candidates is None else data.candidates.sizes
         least, most = int(sizes.min()), int(sizes.max())
-        return f"{about}; {least if least == most else f'{least} to {most}'} candidates in each round"
+        count = f"{least} to {most}" if least < most else str(least)
+        return f"{about}; {count} candidate{'' if most == 1 else 's'} in each round"
     if data.rewards is not None:
-        means = data.rewards.mean(axis=0)
-        best = int(means.argmax())
-        return f"{about}; always naming {brief(data.classes[best])} has a mean reward of {means[best]:.3f}"
+        best, mean = best_constant(data.rewards)
+        return f"{about}; always naming {brief(data.classes[best])} has a mean reward of {mean:.3f}"
     share = np.bincount(data.y, minlength=len(data.classes)).max() / data.rows
     return f"{about}; always naming the most frequent class errs {100 * (1 - share):.1f} %"

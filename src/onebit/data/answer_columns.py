@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onebit.data.kinds import NUMBER
 from onebit.data.reading import Reading
-from onebit.data.rewards import refuse_out_of_range
+from onebit.data.rewards import REWARD, refuse_out_of_range
 from onebit.data.tables import whole
 from onebit.errors import InputError, brief, nearest
 from onebit.validation import ClassName, checked_classes, listed
@@ -98,6 +98,11 @@ class RewardColumns:
                 )
             known = given
         return cls(path, [columns[name] for name in known], known)
+
+    def must_be(self, column: str) -> str:
+        """The end of a sentence about a cell of a column that is no number."""
+        name = self.classes[self.columns.index(column)]
+        return f"the reward of {brief(name)} must be {REWARD}"
 
     def read(self, cells: Mapping[str, Any], place: Callable[[int], str]) -> NDArray[np.float64]:
         """The rewards of a block, a column for each class; `place` says where one of its rows is."""

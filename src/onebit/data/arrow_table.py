@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from onebit.data.columns import BATCH, TEXTS, Columns, text_refused
+from onebit.data.columns import BATCH, TEXTS, Columns
 from onebit.data.kinds import Kind, inner_type, is_number_type, is_text_type
 from onebit.data.reading import Reading
 from onebit.errors import InputError, brief
@@ -67,7 +67,7 @@ class ArrowTable(Columns):
             if not self.is_text(name) and not is_number_type(kind) and not self._is_asked_date(name, kind):
                 if not column[0].is_valid:
                     self._missing(name, 0)
-                raise text_refused(self.path, name, self.place(0), column[0].as_py())
+                raise self._no_number(name, self.place(0), column[0].as_py())
 
     def _as_numbers(self, batch: Any) -> Any:
         """Features as float64, and dictionaries undone."""

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.candidates import packed_lists, rounds_of
-from onebit.errors import InputError
-from onebit.validation import checked_count
+from onebit.errors import InputError, brief
 
 _CANDIDATES = 25  # its draws from a run's seed; those of `onebit.data.streams` have other numbers
 _NONE = np.zeros(0, dtype=np.int64)
@@ -111,9 +110,11 @@ class CandidateDraws:
 
 def checked_size(given: object, classes: int) -> int:
     """A number of candidates that leaves a choice, and leaves some out."""
-    size = checked_count("candidates", given)
-    if size < 2:
-        raise InputError("candidates is 1, but a choice needs at least 2")
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 2:
+        raise InputError(
+            f"candidates is {brief(given)}, but must be a whole number of at least 2, or a column that lists them"
+        )
+    size = int(given)
     if size >= classes:
         raise InputError(
             f"candidates is {size}, but there are {classes} classes: give a smaller number, or leave it out"

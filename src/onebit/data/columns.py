@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,11 @@ from onebit.data.blocks import (
     renumber,
 )
 from onebit.data.kinds import LEFT_OUT, NUMBER, Kind, kind_of, sentence
-from onebit.data.listed_candidates import ListedCandidates
+from onebit.data.listed_candidates import ListedCandidates, names_like_lists
 from onebit.data.reading import Reading
 from onebit.data.rewards import most_rewarded
 from onebit.data.texts import Encoder, Entries, block_of
-from onebit.errors import InputError, OnebitError, brief, nearest
+from onebit.errors import InputError, brief, nearest
 from onebit.frames import Names
 from onebit.validation import ClassName
 
@@ -59,9 +59,15 @@ class Columns(ABC):
         self.rewards = RewardColumns.of(path, names, reading, classes) if reading.rewards else None
         self.label = None if self.rewards else label_column(path, names, reading.label)
         self.candidates = None if reading.candidates is None else known_column(path, names, reading.candidates)
-        self._listed = self._no_candidates()
-        self._answering = [name for name in (self.label, self.candidates) if name is not None]  # read, and no features
+        self._answering = [] if self.label is None else [self.label]  # read, and no features
         self._answering += self.rewards.columns if self.rewards else []
+        if self.candidates is not None:
+            if self.candidates in self._answering:
+                self._refuse_as_well(self.candidates, "candidates")
+            self._answering.append(self.candidates)
+        self.classes = None if classes is None else list(classes)
+        self._whole = names_like_lists((self.classes or ()) if self.rewards is None else self.rewards.classes)
+        self._listed = self._no_candidates()
         self.reading = reading
         self.kinds: dict[str, Kind] = {}  # of the features, once they are settled
         declared = {"text": Kind.TEXT, "categorical": Kind.CATEGORY, "numeric": Kind.NUMBER}
@@ -73,10 +79,7 @@ class Columns(ABC):
                         f"there is no column {brief(name)} in {path} to be {what}; {nearest(str(name), names)}"
                     )
                 if name in self._answering:
-                    is_what = (
-                        "the label" if name == self.label else "candidates" if name == self.candidates else "a reward"
-                    )
-                    raise InputError(f"the column {brief(name)} of {path} is {is_what}, and cannot be {what} as well")
+                    self._refuse_as_well(name, what)
                 if name in self._said:
                     raise InputError(f"the column {brief(name)} of {path} is named twice, the second time as {what}")
                 self._said[name] = declared.get(what)
@@ -85,7 +88,6 @@ class Columns(ABC):
             self._refuse_leak()
         if all(name in self._answering or self._said.get(name, Kind.NUMBER) is None for name in names):
             raise InputError(f"{path} has no column but {self._answers}, and needs at least one feature")
-        self.classes = None if classes is None else list(classes)
         self._guessed: dict[str, Kind] = {}
         self._hashed: list[str] = []  # categories of very many values
         self.features: list[str] = []
@@ -138,6 +140,12 @@ class Columns(ABC):
                     yield found, done
                     stored += len(values)
                 row += part.num_rows
+        if self.candidates is not None and self.classes is None and self.label is not None:
+            whole = names_like_lists(self.label_names())
+            if whole != self._whole:  # cells that are such a name were split: read them again, now that it is known
+                self._whole = whole
+                self._plan()
+                raise Again
 
     # --- what the columns are ----------------------------------------------------------------------------------------
 
@@ -188,12 +196,18 @@ class Columns(ABC):
         return Codes(MOST_CLASSES, many)
 
     def _no_candidates(self) -> ListedCandidates:
-        return ListedCandidates(f"the column {brief(self.candidates)} of {self.path}", self.place)
+        return ListedCandidates(f"the column {brief(self.candidates)} of {self.path}", self.place, self._whole)
 
     @property
     def _answers(self) -> str:
         """The columns that say what is right, in words."""
         return f"the label {brief(self.label)}" if self.rewards is None else "rewards"
+
+    def _refuse_as_well(self, name: str, what: str) -> NoReturn:
+        """Refuse a column that says what is right as something else."""
+        rewards = self.rewards.columns if self.rewards else []
+        is_what = "the label" if name == self.label else "a reward" if name in rewards else "candidates"
+        raise InputError(f"the column {brief(name)} of {self.path} is {is_what}, and cannot be {what} as well")
 
     def _refuse_leak(self) -> None:
         """Refuse a column that is a label by its name where labels follow from rewards: as a feature it would tell."""
@@ -334,6 +348,15 @@ class Columns(ABC):
             f"the column {brief(name)} of {self.path} has no value in {self.place(row)}: fill it in, or leave the row out"
         )
 
+    def _no_number(self, name: str, place: str, value: object) -> InputError:
+        """The sentence about a reward or a feature that is no number."""
+        said = f"the column {brief(name)} of {self.path} is {brief(value)} in {place}, but"
+        if self.rewards is not None and name in self.rewards.columns:
+            return InputError(f"{said} {self.rewards.must_be(name)}")
+        return InputError(
+            f"{said} features must be numbers, or true and false: name the column as text or categorical, or drop it"
+        )
+
     def _refuse_what_is_not_finite(self, X: NDArray[np.float32], names: Sequence[str], row: int) -> None:
         finite = np.isfinite(X)
         if finite.all():
@@ -355,14 +378,6 @@ def _fill(to: NDArray[np.float32], column: Any) -> None:
         to[:] = column.cast(arrow.timestamp("us")).cast(arrow.int64()).to_numpy(zero_copy_only=False) / 86_400e6
     else:
         to[:] = column.to_numpy(zero_copy_only=False)
-
-
-def text_refused(path: Path, name: str, place: str, value: object) -> OnebitError:
-    """The sentence about a feature that is no number."""
-    return InputError(
-        f"the column {name!r} of {path} is {value!r} in {place}, but features must be numbers, or true and false: "
-        "name the column as text or categorical, or drop it"
-    )
 
 
 def _rank(value: object) -> tuple[bool, float, str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.data.blocks import opened
-from onebit.data.columns import Columns, text_refused
+from onebit.data.columns import Columns
 from onebit.data.kinds import NUMBER, Kind
 from onebit.data.reading import Reading
 from onebit.errors import InputError
@@ -134,7 +134,7 @@ class Delimited(Columns):
                 if cell in missing:
                     self._missing(name, row)
                 if not self._is_number(name, cell.strip()):
-                    raise text_refused(self.path, name, _place(row, line), cell)
+                    raise self._no_number(name, _place(row, line), cell)
         if number == 0:  # a header without even the end of its line
             raise InputError(f"{self.path} has no rows")
 

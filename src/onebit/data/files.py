@@ -174,6 +174,9 @@ def dataset_of(
         raise InputError(f"{path} has no y, only {listed(parts)}")
     if worth is not None and "y" in parts:
         raise InputError(f"{path} has a y, and labels follow from rewards: leave one of them out")
+    if asked.candidates is not None and asked.candidates in ("y", worth):
+        is_what = "the label" if asked.candidates == "y" else "rewards"
+        raise InputError(f"{asked.candidates} of {path} is {is_what}, and cannot be candidates as well")
     rows = _rows_of(parts, path)
     if "classes" in parts:
         if given is not None:

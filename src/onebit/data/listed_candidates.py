@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,18 @@ from onebit.errors import InputError, brief
 from onebit.validation import ClassName, listed
 
 FORMS = "separated by |, by commas or by spaces, or a list of names"
+FORMS_WHOLE = 'separated by |, or a JSON list: ["New York", "Paris, TX"]'
 
 
 class ListedCandidates:
     """What a column, or a list with an entry for each row, says of candidates: read block by block, and numbered at the end.
 
-    `what` and `place` are for sentences: "the column 'options' of a.csv", and where a row is, "row 3".
+    `what` and `place` are for sentences: "the column 'options' of a.csv", and where a row is, "row 3". `whole` are the names of classes that
+    look like lists (`names_like_lists`): a cell that is one of them is that class alone.
     """
 
-    def __init__(self, what: str, place: Callable[[int], str]) -> None:
-        self._what, self._place = what, place
+    def __init__(self, what: str, place: Callable[[int], str], whole: Set[str]) -> None:
+        self._what, self._place, self._whole = what, place, whole
         self._codes: dict[ClassName, int] = {}
         self._first: list[int] = []  # the row in which each name was first
 
@@ -35,7 +38,8 @@ class ListedCandidates:
         members: list[int] = []
         sizes: list[int] = []
         for number, cell in enumerate(cells, row):
-            names = names_in(cell, self._what, self._place(number))
+            alone = isinstance(cell, str) and cell in self._whole
+            names = [str(cell)] if alone else names_in(cell, self._what, partial(self._place, number))
             for name in names:
                 if name not in self._codes:
                     self._codes[name] = len(self._codes)
@@ -59,7 +63,7 @@ class ListedCandidates:
             if found is None:
                 raise InputError(
                     f"{self._what} has {brief(name)} in {self._place(row)}, but the classes are {listed(classes)}; "
-                    "`classes` names those that are never right, too"
+                    f"`classes` names those that are never right, too, and names with spaces or commas are {FORMS_WHOLE}"
                 )
             index[code] = found
         sets = CandidateSets(members, starts_of(sizes)).renumbered(index)
@@ -81,11 +85,24 @@ class ListedCandidates:
         return sets
 
 
-def names_in(cell: Any, what: str, place: str) -> list[ClassName]:
-    """The names in a cell; a text has them side by side, or is a JSON list. `what` and `place` are for sentences.
+def names_like_lists(classes: Iterable[ClassName]) -> set[str]:
+    """The names that would be read as several, or as a JSON list.
 
-    >>> names_in("red|dark blue", "it", "row 1"), names_in("1 3", "it", "row 1"), names_in('["a b", 2]', "it", "row 1")
-    (['red', 'dark blue'], ['1', '3'], ['a b', 2])
+    >>> sorted(names_like_lists(["rome", "New York", "Paris, TX", 3]))
+    ['New York', 'Paris, TX']
+    """
+    return {
+        name
+        for name in classes
+        if isinstance(name, str) and (name.startswith("[") or name.split() != [name] or "|" in name or "," in name)
+    }
+
+
+def names_in(cell: Any, what: str, place: Callable[[], str]) -> list[ClassName]:
+    """The names in a cell; a text has them side by side, or is a JSON list. `what` and `place` are for sentences; to find a place may take a file.
+
+    >>> [names_in(cell, "it", lambda: "row 1") for cell in ("red|dark blue", "1 3", '["a b", 2]')]
+    [['red', 'dark blue'], ['1', '3'], ['a b', 2]]
     """
     given = cell.tolist() if isinstance(cell, np.ndarray | np.generic) else cell
     if isinstance(given, str):
@@ -95,24 +112,24 @@ def names_in(cell: Any, what: str, place: str) -> list[ClassName]:
     elif isinstance(given, Iterable) and not isinstance(given, bytes | dict):
         given = list(given)
     if given is None or given == []:
-        raise InputError(f"{what} lists no candidate in {place}, but must have at least one")
+        raise InputError(f"{what} lists no candidate in {place()}, but must have at least one")
     if not isinstance(given, list):
-        raise InputError(f"{what} is {brief(cell)} in {place}, but must be names {FORMS}")
+        raise InputError(f"{what} is {brief(cell)} in {place()}, but must be names {FORMS}")
     names = [whole(name.item() if isinstance(name, np.generic) else name) for name in given]
     for name in names:
         if isinstance(name, bool) or not isinstance(name, str | int):
             raise InputError(
-                f"{what} has {brief(name)} in {place}, but candidates are names of classes: whole numbers or strings"
+                f"{what} has {brief(name)} in {place()}, but candidates are names of classes: whole numbers or strings"
             )
     return names
 
 
-def _split(text: str, what: str, place: str) -> list[Any]:
+def _split(text: str, what: str, place: Callable[[], str]) -> list[Any]:
     if text.lstrip().startswith("["):
         try:
             found = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{what} is {brief(text)} in {place}, which is no JSON list: {error}") from None
+            raise InputError(f"{what} is {brief(text)} in {place()}, which is no JSON list: {error}") from None
         return list(found)
     separator = next((one for one in "|," if one in text), None)
     return [name for part in text.split(separator) if (name := part.strip())]
@@ -136,7 +153,7 @@ def listed_candidates(
     cells = list(given)
     if len(cells) != rows:
         raise InputError(f"there are {rows} rows and {len(cells)} sets of candidates")
-    read = ListedCandidates(what, lambda row: f"row {row}")
+    read = ListedCandidates(what, lambda row: f"row {row}", names_like_lists(classes))
     return read.sets(*read.read(cells, 0), classes, labels)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.data.blocks import opened
-from onebit.data.columns import TEXTS, Columns, text_refused
+from onebit.data.columns import TEXTS, Columns
 from onebit.data.kinds import Kind
 from onebit.data.reading import Reading
 from onebit.errors import InputError, brief
@@ -88,7 +88,7 @@ class RowTable(Columns):
             return (since.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds() / 86_400
         if cell == "":
             return None
-        raise text_refused(self.path, name, self.place(row), cell)
+        raise self._no_number(name, self.place(row), cell)
 
 
 class JsonLines(RowTable):

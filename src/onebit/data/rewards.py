@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 
 from onebit.data.candidates import CandidateSets
 from onebit.data.listed_candidates import listed_candidates
-from onebit.data.tables import Dataset, matched
+from onebit.data.tables import Dataset, matched, refuse_unmatched
 from onebit.errors import InputError, brief
-from onebit.frames import is_frame, named_rows, names_of
+from onebit.features import refuse_what_is_no_table
+from onebit.frames import is_frame, names_of, narwhals_frame
 from onebit.validation import ClassName, checked_classes
 
 SCALE = (
     "rewards go from 0 to 1: scale them, (r - lowest) / (highest - lowest), or 1 - cost / highest where they are costs"
+)
+REWARD = (
+    "a number from 0 to 1, such as 0.5: no text, no percent, no decimal comma"  # what is no number should have been
 )
 
 
@@ -41,12 +45,13 @@ def given_rewards(
             raise InputError(
                 f"{what} has the columns {brief(list(columns))}, but must have one for each of the classes {brief(list(classes or ()))}"
             )
-        given = named_rows(given).values
+        given = narwhals_frame(given).to_numpy()
         if columns is not None:
             given = given[:, [columns.index(str(name)) for name in classes or ()]]
     try:
         rewards = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
+        _refuse_cell(given, classes, what)
         raise InputError(
             f"{what} is {brief(given)}, but must be a matrix of numbers, a column for each class"
         ) from None
@@ -59,6 +64,23 @@ def given_rewards(
     return np.ascontiguousarray(rewards), known
 
 
+def _refuse_cell(given: Any, classes: Iterable[ClassName] | None, what: str) -> None:
+    """Refuse the first cell of a matrix that is no number, with its row and its class."""
+    try:
+        cells = np.asarray(given, dtype=object)
+    except ValueError:  # rows of unlike lengths
+        return
+    if cells.ndim != 2:
+        return
+    names = [] if classes is None else list(classes)
+    for (row, column), cell in np.ndenumerate(cells):
+        try:
+            float(cell)
+        except (TypeError, ValueError):
+            name = names[column] if len(names) == cells.shape[1] else column
+            raise InputError(f"{what} of {brief(name)} in row {row} is {brief(cell)}, but must be {REWARD}") from None
+
+
 def rewarded(
     X: Any,
     given: Any,
@@ -69,8 +91,21 @@ def rewarded(
     """Rows with rewards, from which the labels follow; `what` is what rewards and candidates are called in a sentence."""
     rewards, known = given_rewards(given, classes, what[0])
     sets = None if candidates is None else listed_candidates(candidates, len(rewards), known, None, what[1])
+    refuse_what_is_no_table(X)
+    refuse_unmatched(X, f"rewards for {len(rewards)}", len(rewards))
     data = matched(X, most_rewarded(rewards, sets), known)
     return replace(data, rewards=rewards, candidates=sets)
+
+
+def best_constant(rewards: NDArray[np.float64]) -> tuple[int, float]:
+    """The class with the highest mean reward over these rows, and that: what always naming one class would get.
+
+    >>> best_constant(np.array([[0.25, 0.5], [1.0, 0.0]]))
+    (0, 0.625)
+    """
+    means = rewards.mean(axis=0)
+    best = int(means.argmax())
+    return best, float(means[best])
 
 
 def most_rewarded(rewards: NDArray[np.float64], sets: CandidateSets | None = None) -> NDArray[np.int64]:

@@ -19,9 +19,10 @@ from onebit.data.mapped import prepared_rows
 from onebit.data.preparation import columns_after, prepared, prepared_pieces, steps_of
 from onebit.data.reading import Reading
 from onebit.data.rewards import rewarded
-from onebit.data.tables import Dataset, labelled
+from onebit.data.tables import Dataset, labelled, refuse_unmatched
 from onebit.data.texts import checked_texts, matrix_of
 from onebit.errors import InputError, brief, nearest
+from onebit.features import refuse_what_is_no_table
 from onebit.frames import all_numbers, is_frame
 from onebit.memory import refuse_beyond_memory
 from onebit.validation import ClassName
@@ -208,6 +209,8 @@ def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: t
         known = rewarded(
             np.zeros((len(rewards), 1)) if hasattr(rewards, "__len__") else (), rewards, classes, candidates
         )
+        refuse_what_is_no_table(X)
+        refuse_unmatched(X, f"rewards for {known.rows}", known.rows)
         y, classes, candidates = [known.classes[label] for label in known.y], known.classes, None
 
     def source(name: str, data: Dataset) -> Source:
@@ -225,6 +228,15 @@ def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: t
 
         return source("frame", read_frame(X, y, reading, classes))
     if y is None:
+        for what, columns, instead in (
+            ("rewards", reading.rewards, "a matrix with a column for each class"),
+            ("label", (reading.label,), "y"),
+        ):
+            if columns and columns[0] is not None:
+                raise InputError(
+                    f"{what} names the column {brief(columns[0])}, but the columns of X have no names: "
+                    f"give {instead}, or the rows as a frame or a file"
+                )
         raise InputError("rows were given without labels: give y as well, or the name of a data set")
     cut = reading.ngrams is not None or reading.vectorizer is not None
     if cut and not of_texts:

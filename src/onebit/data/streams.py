@@ -363,7 +363,7 @@ def stream(
         rounds = checked_count("rounds", rounds)
     if order is not None and order not in ORDERS:
         raise InputError(f"order is {brief(order)}; {nearest(str(order), ORDERS)}")
-    counted = isinstance(candidates, int | np.integer) and not isinstance(candidates, bool)
+    counted = isinstance(candidates, int | float | np.number)
     source = source_of(X, y, candidates=None if counted else candidates, **data)
     for what, value in (("noise", noise), ("drift", drift)):
         if value and (source.rewards or source.candidates):

@@ -101,6 +101,13 @@ def whole(label: Any) -> Any:
     return label
 
 
+def refuse_unmatched(X: Any, what: str, count: int) -> None:
+    """Refuse what there is for another number of rows than these are."""
+    rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    if rows != count:
+        raise InputError(f"there are {rows} rows and {what}")
+
+
 def matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dataset:
     """Rows with indices of classes; refused where their numbers differ. What is read of frames are their numbers and names."""
     refuse_what_is_no_table(X)
@@ -110,10 +117,8 @@ def matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dat
         X, names = found.values, found.names
     elif is_sparse(X):
         X = _in_order(X)
-    rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
-    if rows != len(y):
-        raise InputError(f"there are {rows} rows and {len(y)} labels")
-    if rows == 0:
+    refuse_unmatched(X, f"{len(y)} labels", len(y))
+    if len(y) == 0:
         raise InputError("there are no rows")
     return Dataset(X, y, classes, names)
 

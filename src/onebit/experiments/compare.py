@@ -115,7 +115,7 @@ class Comparison:
 
     @property
     def finding(self) -> str:
-        """What was found, in a sentence or two: who is best and where, and who is within its interval."""
+        """What was found, in a sentence or two: who is best and where, and who cannot be told from it."""
         return finding(self.results)
 
     def save(self, folder: str | Path | None = None) -> Path:

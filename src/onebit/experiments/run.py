@@ -20,6 +20,7 @@ from onebit.data.sources import columns_or_values
 from onebit.data.streams import Stream, stream
 from onebit.errors import InputError
 from onebit.executors.threads import execute
+from onebit.experiments.finding import constant_said
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.learner import Learner
 from onebit.options import MEANINGS
@@ -56,7 +57,7 @@ class Result:
     curve: ErrorCurve = field(repr=False)
     rounds_per_second: float
     learner: Learner = field(repr=False)
-    caveat: str = ""  # what makes the errors mean less than they seem to
+    caveat: str = ""  # what makes the errors or rewards mean less than they seem to
     rewards: NDArray[np.float64] | None = None  # the mean reward of each run, where the stream has rewards
     greedy_rewards: NDArray[np.float64] | None = None
 
@@ -283,6 +284,7 @@ def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) 
     totals = np.stack([one.total for one in worth]) / rounds if worth else None
     reward_curves = np.stack([one.curve for one in worth]) / first.marks if worth else None
     more = () if reward_curves is None else (reward_curves[:, 0], reward_curves[:, 1])
+    constant = "" if totals is None else constant_said(streamed, float(totals[:, 0].mean()))
     return Result(
         rule=entry.rule.name,
         params={**first.learner.settings, **common},
@@ -293,7 +295,7 @@ def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) 
         curve=ErrorCurve(first.marks, curves[:, 0], curves[:, 1], *more),
         rounds_per_second=rounds * len(finished) / max(1e-9, sum(one.seconds for one in finished)),
         learner=first.learner,
-        caveat=streamed.caveat,
+        caveat="; ".join(filter(None, [streamed.caveat, constant and f"{constant}, more than the learner"])),
         rewards=None if totals is None else totals[:, 0],
         greedy_rewards=None if totals is None else totals[:, 1],
     )

@@ -258,7 +258,7 @@ def _round(row: int, cells: dict[str, Any], x: Any, columns: LogColumns) -> Roun
         propensity,
         among=None
         if columns.among is None
-        else names_in(cells[columns.among], f"the column {brief(columns.among)}", "it"),
+        else names_in(cells[columns.among], f"the column {brief(columns.among)}", lambda: "it"),
         complete=columns.complete,
         reward=reward,
         truth=None if columns.truth is None or truth is None else _action(columns.truth, truth),
