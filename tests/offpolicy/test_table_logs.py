@@ -117,6 +117,39 @@ def test_costs_and_other_scales_become_rewards(form: str, tmp_path: Path) -> Non
     assert [(one.right, one.reward) for one in costs] == [(False, None), (None, pytest.approx(0.2)), (True, None)]
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_reward_counts_where_there_is_one_beside_right(form: str, tmp_path: Path) -> None:
+    answers: dict[str, list[Any]] = {"right": [True, False, False, None], "reward": [None, 0.25, 1, 0.5]}
+    path = written(tmp_path, form, {**TABLE, **answers})
+    given = {**NAMES, "x": ["age"]}
+    log = read_log(path, **{**given, "right": None})
+    assert [(one.right, one.reward) for one in log] == [(True, None), (None, 0.25), (True, None), (None, 0.5)]
+    rewards = read_log(path, **{**given, "right": "reward"})
+    assert [(one.right, one.reward) for one in rewards] == [(None, 0.25), (True, None), (None, 0.5)]
+    assert rewards.unanswered == 1
+    assert [one.right for one in read_log(path, **{**given, "right": "right"})] == [True, False, False]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_where_no_candidates_are_named_all_are(form: str, tmp_path: Path) -> None:
+    path = written(tmp_path, form, {**TABLE, "clicked": [1, 0, 1, 0], "among": ["news|sport", None, "sport|art", None]})
+    assert [one.among for one in read_log(path, x=["age"], **NAMES)] == [
+        ("news", "sport"),
+        None,
+        ("sport", "art"),
+        None,
+    ]
+
+
+def test_a_bad_answer_far_down_is_found_in_its_row(tmp_path: Path) -> None:
+    """Beyond the block by which Arrow tells numbers from words."""
+    rows = "\n".join(f"{'x' * 400},{one % 2},{'no' if one == 4999 else 0.5},0.5" for one in range(6000))
+    path = tmp_path / "log.csv"
+    path.write_text(f"x,action,reward,pscore\n{rows}\n")
+    with pytest.raises(onebit.InputError, match=r"row 5000 of .*: reward is 'no', but must be true or false"):
+        read_log(path)
+
+
 def test_numbers_are_candidates_in_lists_and_in_cells(tmp_path: Path) -> None:
     table: dict[str, list[Any]] = {"x": [0.5, 1.0], "action": [3, 7], "right": [0, 1], "among": [[3, 7], [7]]}
     assert [one.among for one in read_log(written(tmp_path, ".parquet", table), classes=[1, 3, 7])] == [(3, 7), (7,)]
@@ -178,10 +211,15 @@ REFUSED: dict[str, tuple[dict[str, list[Any]], dict[str, Any]]] = {
     "row 2 .*clicked is -0.5, .*from 0 to 1": ({"clicked": [1, -0.5, 1, 1]}, {"x": ["age"]}),
     "row 2 .*clicked is inf, .*from 0 to 1": ({"clicked": [1, math.inf, 1, 1]}, {"x": ["age"]}),
     "row 2 .*the cost is 7, where right costs 5": ({"clicked": [1, 7, 1, 1]}, {"x": ["age"], "costs": (5, 0)}),
-    "row 3 .*offered is missing": (
-        {"offered": ["news|sport"] * 2 + [None, "news"]},
-        {"x": ["age"], "among": "offered"},
+    "row 3 .*clicked is 'often', but must be true or false": ({"clicked": ["1", "0.5", "often", "0"]}, {"x": ["age"]}),
+    "row 3 .*clicked is '1_0', but must be": ({"clicked": ["1", "0.5", "1_0", "0"]}, {"x": ["age"]}),
+    "row 2 .*clicked is 50.0, .*from 0 to 1": ({"clicked": ["true", "50", "often", "0"]}, {"x": ["age"]}),
+    "row 3 .*chance is 'half', but must be a number above 0": ({"chance": ["0.5", "1", "half", "1"]}, {"x": ["age"]}),
+    "a column right and a column reward: name the one that the costs are of": (
+        {"right": [1, 0, 1, 0], "reward": [5, 0, 3, 0]},
+        {"x": ["age"], "right": None, "costs": (5, 0)},
     ),
+    "'reward' .* must not see": ({"right": [1] * 4, "reward": [1] * 4}, {"x": ["reward"], "right": None}),
     "row 1 .*no JSON list": ({"offered": ["[news"] * 4}, {"x": ["age"], "among": "offered"}),
     "row 1 .*the column 'offered' lists no candidate in it": (
         {"offered": ["|"] * 4},

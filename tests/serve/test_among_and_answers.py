@@ -347,7 +347,7 @@ def test_settings_that_cannot_be(site: Site) -> None:
 
 
 def test_thousands_of_candidates(tmp_path: Path) -> None:
-    with site_in(tmp_path / "data", max_values=100) as site:
+    with site_in(tmp_path / "data", max_values=1000) as site:
         new = {"name": "many", "classes": 2000, "learner": "banditron", "features": {"kind": "numbers", "size": 10_200}}
         site.ask("POST", "/v1/tasks", json={**new, "parameters": {"dtype": "float32"}}).raise_for_status()
         among, x = list(range(1, 1900)), [0.5] * 10_200
@@ -359,3 +359,12 @@ def test_thousands_of_candidates(tmp_path: Path) -> None:
             reply = site.ask("POST", "/v1/tasks/many/feedback", json={"id": order[1], "truth": 1899})
             assert reply.json()["status"] == "accepted"
             assert site.ask("POST", "/v1/tasks/many/feedback", json={"id": order[1], "truth": 1900}).status_code == 422
+        item = {"id": "more", "x": x, "among": [1] * 20_000}
+        sent: list[tuple[Any, str]] = [(item, "the body"), ([item], "[0]")]
+        for given, where in sent:
+            reply = site.ask("POST", "/v1/tasks/many/decide", json=given)
+            sentence = f"{where} has more than 11,000 values beside a list of numbers, the most that there may be; among names 10,000 classes at most"
+            assert (reply.status_code, error_in(reply.content)["message"]) == (413, sentence)
+        reply = site.ask("POST", "/v1/tasks/many/decide", json={"id": "more", "x": x, "among": [1] * 10_001})
+        assert (reply.status_code, error_in(reply.content)["field"]) == (422, "among")
+        assert "10000" in error_in(reply.content)["message"]

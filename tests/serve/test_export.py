@@ -29,6 +29,7 @@ from onebit.serve import export
 from onebit.serve.export import escaped, named, write
 from onebit.serve.log.reading import LogReader
 from onebit.serve.log.records import Logged
+from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewTask
 from onebit.serve.service import Service
 from onebit.serve.tasks import TaskInfo
 from tests.commands import Call
@@ -100,7 +101,7 @@ def logs(draw: Any) -> tuple[TaskInfo, list[Logged]]:
 
 def written(form: str, rows: Sequence[Logged], about: TaskInfo) -> tuple[int, bytes]:
     file = io.BytesIO()
-    count = write(file, form, iter(rows), about)
+    count, _ = write(file, form, iter(rows), about)
     return count, file.getvalue()
 
 
@@ -360,6 +361,7 @@ def test_vw_has_what_counts(call: Call, folder: Path, tmp_path: Path) -> None:
         "format": "vw",
         "file": str(path),
         "decisions": ROUNDS * 9 // 10,
+        "left_out": 0,
         "classes": ["north", "south", 3, "west|east: 50 %"],
     }
     assert len(path.read_text().splitlines()) == ROUNDS * 9 // 10
@@ -371,6 +373,36 @@ def test_vw_has_what_counts(call: Call, folder: Path, tmp_path: Path) -> None:
     assert err.splitlines()[1] == 'actions from 1 up are the classes ["ja", "nein"]'
     lines = call("export", str(folder), "shops", "--format", "vw")[1].splitlines()
     assert lines[3] == "2:0:0.25 's3 | %:-0.5 a%20b:1.0 c%3A%7C%25:3.0", "what was shown counts, with its propensity"
+
+
+def test_a_decision_with_one_candidate_is_no_line_of_vowpal_wabbit(call: Call, tmp_path: Path) -> None:
+    """An action alone means that all could be shown; and Parquet, where nothing is left out, is read back with named columns."""
+    folder, vw, table = tmp_path / "data", tmp_path / "log.vw", tmp_path / "log.parquet"
+
+    async def work(service: Service) -> None:
+        features: Any = {"kind": "numbers", "size": 2}
+        await service.create(NewTask(name="shops", classes=["a", "b", "c"], learner="banditron", features=features))
+        sets: list[list[str | int] | None] = [None, ["b"], ["a", "c"], ["c"]]
+        for number, among in enumerate(sets):
+            await service.decide("shops", [DecideRequest(id=str(number), x=[1.0, 2.0], among=among)])
+            said: dict[str, Any] = {"reward": 0.25} if number % 2 else {"right": True}
+            await service.feedback("shops", [FeedbackRequest(id=str(number), **said)])
+
+    served(folder, work)
+    code, out, err = call("export", str(folder), "shops", "--format", "vw", "--out", str(vw))
+    assert (code, len(err.splitlines())) == (0, 1)
+    assert "decisions: 2\n" in out
+    assert err == "left out, decisions with one candidate alone: 2; vw has no line for them\n"
+    assert [one.among for one in read_log(vw, classes=[1, 2, 3])] == [None, (1, 3)]
+    out, err = call("export", str(folder), "shops", "--format", "vw", "--out", str(vw), "--json")[1:]
+    assert (json.loads(out)["decisions"], json.loads(out)["left_out"], err) == (2, 2, "")
+    assert call("export", str(folder), "shops", "--format", "parquet", "--out", str(table))[::2] == (0, "")
+    assert [one.among for one in read_log(table)] == [None, ("b",), ("a", "c"), ("c",)]
+    told = [(one.right, one.reward) for one in read_log(table)]
+    assert told == [(True, None), (None, 0.25), (True, None), (None, 0.25)]
+    assert [(one.right, one.reward) for one in read_log(table, x=["x"])] == told
+    assert [one.reward for one in read_log(table, right="reward", among="among")] == [0.25, 0.25]
+    assert next(iter(read_log(table, right="right"))).among is None
 
 
 BAD = {

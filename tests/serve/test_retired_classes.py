@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
+import onebit
 from onebit.serve.errors import InvalidError
 from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
+from tests.commands import Call
 from tests.serve.driving import (
     ask,
     change,
     crash_image,
     everything_in,
+    followed,
     hint,
     new_task,
     replayed,
@@ -22,6 +25,7 @@ from tests.serve.driving import (
     rows_of,
     run,
     service_in,
+    snapshots_in,
     states,
     until,
     withdrawal,
@@ -110,3 +114,37 @@ def test_over_http(tmp_path: Path) -> None:
             assert (reply.status_code, reply.json()["error"]["field"].partition("[")[0]) == (422, "remove_classes")
         assert site.ask("PATCH", "/v1/tasks/fruit", json={"remove_classes": ["a"]}).json()["retired"] == ["a"]
         assert site.ask("GET", "/v1/tasks/fruit").json()["retired"] == ["a"]
+
+
+def test_whoever_loads_the_learner_does_not_play_them(call: Call, tmp_path: Path) -> None:
+    """From a snapshot, or from what was trained by the log; and the service hears of them still."""
+    folder, trained = tmp_path / "data", tmp_path / "trained.onebit"
+
+    async def work() -> None:
+        async with service_in(folder) as service:
+            await service.create(new_task(classes=["a", "b", "c", "d"], exploration_floor=0.5))
+            await rounds(service, 0, 100)
+            await service.decide("fruit", [ask(f"late {number}") for number in range(50)], single=False)
+            await service.change("fruit", change(remove_classes=["b"]))
+            await service.change("fruit", change(add_classes=["e"]))
+        check(onebit.load(snapshots_in(folder)[-1]))
+        (played,) = rows_of(folder, "SELECT id FROM decisions WHERE label = 1 AND id LIKE 'late%' LIMIT 1")[0]
+        async with service_in(folder) as service:
+            before = service.stats("fruit")["learnt"]
+            await service.feedback("fruit", [hint(played)])
+            await followed(service)
+            assert service.stats("fruit")["learnt"] == before + 1
+            assert (await states(service))["fruit"] == replayed(folder, "fruit")
+
+    def check(learner: onebit.Learner) -> None:
+        assert list(learner.classes) == ["a", "b", "c", "d", "e"]
+        for number in range(20):
+            found = learner.probabilities([float(number % 5), number % 3 - 1.0])
+            assert [name for name, chance in found.items() if chance == 0.0] == ["b"]
+        with pytest.raises(onebit.InputError, match="no class that can be played"):
+            learner.decide([1.0, 2.0], among=["b"])
+
+    run(work())
+    code, _, _ = call("replay", str(folder), "fruit", "--learner", "banditron", "--out", str(trained), "--quiet")
+    assert code == 0
+    check(onebit.load(trained))

@@ -92,8 +92,8 @@ def check_answers_are_refused(factory: Factory) -> None:
         assert "one of them" in refused(lambda given=both: learner.learn(decision, **given))  # type: ignore[misc]
     assert "no class" in refused(lambda: learner.learn(decision, truth="yak"))
     assert "no class" in refused(lambda: learner.learn_many([decision], truths=[["ant"]]))  # type: ignore[list-item]
-    assert "give one of" in refused(lambda: learner.learn_many([decision], [True], rewards=[1.0]))
-    assert "give one of" in refused(lambda: learner.learn_many([decision]))
+    assert "give either" in refused(lambda: learner.learn_many([decision], [True], rewards=[1.0]))
+    assert "give either" in refused(lambda: learner.learn_many([decision]))
     assert "2 answers for 1" in refused(lambda: learner.learn_many([decision], rewards=[1.0, 0.5]))
     assert "must follow" in refused(lambda: learner.learn_many([decision], [True], truths=[wrong]))
     assert "must follow" in refused(lambda: learner.learn_many([decision], [False], truths=[known]))

@@ -2,7 +2,7 @@
 
 JSON lines and Parquet have every decision with all its fields, oldest first. Vowpal Wabbit's contextual-bandit lines have the
 decisions that were answered in time, as action:cost:probability 'id | features: action 1 is the first class, and cost 1 is
-wrong. Examples:
+wrong. Of these, decisions with one candidate alone are left out, and counted: to Vowpal Wabbit they would have had all. Examples:
 
     onebit export data news --format ndjson | head
     onebit export data news --format parquet --out news.parquet
@@ -53,18 +53,24 @@ def execute(chosen: argparse.Namespace) -> None:
             closing(counted(log.logged(task), progress)) as rows,
             nullcontext(sys.stdout.buffer) if to_stdout else whole_file(Path(chosen.out)) as file,
         ):
-            count = write(file, chosen.format, rows, task)
+            written = write(file, chosen.format, rows, task)
     about = {
         "task": task.name,
         "format": chosen.format,
         "file": None if to_stdout else chosen.out,
-        "decisions": count,
+        "decisions": written.rows,
+        "left_out": written.left_out,
         "classes": task.classes,
     }
     shown = sys.stderr if to_stdout else sys.stdout  # where the rows are not
     if chosen.json:
         print(json.dumps(about, ensure_ascii=False), file=shown)
         return
-    print(f"{title}{'' if to_stdout else f' in {chosen.out}'}, decisions: {count:,}", file=shown)
+    print(f"{title}{'' if to_stdout else f' in {chosen.out}'}, decisions: {written.rows:,}", file=shown)
     if chosen.format == "vw":
         print(f"actions from 1 up are the classes {json.dumps(task.classes, ensure_ascii=False)}", file=shown)
+    if written.left_out:
+        print(
+            f"left out, decisions with one candidate alone: {written.left_out:,}; {chosen.format} has no line for them",
+            file=sys.stderr,
+        )

@@ -29,13 +29,13 @@ def add_column_options(command: argparse.ArgumentParser) -> None:
     file.add_argument(
         "--right",
         metavar="COLUMN",
-        help="the column that says whether it was right, or what it was worth, from 0 to 1 (default right, or reward)",
+        help="the column that says whether it was right, or what it was worth, from 0 to 1 (default right, or reward; of both the reward where there is one)",
     )
     file.add_argument("--truth", metavar="COLUMN", help="the column of what would have been right, where that is known")
     file.add_argument(
         "--among",
         metavar="COLUMN",
-        help="the column of the candidates, the actions that could be shown, separated by |, commas or spaces (default among)",
+        help="the column of the candidates, the actions that could be shown, separated by |, commas or spaces; nothing for all of them (default among)",
     )
     file.add_argument(
         "--complete", action="store_true", help="the right action was one of the candidates in each round"

@@ -51,10 +51,14 @@ def execute(chosen: argparse.Namespace) -> None:
     refuse_columns(chosen)
     with log_of(chosen) as (log, task):
         from onebit.serve.replay import rounds_of
+        from onebit.serve.tasks import refuse_rule
 
         learner, rounds = learner_for(chosen, task), count_of(log, task)
+        refuse_rule(learner, task.retired, "learner")
         with progress_bar(f"{chosen.learner} on {task.name}", rounds, chosen.quiet) as progress:
             learnt = train(learner, rounds_of(log, task), progress)
+    for name in task.retired:  # which were played before, and learnt
+        learner.remove_class(name)
     show(chosen, learner, {"task": task.name}, rounds, learnt)
 
 

@@ -80,10 +80,9 @@ def answer_of(said: Said, place: str) -> dict[str, Any]:
     """What is said of a decision: whether it was right, what it was worth, or what would have been right."""
     right, reward, named = said
     given = sum(one is not None for one in said)
-    if given > 1:
-        raise InputError(
-            f"give one of right, reward and truth{place and ' for each decision'}, and not {given} of them"
-        )
+    if given != 1:
+        which = f"and not {given} of them" if given else f"and not None for all of them{place and f' (ids{place})'}"
+        raise InputError(f"give one of right, reward and truth{place and ' for each decision'}, {which}")
     if reward is not None:
         worth = number(reward, f"reward{place}")
         if not 0.0 <= worth <= 1.0:

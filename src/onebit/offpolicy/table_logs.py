@@ -34,18 +34,21 @@ USUAL = {
 }  # the columns that are taken where none is named
 EXPORTED = ("id", "x", "label", "right", "propensity", "probabilities", "late", "shown", "shown_propensity")
 SINCE = ("among", "complete", "reward", "truth")  # what `onebit export` has written since 0.4
+BITS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
 class LogColumns(NamedTuple):
     """Which columns of a table are what; `text` says that x is the text of one column.
 
-    `costs` are the scale of the answers, None where these are rewards; `complete` says that the right class was always a candidate.
+    `reward` is there where a table has both usual columns of answers, and is what counts in the rows that have one. `costs` are the scale of
+    the answers, None where these are rewards; `complete` says that the right class was always a candidate.
     """
 
     x: list[str]
     text: bool
     action: str
     right: str | None
+    reward: str | None
     truth: str | None
     among: str | None
     propensity: str | None
@@ -56,8 +59,13 @@ class LogColumns(NamedTuple):
     @property
     def beside_x(self) -> list[str]:
         """All but those of x."""
-        found = (self.action, self.right, self.truth, self.among, self.propensity, self.id)
+        found = (self.action, *self.numbers, self.truth, self.among, self.id)
         return [one for one in found if one is not None]
+
+    @property
+    def numbers(self) -> list[str]:
+        """Those of answers and propensities."""
+        return [one for one in (self.right, self.reward, self.propensity) if one is not None]
 
     @property
     def words(self) -> list[str]:
@@ -127,11 +135,18 @@ def _columns(
         if one not in names:
             raise InputError(f"there is no column {brief(one)} in {path} to be of x; {nearest(one, names)}")
     action, truth = str(column("action", needed=True)), column("truth", needed=False)
+    right = column("right", needed=truth is None)
+    both = "right" not in said and set(USUAL["right"]) <= set(names)
+    if both and costs is not None:
+        raise InputError(
+            f"{path} has a column right and a column reward: name the one that the costs are of with right"
+        )
     columns = LogColumns(
         x,
         "text" in said,
         action,
-        column("right", needed=truth is None),
+        right,
+        "reward" if both else None,
         truth,
         column("among", needed=False),
         column("propensity", needed=False),
@@ -161,7 +176,7 @@ class _Parquet:
         import pyarrow as arrow
         from pyarrow import parquet
 
-        self.path = path
+        self.path, self.decimal = path, "."
         self.columns: LogColumns | None = None
         try:
             self.schema = parquet.read_schema(path)
@@ -186,9 +201,9 @@ class _Csv:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.columns: LogColumns | None = None
-        self._separator, self._decimal = separator_of(path), "."
+        self._separator, self.decimal = separator_of(path), "."
         with self._opened({}) as reader:
-            self._decimal = decimal_point(self._separator, next(iter(reader), None))
+            self.decimal = decimal_point(self._separator, next(iter(reader), None))
         with self._opened({}) as reader:
             self.schema = reader.schema
 
@@ -200,7 +215,8 @@ class _Csv:
         types = {}
         for name in names:
             guessed = self.schema.field(name).type
-            words = name in self.columns.words or _is_string(guessed)
+            # Answers and propensities too: one that is no number makes its whole column words, and is to be refused with its row.
+            words = name in (*self.columns.words, *self.columns.numbers) or _is_string(guessed)
             types[name] = arrow.string() if words else guessed if arrow.types.is_boolean(guessed) else arrow.float64()
         try:
             with self._opened(types) as reader:
@@ -214,7 +230,7 @@ class _Csv:
         from pyarrow import csv
 
         convert = csv.ConvertOptions(
-            column_types=types, include_columns=list(types), strings_can_be_null=True, decimal_point=self._decimal
+            column_types=types, include_columns=list(types), strings_can_be_null=True, decimal_point=self.decimal
         )
         try:
             read, parse = csv_options(self.path, self._separator)
@@ -228,6 +244,9 @@ def _rounds(table: _Parquet | _Csv, columns: LogColumns, with_x: bool) -> Iterat
     row = 0
     for batch in table.batches([*columns.beside_x, *(columns.x if with_x else [])]):
         beside = {name: batch.column(name).to_pylist() for name in columns.beside_x}
+        for name in columns.numbers:
+            if _is_string(batch.column(name).type):
+                beside[name] = [_number(cell, table.decimal) for cell in beside[name]]
         rows = _xs(batch, columns) if with_x else [None] * batch.num_rows
         for place in range(batch.num_rows):
             row += 1
@@ -238,15 +257,19 @@ def _rounds(table: _Parquet | _Csv, columns: LogColumns, with_x: bool) -> Iterat
 
 
 def _round(row: int, cells: dict[str, Any], x: Any, columns: LogColumns) -> Round | None:
-    answer = None if columns.right is None else cells[columns.right]
+    said = columns.right if columns.reward is None or cells[columns.reward] is None else columns.reward
+    answer = None if said is None else cells[said]
     truth = None if columns.truth is None else cells[columns.truth]
     if answer is None and truth is None:
         return None
-    right, reward = (None, None) if answer is None else _heard(answer, columns)
+    right, reward = (None, None) if answer is None else _heard(str(said), answer, columns.costs)
     propensity = None if columns.propensity is None else cells[columns.propensity]
-    for name in (columns.action, columns.propensity, columns.among):
+    for name in (columns.action, columns.propensity):
         if name is not None and cells[name] is None:
             raise InputError(f"{name} is missing")
+    if isinstance(propensity, str):
+        raise InputError(f"{columns.propensity} is {brief(propensity)}, but must be a number above 0 and at most 1")
+    among = None if columns.among is None else cells[columns.among]  # and where it says nothing, all are candidates
     if isinstance(x, InputError):
         raise x
     identity = row if columns.id is None or cells[columns.id] is None else cells[columns.id]
@@ -256,26 +279,36 @@ def _round(row: int, cells: dict[str, Any], x: Any, columns: LogColumns) -> Roun
         _action(columns.action, cells[columns.action]),
         right,
         propensity,
-        among=None
-        if columns.among is None
-        else names_in(cells[columns.among], f"the column {brief(columns.among)}", lambda: "it"),
+        among=None if among is None else names_in(among, f"the column {brief(columns.among)}", lambda: "it"),
         complete=columns.complete,
         reward=reward,
         truth=None if columns.truth is None or truth is None else _action(columns.truth, truth),
     )
 
 
-def _heard(answer: Any, columns: LogColumns) -> tuple[bool | None, float | None]:
-    """Whether an answer says right or wrong, or else its reward."""
+def _number(cell: str | None, decimal: str) -> bool | float | str | None:
+    """The number, or the bit, that a text is; the text itself where it is neither."""
+    text = "" if cell is None else cell.strip()
+    if text in BITS:
+        return BITS[text]
+    foreign = "_" if decimal == "." else "_."
+    try:
+        return cell if any(one in text for one in foreign) else float(text.replace(decimal, "."))
+    except ValueError:
+        return cell
+
+
+def _heard(name: str, answer: Any, costs: Costs | None) -> tuple[bool | None, float | None]:
+    """Whether an answer, in a column of this name, says right or wrong, or else its reward."""
     if not isinstance(answer, bool | int | float | Decimal):
-        raise InputError(f"{columns.right} is {brief(answer)}, but must be true or false, 1 or 0, or a number between")
-    if columns.costs is not None:
-        return columns.costs.heard(float(answer))
+        raise InputError(f"{name} is {brief(answer)}, but must be true or false, 1 or 0, or a number between")
+    if costs is not None:
+        return costs.heard(float(answer))
     if answer in (0, 1):
         return bool(answer), None
     if not 0 <= answer <= 1:
         raise InputError(
-            f"{columns.right} is {brief(answer)}, but must be from 0 to 1: of rewards from a to b say --costs=b,a or costs=(b, a), and of costs "
+            f"{name} is {brief(answer)}, but must be from 0 to 1: of rewards from a to b say --costs=b,a or costs=(b, a), and of costs "
             "what the best and the worst are"
         )
     return None, float(answer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
@@ -30,15 +30,25 @@ GROUP_NUMBERS = 1 << 20
 MEANT = frozenset(":|%")  # something to Vowpal Wabbit or to the escape, as are spaces and what cannot be printed
 
 
-def write(file: BinaryIO, form: str, rows: Iterable[Logged], task: TaskInfo) -> int:
-    """Write the decisions of a task in a form: ndjson, vw or parquet; how many were written."""
+class Written(NamedTuple):
+    """How many decisions were written, and how many that count were left out, since the form cannot say what they are."""
+
+    rows: int
+    left_out: int
+
+
+def write(file: BinaryIO, form: str, rows: Iterable[Logged], task: TaskInfo) -> Written:
+    """Write the decisions of a task in a form: ndjson, vw or parquet."""
     if form == "parquet":
-        return write_parquet(file, rows, task)
-    count = 0
+        return Written(write_parquet(file, rows, task), 0)
+    count = left_out = 0
     for line in (ndjson if form == "ndjson" else vw)(rows, task.classes):
+        if line is None:
+            left_out += 1
+            continue
         file.write(line)
         count += 1
-    return count
+    return Written(count, left_out)
 
 
 # --- JSON lines --------------------------------------------------------------------------------------------------------
@@ -60,16 +70,20 @@ def as_object(row: Logged, names: Sequence[str]) -> dict[str, Any]:
 # --- Vowpal Wabbit -----------------------------------------------------------------------------------------------------
 
 
-def vw(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[bytes]:
+def vw(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[bytes | None]:
     """The decisions that were answered in time, one line each; action 1 is the first class, and cost 1 is wrong, or else 1 - reward.
 
-    Candidates are named beside the action, without a cost; of a single one that cannot be said.
+    Candidates are named beside the action, without a cost. An action alone means that all could be shown: a decision with one candidate
+    cannot be told from that, and is None here.
     """
     actions = {name: number for number, name in enumerate(classes, start=1)}
     for row in rows:
         if row.right is None or row.late:
             continue
         label, propensity = played(row)
+        if row.among is not None and list(row.among) == [label]:
+            yield None
+            continue
         features = " ".join(f"{escaped(name)}:{value!r}" for name, value in named(row.x) if value)
         cost = int(not row.right) if row.reward is None else 1.0 - row.reward
         others = [] if row.among is None or label not in row.among else [one for one in row.among if one != label]

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onebit.contract.candidates import packed
-from onebit.errors import OnebitError
+from onebit.errors import InputError, OnebitError
 from onebit.learner import Learner
 from onebit.serve.inputs import Inputs
 from onebit.serve.log.checks import Expected
@@ -295,9 +295,13 @@ class LogFollower:
         """Everything as it is now. Called by the thread that follows."""
         revised = self.revisions.horizon
         mark = reader.mark(self.task, self.position, revised)
+        then = reader.task(self.task, self.position)
         assert mark is not None
+        if then is None:
+            raise InputError("the changes of its task in the log cannot be read any more")
         learner, generation = self.replicas.resting, self.replicas.generation
-        return packed_snapshot(Snapshot(learner, generation, self.position, revised, mark, self.statistics))
+        retired = tuple(then.retired)
+        return packed_snapshot(Snapshot(learner, generation, self.position, revised, mark, self.statistics, retired))
 
 
 def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:

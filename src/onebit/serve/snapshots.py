@@ -23,6 +23,7 @@ from onebit.serve.log.schema import NAMES
 from onebit.serve.statistics import Statistics
 from onebit.state import from_state, state_of
 from onebit.storage import naming, read, write
+from onebit.validation import ClassName
 
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.serve")
@@ -45,6 +46,7 @@ class Snapshot(NamedTuple):
     revised: int
     mark: Mark
     statistics: Statistics
+    retired: tuple[ClassName, ...] = ()  # which the service has from its log, and whoever loads the file from here
     age_s: float = 0.0
 
 
@@ -61,6 +63,8 @@ class Packed(NamedTuple):
 def packed(snapshot: Snapshot) -> Packed:
     """A copy of everything, which goes on being true while the learner learns."""
     manifest, arrays = state_of(snapshot.learner.runtime)
+    if snapshot.retired:
+        manifest["retired"] = sorted(map(snapshot.learner.runtime.names.index, snapshot.retired))
     beside = {
         "position": snapshot.position,
         "revised": snapshot.revised,
@@ -94,11 +98,15 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
     if not isinstance(mark, list):
         raise InputError(f"the field 'service.mark' of the manifest is {brief(mark)}, but must be a list")
     learner = learner_on(from_state(manifest, arrays))
+    retired = tuple(learner.classes[place] for place in sorted(learner.runtime.retired))
+    # Here the log says what is played, and the learner goes on hearing of what was played before it was retired.
+    learner.runtime.retired = frozenset()
     if statistics.classes != len(learner.classes):
         raise InputError(
             f"its statistics are of {statistics.classes} classes, but its learner has {len(learner.classes)}"
         )
-    return Snapshot(learner, beside["generation"], beside["position"], beside["revised"], mark, statistics, age_s)
+    where = (beside["generation"], beside["position"], beside["revised"])
+    return Snapshot(learner, *where, mark, statistics, retired, age_s)
 
 
 def snapshot_at(path: Path, task: int, reader: Reader) -> Snapshot:

@@ -159,8 +159,13 @@ class BodyReader:
                 f"{shown_location(within) or 'the body'} has more than {self._most_bytes:,} bytes, the most beside a list of numbers"
             )
         field = shown_location((*within, "x"))
-        if self._many is not None and commas - count > NUMBERS + self._settings.max_values:
-            raise TooLargeError(f"{shown_location(within) or 'the body'} has more values in it than it may have")
+        most = schemas.MOST_CLASSES + self._settings.max_values
+        if self._many is not None and commas - count > most:
+            candidates = f"; among names {schemas.MOST_CLASSES:,} classes at most" if self._has_x else ""
+            raise TooLargeError(
+                f"{shown_location(within) or 'the body'} has more than {most:,} values beside a list of numbers, the most that there may be"
+                f"{candidates}"
+            )
         async with self._heavy_work:
             item = self._checked(content[:start] + content[end:], False, within, whole=not within and not count)
         found: list[float] = []
