@@ -46,6 +46,9 @@ class DecisionTerms(NamedTuple):
         return tuple(runtime.classes[label] for label in found), complete_at(self.among, row)
 
 
+NOTHING_MORE = DecisionTerms()
+
+
 class Certainty(NamedTuple):
     """From which confidence on a decision is sure, or what share of the sure ones may be wrong; NaN where nobody asks."""
 
@@ -66,6 +69,8 @@ def asked_once(
     runtime: Runtime, among: Among, complete: bool, sure: float | None = None, risk: float | None = None
 ) -> DecisionTerms:
     """What is asked of one x."""
+    if among is None and complete is False and sure is None and risk is None and not runtime.retired:
+        return NOTHING_MORE
     known, certainty = bool(checked_flag("complete", complete)), Certainty.asked(sure, risk)
     found = runtime.candidates(among)
     return DecisionTerms(NOTHING if found is None else packed([found], complete=known or among is None), *certainty)
@@ -117,7 +122,7 @@ def decision_of(
     numbers = choice.tolist()
     label, greedy, weight, note, second_note, propensity, raw, confidence, sure = numbers[: engine.CHOICE_COLUMNS]
     classes = runtime.classes
-    among, complete = asked.of(runtime, row)
+    among, complete = asked.of(runtime, row) if len(asked.among) else (None, False)
     chances = zip(classes, numbers[engine.CHOICE_COLUMNS :], strict=True)
     return Decision(
         identity,

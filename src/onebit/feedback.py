@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
@@ -21,6 +22,8 @@ from onebit.runtime import Runtime
 from onebit.validation import ClassName, listed
 
 KINDS = ("bandit", "label")
+FINITE = (-sys.float_info.max, sys.float_info.max, "a finite number")
+SHARE = (0.0, 1.0, "a number from 0 to 1")
 
 
 def refuse_other_feedback(runtime: Runtime, feedback: object) -> None:
@@ -50,7 +53,7 @@ def heard_of(
     """What was said of a decision. One that is not this learner's to learn, now, is refused."""
     if not isinstance(decision, Decision):
         raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
-    if sum(one is not None for one in (right, label, reward, truth)) != 1:
+    if (right is not None) + (label is not None) + (reward is not None) + (truth is not None) != 1:
         raise InputError("give either right=True or False, or the label, or a reward, or the truth: one of them")
     if label is not None:
         heard = HeardAnswer(_known_class(runtime, decision, "label", label))
@@ -132,34 +135,34 @@ def kept_of(runtime: Runtime, decision: Decision) -> Kept:
 
 def fill_choice(runtime: Runtime, choice: NDArray[np.float64], decision: Decision) -> None:
     """The choice of a decision as the loop keeps it."""
-    choice[engine.LABEL] = runtime.names.index(decision.label)
-    choice[engine.GREEDY] = runtime.names.index(decision.greedy)
+    label = runtime.names.index(decision.label)
+    greedy = label if decision.greedy == decision.label else runtime.names.index(decision.greedy)
+    raw, confidence = _number_or_none(decision, "raw", FINITE), _number_or_none(decision, "confidence", SHARE)
+    sure = _number_or_none(decision, "sure", SHARE)
     try:
-        choice[engine.RULE_PROPENSITY] = decision.weight
-        choice[engine.NOTE], choice[engine.SECOND_NOTE] = decision.notes
+        note, second_note = decision.notes
+        # In one go, which is quicker than one after the other; the propensity over ties and the floor is not learnt from.
+        numbers = (label, greedy, decision.weight, note, second_note, 0.0, raw, confidence, sure)
+        choice[: engine.CHOICE_COLUMNS] = numbers
     except (TypeError, ValueError):
         raise InputError(
             f"decision {brief(decision.id)} has the weight {brief(decision.weight)} and the notes {brief(decision.notes)}, but must "
             "have a number and two numbers"
         ) from None
-    choice[engine.RAW] = _number_or_none(decision, "raw", -math.inf, math.inf)
-    choice[engine.CONFIDENCE] = _number_or_none(decision, "confidence", 0.0, 1.0)
-    choice[engine.THRESHOLD] = _number_or_none(decision, "sure", 0.0, 1.0)
-    if not (math.isfinite(choice[engine.NOTE]) and math.isfinite(choice[engine.SECOND_NOTE])):
+    if not (math.isfinite(note) and math.isfinite(second_note)):
         raise InputError(
             f"decision {brief(decision.id)} has the notes {brief(decision.notes)}, but they must be finite"
         )
 
 
-def _number_or_none(decision: Decision, name: str, least: float, most: float) -> float:
+def _number_or_none(decision: Decision, name: str, wanted: tuple[float, float, str]) -> float:
     """A field of a decision that need not be there, which is NaN then."""
-    found = getattr(decision, name)
+    found, (least, most, said) = getattr(decision, name), wanted
     if found is None:
         return math.nan
-    number = isinstance(found, int | float | np.floating) and not isinstance(found, bool)
-    if not number or not math.isfinite(found) or not least <= found <= most:
-        where = "a finite number" if math.isinf(most) else f"a number from {least:g} to {most:g}"
-        raise InputError(f"decision {brief(decision.id)} has the {name} {brief(found)}, but must have {where}, or None")
+    number = isinstance(found, float | int | np.floating) and not isinstance(found, bool)
+    if not number or not least <= found <= most:
+        raise InputError(f"decision {brief(decision.id)} has the {name} {brief(found)}, but must have {said}, or None")
     return float(found)
 
 
@@ -176,8 +179,10 @@ def learn_one(runtime: Runtime, decision: Decision, heard: HeardAnswer) -> None:
         if heard.corrected:
             model.correct(rows, model.one_label, model.choice, model.one_word, among)
         else:
-            worth = NO_REWARDS if heard.reward is None else np.array([[heard.reward]])
-            runtime.note_rewards(worth)
+            worth = NO_REWARDS
+            if heard.reward is not None:
+                worth = np.array([[heard.reward]])
+                runtime.note_rewards(worth)
             model.run(rows, model.choice, model.learning, labels=model.one_label, among=among, rewards=worth)
     except OnebitError:
         runtime.features.forget_after(known)
