@@ -21,7 +21,6 @@ from onebit.validation import ClassName
 
 Among = Iterable[ClassName] | None  # the classes that can be played; None: all
 
-
 SURE = Real("[0, 1]", "the confidence from which a decision is sure")
 RISK = Real("(0, 1)", "the share of sure decisions that may be wrong")
 
@@ -38,8 +37,6 @@ class DecisionTerms(NamedTuple):
 
     def of(self, runtime: Runtime, row: int) -> tuple[tuple[ClassName, ...] | None, bool]:
         """The names of the candidates of a row, or None for all classes, and whether the right one is known to be among them."""
-        if len(self.among) == 0:
-            return None, False
         found = candidates_at(self.among, row)
         if len(found) == len(runtime.classes):
             return None, False
@@ -49,20 +46,11 @@ class DecisionTerms(NamedTuple):
 NOTHING_MORE = DecisionTerms()
 
 
-class Certainty(NamedTuple):
-    """From which confidence on a decision is sure, or what share of the sure ones may be wrong; NaN where nobody asks."""
-
-    sure: float = math.nan
-    risk: float = math.nan
-
-    @classmethod
-    def asked(cls, sure: float | None, risk: float | None) -> Certainty:
-        """What was asked, checked."""
-        if sure is not None and risk is not None:
-            raise InputError("give either sure or risk: a risk chooses the confidence from which decisions are sure")
-        return cls(
-            math.nan if sure is None else SURE.code("sure", sure), math.nan if risk is None else RISK.code("risk", risk)
-        )
+def _certainty(sure: float | None, risk: float | None) -> tuple[float, float]:
+    """`sure` and `risk` of the terms."""
+    if sure is not None and risk is not None:
+        raise InputError("give either sure or risk: a risk chooses the confidence from which decisions are sure")
+    return math.nan if sure is None else SURE.code("sure", sure), math.nan if risk is None else RISK.code("risk", risk)
 
 
 def asked_once(
@@ -71,7 +59,7 @@ def asked_once(
     """What is asked of one x."""
     if among is None and complete is False and sure is None and risk is None and not runtime.retired:
         return NOTHING_MORE
-    known, certainty = bool(checked_flag("complete", complete)), Certainty.asked(sure, risk)
+    known, certainty = bool(checked_flag("complete", complete)), _certainty(sure, risk)
     found = runtime.candidates(among)
     return DecisionTerms(NOTHING if found is None else packed([found], complete=known or among is None), *certainty)
 
@@ -85,7 +73,7 @@ def asked_many(
     risk: float | None = None,
 ) -> DecisionTerms:
     """What is asked of many rows: one list of candidates for all, or one for each."""
-    known, certainty = bool(checked_flag("complete", complete)), Certainty.asked(sure, risk)
+    known, certainty = bool(checked_flag("complete", complete)), _certainty(sure, risk)
     given = list(among) if isinstance(among, Iterator) else among  # which can be walked once
     if not _one_a_row(given):
         found = runtime.candidates(given)

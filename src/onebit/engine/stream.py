@@ -169,19 +169,14 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
             if some:
                 label, greedy = candidates[label], candidates[greedy]
             if what & CALIBRATE:
-                watched = seen
-                rivals = candidates
-                number = choice.label
+                judging = given
+                judged = choice.label
+                rivals = count
                 if some and not complete:  # the right class may be any
-                    watched = scores
-                    rivals = everything
-                    number = label
-                    count = params.classes
-                draws = Draws(key, identity, DECIDING)
-                judged = RuleInput(memory, watched, sq_norm, draws, work, 0.0, rivals, complete)
-                raw = surety(narrowed(params, count), judged, number)
-                if some:
-                    count = candidates.shape[0]
+                    judging = RuleInput(memory, scores, sq_norm, given.draws, work, 0.0, everything, complete)
+                    judged = label
+                    rivals = params.classes
+                raw = surety(narrowed(params, rivals), judging, judged)
                 trust = confidence(calibration, raw)
                 limit = min(1.0, threshold(calibration, risk)) if risk == risk else sure  # noqa: PLR0124 -- unless NaN
             if kept.shape[0] > 0:
