@@ -279,21 +279,23 @@ def _decision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
 def _feedback(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
     one = _Feedback(*row)
     yield from _failed(one, FEEDBACK)
-    if one.task_of_decision is None:
-        yield f"its decision, row {one.decision}, is not there"
-    elif one.task_of_decision != one.task or one.decision >= one.seq:
-        yield f"its decision, row {one.decision}, is of another task or came after it"
+    yield from _misplaced(one, "decision", one.decision, one.task_of_decision)
     yield from _said(tasks, one)
 
 
 def _revision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
     one = _Revision(*row)
     yield from _failed(one, REVISION)
-    if one.task_of_feedback is None:
-        yield f"its feedback, row {one.feedback}, is not there"
-    elif one.task_of_feedback != one.task or one.feedback >= one.seq:
-        yield f"its feedback, row {one.feedback}, is of another task or came after it"
+    yield from _misplaced(one, "feedback", one.feedback, one.task_of_feedback)
     yield from _said(tasks, one)
+
+
+def _misplaced(one: _Feedback | _Revision, what: str, row: int, task: int | None) -> Iterator[str]:
+    """What is wrong with the row that another is about, of which this is the task."""
+    if task is None:
+        yield f"its {what}, row {row}, is not there"
+    elif task != one.task or row >= one.seq:
+        yield f"its {what}, row {row}, is of another task or came after it"
 
 
 def _said(tasks: dict[int, TaskInfo], one: _Feedback | _Revision) -> Iterator[str]:
