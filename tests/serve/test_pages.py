@@ -426,7 +426,7 @@ def test_the_dashboard_tells_how_sure_decisions_were_and_what_they_were_worth(re
         [0, 0, 0, 0, 0.2],
         [None] * 4 + [0],
     ]
-    assert "among 1 of 2 classes" in browser.run(text_of("#last .what"))
+    browser.until(f"{text_of('#last .what')}.includes('among 1 of 2 classes')")
     assert "risk 20.0 %" in browser.run(text_of("#task-facts"))
     browser.click(named("#task-tools button", "Settings"))
     reader.fill(sure="0.9", risk="")

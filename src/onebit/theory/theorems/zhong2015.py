@@ -51,9 +51,10 @@ def drawn(params: PAB, scores: Numbers, squared: float, truth: int, key: np.uint
     """What the rule itself draws and steps."""
     work, memory = np.zeros((2, params.classes)), np.zeros(3)
     choice = RULE.decide(params, RuleInput(memory, scores, squared, Draws(key, number, DECIDING), work))
-    given = RuleInput(memory, scores, squared, Draws(key, number, LEARNING), work)
     first, whole, aim = (np.zeros(params.classes) for _ in range(3))
-    revealed = truth if choice.label == truth else -1
+    right = choice.label == truth
+    given = RuleInput(memory, scores, squared, Draws(key, number, LEARNING), work, reward=float(right))
+    revealed = truth if right else -1
     RULE.learn(params._replace(rho=0.0), given, choice, revealed, first)
     RULE.learn(params, given, choice, revealed, whole)
     divisor = 2.0 * squared + 0.5 / params.aggressiveness
