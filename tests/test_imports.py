@@ -22,7 +22,7 @@ LAYERS = [
     {"storage"},
     {"rules", "spaces"},
     {"engine"},
-    {"auto"},
+    {"auto", "auto_03"},
     {"classes", "frames", "options", "rows"},
     {"features", "ledger", "signature"},
     {"data", "decision", "learnt_weights"},

@@ -20,7 +20,7 @@ def description_of(runtime: Runtime) -> Description:
         right = model.memory[RIGHT]
         composed: Mapping[str, Any] = {}
         if runtime.rule.describe is not None and model.space is not None:
-            composed = runtime.rule.describe(model.params, model.memory, model.space.member_names)
+            composed = runtime.rule.describe(model.params, model.memory, model.space)
         return Description(
             learner=runtime.rule.title,
             learnt=int(model.memory[LEARNT]),

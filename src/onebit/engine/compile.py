@@ -50,7 +50,7 @@ _GENERIC_RULE = (
     *_NARROWING,
 )
 _GENERIC_SPACE = (
-    *(generic.score, generic.absorb, generic.forget, generic.needs_room, generic.moved, generic.refreshed_norm),
+    *(generic.score, generic.hope, generic.absorb, generic.forget, generic.needs_room, generic.moved, generic.refreshed_norm),
     *(kernel.squared_length, kernel.dots, kernel.dots_among, kernel.same, kernel.store),
 )
 _GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
@@ -207,6 +207,7 @@ def _space_functions(space: type[Any]) -> list[Callable[..., Any]]:
     module = generic.SPACES[space]
     names = [function.__name__ for function in _GENERIC_SPACE]
     found = [getattr(module, name) for name in names if hasattr(module, name)]
+    found.append(generic.hoped_by(space))
     return found + [function for part in getattr(module, "PARTS", ()) for function in _space_functions(part)]
 
 
@@ -264,6 +265,8 @@ def _resolver(function: Callable[..., Any]) -> Callable[..., Any]:
         record = getattr(arguments[0], "instance_class", None)
         if record is None:
             return None
+        if function is generic.hope:
+            return generic.hoped_by(record)
         if function in _GENERIC_SPACE:
             return getattr(generic.SPACES[record], name)  # type: ignore[no-any-return]
         rule = generic.rule_of(record)

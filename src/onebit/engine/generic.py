@@ -149,6 +149,20 @@ def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
     return float(SPACES[type(space)].score(space, rows, row, scores))
 
 
+def hope(space: Any, scores: Vector, candidates: Labels) -> None:
+    """Write what classes may be worth at best, in a space that works it out only where a decision is to be made: among the candidates, or all."""
+    hoped_by(type(space))(space, scores, candidates)
+
+
+def hope_nothing(space: Any, scores: Vector, candidates: Labels) -> None:
+    """For the spaces whose scores say everything."""
+
+
+def hoped_by(space: type[Any]) -> Callable[..., None]:
+    """The function of a space that works out hopes."""
+    return getattr(SPACES[space], "hope", hope_nothing)
+
+
 def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) -> None:
     """The space's step along one row."""
     SPACES[type(space)].absorb(space, rows, row, coefficients, scale)

@@ -21,6 +21,7 @@ from onebit.engine.generic import (
     decide,
     follow,
     gather,
+    hope,
     learn,
     narrowed,
     needs_room,
@@ -150,6 +151,9 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
             count = candidates.shape[0]
             seen = few_scores
             moved = few_steps
+        if what & DECIDE:
+            hope(space, scores, candidates)
+        if some:
             gather(params, scores, candidates, seen)
 
         if what & DECIDE:

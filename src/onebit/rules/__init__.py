@@ -33,7 +33,7 @@ _added: dict[str, Rule] = {}  # by `add_rule`, in this process
 def registry() -> dict[str, Rule]:
     """Every rule that onebit comes with, by its command-line name, in alphabetical order."""
     names = [f"{__name__}.{found.name}" for found in pkgutil.iter_modules(__path__)]
-    names.append("onebit.auto.rule")  # by its name, since it stands above this package
+    names += ["onebit.auto.rule", "onebit.auto_03.rule"]  # by their names, since they stand above this package
     rules = [importlib.import_module(name).RULE for name in names]
     return {rule.name: rule for rule in sorted(rules, key=lambda rule: str(rule.name))}
 

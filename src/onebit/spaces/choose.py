@@ -242,7 +242,7 @@ def choose(rule: Rule, bias: bool, seed: int, kernel: str | None, max_support: o
         if rule.composite:
             return CompositeChoice(rule, bias, seed)
         return (SpaceChoice if rule.second_order is None else CovarianceChoice)(rule, bias, seed)
-    if rule.second_order is not None:
+    if rule.second_order is not None or rule.composite:
         raise InputError(f"{rule.title} keeps a covariance of features, and takes no kernel")
     read = Kernel.read(kernel)
     if read.code == RATIONAL and bias:

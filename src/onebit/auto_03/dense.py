@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.clusters import Clusters, forget_clusters, hear_of, part, score_clusters
-from onebit.auto.contributions import of_clusters, of_view, of_waves
-from onebit.auto.views import FeatureStatistics, centred, directed, see, standardised, take, watch, waved
+from onebit.auto_03.clusters import Clusters, forget_clusters, hear_of, part, score_clusters
+from onebit.auto_03.contributions import of_clusters, of_view, of_waves
+from onebit.auto_03.views import FeatureStatistics, centred, directed, see, standardised, take, watch, waved
 from onebit.contract.contrast import Contrast, Contributions
 from onebit.contract.covariance import FITTING_MATRICES, Order
 from onebit.contract.rule import Vector
@@ -29,7 +29,7 @@ from onebit.spaces.layout import ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 from onebit.spaces.space import Space
 
-__all__ = ["PARTS", "AutoDense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
+__all__ = ["PARTS", "Auto03Dense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 PARTS = (DiagonalDense, FullDense)  # what it is made of
 MOST_WAVES, WAVE_NUMBERS = 400, 5 * 10**5  # at most so many waves, and numbers in the matrices on them
@@ -55,7 +55,7 @@ class Members(NamedTuple):
         return cls(FullDense if whole else DiagonalDense, whole, waving, number)
 
 
-class AutoDenseArrays(NamedTuple):
+class Auto03DenseArrays(NamedTuple):
     """The members, and the row just scored as each of them sees it."""
 
     weights: NDArray[Any]  # those of the first member, for what asks for a dtype
@@ -75,14 +75,14 @@ class AutoDenseArrays(NamedTuple):
     phases: NDArray[Any]
 
 
-class AutoDense(AutoDenseArrays, Space):
+class Auto03Dense(Auto03DenseArrays, Space):
     """The space of `auto` for dense rows."""
 
     __slots__ = ()
     example_rows = staticmethod(DenseSpace.example_rows)
 
     @classmethod
-    def planned(cls, heads: int, features: int, dtype: Any, order: Order, seed: int, classes: int) -> AutoDense:
+    def planned(cls, heads: int, features: int, dtype: Any, order: Order, seed: int, classes: int) -> Auto03Dense:
         """Nothing is known."""
         members = Members.of(features, classes)
         number = members.waves
@@ -113,7 +113,7 @@ class AutoDense(AutoDenseArrays, Space):
             phases=(2.0 * math.pi * generator.random(number)).astype(dtype),
         )
 
-    def grown(self, heads: int, features: int) -> AutoDense:
+    def grown(self, heads: int, features: int) -> Auto03Dense:
         """A copy with room for more heads; the new ones know nothing."""
         members = {name: getattr(self, name) for name in LINEAR}
         grown = {
@@ -217,10 +217,10 @@ def _parts(parts: Mapping[str, Mapping[str, ArraySpec]]) -> dict[str, ArraySpec]
     return {f"{part}.{name}": one for part, arrays in parts.items() for name, one in arrays.items()}
 
 
-generic.SPACES[AutoDense] = sys.modules[__name__]
+generic.SPACES[Auto03Dense] = sys.modules[__name__]
 
 
-def score(space: AutoDense, rows: DenseRows, row: int, scores: Vector) -> float:
+def score(space: Auto03Dense, rows: DenseRows, row: int, scores: Vector) -> float:
     """Write the scores and variances of every member; one more than the squared norm of the row, for the constant."""
     x, heads, begin = space.taken, space.weights.shape[0], 0
     take(space.statistics, rows.values[row], x)
@@ -244,7 +244,7 @@ def score(space: AutoDense, rows: DenseRows, row: int, scores: Vector) -> float:
     return 1.0 + squares + 0.0 * flaw  # 0 times a number is 0, 0 times infinity or NaN is NaN
 
 
-def absorb(space: AutoDense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:
+def absorb(space: Auto03Dense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:
     """Move every member along its view of the row just scored, and count the row in."""
     heads, begin = space.weights.shape[0], 0
     if scale == 0.0:
@@ -269,7 +269,7 @@ def absorb(space: AutoDense, rows: DenseRows, row: int, coefficients: Vector, sc
         forget(space)
 
 
-def forget(space: AutoDense) -> None:
+def forget(space: Auto03Dense) -> None:
     """Begin anew; what is known of the columns is kept."""
     generic.forget(space.directed)
     generic.forget(space.centred)

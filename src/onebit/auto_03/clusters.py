@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.views import INVERSE, MEAN, SEEN, FeatureStatistics
+from onebit.auto_03.views import INVERSE, MEAN, SEEN, FeatureStatistics
 from onebit.contract.rule import Vector
 from onebit.spaces.layout import NUMBERS, ArraySpec
 

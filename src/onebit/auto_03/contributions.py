@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.clusters import RATIO, SHARE, Clusters
-from onebit.auto.views import CONSTANT, INVERSE, MEAN, SEEN, VARYING, FeatureStatistics
+from onebit.auto_03.clusters import RATIO, SHARE, Clusters
+from onebit.auto_03.views import CONSTANT, INVERSE, MEAN, SEEN, VARYING, FeatureStatistics
 from onebit.contract.contrast import Contributions
 
 
