@@ -8,6 +8,7 @@ every so many rows only, each of which then counts for so many. All of this move
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,12 +37,13 @@ BEHIND, SETTLED_IN, FEW_MISTAKES, LONGEST_SLEEP = 20.0, 1000.0, 0.3, 16.0
 FLATTENED = 0.16  # a variance below this does not make what a member says any less sure
 
 ROUNDS, MISTAKES = 0, 1  # the facts: rounds learnt, the share of mistakes lately
+ABSENT, PRESENT, BASED = 0, 1, 2  # a member that is not there, one that is, and one that looks at principal components
 
 
 class Mixture(NamedTuple):
     """Losses and rest of the members, and what they say of the row just seen."""
 
-    there: NDArray[np.int64]  # which members there are
+    there: NDArray[np.int64]  # ABSENT, PRESENT or BASED
     losses: Vector
     rates: Vector  # what they lost lately, a round
     strides: Vector  # each acts in every so many rounds
@@ -53,7 +55,7 @@ class Mixture(NamedTuple):
     variances: Matrix  # of those that are not linear
 
     @classmethod
-    def empty(cls, heads: int, there: list[bool]) -> Mixture:
+    def empty(cls, heads: int, there: Sequence[int]) -> Mixture:
         """Nothing was heard."""
         made = cls(**{name: np.zeros(one.shape, one.dtype) for name, one in cls.layout(heads).items()})
         made.there[:] = there
@@ -65,7 +67,7 @@ class Mixture(NamedTuple):
         """What the arrays are."""
         members = ArraySpec((MEMBERS,), NUMBERS)
         return {
-            "there": ArraySpec((MEMBERS,), np.int64, 0, 1),
+            "there": ArraySpec((MEMBERS,), np.int64, ABSENT, BASED),
             "losses": members,
             "rates": members,
             "strides": ArraySpec((MEMBERS,), NUMBERS, 1.0, LONGEST_SLEEP),
@@ -79,7 +81,7 @@ class Mixture(NamedTuple):
 
     def grown(self, heads: int) -> Mixture:
         """A copy with room for more classes."""
-        made = Mixture.empty(heads, self.there.astype(bool).tolist())
+        made = Mixture.empty(heads, self.there.tolist())
         for name in ("losses", "rates", "strides", "facts"):
             getattr(made, name)[:] = getattr(self, name)
         return made
@@ -89,13 +91,8 @@ def wake(mixture: Mixture, based: bool) -> None:
     """Write which members act in this round; those on a basis only where there is one."""
     turn = mixture.facts[ROUNDS]
     for member in range(MEMBERS):
-        acts = mixture.there[member] == 1 and (turn + member) % mixture.strides[member] == 0.0
-        mixture.awake[member] = 1 if acts and (based or not needs_basis(member)) else 0
-
-
-def needs_basis(member: int) -> bool:
-    """Whether a member looks at principal components."""
-    return member in (COMPONENTS, CORRECTED) or member >= SHAPED
+        there = mixture.there[member] == PRESENT or (based and mixture.there[member] == BASED)
+        mixture.awake[member] = 1 if there and (turn + member) % mixture.strides[member] == 0.0 else 0
 
 
 def mix(mixture: Mixture, scores: Vector) -> float:
@@ -165,7 +162,7 @@ def rest(mixture: Mixture, right: bool) -> None:
     facts[ROUNDS] += 1.0
     facts[MISTAKES] += ((0.0 if right else 1.0) - facts[MISTAKES]) / min(LATELY, facts[ROUNDS])
     for member in range(MEMBERS):
-        if mixture.there[member] == 1 and mixture.losses[member] < least:
+        if mixture.there[member] != ABSENT and mixture.losses[member] < least:
             least, leader = mixture.losses[member], member
     tired = facts[ROUNDS] > SETTLED_IN and facts[MISTAKES] < FEW_MISTAKES
     for member in range(MEMBERS):

@@ -11,19 +11,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.dense import mixture as members
+from onebit.auto.dense.basis import (
+    KEPT,
+    READY,
+    Basis,
+    components_of,
+    forget_basis,
+    keep,
+    project,
+    whiten,
+    work,
+)
 from onebit.auto.dense.clusters import Clusters, forget_clusters, hear_of, part, score_clusters, shape_grown
 from onebit.auto.dense.laplace import learn_linear
-from onebit.auto.dense.linear import LinearMembers, View, forget_linear, learnt_variance, score_linear, variance_of
+from onebit.auto.dense.shaped import SHAPED_SCRATCH, Shaped, forget_shaped, learn_shaped, score_shaped
+from onebit.auto.dense.linear import LinearMembers, View, forget_linear, forget_member, learnt_variance, score_linear, variance_of
 from onebit.auto.dense.mixture import (
+    ABSENT,
+    BASED,
     CENTRED,
     CLUSTERS,
     COMPONENTS,
+    CORRECTED,
     COUNTS,
     DIRECTED,
     FLATTENED,
+    HANDICAP,
     LINEAR,
     MEMBERS,
     MISTAKES,
+    PRESENT,
+    SHAPED,
+    SIZES,
     STANDARDISED,
     WAVED,
     Mixture,
@@ -40,11 +59,12 @@ from onebit.auto.dense.views import VARYING, FeatureStatistics, centred, directe
 from onebit.auto.dense.waves import Waves, write_waves
 from onebit.auto.heard import LABEL, REWARD, RIGHT
 from onebit.contract.candidates import Labels
+from onebit.contract.choices import softmax
 from onebit.contract.covariance import FITTING_MATRICES
 from onebit.contract.rule import Vector
 from onebit.engine import generic
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import ArraySpec, SpaceLayout
+from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 from onebit.spaces.space import Space
 
@@ -52,6 +72,12 @@ __all__ = ["AutoDense", "absorb", "hope", "moved", "needs_room", "refreshed_norm
 
 MOST_WAVES, WAVE_NUMBERS = 400, 5 * 10**5  # at most so many waves, and numbers in the matrices on them
 MOST_WAVED_CLASSES = 50  # with more there are too few waves for each to be of use
+WAVES_PER_LENGTH = 1.5  # on principal components, of a row of usual length
+LEAST_OPINION = 0.03  # what is added to the beliefs of the shaped clusters before their logarithm is taken
+TRUST_RATE, MOST_TRUST, MOST_SLOPE = 0.3, 1.5, 2.0
+REPLAYED_AT_ONCE = 16
+# The progress: whether rows are being learnt again, how many were; the trust in the opinion of the shaped clusters, and its squared slopes.
+PENDING, REPLAYED, TRUST, SLOPES = range(4)
 COARSE, FINE = 3e-2, 1e-3  # changes below this are left out: more where there are few mistakes
 
 
@@ -59,20 +85,28 @@ class Plan(NamedTuple):
     """Which members there are: it depends on the number of classes in the beginning, not on those added since."""
 
     views: tuple[View, ...]
-    waves: int
+    there: tuple[int, ...]
+    waves: int  # of the columns
+    based_waves: int  # of their principal components
 
     @classmethod
     def of(cls, features: int, classes: int) -> Plan:
         """Those for so many features and classes."""
-        whole = classes * (features + 1) ** 2 <= FITTING_MATRICES
-        waves = min(MOST_WAVES, int(math.sqrt(WAVE_NUMBERS / classes))) if whole and classes <= MOST_WAVED_CLASSES else 0
-        plain, none = View(features + 1, whole), View(0, full=True)
-        return cls((plain, plain if whole else none, plain, View(waves + 1, full=True) if waves else none, none, none), waves)
-
-    @property
-    def there(self) -> list[bool]:
-        """Which members there are."""
-        return [*(view.size > 0 for view in self.views), True, False, False, False]
+        whole, components = classes * (features + 1) ** 2 <= FITTING_MATRICES, components_of(features)
+        waves = min(MOST_WAVES, int(math.sqrt(WAVE_NUMBERS / classes))) if classes <= MOST_WAVED_CLASSES else 0
+        plain, none, waved = View(features + 1, whole), View(0, full=True), View(waves + 1, full=True)
+        fits = classes * (components + 1) ** 2 <= FITTING_MATRICES
+        views = (
+            plain,
+            plain if whole else none,
+            plain,
+            waved if waves else none,
+            View(components + 1, full=True) if fits else none,
+            waved if waves else none,
+        )
+        kinds = (PRESENT, PRESENT, PRESENT, PRESENT if whole else BASED, BASED, BASED)
+        linear = (kind if view.size > 0 else ABSENT for kind, view in zip(kinds, views, strict=True))
+        return cls(views, (*linear, PRESENT, *(BASED,) * SIZES), waves if whole else 0, waves)
 
 
 class AutoDenseArrays(NamedTuple):
@@ -84,13 +118,23 @@ class AutoDenseArrays(NamedTuple):
     mixture: Mixture
     statistics: FeatureStatistics
     waves: Waves
+    basis: Basis
+    shaped: Shaped
+    based_waves: Waves
+    progress: Vector  # of what is learnt on the basis
+    everything: Vector  # that feedback is about all classes
+    opinion: Vector  # of the shaped clusters on the row just seen
+    components: NDArray[Any]
     taken: NDArray[Any]
     units: NDArray[Any]
     plain: NDArray[Any]
 
 
-STORED = ("linear", "clusters", "mixture", "statistics", "waves")
+STORED = ("linear", "clusters", "mixture", "statistics", "waves", "basis", "shaped", "based_waves")
 SCRATCH = {
+    "basis": ("taken", "found"),
+    "shaped": SHAPED_SCRATCH,
+    "based_waves": ("angles",),
     "linear": ("sizes", "begins", "ends", "widths", "starts", "images", "views", "variances", "known", "work"),
     "mixture": ("there", "awake", "shares", "scores", "beliefs", "variances"),
     "waves": ("angles",),
@@ -107,7 +151,7 @@ class AutoDense(AutoDenseArrays, Space):
     def planned(cls, heads: int, features: int, dtype: Any, seed: int, classes: int) -> AutoDense:
         """Nothing is known."""
         plan, generator = Plan.of(features, classes), np.random.default_rng(seed)
-        linear = LinearMembers.empty(heads, plan.views, dtype)
+        linear, components = LinearMembers.empty(heads, plan.views, dtype), components_of(features)
         return cls(
             weights=linear.weights,
             linear=linear,
@@ -115,6 +159,13 @@ class AutoDense(AutoDenseArrays, Space):
             mixture=Mixture.empty(heads, plan.there),
             statistics=FeatureStatistics.empty(features, dtype),
             waves=Waves.drawn(features, plan.waves, dtype, generator),
+            basis=Basis.empty(features, dtype),
+            shaped=Shaped.empty(heads, components, dtype),
+            based_waves=Waves.drawn(components, plan.based_waves, dtype, generator),
+            progress=np.array([0.0, 0.0, 1.0, 0.0]),
+            everything=np.ones(heads),
+            opinion=np.zeros(heads),
+            components=np.zeros(components, dtype=dtype),
             taken=np.zeros(features, dtype=dtype),
             units=np.zeros(features, dtype=dtype),
             plain=np.zeros(features, dtype=dtype),
@@ -128,16 +179,20 @@ class AutoDense(AutoDenseArrays, Space):
             linear=linear,
             clusters=self.clusters.grown(heads, self.statistics),
             mixture=self.mixture.grown(heads),
+            shaped=self.shaped.grown(heads),
+            everything=np.ones(heads),
+            opinion=np.zeros(heads),
         )
 
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
         """What is written into a file."""
-        return {
+        found = {
             f"{part}.{name}": array.copy()
             for part in STORED
             for name, array in getattr(self, part)._asdict().items()
             if name not in SCRATCH.get(part, ())
         }
+        return {**found, "progress": self.progress.copy()}
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any, classes: int) -> SpaceLayout:
@@ -149,12 +204,21 @@ class AutoDense(AutoDenseArrays, Space):
             "mixture": Mixture.layout(heads),
             "statistics": FeatureStatistics.layout(features, dtype),
             "waves": Waves.layout(features, plan.waves, dtype),
+            "basis": Basis.layout(heads, features, dtype),
+            "shaped": Shaped.layout(heads, components_of(features), dtype),
+            "based_waves": Waves.layout(components_of(features), plan.based_waves, dtype),
         }
         row = ArraySpec((features,), dtype)
+        own = {
+            "progress": ArraySpec((4,), NUMBERS),
+            **dict.fromkeys(("everything", "opinion"), ArraySpec((heads,), NUMBERS)),
+            "components": ArraySpec((components_of(features),), dtype),
+            **dict.fromkeys(("taken", "units", "plain"), row),
+        }
         arrays = {f"{part}.{name}": one for part, arrays in parts.items() for name, one in arrays.items()}
         scratch = {f"{part}.{name}" for part, names in SCRATCH.items() for name in names}
         saved = [name for name in arrays if name not in scratch]
-        return SpaceLayout.of({**arrays, **dict.fromkeys(("taken", "units", "plain"), row)}, saved, width=3 * heads)
+        return SpaceLayout.of({**arrays, **own}, [*saved, "progress"], width=3 * heads)
 
     @property
     def room(self) -> tuple[int, int]:
@@ -198,23 +262,64 @@ generic.SPACES[AutoDense] = sys.modules[__name__]
 def score(space: AutoDense, rows: DenseRows, row: int, scores: Vector) -> float:
     """Write what the members believe of a row together; one more than the squared norm of the row, for the constant."""
     mixture, linear, x = space.mixture, space.linear, space.taken
-    wake(mixture, False)
+    wake(mixture, space.basis.generation[0] > 0 and space.progress[PENDING] == 0.0)
     take(space.statistics, rows.values[row], x)
     squares = directed(rows.values[row], linear.views[linear.begins[DIRECTED] : linear.ends[DIRECTED]])
     if mixture.awake[CENTRED] == 1:
         centred(space.statistics, x, linear.views[linear.begins[CENTRED] : linear.ends[CENTRED]])
     in_units(space.statistics, x, space.units)
-    if mixture.awake[STANDARDISED] == 1 or mixture.awake[WAVED] == 1:
-        standardised(space.statistics, space.units, space.plain, linear.views[linear.begins[STANDARDISED] : linear.ends[STANDARDISED]])
-    if mixture.awake[WAVED] == 1:
+    standard = linear.views[linear.begins[STANDARDISED] : linear.ends[STANDARDISED]]
+    standardised(space.statistics, space.units, space.plain, standard)
+    if mixture.awake[WAVED] == 1 and mixture.there[WAVED] == PRESENT:
         factor = 1.0 / math.sqrt(max(1.0, space.statistics.rows[VARYING]))
         write_waves(space.waves, space.plain, factor, linear.views[linear.begins[WAVED] : linear.ends[WAVED]])
+    if mixture.awake[CLUSTERS] == 1:
+        score_clusters(space.clusters, space.statistics, space.units, mixture.scores[CLUSTERS], mixture.variances[0])
+    look_through_basis(space, x)
     for member in range(LINEAR):
         if mixture.awake[member] == 1:
             score_linear(linear, member, mixture.scores[member])
-    if mixture.awake[CLUSTERS] == 1:
-        score_clusters(space.clusters, space.statistics, space.units, mixture.scores[CLUSTERS], mixture.variances[0])
+    correct(space)
     return 1.0 + squares + mix(mixture, scores)
+
+
+def look_through_basis(space: AutoDense, x: NDArray[Any]) -> None:
+    """Write the views of the members on principal components, and what the shaped clusters say."""
+    mixture, linear, z = space.mixture, space.linear, space.components
+    shaped = mixture.awake[CORRECTED] == 1
+    for member in range(SHAPED, MEMBERS):
+        shaped = shaped or mixture.awake[member] == 1
+    on_waves = mixture.awake[WAVED] == 1 and mixture.there[WAVED] == BASED
+    if not (shaped or on_waves or mixture.awake[COMPONENTS] == 1):
+        return
+    project(space.basis, x, z)
+    if shaped:
+        score_shaped(space.shaped, z, mixture.scores[SHAPED:MEMBERS], mixture.variances[SHAPED - LINEAR :])
+    if mixture.awake[COMPONENTS] == 1:
+        whiten(space.basis, z, linear.views[linear.begins[COMPONENTS] : linear.ends[COMPONENTS]])
+    if on_waves or mixture.awake[CORRECTED] == 1:
+        view = linear.views[linear.begins[CORRECTED] : linear.ends[CORRECTED]]
+        write_waves(space.based_waves, z, WAVES_PER_LENGTH / math.sqrt(z.shape[0]), view)
+        if on_waves:
+            begin = linear.begins[WAVED]
+            for column in range(view.shape[0]):
+                linear.views[begin + column] = view[column]
+
+
+def correct(space: AutoDense) -> None:
+    """Add to what the last linear member says what the best of the shaped clusters believes."""
+    mixture = space.mixture
+    if mixture.awake[CORRECTED] == 0:
+        return
+    best = SHAPED
+    for member in range(SHAPED, MEMBERS):
+        if mixture.losses[member] < mixture.losses[best]:
+            best = member
+    said, opinion = mixture.scores[CORRECTED], space.opinion
+    softmax(mixture.scores[best], said.shape[0], opinion)
+    for head in range(said.shape[0]):
+        opinion[head] = math.log(opinion[head] + LEAST_OPINION)
+        said[head] += space.progress[TRUST] * opinion[head]
 
 
 def hope(space: AutoDense, scores: Vector, candidates: Labels) -> None:
@@ -271,23 +376,95 @@ def absorb(space: AutoDense, rows: DenseRows, row: int, heard: Vector, scale: fl
     for member in range(MEMBERS):
         if mixture.awake[member] == 1:
             lose(mixture, member, chance_of(space, member, about, label), reward)
+    found = found_class(about, label, right, count)
+    learn_members(space, about, label, right, found)
+    rest(mixture, right)
+    if found >= 0:
+        hear_of(space.clusters, space.taken, found)
+        shape_grown(space.clusters, space.statistics, found)
+    keep(space.basis, space.taken, label, right, reward)
+    improve(space)
+    if see(space.statistics, space.taken):
+        part(space.clusters, space.statistics)
+    if watch(space.statistics, rows.values[row]):
+        forget(space)
+
+
+def found_class(about: Vector, label: int, right: bool, count: int) -> int:
+    """The class that is now known to be right, or -1: with two in question a wrong answer says as much as a right one."""
+    if right:
+        return label
+    if count == 2:
+        for head in range(about.shape[0]):
+            if about[head] > 0.0 and head != label:
+                return head
+    return -1
+
+
+def learn_members(space: AutoDense, about: Vector, label: int, right: bool, found: int) -> None:
+    """Let the linear members and the shaped clusters that are awake learn."""
+    mixture = space.mixture
     mistakes = max(mixture.facts[MISTAKES], 1e-3)
     fine = max(FINE, min(COARSE, FINE / (mistakes * mistakes)))
     for member in range(LINEAR):
         if mixture.awake[member] == 1:
             learn_linear(space.linear, member, mixture.beliefs[member], about, label, right, fine)
-    rest(mixture, right)
-    if right or count == 2:
-        found = label
-        for head in range(heads):
-            if not right and about[head] > 0.0 and head != label:
-                found = head
-        hear_of(space.clusters, space.taken, found)
-        shape_grown(space.clusters, space.statistics, found)
-    if see(space.statistics, space.taken):
-        part(space.clusters, space.statistics)
-    if watch(space.statistics, rows.values[row]):
-        forget(space)
+    if mixture.awake[CORRECTED] == 1:
+        weigh_opinion(space, label, right)
+    if mixture.awake[SHAPED] == 1 or mixture.awake[SHAPED + 1] == 1 or mixture.awake[SHAPED + 2] == 1:
+        learn_shaped(space.shaped, space.components, label, right, mixture.beliefs[SHAPED:MEMBERS], found)
+
+
+def weigh_opinion(space: AutoDense, label: int, right: bool) -> None:
+    """Move the trust in the opinion of the shaped clusters, by what it would have done to the likelihood of the feedback."""
+    beliefs, progress, slope = space.mixture.beliefs[CORRECTED], space.progress, 0.0
+    for head in range(beliefs.shape[0]):
+        slope += beliefs[head] * (space.opinion[label] - space.opinion[head])
+    if not right:
+        slope *= -beliefs[label] / max(1e-3, 1.0 - beliefs[label])
+    slope = min(MOST_SLOPE, max(-MOST_SLOPE, slope))
+    progress[SLOPES] += slope * slope
+    progress[TRUST] += TRUST_RATE * slope / math.sqrt(4.0 + progress[SLOPES])
+    progress[TRUST] = min(MOST_TRUST, max(0.0, progress[TRUST]))
+
+
+def improve(space: AutoDense) -> None:
+    """Go on with the principal components; where there are new ones, the members on them learn the first rows again, a few in each round."""
+    mixture, progress, basis = space.mixture, space.progress, space.basis
+    if work(basis) == READY:
+        for member in range(LINEAR):
+            if mixture.there[member] == BASED:
+                forget_member(space.linear, member)
+        forget_shaped(space.shaped)
+        progress[PENDING], progress[REPLAYED] = 1.0, 0.0
+        if basis.generation[0] == 1:
+            for member in range(MEMBERS):
+                if mixture.there[member] == BASED:
+                    mixture.losses[member] = HANDICAP
+    for _ in range(REPLAYED_AT_ONCE):
+        if progress[PENDING] == 1.0:
+            replay(space, int(progress[REPLAYED]))
+            progress[REPLAYED] += 1.0
+            if progress[REPLAYED] >= basis.facts[KEPT]:
+                progress[PENDING] = 0.0
+
+
+def replay(space: AutoDense, index: int) -> None:
+    """Learn one of the rows kept once more, with the members on principal components."""
+    mixture, linear = space.mixture, space.linear
+    heads = mixture.beliefs.shape[1]
+    for member in range(MEMBERS):
+        mixture.awake[member] = 1 if mixture.there[member] == BASED else 0
+    look_through_basis(space, space.basis.rows[index])
+    for member in range(LINEAR):
+        if mixture.awake[member] == 1:
+            score_linear(linear, member, mixture.scores[member])
+    correct(space)
+    for member in range(MEMBERS):
+        if mixture.awake[member] == 1:
+            softmax(mixture.scores[member], heads, mixture.beliefs[member])
+    label, right = int(space.basis.heard[index, 0]), space.basis.heard[index, 1] == 1.0
+    learn_members(space, space.everything, label, right, found_class(space.everything, label, right, heads))
 
 
 def chance_of(space: AutoDense, member: int, about: Vector, label: int) -> float:
@@ -305,5 +482,9 @@ def forget(space: AutoDense) -> None:
     """Begin anew; what is known of the columns is kept."""
     forget_linear(space.linear)
     forget_mixture(space.mixture)
+    forget_basis(space.basis)
+    forget_shaped(space.shaped)
+    for index in range(4):
+        space.progress[index] = 1.0 if index == TRUST else 0.0
     forget_clusters(space.clusters)
     part(space.clusters, space.statistics)
