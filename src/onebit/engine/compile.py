@@ -234,7 +234,8 @@ def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
     for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], (*_GENERIC, *_SHARED)):
         if function not in _announced and function is not loop:
             _announced.add(function)
-            register_jitable(**parts)(function)
+            called = {**parts, "forceinline": False} if function.__module__.startswith("onebit.auto.dense") else parts
+            register_jitable(**called)(function)
 
 
 def _caller(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,12 +19,11 @@ from onebit.auto.dense.basis import (
     forget_basis,
     keep,
     project,
-    whiten,
     work,
 )
 from onebit.auto.dense.clusters import Clusters, forget_clusters, hear_of, part, score_clusters, shape_grown
 from onebit.auto.dense.laplace import learn_linear
-from onebit.auto.dense.shaped import SHAPED_SCRATCH, Shaped, forget_shaped, learn_shaped, score_shaped
+from onebit.auto.dense.shaped import Shaped, forget_shaped, learn_shaped, score_shaped
 from onebit.auto.dense.linear import LinearMembers, View, forget_linear, forget_member, learnt_variance, score_linear, variance_of
 from onebit.auto.dense.mixture import (
     ABSENT,
@@ -55,7 +54,7 @@ from onebit.auto.dense.mixture import (
     rest,
     wake,
 )
-from onebit.auto.dense.views import VARYING, FeatureStatistics, centred, directed, in_units, see, standardised, take, watch
+from onebit.auto.dense.views import VARYING, FeatureStatistics, centred, directed, in_units, see, standardised, take, watch, whitened
 from onebit.auto.dense.waves import Waves, write_waves
 from onebit.auto.heard import LABEL, REWARD, RIGHT
 from onebit.contract.candidates import Labels
@@ -106,7 +105,7 @@ class Plan(NamedTuple):
         )
         kinds = (PRESENT, PRESENT, PRESENT, PRESENT if whole else BASED, BASED, BASED)
         linear = (kind if view.size > 0 else ABSENT for kind, view in zip(kinds, views, strict=True))
-        return cls(views, (*linear, PRESENT, *(BASED,) * SIZES), waves if whole else 0, waves)
+        return cls(views, (*linear, PRESENT, *(ABSENT,) * SIZES), waves if whole else 0, waves)
 
 
 class AutoDenseArrays(NamedTuple):
@@ -133,7 +132,7 @@ class AutoDenseArrays(NamedTuple):
 STORED = ("linear", "clusters", "mixture", "statistics", "waves", "basis", "shaped", "based_waves")
 SCRATCH = {
     "basis": ("taken", "found"),
-    "shaped": SHAPED_SCRATCH,
+    "shaped": ("lower", "inverse", "row", "away", "distances", "said"),
     "based_waves": ("angles",),
     "linear": ("sizes", "begins", "ends", "widths", "starts", "images", "views", "variances", "known", "work"),
     "mixture": ("there", "awake", "shares", "scores", "beliefs", "variances"),
@@ -160,7 +159,7 @@ class AutoDense(AutoDenseArrays, Space):
             statistics=FeatureStatistics.empty(features, dtype),
             waves=Waves.drawn(features, plan.waves, dtype, generator),
             basis=Basis.empty(features, dtype),
-            shaped=Shaped.empty(heads, components, dtype),
+            shaped=Shaped.empty(heads, components, dtype, classes),
             based_waves=Waves.drawn(components, plan.based_waves, dtype, generator),
             progress=np.array([0.0, 0.0, 1.0, 0.0]),
             everything=np.ones(heads),
@@ -205,7 +204,7 @@ class AutoDense(AutoDenseArrays, Space):
             "statistics": FeatureStatistics.layout(features, dtype),
             "waves": Waves.layout(features, plan.waves, dtype),
             "basis": Basis.layout(heads, features, dtype),
-            "shaped": Shaped.layout(heads, components_of(features), dtype),
+            "shaped": Shaped.layout(heads, components_of(features), dtype, classes),
             "based_waves": Waves.layout(components_of(features), plan.based_waves, dtype),
         }
         row = ArraySpec((features,), dtype)
@@ -294,9 +293,9 @@ def look_through_basis(space: AutoDense, x: NDArray[Any]) -> None:
         return
     project(space.basis, x, z)
     if shaped:
-        score_shaped(space.shaped, z, mixture.scores[SHAPED:MEMBERS], mixture.variances[SHAPED - LINEAR :])
+        score_shaped(space.shaped, z, mixture.scores[SHAPED:MEMBERS], mixture.variances[SHAPED - LINEAR :], space.everything)
     if mixture.awake[COMPONENTS] == 1:
-        whiten(space.basis, z, linear.views[linear.begins[COMPONENTS] : linear.ends[COMPONENTS]])
+        whitened(space.basis.whitening, z, linear.views[linear.begins[COMPONENTS] : linear.ends[COMPONENTS]])
     if on_waves or mixture.awake[CORRECTED] == 1:
         view = linear.views[linear.begins[CORRECTED] : linear.ends[CORRECTED]]
         write_waves(space.based_waves, z, WAVES_PER_LENGTH / math.sqrt(z.shape[0]), view)
@@ -412,7 +411,7 @@ def learn_members(space: AutoDense, about: Vector, label: int, right: bool, foun
     if mixture.awake[CORRECTED] == 1:
         weigh_opinion(space, label, right)
     if mixture.awake[SHAPED] == 1 or mixture.awake[SHAPED + 1] == 1 or mixture.awake[SHAPED + 2] == 1:
-        learn_shaped(space.shaped, space.components, label, right, mixture.beliefs[SHAPED:MEMBERS], found)
+        learn_shaped(space.shaped, space.components, label, right, mixture.beliefs[SHAPED:MEMBERS], found >= 0)
 
 
 def weigh_opinion(space: AutoDense, label: int, right: bool) -> None:

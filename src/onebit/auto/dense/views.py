@@ -165,6 +165,20 @@ def standardised(
     view[width] = CONSTANT
 
 
+def whitened(whitening: NDArray[Any], components: NDArray[Any], view: NDArray[Any]) -> None:
+    """Principal components, all alike; far rows are shortened."""
+    squares = view.dtype.type(0)
+    for component in range(components.shape[0]):
+        value = components[component] * whitening[component]
+        squares += value * value
+        view[component] = value
+    if squares > FARTHEST * FARTHEST * CONSTANT * CONSTANT:
+        shorter = view.dtype.type(FARTHEST * CONSTANT / math.sqrt(squares))
+        for component in range(components.shape[0]):
+            view[component] *= shorter
+    view[components.shape[0]] = CONSTANT
+
+
 def see(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
     """Count a row in (Welford 1962); whether deviations were taken anew."""
     mean, squares, current = statistics.columns[MEAN], statistics.columns[SQUARES], statistics.scales[MEAN]
