@@ -174,7 +174,7 @@ def work(basis: Basis) -> int:
         return begin(basis)
     if phase == ORTHONORMALISING:
         orthonormalise(basis)
-    elif phase == ITERATING or phase == MEASURING:
+    elif phase in (ITERATING, MEASURING):
         sweep(basis, phase == ITERATING)
     elif phase == DIAGONALISING:
         diagonalise(basis)
