@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.choices import softmax
-from onebit.contract.rule import Matrix, Vector
+from onebit.contract.rule import Vector
 from onebit.spaces.layout import NUMBERS, ArraySpec
 
 # The members: those that are linear, and those that have a distribution for each class.
@@ -50,9 +50,9 @@ class Mixture(NamedTuple):
     facts: Vector
     awake: NDArray[np.int64]
     shares: Vector
-    scores: Matrix
-    beliefs: Matrix
-    variances: Matrix  # of those that are not linear
+    scores: Vector  # K numbers of each member, as are
+    beliefs: Vector
+    variances: Vector  # of those that are not linear
 
     @classmethod
     def empty(cls, heads: int, there: Sequence[int]) -> Mixture:
@@ -74,9 +74,8 @@ class Mixture(NamedTuple):
             "facts": ArraySpec((2,), NUMBERS),
             "awake": ArraySpec((MEMBERS,), np.int64),
             "shares": members,
-            "scores": ArraySpec((MEMBERS, heads), NUMBERS),
-            "beliefs": ArraySpec((MEMBERS, heads), NUMBERS),
-            "variances": ArraySpec((MEMBERS - LINEAR, heads), NUMBERS),
+            **dict.fromkeys(("scores", "beliefs"), ArraySpec((MEMBERS * heads,), NUMBERS)),
+            "variances": ArraySpec(((MEMBERS - LINEAR) * heads,), NUMBERS),
         }
 
     def grown(self, heads: int) -> Mixture:
@@ -97,7 +96,7 @@ def wake(mixture: Mixture, based: bool) -> None:
 
 def mix(mixture: Mixture, scores: Vector) -> float:
     """Write what the members that are awake believe together, and what they say; 0, or NaN where that is no number."""
-    heads, least, total, flaw = mixture.beliefs.shape[1], math.inf, 0.0, 0.0
+    heads, least, total, flaw = mixture.beliefs.shape[0] // MEMBERS, math.inf, 0.0, 0.0
     for member in range(MEMBERS):
         mixture.shares[member] = 0.0
         if mixture.awake[member] == 1:
@@ -113,7 +112,8 @@ def mix(mixture: Mixture, scores: Vector) -> float:
         if mixture.awake[member] == 0:
             continue
         mixture.shares[member] /= total
-        share, said, beliefs = mixture.shares[member], mixture.scores[member], mixture.beliefs[member]
+        share, begin, end = mixture.shares[member], member * heads, (member + 1) * heads
+        said, beliefs = mixture.scores[begin:end], mixture.beliefs[begin:end]
         softmax(said, heads, beliefs)
         for head in range(heads):
             flaw += 0.0 * said[head]  # 0 times a number is 0, 0 times infinity or NaN is NaN
@@ -139,11 +139,12 @@ def flattened(said: Vector, about: Vector, label: int, variance: float) -> float
 
 def narrow(mixture: Mixture, about: Vector) -> None:
     """Make beliefs those over the classes that the feedback is about."""
+    heads = about.shape[0]
     for member in range(MEMBERS):
-        beliefs, total = mixture.beliefs[member], 0.0
-        for head in range(beliefs.shape[0]):
+        beliefs, total = mixture.beliefs[member * heads : (member + 1) * heads], 0.0
+        for head in range(heads):
             total += beliefs[head] * about[head]
-        for head in range(beliefs.shape[0]):
+        for head in range(heads):
             beliefs[head] = beliefs[head] * about[head] / total if total > 0.0 else about[head]
 
 

@@ -23,7 +23,8 @@ from onebit.auto.dense.basis import (
 )
 from onebit.auto.dense.clusters import Clusters, forget_clusters, hear_of, part, score_clusters, shape_grown
 from onebit.auto.dense.laplace import learn_linear
-from onebit.auto.dense.shaped import Shaped, forget_shaped, learn_shaped, score_shaped
+from onebit.auto.dense.shaped_arrays import Shaped, share_factor
+from onebit.auto.dense.shaped import clear_shaped, forget_shaped, learn_shaped, score_shaped
 from onebit.auto.dense.linear import LinearMembers, View, forget_linear, forget_member, learnt_variance, score_linear, variance_of
 from onebit.auto.dense.mixture import (
     ABSENT,
@@ -105,7 +106,7 @@ class Plan(NamedTuple):
         )
         kinds = (PRESENT, PRESENT, PRESENT, PRESENT if whole else BASED, BASED, BASED)
         linear = (kind if view.size > 0 else ABSENT for kind, view in zip(kinds, views, strict=True))
-        return cls(views, (*linear, PRESENT, *(ABSENT,) * SIZES), waves if whole else 0, waves)
+        return cls(views, (*linear, PRESENT, *(BASED,) * SIZES), waves if whole else 0, waves)
 
 
 class AutoDenseArrays(NamedTuple):
@@ -132,7 +133,7 @@ class AutoDenseArrays(NamedTuple):
 STORED = ("linear", "clusters", "mixture", "statistics", "waves", "basis", "shaped", "based_waves")
 SCRATCH = {
     "basis": ("taken", "found"),
-    "shaped": ("lower", "inverse", "row", "away", "distances", "said"),
+    "shaped": ("lower", "inverse", "difference", "row", "away", "distances", "behind", "said"),
     "based_waves": ("angles",),
     "linear": ("sizes", "begins", "ends", "widths", "starts", "images", "views", "variances", "known", "work"),
     "mixture": ("there", "awake", "shares", "scores", "beliefs", "variances"),
@@ -159,7 +160,7 @@ class AutoDense(AutoDenseArrays, Space):
             statistics=FeatureStatistics.empty(features, dtype),
             waves=Waves.drawn(features, plan.waves, dtype, generator),
             basis=Basis.empty(features, dtype),
-            shaped=Shaped.empty(heads, components, dtype, classes),
+            shaped=Shaped.empty(heads, components, dtype, share_factor(classes, components)),
             based_waves=Waves.drawn(components, plan.based_waves, dtype, generator),
             progress=np.array([0.0, 0.0, 1.0, 0.0]),
             everything=np.ones(heads),
@@ -196,7 +197,7 @@ class AutoDense(AutoDenseArrays, Space):
     @staticmethod
     def layout(heads: int, features: int, dtype: Any, classes: int) -> SpaceLayout:
         """What the arrays are, those of the members among them."""
-        plan = Plan.of(features, classes)
+        plan, components = Plan.of(features, classes), components_of(features)
         parts = {
             "linear": LinearMembers.layout(heads, plan.views, dtype),
             "clusters": Clusters.layout(heads, features, dtype),
@@ -204,14 +205,14 @@ class AutoDense(AutoDenseArrays, Space):
             "statistics": FeatureStatistics.layout(features, dtype),
             "waves": Waves.layout(features, plan.waves, dtype),
             "basis": Basis.layout(heads, features, dtype),
-            "shaped": Shaped.layout(heads, components_of(features), dtype, classes),
-            "based_waves": Waves.layout(components_of(features), plan.based_waves, dtype),
+            "shaped": Shaped.layout(heads, components, dtype, share_factor(classes, components)),
+            "based_waves": Waves.layout(components, plan.based_waves, dtype),
         }
         row = ArraySpec((features,), dtype)
         own = {
             "progress": ArraySpec((4,), NUMBERS),
             **dict.fromkeys(("everything", "opinion"), ArraySpec((heads,), NUMBERS)),
-            "components": ArraySpec((components_of(features),), dtype),
+            "components": ArraySpec((components,), dtype),
             **dict.fromkeys(("taken", "units", "plain"), row),
         }
         arrays = {f"{part}.{name}": one for part, arrays in parts.items() for name, one in arrays.items()}
@@ -260,7 +261,7 @@ generic.SPACES[AutoDense] = sys.modules[__name__]
 
 def score(space: AutoDense, rows: DenseRows, row: int, scores: Vector) -> float:
     """Write what the members believe of a row together; one more than the squared norm of the row, for the constant."""
-    mixture, linear, x = space.mixture, space.linear, space.taken
+    mixture, linear, x, heads = space.mixture, space.linear, space.taken, space.everything.shape[0]
     wake(mixture, space.basis.generation[0] > 0 and space.progress[PENDING] == 0.0)
     take(space.statistics, rows.values[row], x)
     squares = directed(rows.values[row], linear.views[linear.begins[DIRECTED] : linear.ends[DIRECTED]])
@@ -273,18 +274,19 @@ def score(space: AutoDense, rows: DenseRows, row: int, scores: Vector) -> float:
         factor = 1.0 / math.sqrt(max(1.0, space.statistics.rows[VARYING]))
         write_waves(space.waves, space.plain, factor, linear.views[linear.begins[WAVED] : linear.ends[WAVED]])
     if mixture.awake[CLUSTERS] == 1:
-        score_clusters(space.clusters, space.statistics, space.units, mixture.scores[CLUSTERS], mixture.variances[0])
+        said, doubts = mixture.scores[CLUSTERS * heads : SHAPED * heads], mixture.variances[:heads]
+        score_clusters(space.clusters, space.statistics, space.units, said, doubts)
     look_through_basis(space, x)
     for member in range(LINEAR):
         if mixture.awake[member] == 1:
-            score_linear(linear, member, mixture.scores[member])
+            score_linear(linear, member, mixture.scores[member * heads : (member + 1) * heads])
     correct(space)
     return 1.0 + squares + mix(mixture, scores)
 
 
 def look_through_basis(space: AutoDense, x: NDArray[Any]) -> None:
     """Write the views of the members on principal components, and what the shaped clusters say."""
-    mixture, linear, z = space.mixture, space.linear, space.components
+    mixture, linear, z, heads = space.mixture, space.linear, space.components, space.everything.shape[0]
     shaped = mixture.awake[CORRECTED] == 1
     for member in range(SHAPED, MEMBERS):
         shaped = shaped or mixture.awake[member] == 1
@@ -293,7 +295,7 @@ def look_through_basis(space: AutoDense, x: NDArray[Any]) -> None:
         return
     project(space.basis, x, z)
     if shaped:
-        score_shaped(space.shaped, z, mixture.scores[SHAPED:MEMBERS], mixture.variances[SHAPED - LINEAR :], space.everything)
+        score_shaped(space.shaped, z, mixture.scores[SHAPED * heads :], mixture.variances[heads:], space.everything)
     if mixture.awake[COMPONENTS] == 1:
         whitened(space.basis.whitening, z, linear.views[linear.begins[COMPONENTS] : linear.ends[COMPONENTS]])
     if on_waves or mixture.awake[CORRECTED] == 1:
@@ -307,23 +309,23 @@ def look_through_basis(space: AutoDense, x: NDArray[Any]) -> None:
 
 def correct(space: AutoDense) -> None:
     """Add to what the last linear member says what the best of the shaped clusters believes."""
-    mixture = space.mixture
+    mixture, heads = space.mixture, space.everything.shape[0]
     if mixture.awake[CORRECTED] == 0:
         return
     best = SHAPED
     for member in range(SHAPED, MEMBERS):
         if mixture.losses[member] < mixture.losses[best]:
             best = member
-    said, opinion = mixture.scores[CORRECTED], space.opinion
-    softmax(mixture.scores[best], said.shape[0], opinion)
-    for head in range(said.shape[0]):
+    said, opinion = mixture.scores[CORRECTED * heads : (CORRECTED + 1) * heads], space.opinion
+    softmax(mixture.scores[best * heads : (best + 1) * heads], heads, opinion)
+    for head in range(heads):
         opinion[head] = math.log(opinion[head] + LEAST_OPINION)
         said[head] += space.progress[TRUST] * opinion[head]
 
 
 def hope(space: AutoDense, scores: Vector, candidates: Labels) -> None:
     """Write what classes may be worth at best, exactly where it may be more than what the best is thought to be worth."""
-    heads, count = space.mixture.beliefs.shape[1], candidates.shape[0]
+    heads, count = space.everything.shape[0], candidates.shape[0]
     for head in range(heads):
         scores[heads + head] = scores[head]
     best, contenders = 0.0, 0
@@ -345,12 +347,12 @@ def hope(space: AutoDense, scores: Vector, candidates: Labels) -> None:
 
 def hope_of(space: AutoDense, head: int, exactly: bool) -> float:
     """What a class may be worth, by its variances or by their bounds."""
-    mixture, linear, total = space.mixture, space.linear, 0.0
+    mixture, linear, heads, total = space.mixture, space.linear, space.everything.shape[0], 0.0
     for member in range(MEMBERS):
-        share, chance = mixture.shares[member], mixture.beliefs[member, head]
+        share, chance = mixture.shares[member], mixture.beliefs[member * heads + head]
         if share > COUNTS:
             if member >= LINEAR:
-                variance = mixture.variances[member - LINEAR, head]
+                variance = mixture.variances[(member - LINEAR) * heads + head]
             elif exactly:
                 variance = variance_of(linear, member, head)
             else:
@@ -362,7 +364,7 @@ def hope_of(space: AutoDense, head: int, exactly: bool) -> float:
 
 def absorb(space: AutoDense, rows: DenseRows, row: int, heard: Vector, scale: float) -> None:
     """Let every member that is awake learn from what was heard of the row just scored, and count the row in."""
-    mixture, heads = space.mixture, space.mixture.beliefs.shape[1]
+    mixture, heads = space.mixture, space.everything.shape[0]
     if scale == 0.0:
         forget(space)
         return
@@ -376,13 +378,20 @@ def absorb(space: AutoDense, rows: DenseRows, row: int, heard: Vector, scale: fl
         if mixture.awake[member] == 1:
             lose(mixture, member, chance_of(space, member, about, label), reward)
     found = found_class(about, label, right, count)
-    learn_members(space, about, label, right, found)
-    rest(mixture, right)
     if found >= 0:
         hear_of(space.clusters, space.taken, found)
         shape_grown(space.clusters, space.statistics, found)
     keep(space.basis, space.taken, label, right, reward)
-    improve(space)
+    learn_members(space, about, label, right, found)
+    rest(mixture, right)
+    if work(space.basis) == READY:
+        start_on_basis(space)
+    for _ in range(REPLAYED_AT_ONCE):
+        if space.progress[PENDING] == 1.0:
+            index = int(space.progress[REPLAYED])
+            recall(space, index)
+            label, right = int(space.basis.heard[index, 0]), space.basis.heard[index, 1] == 1.0
+            learn_members(space, space.everything, label, right, found_class(space.everything, label, right, heads))
     if see(space.statistics, space.taken):
         part(space.clusters, space.statistics)
     if watch(space.statistics, rows.values[row]):
@@ -402,22 +411,24 @@ def found_class(about: Vector, label: int, right: bool, count: int) -> int:
 
 def learn_members(space: AutoDense, about: Vector, label: int, right: bool, found: int) -> None:
     """Let the linear members and the shaped clusters that are awake learn."""
-    mixture = space.mixture
+    mixture, heads = space.mixture, space.everything.shape[0]
     mistakes = max(mixture.facts[MISTAKES], 1e-3)
     fine = max(FINE, min(COARSE, FINE / (mistakes * mistakes)))
     for member in range(LINEAR):
         if mixture.awake[member] == 1:
-            learn_linear(space.linear, member, mixture.beliefs[member], about, label, right, fine)
+            beliefs = mixture.beliefs[member * heads : (member + 1) * heads]
+            learn_linear(space.linear, member, beliefs, about, label, right, fine)
     if mixture.awake[CORRECTED] == 1:
         weigh_opinion(space, label, right)
     if mixture.awake[SHAPED] == 1 or mixture.awake[SHAPED + 1] == 1 or mixture.awake[SHAPED + 2] == 1:
-        learn_shaped(space.shaped, space.components, label, right, mixture.beliefs[SHAPED:MEMBERS], found >= 0)
+        learn_shaped(space.shaped, space.components, label, right, mixture.beliefs[SHAPED * heads :], heads == 2)
 
 
 def weigh_opinion(space: AutoDense, label: int, right: bool) -> None:
     """Move the trust in the opinion of the shaped clusters, by what it would have done to the likelihood of the feedback."""
-    beliefs, progress, slope = space.mixture.beliefs[CORRECTED], space.progress, 0.0
-    for head in range(beliefs.shape[0]):
+    heads, progress, slope = space.everything.shape[0], space.progress, 0.0
+    beliefs = space.mixture.beliefs[CORRECTED * heads : (CORRECTED + 1) * heads]
+    for head in range(heads):
         slope += beliefs[head] * (space.opinion[label] - space.opinion[head])
     if not right:
         slope *= -beliefs[label] / max(1e-3, 1.0 - beliefs[label])
@@ -427,54 +438,47 @@ def weigh_opinion(space: AutoDense, label: int, right: bool) -> None:
     progress[TRUST] = min(MOST_TRUST, max(0.0, progress[TRUST]))
 
 
-def improve(space: AutoDense) -> None:
-    """Go on with the principal components; where there are new ones, the members on them learn the first rows again, a few in each round."""
-    mixture, progress, basis = space.mixture, space.progress, space.basis
-    if work(basis) == READY:
-        for member in range(LINEAR):
-            if mixture.there[member] == BASED:
+def start_on_basis(space: AutoDense) -> None:
+    """Where there are new principal components, the members on them learn the first rows again, a few in each round."""
+    mixture = space.mixture
+    for member in range(MEMBERS):
+        if mixture.there[member] == BASED:
+            if member < LINEAR:
                 forget_member(space.linear, member)
-        forget_shaped(space.shaped)
-        progress[PENDING], progress[REPLAYED] = 1.0, 0.0
-        if basis.generation[0] == 1:
-            for member in range(MEMBERS):
-                if mixture.there[member] == BASED:
-                    mixture.losses[member] = HANDICAP
-    for _ in range(REPLAYED_AT_ONCE):
-        if progress[PENDING] == 1.0:
-            replay(space, int(progress[REPLAYED]))
-            progress[REPLAYED] += 1.0
-            if progress[REPLAYED] >= basis.facts[KEPT]:
-                progress[PENDING] = 0.0
+            if space.basis.generation[0] == 1:
+                mixture.losses[member] = HANDICAP
+    clear_shaped(space.shaped)
+    space.progress[PENDING], space.progress[REPLAYED] = 1.0, 0.0
 
 
-def replay(space: AutoDense, index: int) -> None:
-    """Learn one of the rows kept once more, with the members on principal components."""
-    mixture, linear = space.mixture, space.linear
-    heads = mixture.beliefs.shape[1]
+def recall(space: AutoDense, index: int) -> None:
+    """Look at one of the rows kept once more, with the members on principal components."""
+    mixture, heads = space.mixture, space.everything.shape[0]
     for member in range(MEMBERS):
         mixture.awake[member] = 1 if mixture.there[member] == BASED else 0
     look_through_basis(space, space.basis.rows[index])
-    for member in range(LINEAR):
-        if mixture.awake[member] == 1:
-            score_linear(linear, member, mixture.scores[member])
-    correct(space)
     for member in range(MEMBERS):
+        begin, end = member * heads, (member + 1) * heads
+        if mixture.awake[member] == 1 and member < LINEAR:
+            score_linear(space.linear, member, mixture.scores[begin:end])
+        if mixture.awake[member] == 1 and member == CORRECTED:
+            correct(space)
         if mixture.awake[member] == 1:
-            softmax(mixture.scores[member], heads, mixture.beliefs[member])
-    label, right = int(space.basis.heard[index, 0]), space.basis.heard[index, 1] == 1.0
-    learn_members(space, space.everything, label, right, found_class(space.everything, label, right, heads))
+            softmax(mixture.scores[begin:end], heads, mixture.beliefs[begin:end])
+    space.progress[REPLAYED] += 1.0
+    if space.progress[REPLAYED] >= space.basis.facts[KEPT]:
+        space.progress[PENDING] = 0.0
 
 
 def chance_of(space: AutoDense, member: int, about: Vector, label: int) -> float:
     """What a member believed of the label: one with a view of its columns is less sure by what it does not know."""
-    linear, mixture = space.linear, space.mixture
+    linear, mixture, heads = space.linear, space.mixture, space.everything.shape[0]
     plain = member in (DIRECTED, CENTRED, STANDARDISED, COMPONENTS) and linear.widths[member] != linear.sizes[member]
     if plain and linear.bounds[member, label] > FLATTENED:
         variance = learnt_variance(linear, member, label)
         if variance > FLATTENED:
-            return flattened(mixture.scores[member], about, label, variance)
-    return float(mixture.beliefs[member, label])
+            return flattened(mixture.scores[member * heads : (member + 1) * heads], about, label, variance)
+    return float(mixture.beliefs[member * heads + label])
 
 
 def forget(space: AutoDense) -> None:
