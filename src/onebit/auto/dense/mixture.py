@@ -91,7 +91,8 @@ def wake(mixture: Mixture, based: bool) -> None:
     turn = mixture.facts[ROUNDS]
     for member in range(MEMBERS):
         there = mixture.there[member] == PRESENT or (based and mixture.there[member] == BASED)
-        mixture.awake[member] = 1 if there and (turn + member) % mixture.strides[member] == 0.0 else 0
+        place = min(member, SHAPED)  # the shaped ones wake together
+        mixture.awake[member] = 1 if there and (turn + place) % mixture.strides[member] == 0.0 else 0
 
 
 def mix(mixture: Mixture, scores: Vector) -> float:
@@ -172,6 +173,11 @@ def rest(mixture: Mixture, right: bool) -> None:
         mixture.strides[member] = 1.0
         if tired and gap > BEHIND and slower:
             mixture.strides[member] = min(LONGEST_SLEEP, math.floor(gap / BEHIND))
+    together = mixture.strides[CORRECTED] if mixture.there[CORRECTED] != ABSENT else LONGEST_SLEEP
+    for member in range(SHAPED, MEMBERS):  # these are of one piece, and what corrects them needs them
+        together = min(together, mixture.strides[member])
+    for member in range(SHAPED, MEMBERS):
+        mixture.strides[member] = together
 
 
 def forget_mixture(mixture: Mixture) -> None:

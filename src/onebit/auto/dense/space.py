@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.dense import mixture as members
+from onebit.auto.dense.basis import STANDARDISED as BY_DEVIATIONS
 from onebit.auto.dense.basis import (
     KEPT,
     READY,
@@ -55,7 +56,7 @@ from onebit.auto.dense.mixture import (
     rest,
     wake,
 )
-from onebit.auto.dense.views import VARYING, FeatureStatistics, centred, directed, in_units, see, standardised, take, watch, whitened
+from onebit.auto.dense.views import CONSTANT, VARYING, FeatureStatistics, centred, directed, in_units, see, standardised, take, watch, whitened
 from onebit.auto.dense.waves import Waves, write_waves
 from onebit.auto.heard import LABEL, REWARD, RIGHT
 from onebit.contract.candidates import Labels
@@ -76,8 +77,10 @@ WAVES_PER_LENGTH = 1.5  # on principal components, of a row of usual length
 LEAST_OPINION = 0.03  # what is added to the beliefs of the shaped clusters before their logarithm is taken
 TRUST_RATE, MOST_TRUST, MOST_SLOPE = 0.3, 1.5, 2.0
 REPLAYED_AT_ONCE = 16
-# The progress: whether rows are being learnt again, how many were; the trust in the opinion of the shaped clusters, and its squared slopes.
-PENDING, REPLAYED, TRUST, SLOPES = range(4)
+NARROW = 128  # columns
+# The progress: whether rows are being learnt again, how many were; the trust in the opinion of the shaped clusters, and its squared slopes;
+# whether what corrects them looks at standardised columns, and whether it need not learn them again.
+PENDING, REPLAYED, TRUST, SLOPES, STANDARD, STAYS = range(6)
 COARSE, FINE = 3e-2, 1e-3  # changes below this are left out: more where there are few mistakes
 
 
@@ -87,7 +90,8 @@ class Plan(NamedTuple):
     views: tuple[View, ...]
     there: tuple[int, ...]
     waves: int  # of the columns
-    based_waves: int  # of their principal components
+    more_waves: int  # for what corrects the shaped clusters
+    wave_columns: int  # what these are waves of: the columns, or of wide rows the principal components
 
     @classmethod
     def of(cls, features: int, classes: int) -> Plan:
@@ -106,7 +110,7 @@ class Plan(NamedTuple):
         )
         kinds = (PRESENT, PRESENT, PRESENT, PRESENT if whole else BASED, BASED, BASED)
         linear = (kind if view.size > 0 else ABSENT for kind, view in zip(kinds, views, strict=True))
-        return cls(views, (*linear, PRESENT, *(BASED,) * SIZES), waves if whole else 0, waves)
+        return cls(views, (*linear, PRESENT, *(BASED,) * SIZES), waves if whole else 0, waves, features if features <= NARROW else components)
 
 
 class AutoDenseArrays(NamedTuple):
@@ -120,21 +124,22 @@ class AutoDenseArrays(NamedTuple):
     waves: Waves
     basis: Basis
     shaped: Shaped
-    based_waves: Waves
+    more_waves: Waves
     progress: Vector  # of what is learnt on the basis
     everything: Vector  # that feedback is about all classes
     opinion: Vector  # of the shaped clusters on the row just seen
     components: NDArray[Any]
+    waved_row: NDArray[Any]
     taken: NDArray[Any]
     units: NDArray[Any]
     plain: NDArray[Any]
 
 
-STORED = ("linear", "clusters", "mixture", "statistics", "waves", "basis", "shaped", "based_waves")
+STORED = ("linear", "clusters", "mixture", "statistics", "waves", "basis", "shaped", "more_waves")
 SCRATCH = {
     "basis": ("taken", "found"),
     "shaped": ("lower", "inverse", "difference", "row", "away", "distances", "behind", "said"),
-    "based_waves": ("angles",),
+    "more_waves": ("angles",),
     "linear": ("sizes", "begins", "ends", "widths", "starts", "images", "views", "variances", "known", "work"),
     "mixture": ("there", "awake", "shares", "scores", "beliefs", "variances"),
     "waves": ("angles",),
@@ -161,11 +166,12 @@ class AutoDense(AutoDenseArrays, Space):
             waves=Waves.drawn(features, plan.waves, dtype, generator),
             basis=Basis.empty(features, dtype),
             shaped=Shaped.empty(heads, components, dtype, share_factor(classes, components)),
-            based_waves=Waves.drawn(components, plan.based_waves, dtype, generator),
-            progress=np.array([0.0, 0.0, 1.0, 0.0]),
+            more_waves=Waves.drawn(plan.wave_columns, plan.more_waves, dtype, generator),
+            progress=np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
             everything=np.ones(heads),
             opinion=np.zeros(heads),
             components=np.zeros(components, dtype=dtype),
+            waved_row=np.zeros(plan.wave_columns + 1, dtype=dtype),
             taken=np.zeros(features, dtype=dtype),
             units=np.zeros(features, dtype=dtype),
             plain=np.zeros(features, dtype=dtype),
@@ -206,13 +212,14 @@ class AutoDense(AutoDenseArrays, Space):
             "waves": Waves.layout(features, plan.waves, dtype),
             "basis": Basis.layout(heads, features, dtype),
             "shaped": Shaped.layout(heads, components, dtype, share_factor(classes, components)),
-            "based_waves": Waves.layout(components, plan.based_waves, dtype),
+            "more_waves": Waves.layout(plan.wave_columns, plan.more_waves, dtype),
         }
         row = ArraySpec((features,), dtype)
         own = {
-            "progress": ArraySpec((4,), NUMBERS),
+            "progress": ArraySpec((6,), NUMBERS),
             **dict.fromkeys(("everything", "opinion"), ArraySpec((heads,), NUMBERS)),
             "components": ArraySpec((components,), dtype),
+            "waved_row": ArraySpec((plan.wave_columns + 1,), dtype),
             **dict.fromkeys(("taken", "units", "plain"), row),
         }
         arrays = {f"{part}.{name}": one for part, arrays in parts.items() for name, one in arrays.items()}
@@ -287,9 +294,7 @@ def score(space: AutoDense, rows: DenseRows, row: int, scores: Vector) -> float:
 def look_through_basis(space: AutoDense, x: NDArray[Any]) -> None:
     """Write the views of the members on principal components, and what the shaped clusters say."""
     mixture, linear, z, heads = space.mixture, space.linear, space.components, space.everything.shape[0]
-    shaped = mixture.awake[CORRECTED] == 1
-    for member in range(SHAPED, MEMBERS):
-        shaped = shaped or mixture.awake[member] == 1
+    shaped = mixture.awake[SHAPED] == 1 or mixture.awake[CORRECTED] == 1
     on_waves = mixture.awake[WAVED] == 1 and mixture.there[WAVED] == BASED
     if not (shaped or on_waves or mixture.awake[COMPONENTS] == 1):
         return
@@ -300,11 +305,24 @@ def look_through_basis(space: AutoDense, x: NDArray[Any]) -> None:
         whitened(space.basis.whitening, z, linear.views[linear.begins[COMPONENTS] : linear.ends[COMPONENTS]])
     if on_waves or mixture.awake[CORRECTED] == 1:
         view = linear.views[linear.begins[CORRECTED] : linear.ends[CORRECTED]]
-        write_waves(space.based_waves, z, WAVES_PER_LENGTH / math.sqrt(z.shape[0]), view)
+        if waves_of_columns(space):
+            if space.progress[STANDARD] == 1.0:
+                in_units(space.statistics, x, space.units)
+                standardised(space.statistics, space.units, space.plain, space.waved_row)
+            else:
+                centred(space.statistics, x, space.waved_row)
+            write_waves(space.more_waves, space.waved_row[:-1], WAVES_PER_LENGTH / CONSTANT, view)
+        else:
+            write_waves(space.more_waves, z, WAVES_PER_LENGTH / math.sqrt(z.shape[0]), view)
         if on_waves:
             begin = linear.begins[WAVED]
             for column in range(view.shape[0]):
                 linear.views[begin + column] = view[column]
+
+
+def waves_of_columns(space: AutoDense) -> bool:
+    """Whether what corrects the shaped clusters looks at columns: new principal components do not concern it then."""
+    return space.more_waves.directions.shape[0] == space.taken.shape[0]
 
 
 def correct(space: AutoDense) -> None:
@@ -420,7 +438,7 @@ def learn_members(space: AutoDense, about: Vector, label: int, right: bool, foun
             learn_linear(space.linear, member, beliefs, about, label, right, fine)
     if mixture.awake[CORRECTED] == 1:
         weigh_opinion(space, label, right)
-    if mixture.awake[SHAPED] == 1 or mixture.awake[SHAPED + 1] == 1 or mixture.awake[SHAPED + 2] == 1:
+    if mixture.awake[SHAPED] == 1:
         learn_shaped(space.shaped, space.components, label, right, mixture.beliefs[SHAPED * heads :], heads == 2)
 
 
@@ -440,15 +458,18 @@ def weigh_opinion(space: AutoDense, label: int, right: bool) -> None:
 
 def start_on_basis(space: AutoDense) -> None:
     """Where there are new principal components, the members on them learn the first rows again, a few in each round."""
-    mixture = space.mixture
+    mixture, progress = space.mixture, space.progress
+    first, standard = space.basis.generation[0] == 1, space.basis.facts[BY_DEVIATIONS]
+    progress[STAYS] = 1.0 if waves_of_columns(space) and not first and standard == progress[STANDARD] else 0.0
+    progress[STANDARD] = standard
     for member in range(MEMBERS):
         if mixture.there[member] == BASED:
-            if member < LINEAR:
+            if member < LINEAR and not (member == CORRECTED and progress[STAYS] == 1.0):
                 forget_member(space.linear, member)
-            if space.basis.generation[0] == 1:
+            if first:
                 mixture.losses[member] = HANDICAP
     clear_shaped(space.shaped)
-    space.progress[PENDING], space.progress[REPLAYED] = 1.0, 0.0
+    progress[PENDING], progress[REPLAYED] = 1.0, 0.0
 
 
 def recall(space: AutoDense, index: int) -> None:
@@ -456,6 +477,8 @@ def recall(space: AutoDense, index: int) -> None:
     mixture, heads = space.mixture, space.everything.shape[0]
     for member in range(MEMBERS):
         mixture.awake[member] = 1 if mixture.there[member] == BASED else 0
+    if space.progress[STAYS] == 1.0:
+        mixture.awake[CORRECTED] = 0
     look_through_basis(space, space.basis.rows[index])
     for member in range(MEMBERS):
         begin, end = member * heads, (member + 1) * heads
@@ -487,7 +510,7 @@ def forget(space: AutoDense) -> None:
     forget_mixture(space.mixture)
     forget_basis(space.basis)
     forget_shaped(space.shaped)
-    for index in range(4):
+    for index in range(6):
         space.progress[index] = 1.0 if index == TRUST else 0.0
     forget_clusters(space.clusters)
     part(space.clusters, space.statistics)
