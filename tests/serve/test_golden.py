@@ -154,7 +154,11 @@ def test_a_task_of_auto_03_moves_to_another_learner_by_a_logged_switch(learner: 
         await service.stop()
         service = Service(Settings(data=data))  # from what was written
         await service.start()
-        assert [service.task(task).learner for task in ("numbers", "words", "switched")] == [learner, learner, "auto-0.3"]
+        assert [service.task(task).learner for task in ("numbers", "words", "switched")] == [
+            learner,
+            learner,
+            "auto-0.3",
+        ]
         assert service.stats("words")["learnt"] == 60
         await service.stop()
 

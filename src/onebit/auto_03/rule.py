@@ -59,7 +59,7 @@ NO_CHANCE = 1e-12  # what is added to both sides of odds
 
 
 class Auto03(NamedTuple):
-    """Auto has no parameters; what it is made of depends on the rows."""
+    """It has no parameters; what it is made of depends on the rows."""
 
     classes: int
     members: int = 1

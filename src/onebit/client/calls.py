@@ -280,7 +280,7 @@ def is_as_wanted(there: Task, wanted: Mapping[str, Any]) -> bool:
         asked = list(range(value)) if name == "classes" and isinstance(value, int) else value
         if isinstance(asked, dict):  # what was not said is there with its usual value
             found = {key: one for key, one in (found or {}).items() if key in asked}
-        former = [renamed.get(asked) for renamed in RENAMED_RULES.values()] if name == "learner" else []
+        former = [renamed.get(value) for renamed in RENAMED_RULES.values()] if name == "learner" else []
         if found != asked and found not in former:
             return False
     return True

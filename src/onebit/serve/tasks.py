@@ -196,7 +196,12 @@ def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
     rule = chosen_rules().get(learner)
     if rule is None:
         return detail
-    return {**detail, "learner": learner, "parameters": rule.migrated(detail["parameters"], version), "version": VERSION}
+    return {
+        **detail,
+        "learner": learner,
+        "parameters": rule.migrated(detail["parameters"], version),
+        "version": VERSION,
+    }
 
 
 @contextmanager
