@@ -9,10 +9,15 @@ from onebit.learner import Learner
 from tests.auto.streams import gaussians, permuted, walk_both
 from tests.every_rule.cases import CLASSES, FEATURES, SEED, equals_its_oracle_among
 from tests.oracles.auto_03 import Oracle
+from tests.slow import slow
 
 
 @pytest.mark.parametrize(
-    ("classes", "rounds", "late"), [(2, 1600, True), (4, 1300, False)], ids=["2 classes, late", "4 classes, at once"]
+    ("classes", "rounds", "late"),
+    [
+        pytest.param(2, 1600, True, id="2 classes, late"),
+        pytest.param(4, 1300, False, id="4 classes, at once", marks=slow),
+    ],
 )
 def test_dense_auto_03_equals_its_twin_through_a_restart(classes: int, rounds: int, late: bool) -> None:
     X, y = gaussians(rounds, classes, 6, spread=1.0, seed=1)
@@ -23,8 +28,11 @@ def test_dense_auto_03_equals_its_twin_through_a_restart(classes: int, rounds: i
     assert oracle.change.restarts >= 1, "the stream is there to force one"
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
-@pytest.mark.parametrize(("classes", "features"), [(5, 450), (60, 20)], ids=["diagonal", "full, without waves"])
+@pytest.mark.parametrize(
+    ("classes", "features", "late"),
+    [(5, 450, True), (60, 20, False)],
+    ids=["diagonal, late", "full, without waves, at once"],
+)
 def test_dense_auto_03_equals_its_twin_with_other_members(classes: int, features: int, late: bool) -> None:
     X, y = gaussians(300, classes, features, spread=0.4, seed=2)
     X = X.astype(np.float64)
@@ -51,7 +59,6 @@ def test_dense_auto_03_equals_its_twin_on_rows_of_any_scale(classes: int, late: 
     assert oracle.scales.divides
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
-def test_dense_auto_03_equals_its_twin_with_candidates_rewards_and_truths(late: bool) -> None:
+def test_dense_auto_03_equals_its_twin_with_candidates_rewards_and_truths() -> None:
     learner = Learner("auto-0.3", classes=CLASSES, features=FEATURES, space="dense", dtype="float64", seed=SEED)
-    equals_its_oracle_among("auto-0.3", {}, late, learner, Oracle(CLASSES, FEATURES, seed=SEED))
+    equals_its_oracle_among("auto-0.3", {}, True, learner, Oracle(CLASSES, FEATURES, seed=SEED))
