@@ -1,4 +1,4 @@
-"""Auto on sparse rows against its slow twin, and what its view promises."""
+"""Auto of 0.3 on sparse rows against its slow twin, and what its view promises."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import scipy.sparse
 from onebit.learner import Learner
 from tests.auto.streams import Array, heard, permuted, topics, walk_both
 from tests.every_rule.cases import CLASSES, FEATURES, SEED, equals_its_oracle_among
-from tests.oracles.auto_sparse import Oracle
+from tests.oracles.auto_03_sparse import Oracle
 
 
 def signed_rows(rounds: int, classes: int, features: int, seed: int) -> tuple[Any, Array]:
@@ -29,11 +29,11 @@ def signed_rows(rounds: int, classes: int, features: int, seed: int) -> tuple[An
 @pytest.mark.parametrize(
     ("classes", "rounds", "late"), [(2, 900, False), (6, 1800, True)], ids=["2 classes, at once", "6 classes, late"]
 )
-def test_sparse_auto_equals_its_twin_through_a_restart(classes: int, rounds: int, late: bool) -> None:
+def test_sparse_auto_03_equals_its_twin_through_a_restart(classes: int, rounds: int, late: bool) -> None:
     X, y = topics(rounds, classes, 60, seed=1)
     X, y = X.astype(np.float64), permuted(y, classes, seed=1)
     learner, oracle = (
-        Learner("auto", classes=classes, features=60, space="sparse", dtype="float64", seed=5),
+        Learner("auto-0.3", classes=classes, features=60, space="sparse", dtype="float64", seed=5),
         Oracle(classes, 60),
     )
     walk_both(learner, oracle, X, X.toarray(), y, late, near=1e-8)
@@ -42,12 +42,12 @@ def test_sparse_auto_equals_its_twin_through_a_restart(classes: int, rounds: int
 
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
 @pytest.mark.parametrize("classes", [2, 3, 7])
-def test_sparse_auto_equals_its_twin_on_rows_of_any_kind(classes: int, late: bool) -> None:
+def test_sparse_auto_03_equals_its_twin_on_rows_of_any_kind(classes: int, late: bool) -> None:
     X, y = signed_rows(300, classes, 40, seed=2)
     assert (np.diff(X.indptr) == 0).any()
     assert (X.data == 0.0).any()
     learner, oracle = (
-        Learner("auto", classes=classes, features=40, space="sparse", dtype="float64", seed=5),
+        Learner("auto-0.3", classes=classes, features=40, space="sparse", dtype="float64", seed=5),
         Oracle(classes, 40),
     )
     walk_both(learner, oracle, X, X.toarray(), y, late, near=1e-8)
@@ -65,13 +65,13 @@ def test_scales_of_sparse_columns_and_rows_change_nothing(what: str) -> None:
         scaled.data *= columns[X.indices]
     if what in ("rows", "both"):
         scaled.data *= np.repeat(rows, np.diff(X.indptr))
-    one, other = (Learner("auto", classes=5, features=80, space="sparse", dtype="float64") for _ in range(2))
+    one, other = (Learner("auto-0.3", classes=5, features=80, space="sparse", dtype="float64") for _ in range(2))
     assert heard(one, X, y) == heard(other, scaled, y)
     np.testing.assert_allclose(one.weights, other.weights, rtol=1e-6, atol=1e-9)
 
 
 def test_an_empty_row_is_not_learnt_and_a_stored_zero_is_absent() -> None:
-    learner, other = (Learner("auto", classes=3, features=4, space="sparse", dtype="float64") for _ in range(2))
+    learner, other = (Learner("auto-0.3", classes=3, features=4, space="sparse", dtype="float64") for _ in range(2))
     empty = scipy.sparse.csr_matrix((1, 4))
     learner.learn(learner.decide(empty), right=True)
     assert not learner.weights.any()
@@ -88,7 +88,7 @@ def test_an_empty_row_is_not_learnt_and_a_stored_zero_is_absent() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
-def test_sparse_auto_equals_its_twin_with_candidates_rewards_and_truths(late: bool) -> None:
-    learner = Learner("auto", classes=CLASSES, features=FEATURES, space="sparse", dtype="float64", seed=SEED)
+def test_sparse_auto_03_equals_its_twin_with_candidates_rewards_and_truths(late: bool) -> None:
+    learner = Learner("auto-0.3", classes=CLASSES, features=FEATURES, space="sparse", dtype="float64", seed=SEED)
     oracle = Oracle(CLASSES, FEATURES)
-    equals_its_oracle_among("auto", {}, late, learner, oracle, form=scipy.sparse.csr_matrix)
+    equals_its_oracle_among("auto-0.3", {}, late, learner, oracle, form=scipy.sparse.csr_matrix)
