@@ -34,6 +34,7 @@ HIGHEST = 30.0  # a deviation above this is as good as infinite
 
 # When a member sleeps: behind by so much, after so many rounds, and when there are few mistakes, in which others may be better at once.
 BEHIND, SETTLED_IN, FEW_MISTAKES, LONGEST_SLEEP = 20.0, 1000.0, 0.3, 16.0
+SLOWER = 1.1  # and losing so much more, lately
 FLATTENED = 0.16  # a variance below this does not make what a member says any less sure
 
 ROUNDS, MISTAKES = 0, 1  # the facts: rounds learnt, the share of mistakes lately
@@ -169,7 +170,7 @@ def rest(mixture: Mixture, right: bool) -> None:
     tired = facts[ROUNDS] > SETTLED_IN and facts[MISTAKES] < FEW_MISTAKES
     for member in range(MEMBERS):
         mixture.losses[member] -= least
-        gap, slower = mixture.losses[member], mixture.rates[member] > mixture.rates[leader]
+        gap, slower = mixture.losses[member], mixture.rates[member] > SLOWER * mixture.rates[leader]
         mixture.strides[member] = 1.0
         if tired and gap > BEHIND and slower:
             mixture.strides[member] = min(LONGEST_SLEEP, math.floor(gap / BEHIND))
