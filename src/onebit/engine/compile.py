@@ -50,7 +50,15 @@ _GENERIC_RULE = (
     *_NARROWING,
 )
 _GENERIC_SPACE = (
-    *(generic.score, generic.hope, generic.absorb, generic.forget, generic.needs_room, generic.moved, generic.refreshed_norm),
+    *(
+        generic.score,
+        generic.hope,
+        generic.absorb,
+        generic.forget,
+        generic.needs_room,
+        generic.moved,
+        generic.refreshed_norm,
+    ),
     *(kernel.squared_length, kernel.dots, kernel.dots_among, kernel.same, kernel.store),
 )
 _GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
