@@ -109,7 +109,7 @@ class Features:
     @property
     def known(self) -> tuple[int, Names | None]:
         """What is known of names by now, for `forget_after`."""
-        return self.columns, self.feature_names
+        return 0 if self.vocabulary is None else len(self.vocabulary), self.feature_names
 
     def forget_after(self, known: tuple[int, Names | None]) -> None:
         """Take back the names that were learnt after this was known: what brought them was refused."""
@@ -141,10 +141,6 @@ class Features:
 
     def keep(self, x: Any) -> Kept:
         """A copy of x in the form that decisions keep; what cannot be read is refused."""
-        if type(x) is np.ndarray and self.space == "dense" and x.shape == (self.size,) and x.dtype.kind in "fiub":
-            values = cast_to(x, self.dtype)  # what most users give, on the shortest way
-            values.flags.writeable = False
-            return values
         if self.named:
             if isinstance(x, str):
                 if not self.text:

@@ -13,7 +13,7 @@ from onebit.errors import OnebitError
 from onebit.features import Features, Kept
 from onebit.frames import Names
 from onebit.model import Model
-from onebit.rows import Rows, SparseRow
+from onebit.rows import Rows, SparseRow, cast_to
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
@@ -83,10 +83,22 @@ class RowReader:
             self.model.allocate()
         return rows
 
+    def read(self, x: Any) -> tuple[Kept, Rows]:
+        """What a decision keeps of one x, and its row; what cannot be read is refused."""
+        features = self.features
+        dense = features.space == "dense" and self.model.space is not None
+        if dense and type(x) is np.ndarray and x.shape == (features.size,) and x.dtype.kind in "fiub":
+            # What most users give, on the shortest way.
+            values = x.copy() if x.dtype is features.dtype else cast_to(x, features.dtype)
+            values.setflags(write=False)
+            return values, tuple.__new__(DenseRows, (values[None],))
+        kept = features.keep(x)
+        return kept, self.row(kept)
+
     def row(self, kept: Kept, grow: bool = False) -> Rows:
         """One of them."""
         if self.model.space is not None and isinstance(kept, np.ndarray):
-            return DenseRows(kept[None])  # the shortest way for what most users have
+            return DenseRows(kept[None])
         return self.rows((kept,), grow)
 
     def given_rows(self, X: Any, grow: bool = False) -> Rows:
