@@ -64,7 +64,7 @@ def asked_once(
 ) -> DecisionTerms:
     """What is asked of one x."""
     if among is None and complete is False and sure is None and risk is None and not runtime.retired:
-        return NOTHING_MORE
+        return NOTHING_MORE  # as nearly always
     known, certainty = bool(checked_flag("complete", complete)), _certainty(sure, risk)
     found = runtime.candidates(among)
     return DecisionTerms(NOTHING if found is None else packed([found], complete=known or among is None), *certainty)
@@ -79,6 +79,8 @@ def asked_many(
     risk: float | None = None,
 ) -> DecisionTerms:
     """What is asked of many rows: one list of candidates for all, or one for each."""
+    if among is None and not runtime.retired:
+        return asked_once(runtime, None, complete, sure, risk)  # no list, whatever the number of rows
     known, certainty = bool(checked_flag("complete", complete)), _certainty(sure, risk)
     given = list(among) if isinstance(among, Iterator) else among  # which can be walked once
     if not _one_a_row(given):
@@ -130,7 +132,7 @@ def decision_of(
         runtime.identity,
         among,
         complete,
-        made if lasting else made.probabilities,
+        made if lasting else made.read(),
         raw,
         None if math.isnan(confidence) else confidence,
         None if math.isnan(sure) else sure,
@@ -152,5 +154,5 @@ def decided_many(
     """The decisions on rows that were read."""
     columns = engine.CHOICE_COLUMNS + len(runtime.classes)
     choices = runtime.choices(runtime.rows(kept), ids, columns, *asked)
-    made = [LoopChoice(runtime.classes, choices[row : row + 1].copy(), None) for row in range(len(kept))]
+    made = [tuple.__new__(LoopChoice, (runtime.names.names, one.copy(), None)) for one in choices[:, None]]
     return [decision_of(runtime, ids[row], made[row], kept[row], asked, row) for row in range(len(kept))]

@@ -31,7 +31,11 @@ class LoopChoice(LoopChoiceFields):
 
     @cached_property
     def probabilities(self) -> dict[ClassName, float]:
-        """The probability of every class that could have been played."""
+        """The probability of every class that could have been played, read once."""
+        return self.read()
+
+    def read(self) -> dict[ClassName, float]:
+        """The same, read now."""
         chances = zip(self.classes, self.choice[0, CHOICE_COLUMNS:].tolist(), strict=True)
         return {name: chance for name, chance in chances if chance > 0.0}
 

@@ -48,10 +48,16 @@ def heard_of(
     truth: ClassName | None,
 ) -> HeardAnswer:
     """What was said of a decision. One that is not this learner's to learn, now, is refused."""
+    heard: HeardAnswer
     if not isinstance(decision, Decision):
         raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
     if right is not None and label is None and reward is None and truth is None:
-        heard = _heard_bit(runtime, decision, right)
+        said: object = right
+        if said is not True and said is not False and not isinstance(said, np.bool_):
+            raise InputError(f"right is {brief(right)}, but must be True or False (bool(...) makes it so)")
+        if not right and runtime.needs_labels:
+            raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not only that it was wrong")
+        heard = runtime.names.index(decision.label) if right else -1, None, False
     elif (right is not None) + (label is not None) + (reward is not None) + (truth is not None) != 1:
         raise InputError("give either right=True or False, or the label, or a reward, or the truth: one of them")
     elif label is not None:
@@ -66,16 +72,6 @@ def heard_of(
         raise InputError(f"decision {brief(decision.id)} was made by another learner")
     runtime.ledger.refuse_learnt(decision.id, decision.version)
     return heard
-
-
-def _heard_bit(runtime: Runtime, decision: Decision, right: object) -> HeardAnswer:
-    if right is not True and right is not False and not isinstance(right, np.bool_):
-        raise InputError(f"right is {brief(right)}, but must be True or False (bool(...) makes it so)")
-    if right:
-        return runtime.names.index(decision.label), None, False
-    if runtime.needs_labels:
-        raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not only that it was wrong")
-    return -1, None, False
 
 
 def checked_reward(reward: object) -> float:
@@ -159,6 +155,8 @@ def fill_choice(runtime: Runtime, choice: NDArray[np.float64], decision: Decisio
 def _number_or_none(decision: Decision, name: str, wanted: tuple[float, float, str]) -> float:
     """A field of a decision that need not be there, which is NaN then."""
     found, (least, most, said) = getattr(decision, name), wanted
+    if type(found) is float and least <= found <= most:
+        return found
     if found is None:
         return math.nan
     number = isinstance(found, float | int | np.floating) and not isinstance(found, bool)
@@ -222,8 +220,8 @@ def batch_of(
     numbers, known_truths = _answers(rewards, len(decisions)), _answers(truths, len(decisions))
     if not decisions:
         return None
-    heard, kept = [], []
-    choices = np.empty((len(decisions), engine.CHOICE_COLUMNS))
+    heard, kept, choices = [], [], []
+    blank = np.zeros((1, engine.CHOICE_COLUMNS + len(runtime.classes)))
     seen: set[int | str] = set()
     for index, decision in enumerate(decisions):
         truth, said = known_truths[index], rights[index]
@@ -238,10 +236,9 @@ def batch_of(
         seen.add(decision.id)
         kept.append(kept_of(runtime, decision))
         own = own_choice(runtime, decision)
+        choices.append(blank.copy() if own is None else own.choice)
         if own is None:
-            fill_choice(runtime, choices[index], decision)
-        else:
-            choices[index] = own.choice[0, : engine.CHOICE_COLUMNS]
+            fill_choice(runtime, choices[-1][0], decision)
     ids = [decision.id for decision in decisions]
     among = among_of(runtime, decisions)
     revealed = np.array([label for label, _, _ in heard], dtype=np.int64)
@@ -249,7 +246,7 @@ def batch_of(
     named = [label if corrected else -1 for label, _, corrected in heard]
     known = np.array(named, dtype=np.int64) if truths is not None else NOTHING
     rows = runtime.rows(kept, grow=True)
-    return LearningBatch(rows, ids, choices, revealed, words_of(ids), among, worth, known)
+    return LearningBatch(rows, ids, np.concatenate(choices), revealed, words_of(ids), among, worth, known)
 
 
 def _refuse_contradiction(decision: Decision, right: object, truth: object) -> None:

@@ -83,16 +83,22 @@ class RowReader:
             self.model.allocate()
         return rows
 
-    def read(self, x: Any) -> tuple[Kept, Rows]:
-        """What a decision keeps of one x, and its row; what cannot be read is refused."""
+    def array_row(self, x: Any) -> tuple[Kept, Rows] | None:
+        """What a decision keeps of one x, and its row, where it is what most users give: an array that fits."""
         features = self.features
-        dense = features.space == "dense" and self.model.space is not None
-        if dense and type(x) is np.ndarray and x.shape == (features.size,) and x.dtype.kind in "fiub":
-            # What most users give, on the shortest way.
-            values = x.copy() if x.dtype is features.dtype else cast_to(x, features.dtype)
-            values.setflags(write=False)
-            return values, tuple.__new__(DenseRows, (values[None],))
-        kept = features.keep(x)
+        if features.space != "dense" or type(x) is not np.ndarray or x.shape != (features.size,):
+            return None
+        if x.dtype.kind not in "fiub" or self.model.space is None:
+            return None
+        values = x.copy() if x.dtype is features.dtype else cast_to(x, features.dtype)
+        values.setflags(write=False)
+        return values, tuple.__new__(DenseRows, (values[None],))
+
+    def any_row(self, x: Any) -> tuple[Kept, Rows]:
+        """The same of an x in any form, which may be the first; what cannot be read is refused."""
+        if self.model.space is None:
+            self.features.settle(x)
+        kept = self.features.keep(x)
         return kept, self.row(kept)
 
     def row(self, kept: Kept, grow: bool = False) -> Rows:

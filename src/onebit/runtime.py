@@ -189,10 +189,8 @@ class Runtime(RowReader):
         model = self.model
         new, known = model.space is None, self.features.known
         try:
-            if new:
-                self.features.settle(x)
-            kept, rows = self.read(x)
-            model.one_word[0] = word_of(identity)
+            kept, rows = self.array_row(x) or self.any_row(x)
+            model.one_word[0] = identity if type(identity) is int else word_of(identity)
             model.run(rows, model.choice, DECIDING, given=x, among=among, sure=sure, risk=risk)
         except OnebitError:
             self.forget(new, known)
@@ -328,7 +326,8 @@ class Runtime(RowReader):
 
     def note_rewards(self, rewards: NDArray[np.float64]) -> None:
         """Remember whether answers are more than right and wrong: then their sum counts nothing."""
-        self.rewarded = self.rewarded or bool(((rewards > 0.0) & (rewards < 1.0)).any())
+        if len(rewards) and not self.rewarded:
+            self.rewarded = bool(((rewards > 0.0) & (rewards < 1.0)).any())
 
     def record(self, ids: Sequence[int | str]) -> None:
         """Note that these decisions have been learnt. Those that are made here get numbers beyond them."""
