@@ -243,8 +243,9 @@ def batch_of(
     among = among_of(runtime, decisions)
     revealed = np.array([label for label, _, _ in heard], dtype=np.int64)
     worth = NO_REWARDS if rewards is None else np.array([[reward] for _, reward, _ in heard], dtype=np.float64)
-    named = [label if corrected else -1 for label, _, corrected in heard]
-    known = np.array(named, dtype=np.int64) if truths is not None else NOTHING
+    known = NOTHING
+    if truths is not None:
+        known = np.array([label if corrected else -1 for label, _, corrected in heard], dtype=np.int64)
     rows = runtime.rows(kept, grow=True)
     return LearningBatch(rows, ids, np.concatenate(choices), revealed, words_of(ids), among, worth, known)
 
