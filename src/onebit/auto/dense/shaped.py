@@ -208,6 +208,7 @@ def clear_shaped(shaped: Shaped) -> None:
         shaped.total_mean[index] = 0.0
         shaped.varying[index] = 0.0
         shaped.logarithms[unknown, index] = 0.0
+        shaped.places[copy_of(shaped, False), heads, index] = 0.0
         for other in range(components):
             shaped.total_scatter[index, other] = 0.0
             shaped.factors[unknown, index, other] = 0.0

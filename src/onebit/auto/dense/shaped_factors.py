@@ -47,16 +47,16 @@ def refresh(shaped: Shaped, head: int) -> None:
             locates = not coming or (shared and position > 1)
             errand += 1
         else:
+            spent += components * components
             place, coming = position - 1, shared
             locates = place == heads or shaped.counts[place] > 0.0
             factorises = place in (0, heads) if shared else locates
+            spent += components * components * components if factorises else 0
             position = position + 1 if place < heads else 0
         if factorises:
             factorise(shaped, place, coming)
-            spent += components * components * components
         if locates:
             locate(shaped, place, coming)
-        spent += components * components
     facts[POSITION] = position
     if shared and works and position == 0:
         facts[PRIOR] = facts[NEXT_PRIOR]
