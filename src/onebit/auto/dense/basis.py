@@ -238,41 +238,34 @@ def orthonormalise_some(basis: Basis) -> None:
 
 def enter_sweep(basis: Basis) -> None:
     """Go through the rows: for the next image of the vectors, or at last for the moments along them."""
-    components, width = basis.image.shape
     if basis.facts[LEFT] > 0.0:
         basis.facts[LEFT] -= 1.0
-        for index in range(components):
-            vector = basis.image[index]
-            for column in range(width):
-                vector[column] = 0.0
         enter(basis, ITERATING)
-        return
-    for index in range(components):
-        for other in range(components):
-            basis.moments[index, other] = 0.0
-            basis.rotation[index, other] = 1.0 if index == other else 0.0
-    enter(basis, MEASURING)
+    else:
+        enter(basis, MEASURING)
 
 
 def sweep(basis: Basis, iterating: bool) -> None:
-    """Add the next rows, four in one pass, to the image of the vectors or to the moments along them."""
+    """Add the next rows, four in one pass, to the image of the vectors or to the moments along them, which begin at 0."""
     facts, taken, found = basis.facts, basis.taken, basis.found
     components, width = basis.image.shape
     used, position, spent = min(int(facts[USED]), basis.rows.shape[0]), int(facts[POSITION]), 0
     while position < used and spent < PIECE:
         for place in range(TOGETHER):
-            if position + place < used:
-                take(basis, position + place, taken[place])
-                times(basis.orthonormal, taken[place], found[place])
+            take(basis, min(position + place, used - 1), taken[place])
+            times(basis.orthonormal, taken[place], found[place])
+        before = found.dtype.type(1 if position > 0 else 0)
+        # Behind the last row there are others that count nothing.
+        second, third, fourth = position + 1 < used, position + 2 < used, position + 3 < used
+        for index in range(components):
+            a, b = found[0, index], found[1, index] if second else found.dtype.type(0)
+            c, d = found[2, index] if third else found.dtype.type(0), found[3, index] if fourth else found.dtype.type(0)
+            if iterating:
+                combine(basis.image[index], before, a, b, c, d, taken)
             else:
-                for index in range(components):
-                    found[place, index] = 0.0
-        if iterating:
-            add_images(basis)
-        for place in range(0 if iterating else TOGETHER):
-            for index in range(components):
+                combine(basis.moments[index], float(before), float(a), float(b), float(c), float(d), found)
                 for other in range(components):
-                    basis.moments[index, other] += float(found[place, index]) * found[place, other]
+                    basis.rotation[index, other] = 1.0 if index == other else 0.0
         position += TOGETHER
         spent += TOGETHER * 2 * components * width
     facts[POSITION] = position
@@ -280,15 +273,13 @@ def sweep(basis: Basis, iterating: bool) -> None:
         enter(basis, ORTHONORMALISING if iterating else DIAGONALISING)
 
 
-def add_images(basis: Basis) -> None:
-    """Add the rows taken, times their components, to the image."""
-    first, second, third, fourth = basis.taken[0], basis.taken[1], basis.taken[2], basis.taken[3]
-    found = basis.found
-    for index in range(basis.image.shape[0]):
-        vector = basis.image[index]
-        a, b, c, d = found[0, index], found[1, index], found[2, index], found[3, index]
-        for column in range(vector.shape[0]):
-            vector[column] += a * first[column] + b * second[column] + c * third[column] + d * fourth[column]
+def combine(out: NDArray[Any], before: Any, a: Any, b: Any, c: Any, d: Any, rows: NDArray[Any]) -> None:
+    """Write what was there before times a factor, plus four rows times theirs."""
+    first, second, third, fourth = rows[0], rows[1], rows[2], rows[3]
+    for column in range(out.shape[0]):
+        out[column] = before * out[column] + (
+            a * first[column] + b * second[column] + c * third[column] + d * fourth[column]
+        )
 
 
 def rotate(basis: Basis) -> int:

@@ -65,8 +65,8 @@ def refresh(shaped: Shaped, head: int) -> None:
 
 def of_all(shaped: Shaped, index: int, other: int) -> float:
     """An element of T, with what is added to variances."""
-    rows = shaped.facts[TOTALS]
-    found = shaped.total_scatter[index, other] / rows
+    rows: float = shaped.facts[TOTALS]
+    found: float = shaped.total_scatter[index, other] / rows
     return found * (1.0 + LEAST_VARIANCE) if index == other else found * rows / (rows + shaped.means.shape[1])
 
 
