@@ -74,14 +74,15 @@ def measure(shaped: Shaped) -> None:
     """Take M and k anew, and which components are constant."""
     facts, components = shaped.facts, shaped.means.shape[1]
     prior, trace, within, varying = 0.5 * components + 2.0, 0.0, 0.0, 0.0
+    share = 1.0 / (facts[FREEDOM] + prior)
     for index in range(components):
         line, variance = shaped.within[index], 0.0
         for other in range(index + 1):
             variance = of_all(shaped, index, other)  # at last that of the component
-            total = prior * variance
-            for place in range(shaped.scatters.shape[0]):
-                total += shaped.scatters[place, index, other]
-            line[other] = total / (facts[FREEDOM] + prior)
+            line[other] = prior * share * variance
+        for place in range(shaped.scatters.shape[0]):
+            for other in range(index + 1):
+                line[other] += share * shaped.scatters[place, index, other]
         line[index] = line[index] + LEAST_VARIANCE * variance if variance > SAME else 0.0
         varying += 1.0 if variance > SAME else 0.0
         shaped.varying[index] = varying
