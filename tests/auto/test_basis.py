@@ -12,6 +12,7 @@ from onebit.auto.dense.basis import (
     KEPT,
     NOTHING,
     READY,
+    SCRATCH,
     STANDARDISED,
     USED,
     Basis,
@@ -145,6 +146,24 @@ def test_a_stage_that_comes_while_another_is_worked_on_waits_and_takes_all_rows(
     assert [int(basis.generation[0]) for basis in found] == [1, 2]
     twin = Components.of(STREAMS["more columns than rows"][:48], COMPONENTS)
     np.testing.assert_allclose(found[-1].variances, twin.variances, rtol=1e-3)
+
+
+def test_components_of_few_columns_are_ready_at_once() -> None:
+    basis = Basis.empty(5, np.float32)
+    for x in decaying(8, 5, seed=9).astype(np.float32):
+        assert work(basis) == NOTHING
+        keep(basis, x, 0, True, 1.0)
+    assert work(basis) == READY
+    assert work(basis) == NOTHING
+
+
+def test_scoring_changes_nothing_that_is_remembered() -> None:
+    basis = after(STREAMS["rank of three"], np.float64)[-1]
+    before, z = deepcopy(basis), np.zeros(COMPONENTS)
+    project(basis, np.arange(14.0), z)
+    for name, array in before._asdict().items():
+        if name not in SCRATCH:
+            np.testing.assert_array_equal(getattr(basis, name), array, err_msg=name)
 
 
 def test_what_was_heard_is_kept_with_the_rows() -> None:

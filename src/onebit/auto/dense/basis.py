@@ -73,7 +73,7 @@ class Basis(NamedTuple):
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any) -> dict[str, ArraySpec]:
-        """What the arrays are, all of which but `taken` and `found` are written into a file."""
+        """What the arrays are, of which all but `SCRATCH` are written into a file."""
         most, components = rows_kept(features), components_of(features)
         block, column = ArraySpec((components, features), dtype), ArraySpec((features,), dtype)
         square = ArraySpec((components, components), NUMBERS)
@@ -96,6 +96,9 @@ class Basis(NamedTuple):
             "facts": ArraySpec((FACTS,), NUMBERS, 0.0, float(STAGES[-1])),
             "generation": ArraySpec((1,), np.int64, 0, MOST_COUNTED),
         }
+
+
+SCRATCH = ("taken", "found")
 
 
 def rows_kept(features: int) -> int:
@@ -144,22 +147,27 @@ def forget_basis(basis: Basis) -> None:
 
 def work(basis: Basis) -> int:
     """Do the next piece of work, if there is any: after every row learnt. READY says that the components in use have changed."""
-    facts = basis.facts
-    phase = int(facts[PHASE])
-    if phase == RESTING:
-        return begin(basis)
-    if phase == ORTHONORMALISING:
-        orthonormalise_some(basis)
-    elif phase in (ITERATING, MEASURING):
-        sweep(basis, phase == ITERATING)
-    elif phase == DIAGONALISING:
-        facts[POSITION] += 1.0
-        if not diagonalise(basis.moments, basis.rotation) or facts[POSITION] >= MOST_ROTATIONS:
-            order(basis.moments, basis.rotation)
-            enter(basis, ROTATING)
-    else:
-        return rotate(basis)
-    return WORKING
+    facts, done, spent = basis.facts, NOTHING, 0
+    while spent < PIECE and done != READY:
+        phase = int(facts[PHASE])
+        if phase == RESTING:
+            if not begin(basis):
+                return done
+            spent += basis.image.size
+        elif phase == ORTHONORMALISING:
+            spent += orthonormalise_some(basis, PIECE - spent)
+        elif phase in (ITERATING, MEASURING):
+            spent += sweep(basis, phase == ITERATING, PIECE - spent)
+        elif phase == DIAGONALISING:
+            spent += 4 * basis.moments.size * basis.moments.shape[0]
+            facts[POSITION] += 1.0
+            if not diagonalise(basis.moments, basis.rotation) or facts[POSITION] >= MOST_ROTATIONS:
+                order(basis.moments, basis.rotation)
+                enter(basis, ROTATING)
+        else:
+            spent += rotate(basis, PIECE - spent)
+        done = READY if phase == ROTATING and facts[PHASE] == RESTING else WORKING
+    return done
 
 
 def enter(basis: Basis, phase: int) -> None:
@@ -167,12 +175,12 @@ def enter(basis: Basis, phase: int) -> None:
     basis.facts[PHASE], basis.facts[POSITION] = phase, 0.0
 
 
-def begin(basis: Basis) -> int:
-    """Begin to work out the components of the rows kept, where they are enough for the next stage."""
+def begin(basis: Basis) -> bool:
+    """Begin to work out the components of the rows kept; whether they are enough for the next stage."""
     facts, most = basis.facts, basis.rows.shape[0]
     stage, kept = int(facts[STAGE]), min(int(facts[KEPT]), most)  # a stranger's file may say more
     if stage >= len(STAGES) or kept < min(STAGES[stage], most):
-        return NOTHING
+        return False
     first = stage == 0
     while stage < len(STAGES) and kept >= min(STAGES[stage], most):
         stage += 1
@@ -193,7 +201,7 @@ def begin(basis: Basis) -> int:
         else:
             take(basis, index * kept // components, vector)
     enter(basis, ORTHONORMALISING)
-    return WORKING
+    return True
 
 
 def choose_units(basis: Basis, kept: int) -> None:
@@ -223,34 +231,27 @@ def take(basis: Basis, index: int, out: NDArray[Any]) -> None:
         out[column] = (row[column] - centre[column]) * units[column]
 
 
-def orthonormalise_some(basis: Basis) -> None:
-    """Make the next vectors of the image orthonormal."""
+def orthonormalise_some(basis: Basis, most: int) -> int:
+    """Make the next vectors of the image orthonormal; how many multiplications it took."""
     components, width = basis.image.shape
     position, spent = int(basis.facts[POSITION]), 0
-    while position < components and spent < PIECE:
+    while position < components and spent < most:
         orthonormalise(basis.orthonormal, position, basis.image[position])
         position += 1
         spent += 4 * position * width
     basis.facts[POSITION] = position
     if position >= components:
-        enter_sweep(basis)
+        enter(basis, ITERATING if basis.facts[LEFT] > 0.0 else MEASURING)
+        basis.facts[LEFT] = max(0.0, basis.facts[LEFT] - 1.0)
+    return spent
 
 
-def enter_sweep(basis: Basis) -> None:
-    """Go through the rows: for the next image of the vectors, or at last for the moments along them."""
-    if basis.facts[LEFT] > 0.0:
-        basis.facts[LEFT] -= 1.0
-        enter(basis, ITERATING)
-    else:
-        enter(basis, MEASURING)
-
-
-def sweep(basis: Basis, iterating: bool) -> None:
-    """Add the next rows, four in one pass, to the image of the vectors or to the moments along them, which begin at 0."""
+def sweep(basis: Basis, iterating: bool, most: int) -> int:
+    """Add the next rows, four in one pass, to the image of the vectors or to the moments along them, which begin at 0; how many multiplications it took."""
     facts, taken, found = basis.facts, basis.taken, basis.found
     components, width = basis.image.shape
     used, position, spent = min(int(facts[USED]), basis.rows.shape[0]), int(facts[POSITION]), 0
-    while position < used and spent < PIECE:
+    while position < used and spent < most:
         for place in range(TOGETHER):
             take(basis, min(position + place, used - 1), taken[place])
             times(basis.orthonormal, taken[place], found[place])
@@ -271,6 +272,7 @@ def sweep(basis: Basis, iterating: bool) -> None:
     facts[POSITION] = position
     if position >= used:
         enter(basis, ORTHONORMALISING if iterating else DIAGONALISING)
+    return spent
 
 
 def combine(out: NDArray[Any], before: Any, a: Any, b: Any, c: Any, d: Any, rows: NDArray[Any]) -> None:
@@ -282,11 +284,11 @@ def combine(out: NDArray[Any], before: Any, a: Any, b: Any, c: Any, d: Any, rows
         )
 
 
-def rotate(basis: Basis) -> int:
-    """Write the next of the rotated vectors; after the last the components are ready."""
+def rotate(basis: Basis, most: int) -> int:
+    """Write the next of the rotated vectors, and use the components after the last; how many multiplications it took."""
     components, width = basis.image.shape
     position, spent = int(basis.facts[POSITION]), 0
-    while position < components and spent < PIECE:
+    while position < components and spent < most:
         vector, turned = basis.image[position], basis.rotation[position]
         for column in range(width):
             vector[column] = 0.0
@@ -297,10 +299,9 @@ def rotate(basis: Basis) -> int:
         position += 1
         spent += components * width
     basis.facts[POSITION] = position
-    if position < components:
-        return WORKING
-    use(basis)
-    return READY
+    if position >= components:
+        use(basis)
+    return spent
 
 
 def use(basis: Basis) -> None:
