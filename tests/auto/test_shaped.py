@@ -169,6 +169,18 @@ def test_scoring_changes_nothing_that_is_remembered() -> None:
         np.testing.assert_array_equal(getattr(shaped, name), array, err_msg=name)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_far_out_are_drawn_nearer_in_scoring_and_learning(dtype: type) -> None:
+    z, labels = normals(60, 4, 7, seed=9)
+    z[:, 0] += 0.1
+    far, near = Shaped.empty(4, 7, dtype, False), Shaped.empty(4, 7, dtype, False)
+    told(near, z, labels)
+    out = np.arange(60) % 17 == 0  # those that are 30 times as far out as usual
+    told(far, np.where(out[:, None], 1e25 * z, z), labels)
+    np.testing.assert_allclose(scored(far, z), scored(near, z), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(scored(near, 1e25 * z), scored(near, 1e3 * z), rtol=1e-3, atol=1e-3)
+
+
 def test_many_classes_share_a_factor() -> None:
     assert not share_factor(128, 64)
     assert share_factor(129, 64)
