@@ -57,11 +57,11 @@ RATE, STEADY, STEEPEST = 0.3, 4.0, 2.0  # of learning it
 
 def shorten(shaped: Shaped, z: NDArray[Any]) -> None:
     """Write the row as it is looked at: one that is far out is drawn nearer."""
-    row, squares = shaped.row, z.dtype.type(0)
+    row, squares = shaped.row, 0.0
     for index in range(z.shape[0]):
-        squares += z[index] * z[index]
+        squares += float(z[index]) * float(z[index])  # single precision would make a far row infinitely far
     farthest = FARTHEST * FARTHEST * z.shape[0]
-    factor = z.dtype.type(math.sqrt(farthest / float(squares)) if float(squares) > farthest else 1.0)
+    factor = z.dtype.type(math.sqrt(farthest / squares) if squares > farthest else 1.0)
     for index in range(z.shape[0]):
         row[index] = z[index] * factor
 
@@ -208,6 +208,7 @@ def clear_shaped(shaped: Shaped) -> None:
         shaped.total_mean[index] = 0.0
         shaped.varying[index] = 0.0
         shaped.logarithms[unknown, index] = 0.0
+        shaped.places[copy_of(shaped, False), heads, index] = 0.0
         for other in range(components):
             shaped.total_scatter[index, other] = 0.0
             shaped.factors[unknown, index, other] = 0.0
