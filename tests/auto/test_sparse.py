@@ -122,3 +122,20 @@ def test_sparse_auto_equals_its_twin_with_candidates_rewards_and_truths(late: bo
     learner = Learner("auto", classes=CLASSES, features=FEATURES, space="sparse", dtype="float64", seed=SEED)
     oracle = Oracle(CLASSES, FEATURES)
     equals_its_oracle_among("auto", {}, late, learner, oracle, form=scipy.sparse.csr_matrix)
+
+
+def test_the_parts_of_an_explanation_are_those_of_the_twin_and_sum_up_to_the_lead() -> None:
+    X, y = signed_rows(200, 4, 60, seed=1)
+    learner, oracle = sparse_auto(4, 60), Oracle(4, 60)
+    walk_both(learner, oracle, X, X.toarray(), y, late=False, near=1e-8)
+    model = learner.runtime.model
+    for row in range(8):
+        x = X[row].toarray()[0]
+        for label in range(4):
+            found = learner.explain(X[row], label=label, top=None)
+            lead = model.buffers[0, 8 + label] - model.buffers[0, 8 + int(found.rival)]
+            values, constant = oracle.parts(x, label, int(found.rival))
+            assert found.lead == pytest.approx(lead, abs=1e-9)
+            assert found.constant == pytest.approx(constant, abs=1e-7)
+            parts = {int(part.names[0]): part.contribution for part in found.parts}
+            np.testing.assert_allclose([parts.get(column, 0.0) for column in range(60)], values, atol=1e-7)
