@@ -110,37 +110,36 @@ def hope(space: AutoSparseArrays, scores: Vector, candidates: Labels) -> None:
     total, highest = 0.0, -math.inf
     for place in range(count):
         head = place if everything else candidates[place]
+        deviation = math.sqrt(variance * said[VARIANCE, head])
+        high = scores[2 * heads + head] + min(HIGHEST, deviation)  # as `raised` has it
+        scores[heads + head] = high
         total += scores[head]
-        highest = max(highest, raised_logit(scores[2 * heads + head], variance * said[VARIANCE, head]))
+        highest = max(highest, high)
     for place in range(count):
         head = place if everything else candidates[place]
-        doubt = variance * said[VARIANCE, head]
-        near = raised_logit(scores[2 * heads + head], doubt) > highest - 1.0  # where log 2 would do
+        near = scores[heads + head] > highest - 1.0  # where log 2 would do
+        scores[heads + head] = scores[head]
         if near or scores[head] > 0.5 * total:
-            scores[heads + head] = raised(scores[head], doubt)
-
-
-def raised_logit(logit: float, variance: float) -> float:
-    """One deviation up, as `raised` has it."""
-    return logit + min(HIGHEST, math.sqrt(variance))
+            scores[heads + head] = raised(scores[head], variance * said[VARIANCE, head])
 
 
 def add_up(space: AutoSparseArrays, rows: SparseRows, row: int) -> None:
     """Write scores, variances and opinions. From a row of zeros nothing is learnt, so there is nothing to hope for."""
     stride, start, said, sums, length = space.stride, rows.starts[row], space.said, space.sums, space.row[LENGTH]
     noise, any_values = space.facts[RESIDUALS] / space.facts[ROUNDS], length > 0.0
+    kind = space.weights.dtype.type
     for index in range(3 * stride):
         sums[index] = 0.0
     root, background = 0.0, 0.0
     if any_values:
-        count, factor = rows.starts[row + 1] - start, space.weights.dtype.type(space.row[FACTOR])
+        count, factor = rows.starts[row + 1] - start, kind(space.row[FACTOR])
         space.sizes[count] = 0.0
         for entry in range(0, count, 2):
             add_two(space, rows, start, entry, entry + 1, noise, factor)
         root, background = 1.0 / math.sqrt(length), background_of(space)
     for head in range(space.heads):
         weight, evidence = space.constants[head, WEIGHT], space.constants[head, EVIDENCE]
-        heard = length * math.log(1.0 + space.counts[head] * background)
+        heard = length * math.log(kind(1.0 + space.counts[head] * background))
         said[SCORE, head] = sums[head] + CONSTANT * weight
         said[VARIANCE, head] = sums[stride + head] + CONSTANT * CONSTANT / (noise + evidence) if any_values else 0.0
         said[OPINION, head] = root * (sums[2 * stride + head] - heard)
