@@ -54,7 +54,8 @@ class Pair:
         np.testing.assert_allclose(self.variances.reshape(3, heads), variances, rtol=near, atol=near)
         beliefs = softmax(np.where(about > 0.0, scores, -np.inf), axis=1)
         played = int(np.argmax(beliefs[2])) if generator.random() < 0.6 else label
-        learn_shaped(self.fast, z, played, played == label, beliefs.ravel(), heads == 2)
+        found = label if played == label or heads == 2 else -1
+        learn_shaped(self.fast, z, played, played == label, beliefs.ravel(), found)
         self.slow.learn(z, played, played == label, beliefs, heads == 2)
         np.testing.assert_allclose(self.fast.trusts, [self.slow.logarithms, self.slow.gradients], rtol=1e-2, atol=1e-4)
         self.slow.logarithms, self.slow.gradients = self.fast.trusts[0].copy(), self.fast.trusts[1].copy()
@@ -81,7 +82,7 @@ def told(shaped: Shaped, rows: Array, labels: Array) -> None:
     scores, variances = np.zeros(3 * heads), np.zeros(3 * heads)
     for z, label in zip(rows.astype(shaped.places.dtype), labels, strict=True):
         score_shaped(shaped, z, scores, variances, np.ones(heads))
-        learn_shaped(shaped, z, int(label), True, softmax(scores.reshape(3, heads), axis=1).ravel(), heads == 2)
+        learn_shaped(shaped, z, int(label), True, softmax(scores.reshape(3, heads), axis=1).ravel(), int(label))
 
 
 def scored(shaped: Shaped, rows: Array) -> Array:
@@ -200,7 +201,9 @@ def test_digits_are_told_apart_in_one_pass(monkeypatch: Fixture) -> None:
     z, scores, variances, about, right = np.zeros(8, np.float32), np.zeros(30), np.zeros(30), np.ones(10), []
 
     def learn(x: Array, label: int, correct: bool) -> None:
-        learn_shaped(shaped, z, label, correct, softmax(scores.reshape(3, 10), axis=1).ravel(), False)
+        learn_shaped(
+            shaped, z, label, correct, softmax(scores.reshape(3, 10), axis=1).ravel(), label if correct else -1
+        )
 
     def score(x: Array) -> None:
         project(basis, x, z)

@@ -111,7 +111,7 @@ def learn_members(space: AutoDenseArrays, about: Vector, label: int, right: bool
     if mixture.awake[CORRECTED] == 1:
         weigh_opinion(space, label, right)
     if mixture.awake[SHAPED] == 1:
-        learn_shaped(space.shaped, space.components, label, right, mixture.beliefs[SHAPED * heads :], heads == 2)
+        learn_shaped(space.shaped, space.components, label, right, mixture.beliefs[SHAPED * heads :], found)
 
 
 def weigh_opinion(space: AutoDenseArrays, label: int, right: bool) -> None:

@@ -138,10 +138,10 @@ def add_distance(shaped: Shaped, place: int, begin: int, end: int) -> None:
     shaped.distances[place] += float(total) * shaped.widths[NARROW, place]
 
 
-def learn_shaped(shaped: Shaped, z: NDArray[Any], label: int, right: bool, beliefs: Vector, two: bool) -> None:
+def learn_shaped(shaped: Shaped, z: NDArray[Any], label: int, right: bool, beliefs: Vector, found: int) -> None:
     """Learn of the row scored last: `beliefs` are the members' probabilities by those scores, K numbers each, 0 for classes that it is not about.
 
-    `two` says that there are two classes: a wrong answer then tells of the other one.
+    `found` is the class that is now known to be right, or -1.
     """
     learn_trusts(shaped, label, right, beliefs)
     shorten(shaped, z)
@@ -150,13 +150,11 @@ def learn_shaped(shaped: Shaped, z: NDArray[Any], label: int, right: bool, belie
     if facts[TOTALS] < TOTAL_ROWS:
         facts[TOTALS] += 1.0
         add_row(shaped, facts[TOTALS], shaped.total_mean, shaped.total_scatter)
-    head = -1
-    if right or two:
-        head = label if right else 1 - label
-        shaped.counts[head] += 1.0
-        facts[FREEDOM] += 1.0 if shaped.counts[head] > 1.0 else 0.0
-        add_row(shaped, shaped.counts[head], shaped.means[head], shaped.scatters[0 if shares(shaped) else head])
-    refresh(shaped, head)
+    if found >= 0:
+        shaped.counts[found] += 1.0
+        facts[FREEDOM] += 1.0 if shaped.counts[found] > 1.0 else 0.0
+        add_row(shaped, shaped.counts[found], shaped.means[found], shaped.scatters[0 if shares(shaped) else found])
+    refresh(shaped, found)
 
 
 def learn_trusts(shaped: Shaped, label: int, right: bool, beliefs: Vector) -> None:

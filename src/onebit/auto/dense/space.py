@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.auto.dense import basis, shaped_arrays
 from onebit.auto.dense.arrays import FIRST_PROGRESS, AutoDenseArrays, Plan
 from onebit.auto.dense.basis import Basis, components_of
 from onebit.auto.dense.clusters import Clusters
@@ -30,12 +31,12 @@ __all__ = ["AutoDense", "absorb", "forget", "hope", "moved", "needs_room", "refr
 
 STORED = ("linear", "clusters", "mixture", "statistics", "waves", "basis", "shaped", "more_waves")
 SCRATCH = {
-    "basis": ("taken", "found"),
-    "shaped": ("lower", "inverse", "difference", "row", "away", "distances", "behind", "said"),
-    "more_waves": ("angles",),
     "linear": ("sizes", "begins", "ends", "widths", "starts", "images", "views", "variances", "known", "work"),
     "mixture": ("there", "awake", "shares", "scores", "beliefs", "variances"),
     "waves": ("angles",),
+    "basis": basis.SCRATCH,
+    "shaped": shaped_arrays.SCRATCH,
+    "more_waves": ("angles",),
 }
 
 
