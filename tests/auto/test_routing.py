@@ -1,0 +1,380 @@
+"""Dense or sparse: a learner that has members for either settles by the first rows that it learns, however they are handed over."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import onebit
+from onebit.checks import NAMES, refused, rows, state
+from onebit.engine.schedule import Schedule
+from onebit.engine.stream import Tally
+from onebit.errors import OnebitWarning, OutOfMemoryError
+from onebit.learner import Learner, copy_of
+from onebit.rules import registry
+from onebit.spaces.routing import DENSE_FROM, LEAST_SPARSE, MOST_DENSE, ROWS, SPARSE_BELOW, Routing, form_for
+from onebit.state import from_state, state_of
+from tests.auto.streams import Array, topics
+from tests.every_rule.cases import SEED, WALKED, walks_rows_as_it_steps
+
+RULE = "auto-0.3"  # whose two spaces are there; it does not route by itself
+KINDS = ("plain", "candidates", "rewards", "corrections", "everything, late")
+CASES = ("filled, as CSR", "nearly empty, dense")
+cases = pytest.mark.parametrize("case", CASES)
+
+
+@pytest.fixture(autouse=True)
+def routed() -> Iterator[None]:
+    """Have the rule route, for as long as a test takes."""
+    rule = registry()[RULE]
+    object.__setattr__(rule, "routes", True)
+    yield
+    object.__setattr__(rule, "routes", False)
+
+
+def stream_of(case: str, count: int = WALKED) -> tuple[Any, Array]:
+    """Rows in the form that they are not treated in, and their labels."""
+    if case == CASES[0]:
+        X, y = rows(count, seed=32)
+        return scipy.sparse.csr_matrix(X), y
+    X, y = topics(count, len(NAMES), 400, seed=32, length=8)
+    return X.toarray(), y
+
+
+def learner_of(**options: Any) -> Learner:
+    return Learner(RULE, **{"classes": NAMES, "seed": SEED, **options})
+
+
+def treated_as(learner: Learner) -> str | None:
+    return learner.runtime.features.space
+
+
+def step(learner: Learner, X: Any, y: Array, begin: int, end: int) -> list[Any]:
+    """Decide and learn, one row after the other; the labels that were played."""
+    played = []
+    for row in range(begin, end):
+        decision = learner.decide(X[row])
+        played.append(decision.label)
+        learner.learn(decision, right=decision.label == NAMES[y[row]])
+    return played
+
+
+def same(one: Learner, other: Learner) -> bool:
+    """Whether everything that is kept is equal, but the name that a learner is given at birth."""
+    return {**state(one), "identity": ""} == {**state(other), "identity": ""}
+
+
+@pytest.mark.parametrize(("case", "form"), [(CASES[0], "dense"), (CASES[1], "sparse")])
+def test_after_eight_rows_it_settles(case: str, form: str) -> None:
+    X, y = stream_of(case)
+    learner, began = learner_of(), "sparse" if form == "dense" else "dense"
+    for row in range(ROWS):
+        step(learner, X, y, row, row + 1)
+        assert treated_as(learner) == (began if row < ROWS - 1 else form)
+    assert learner.learnt == ROWS
+    step(learner, X, y, ROWS, 3 * ROWS)
+    assert treated_as(learner) == form
+
+
+@cases
+@pytest.mark.parametrize("kind", KINDS)
+def test_running_is_stepping(case: str, kind: str) -> None:
+    X, y = stream_of(case)
+    walks_rows_as_it_steps(learner_of(), X, y, kind)
+
+
+@cases
+def test_batches_are_steps_whatever_their_size(case: str) -> None:
+    X, y = stream_of(case, 40)
+    for size in (3, 8, 20, 40):
+        many, one = learner_of(), learner_of()
+        one.runtime.identity = many.runtime.identity
+        for begin in range(0, 40, size):
+            decisions = many.decide_many(X[begin : begin + size])
+            right = [decision.label == NAMES[y[begin + row]] for row, decision in enumerate(decisions)]
+            many.learn_many(decisions, right)
+            for decision, heard in zip(one.decide_many(X[begin : begin + size]), right, strict=True):
+                one.learn(decision, right=heard)
+        assert treated_as(many) != many.runtime.model.routing.came  # type: ignore[union-attr]
+        assert same(many, one), f"batches of {size}"
+
+
+@cases
+def test_a_batch_with_truths_is_its_steps(case: str) -> None:
+    X, y = stream_of(case, 20)
+    many, one = learner_of(), learner_of()
+    truths = [NAMES[label] if row % 3 else None for row, label in enumerate(y)]
+    decisions, singly = many.decide_many(X), one.decide_many(X)
+    right = [decision.label == NAMES[y[row]] for row, decision in enumerate(decisions)]
+    many.learn_many(decisions, right, truths=truths)
+    for decision, heard, truth in zip(singly, right, truths, strict=True):
+        one.learn(decision, **({"right": heard} if truth is None else {"truth": truth}))  # type: ignore[arg-type]
+    assert treated_as(many) != many.runtime.model.routing.came  # type: ignore[union-attr]
+    assert same(many, one)
+
+
+@cases
+@pytest.mark.parametrize("after", [0, 5, ROWS, ROWS + 1])
+def test_what_is_kept_goes_on_as_if_never_stopped(case: str, after: int, tmp_path: Path) -> None:
+    X, y = stream_of(case, 30)
+    learner = learner_of()
+    step(learner, X, y, 0, after)
+    learner.save(tmp_path / "kept.onebit")
+    others = [onebit.load(tmp_path / "kept.onebit"), copy_of(learner), pickle.loads(pickle.dumps(learner))]
+    step(learner, X, y, after, 30)
+    for other in others:
+        step(other, X, y, after, 30)
+        assert same(other, learner)
+
+
+def test_csr_of_dense_rows_is_learnt_as_dense_rows_are_from_the_ninth_on() -> None:
+    X, y = rows(200, seed=5)
+    came_sparse, fresh = learner_of(), learner_of()
+    step(came_sparse, scipy.sparse.csr_matrix(X), y, 0, ROWS)
+    fresh.runtime.next_id = ROWS  # draws go by the number of a decision
+    assert step(came_sparse, scipy.sparse.csr_matrix(X), y, ROWS, 200) == step(fresh, X, y, ROWS, 200)
+    assert came_sparse.weights.tobytes() == fresh.weights.tobytes()
+
+
+def test_text_kept_dense_is_learnt_as_sparse_rows_are_from_the_ninth_on() -> None:
+    X, y = topics(200, len(NAMES), 400, seed=5, length=8)
+    came_dense, fresh = learner_of(), learner_of()
+    step(came_dense, X.toarray(), y, 0, ROWS)
+    fresh.runtime.next_id = ROWS
+    assert step(came_dense, X.toarray(), y, ROWS, 200) == step(fresh, X, y, ROWS, 200)
+    assert came_dense.weights.tobytes() == fresh.weights.tobytes()
+
+
+@cases
+def test_rows_may_come_in_any_form_before_and_after(case: str) -> None:
+    X, y = stream_of(case, 24)
+    csr, dense = scipy.sparse.csr_matrix(X), X if isinstance(X, np.ndarray) else X.toarray()
+    usual, mixed = learner_of(), learner_of()
+    step(usual, X, y, 0, 24)
+    step(mixed, X, y, 0, 1)  # the first says how rows come
+    for row in range(1, 24):
+        x = (csr[[row]], dense[row], csr[[row]].tocsc(), dense[row].tolist())[row % 4]
+        decision = mixed.decide(x)
+        mixed.learn(decision, right=decision.label == NAMES[y[row]])
+    assert same(usual, mixed)
+    for learner in (usual, mixed):
+        assert learner.best_many(csr) == learner.best_many(dense)
+        assert learner.explain(csr[[0]]) == learner.explain(dense[0])
+        np.testing.assert_array_equal(learner.scores(csr[[0]]), learner.scores(dense[0]))
+
+
+@cases
+def test_late_feedback_on_what_was_decided_in_the_other_form(case: str) -> None:
+    """Decisions keep x as it was read; JSON and back, and the other form of the learner, change nothing."""
+    X, y = stream_of(case, 30)
+    learner = learner_of()
+    before = learner.decide_many(X[:20])
+    for row in reversed(range(20)):
+        decision = onebit.Decision.from_json(before[row].to_json()) if row % 2 else before[row]
+        learner.learn(decision, right=decision.label == NAMES[y[row]])
+    assert treated_as(learner) != learner.runtime.model.routing.came  # type: ignore[union-attr]
+    fresh = learner_of()
+    other = fresh.decide_many(X[:20])
+    fresh.learn_many(other[::-1], [one.label == NAMES[y[19 - place]] for place, one in enumerate(other[::-1])])
+    assert same(learner, fresh)
+
+
+@cases
+def test_what_is_refused_on_the_way_takes_the_move_back(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that is found too much in the middle of a batch, when it has moved already."""
+    X, y = stream_of(case, 30)
+    learner, other = learner_of(), learner_of()
+    for one in (learner, other):
+        step(one, X, y, 0, 5)
+    before, model = state(learner), learner.runtime.model
+    decisions = learner.decide_many(X[5:20], ids=[f"r{row}" for row in range(15)])
+    count_row, counted = type(model).count_row, []
+
+    def then_refuse(self: Any, table: Any, row: int) -> None:
+        count_row(self, table, row)
+        counted.append(treated_as(learner))
+        if not self.counts_rows:
+            raise onebit.errors.InputError("enough")
+
+    monkeypatch.setattr(type(model), "count_row", then_refuse)
+    assert refused(lambda: learner.learn_many(decisions, [True] * 15)) == "enough"
+    monkeypatch.undo()
+    assert len(set(counted)) == 2, "it had moved"
+    assert state(learner) == before
+    step(learner, X, y, 5, 30)
+    step(other, X, y, 5, 30)
+    assert same(learner, other)
+
+
+def test_taught_rows_count_and_empty_ones_do_not() -> None:
+    X, y = stream_of(CASES[0], 40)
+    labels = [NAMES[label] for label in y]
+    at_once, singly, fitted = learner_of(), learner_of(), learner_of()
+    at_once.teach(X[:20], labels[:20])
+    for row in range(20):
+        singly.teach(X[row], [labels[row]])
+    assert treated_as(at_once) == "dense"
+    assert same(at_once, singly)
+    nothing = scipy.sparse.csr_matrix((20, X.shape[1]))
+    fitted.teach(nothing, labels[:20])
+    step(fitted, nothing, y, 0, 20)
+    assert fitted.runtime.model.routing == Routing("sparse")
+
+
+def test_names_and_a_form_that_was_said_are_left_alone() -> None:
+    X, y = stream_of(CASES[0], 20)
+    said = learner_of(space="sparse")
+    step(said, X, y, 0, 20)
+    named = learner_of()
+    dicts = [{f"f{column}": float(value) for column, value in enumerate(x)} for x in X.toarray()]
+    step(named, dicts, y, 0, 20)
+    hashed = learner_of(hash_bits=4)
+    step(hashed, dicts, y, 0, 20)
+    for learner in (said, named, hashed):
+        assert treated_as(learner) == "sparse"
+        assert learner.runtime.model.routing is None
+        assert learner.describe().form is None
+        assert treated_as(copy_of(learner)) == "sparse"
+        assert copy_of(learner).runtime.model.routing is None
+    plain = Learner("bpa", classes=NAMES)
+    step(plain, X, y, 0, 20)
+    assert treated_as(plain) == "sparse"
+    assert "routing" not in state(plain)
+
+
+def test_thresholds() -> None:
+    assert form_for("sparse", DENSE_FROM, MOST_DENSE) == "dense"
+    assert form_for("sparse", DENSE_FROM - 1e-9, 10) == "sparse"
+    assert form_for("sparse", 1.0, MOST_DENSE + 1) == "sparse"
+    assert form_for("dense", SPARSE_BELOW, 10**6) == "dense"
+    assert form_for("dense", SPARSE_BELOW - 1e-9, LEAST_SPARSE) == "sparse"
+    assert form_for("dense", 0.0, LEAST_SPARSE - 1) == "dense"
+    assert not Routing("dense").may_move(LEAST_SPARSE - 1)
+    assert not Routing("sparse").may_move(MOST_DENSE + 1)
+
+
+def test_it_says_which_form_and_why() -> None:
+    X, y = stream_of(CASES[0], 20)
+    learner = learner_of()
+    assert learner.describe().form is None
+    step(learner, X, y, 0, 1)
+    assert learner.describe().form == "rows come sparse: after 8 are learnt it settles on dense or sparse"
+    step(learner, X, y, 1, 20)
+    described = learner.describe()
+    assert described.form == "rows came sparse, 100 % filled: treated as dense"
+    assert described.form in str(described).splitlines()
+    assert described.to_dict()["form"] == described.form
+    narrow = learner_of()
+    step(narrow, X.toarray(), y, 0, 1)
+    assert narrow.describe().form == "rows come dense: treated as dense"
+    dense, labels = stream_of(CASES[1], 20)
+    other = learner_of()
+    step(other, dense, labels, 0, 20)
+    assert other.describe().form == "rows came dense, 2 % filled: treated as sparse"
+    assert Routing("dense", 8, 8).said(1000, "sparse") == "rows came dense, 0.1 % filled: treated as sparse"
+
+
+def test_what_would_take_too_much_memory_stays_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = stream_of(CASES[0], 30)
+    learner = learner_of()
+    monkeypatch.setattr("onebit.learnt_weights.MOST_BYTES", 10)
+    step(learner, X, y, 0, 20)
+    assert treated_as(learner) == "sparse"
+    form = "rows came sparse, 100 % filled: treated as sparse, for want of memory for dense ones"
+    assert learner.describe().form == form
+    monkeypatch.undo()
+    again = copy_of(learner)
+    for one in (learner, again):  # it has settled
+        step(one, X, y, 20, 30)
+        assert one.describe().form == form
+    assert same(learner, again)
+
+
+def test_no_memory_for_the_move_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = stream_of(CASES[0], 30)
+    learner = learner_of()
+    step(learner, X, y, 0, 7)
+
+    def lacking(self: Any, blueprint: Any, arrays: Any = None) -> None:
+        raise OutOfMemoryError("there is not enough memory for 5 x 6 weights")
+
+    monkeypatch.setattr(type(learner.runtime.model), "_take_up", lacking)
+    with pytest.warns(OnebitWarning, match="not enough memory .*: rows are treated as sparse, not as dense"):
+        step(learner, X, y, 7, 8)
+    monkeypatch.undo()
+    step(learner, X, y, 8, 30)
+    assert treated_as(learner) == "sparse"
+    assert learner.learnt == 30
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"came": "wide"}, "'routing.came' of the manifest is 'wide', but must be dense or sparse"),
+        ({"rows": 9}, "must have at most 8 rows"),
+        ({"rows": 1, "filled": 7}, "at most 6 cells"),
+        ({"filled": -1}, "'routing.filled' of the manifest is -1"),
+        ({"more": 1}, "has 'more', which is unknown"),
+    ],
+)
+def test_a_file_that_counts_what_cannot_be_is_refused(changed: dict[str, Any], sentence: str) -> None:
+    X, y = stream_of(CASES[0], 20)
+    learner = learner_of()
+    step(learner, X, y, 0, 20)
+    manifest, arrays = state_of(learner.runtime)
+    bad = {**manifest, "routing": {**manifest["routing"], **changed}}
+    assert sentence in refused(lambda: from_state(bad, arrays))
+
+
+def test_a_file_of_names_cannot_have_counted() -> None:
+    learner = learner_of()
+    learner.decide({"a": 1.0})
+    manifest, arrays = state_of(learner.runtime)
+    bad = {**manifest, "routing": {"came": "sparse", "rows": 0, "filled": 0}}
+    assert "not open to choice" in refused(lambda: from_state(bad, arrays))
+
+
+@cases
+@pytest.mark.parametrize("order", ["file", "shuffle", "resample"])
+def test_a_run_is_stepping_in_any_order(case: str, order: str) -> None:
+    X, y = stream_of(case, 60)
+    stream = onebit.stream(
+        X,
+        [NAMES[label] for label in y],
+        classes=NAMES,
+        order=order,
+        rounds=150,
+        delay="geometric:3",
+        missing=0.2,
+        seed=SEED,
+    )
+    found, stepped = onebit.run(RULE, stream, calibrate=True), learner_of()
+    decisions: dict[int, onebit.Decision] = {}
+    for what, number, value in stream.events():
+        if what == "decide":
+            decisions[number] = stepped.decide(value)
+        else:
+            stepped.learn(decisions[number], right=value(decisions[number].label))
+    assert treated_as(stepped) != stepped.runtime.model.routing.came  # type: ignore[union-attr]
+    assert same(found.learner, stepped)
+
+
+def test_a_table_is_turned_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never as a whole, which may be larger than memory; blocks of any size give the same."""
+    X, y = stream_of(CASES[0], 60)
+    learners = []
+    for cells in (1, 13, 1 << 20):
+        monkeypatch.setattr("onebit.model.BLOCK", cells)
+        learner = learner_of()
+        table, schedule = learner.runtime.table(X), Schedule(labels=y.astype(np.int64))
+        tally = Tally.empty(np.array([60], dtype=np.int64))
+        learner.runtime.walk(table, schedule, schedule.choices, tally, 0, 60)
+        learners.append(learner)
+    assert same(learners[0], learners[1])
+    assert same(learners[0], learners[2])
