@@ -40,7 +40,7 @@ _ZERO = np.uint64(0)
 BLOCK = 1 << 20  # cells of rows that are turned into the form of the space at a time
 
 
-class _Walk(NamedTuple):
+class _WalkTerms(NamedTuple):
     """What is the same for all steps of a walk."""
 
     kept: NDArray[np.float64]
@@ -189,7 +189,7 @@ class Model(LearntWeights):
         # Without a step for known labels a correction is a "wrong", which it is anyway unless classes are worth more or less.
         by_bit = self.rule.teach is None and not len(schedule.rewards)
         corrections = 0.0 if self.needs_labels or by_bit else schedule.corrections
-        on, order = _Walk(kept, tally, ids, first_id, mode, corrections), NOTHING
+        on, order = _WalkTerms(kept, tally, ids, first_id, mode, corrections), NOTHING
         while step < stop:
             routing, learnt = self.routing, self.memory[LEARNT]
             until = schedule.next_feedback(step, stop) if self.counts_rows else stop
@@ -208,7 +208,7 @@ class Model(LearntWeights):
             step = until
         self._report_repairs()
 
-    def _walk_rows(self, rows: Rows, schedule: Schedule, on: _Walk, start: int, stop: int) -> int:
+    def _walk_rows(self, rows: Rows, schedule: Schedule, on: _WalkTerms, start: int, stop: int) -> int:
         """Walk over rows in the form of the space; the step that was refused, or `stop`."""
         while True:
             start = self._loop(
@@ -247,7 +247,7 @@ class Model(LearntWeights):
             if start == stop or not self._made_room(rows, schedule.row(start, rows.height)):
                 return start
 
-    def _correct_round(self, rows: Rows, schedule: Schedule, on: _Walk, step: int) -> None:
+    def _correct_round(self, rows: Rows, schedule: Schedule, on: _WalkTerms, step: int) -> None:
         """Teach the label of a round in which a wrong one was played, or where the rule cannot be taught, say that it was wrong."""
         now, row = schedule.round_of(step), schedule.row(step, rows.height)
         word = on.ids[now : now + 1] if len(on.ids) else np.array([on.first_id + now], dtype=np.uint64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,16 +13,25 @@ import pytest
 import scipy.sparse
 
 import onebit
+from onebit import model
 from onebit.checks import NAMES, refused, rows, state
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitWarning, OutOfMemoryError
+from onebit.executors.threads import execute
 from onebit.learner import Learner, copy_of
 from onebit.rules import registry
+from onebit.serve.inputs import Inputs
+from onebit.serve.tasks import warm
+from onebit.sklearn import BanditClassifier
 from onebit.spaces.routing import DENSE_FROM, LEAST_SPARSE, MOST_DENSE, ROWS, SPARSE_BELOW, Routing, form_for
 from onebit.state import from_state, state_of
+from onebit.trials.shared_data import by_shared_data
+from onebit.trials.trial import Trial, entry_of
 from tests.auto.streams import Array, topics
 from tests.every_rule.cases import SEED, WALKED, walks_rows_as_it_steps
+from tests.serve.driving import replayed, run
+from tests.serve.test_service_state import check
 
 RULE = "auto-0.3"  # whose two spaces are there; it does not route by itself
 KINDS = ("plain", "candidates", "rewards", "corrections", "everything, late")
@@ -192,9 +202,9 @@ def test_what_is_refused_on_the_way_takes_the_move_back(case: str, monkeypatch: 
     learner, other = learner_of(), learner_of()
     for one in (learner, other):
         step(one, X, y, 0, 5)
-    before, model = state(learner), learner.runtime.model
+    before, learning = state(learner), learner.runtime.model
     decisions = learner.decide_many(X[5:20], ids=[f"r{row}" for row in range(15)])
-    count_row, counted = type(model).count_row, []
+    count_row, counted = type(learning).count_row, []
 
     def then_refuse(self: Any, table: Any, row: int) -> None:
         count_row(self, table, row)
@@ -202,7 +212,7 @@ def test_what_is_refused_on_the_way_takes_the_move_back(case: str, monkeypatch: 
         if not self.counts_rows:
             raise onebit.errors.InputError("enough")
 
-    monkeypatch.setattr(type(model), "count_row", then_refuse)
+    monkeypatch.setattr(type(learning), "count_row", then_refuse)
     assert refused(lambda: learner.learn_many(decisions, [True] * 15)) == "enough"
     monkeypatch.undo()
     assert len(set(counted)) == 2, "it had moved"
@@ -340,6 +350,51 @@ def test_a_file_of_names_cannot_have_counted() -> None:
     assert "not open to choice" in refused(lambda: from_state(bad, arrays))
 
 
+def test_a_task_of_a_service_is_the_replay_of_its_log(tmp_path: Path) -> None:
+    """Before, while and after it moves, with snapshots on the way and without."""
+    features = {"kind": "numbers", "size": LEAST_SPARSE}
+    run(check(tmp_path, {"wide": {"learner": RULE, "features": features}}, 30))
+    manifest = json.loads(replayed(tmp_path, "wide")[0])
+    assert manifest["routing"]["came"] == "dense"
+    assert manifest["features"]["space"] == "sparse"
+
+
+def test_a_service_has_all_compiled_before_a_task_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = Inputs("numbers", LEAST_SPARSE)
+    learner = learner_of(features=LEAST_SPARSE)
+    learner.runtime.fix_features(np.empty((0, LEAST_SPARSE)))
+    before, spaces = state(learner), []
+    loop_for = model.loop_for
+    monkeypatch.setattr(model, "loop_for", lambda *given: spaces.append(type(given[1]).__name__) or loop_for(*given))  # type: ignore[func-returns-value]
+    warm(learner, inputs)
+    assert set(spaces) == {"Auto03Dense", "Auto03Sparse"}
+    assert state(learner) == before
+
+
+def test_the_memory_of_a_task_is_that_of_the_larger_form() -> None:
+    rule, learnt = registry()[RULE], learner_of().runtime.model
+    for classes in (5, 300):
+        either = learnt.size(classes, LEAST_SPARSE, True)
+        sparse = learnt.size(classes, LEAST_SPARSE, False)
+        object.__setattr__(rule, "routes", False)
+        dense = learnt.size(classes, LEAST_SPARSE, True)
+        object.__setattr__(rule, "routes", True)
+        assert either == max(dense, sparse)
+
+
+def test_for_scikit_learn_in_parts_or_at_once() -> None:
+    X, y = rows(120, seed=7)
+    csr = scipy.sparse.csr_matrix(X)
+    whole, parts = (BanditClassifier(RULE, random_state=1) for _ in range(2))
+    whole.partial_fit(csr, y, classes=np.arange(len(NAMES)))
+    for begin in range(0, 120, 6):
+        parts.partial_fit(csr[begin : begin + 6], y[begin : begin + 6], classes=np.arange(len(NAMES)))
+    assert treated_as(whole.learner_) == "dense"
+    assert same(whole.learner_, parts.learner_)
+    np.testing.assert_array_equal(whole.predict(csr), whole.predict(X))
+    np.testing.assert_array_equal(whole.predict_proba(csr), whole.predict_proba(X))
+
+
 @cases
 @pytest.mark.parametrize("order", ["file", "shuffle", "resample"])
 def test_a_run_is_stepping_in_any_order(case: str, order: str) -> None:
@@ -363,6 +418,32 @@ def test_a_run_is_stepping_in_any_order(case: str, order: str) -> None:
             stepped.learn(decisions[number], right=value(decisions[number].label))
     assert treated_as(stepped) != stepped.runtime.model.routing.came  # type: ignore[union-attr]
     assert same(found.learner, stepped)
+
+
+@cases
+def test_learners_share_a_table_whatever_form_they_read_it_in(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held or in pieces, alone or beside others: one that has moved before, ones that are told a form, one that does not choose."""
+    X, y = stream_of(case, 60)
+    moved = learner_of()
+    step(moved, X, y, 0, 20)
+    told = [entry_of(name, {"space": space}) for name in (RULE, "bpa") for space in ("dense", "sparse")]
+    entries = [entry_of(RULE), entry_of(moved), entry_of("bpa"), *told]
+    labels = [NAMES[label] for label in y]
+    stream = onebit.stream(X, labels, classes=NAMES, rounds=150, order="resample", delay="geometric:3")
+    trials = [Trial(entry, stream, 1) for entry in entries]
+    alone = [outcome_of([trial])[0] for trial in trials]
+    assert outcome_of(trials) == alone
+    monkeypatch.setattr("onebit.trials.shared_data.HELD_BYTES", 0)
+    monkeypatch.setattr("onebit.data.streams.PIECE_ROUNDS", 37)
+    assert outcome_of(trials) == alone
+
+
+def outcome_of(trials: list[Trial]) -> list[Any]:
+    """What came of trials that share their data."""
+    found = {id(one.trial): one for one in execute(by_shared_data(trials), 1, lambda count: None)}
+    kept = [found[id(trial)] for trial in trials]
+    assert all(one.learner is not None for one in kept), [one.why for one in kept]
+    return [(one.mistakes.tolist(), {**state(one.learner), "identity": ""}) for one in kept]  # type: ignore[arg-type]
 
 
 def test_a_table_is_turned_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
