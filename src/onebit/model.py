@@ -128,7 +128,7 @@ class Model(LearntWeights):
         while True:
             counting = bool(mode & engine.LEARN) and self.counts_rows
             until = done + 1 if counting else count
-            learnt = self.memory[LEARNT]
+            learnt = self.memory[LEARNT] if counting else 0.0
             done = self._loop(
                 self.params,
                 self.space,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import scipy.sparse
 import onebit
 from onebit import model
 from onebit.checks import NAMES, refused, rows, state
-from onebit.engine.schedule import Schedule
+from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitWarning, OutOfMemoryError
 from onebit.executors.threads import execute
@@ -220,6 +221,99 @@ def test_what_is_refused_on_the_way_takes_the_move_back(case: str, monkeypatch: 
     step(learner, X, y, 5, 30)
     step(other, X, y, 5, 30)
     assert same(learner, other)
+
+
+@cases
+def test_what_cannot_be_read_is_refused_in_the_same_words(case: str) -> None:
+    """As by a learner that was told the form, and nothing moves; in either form, before and after."""
+    X, y = stream_of(case, 20)
+    width = X.shape[1]
+    learner, told = learner_of(), learner_of(space="dense" if case == CASES[0] else "sparse")
+    bad = np.ones(width)
+    bad[2] = np.nan
+    strange = scipy.sparse.csr_matrix(np.ones((1, width)))
+    strange.indices[-1] = width + 3
+    wrong: list[Any] = [
+        *(np.ones(width - 1), np.ones((2, width)), bad, scipy.sparse.csr_matrix(bad[None])),
+        *(scipy.sparse.csr_matrix((1, width + 1)), strange, scipy.sparse.csr_matrix((3, width))),
+        *({"a": 1.0}, "text", None, ["a"] * width, np.ones(width) + 1j, np.ones((1, 1, width))),
+    ]
+    for begin, end in ((0, 1), (1, 20)):
+        step(learner, X, y, begin, end)
+        step(told, X, y, begin, end)
+        before = state(learner)
+        for x in wrong:
+            assert refused(partial(learner.decide, x)) == refused(partial(told.decide, x))
+            assert refused(partial(learner.teach, x, [NAMES[0]])) == refused(partial(told.teach, x, [NAMES[0]]))
+        assert state(learner) == before
+    assert treated_as(learner) == treated_as(told)
+
+
+def test_a_table_of_another_width_is_refused() -> None:
+    X, y = stream_of(CASES[0], 20)
+    learner, other = learner_of(), learner_of()
+    step(learner, X, y, 0, 20)
+    wide = other.runtime.table(scipy.sparse.csr_matrix((20, X.shape[1] + 1)))
+    schedule = Schedule(labels=y.astype(np.int64))
+    before = state(learner)
+    walk = partial(learner.runtime.walk, wide, schedule, schedule.choices, Tally.empty(NOTHING), 0, 20)
+    assert refused(walk) == "the rows were read for another learner: this one has room for 6 features"
+    assert state(learner) == before
+
+
+def test_a_row_that_is_refused_in_a_run_is_named_as_in_the_table() -> None:
+    X, y = rows(40, seed=32)
+    X[25] *= 1e25  # whose squared length leaves the range of the weights
+    order = np.arange(40)[::-1].copy()
+    for table in (X, scipy.sparse.csr_matrix(X)):
+        with pytest.raises(onebit.errors.InputError, match=r"^row 25: x is too long for float32 weights"):
+            walked(learner_of(), table, Schedule(labels=y[order].astype(np.int64), order=order))
+
+
+def walked(learner: Learner, X: Any, schedule: Schedule) -> Learner:
+    """The learner, after a walk over a whole schedule."""
+    table = learner.runtime.table(X)
+    learner.runtime.walk(table, schedule, schedule.choices, Tally.empty(NOTHING), 0, schedule.steps)
+    return learner
+
+
+def test_zeros_that_are_stored_and_columns_out_of_order() -> None:
+    X, y = rows(WALKED, seed=3)
+    X[:, ::2] = 0.0
+    csr = scipy.sparse.csr_matrix(X)
+    columns = np.tile(np.arange(X.shape[1])[::-1], WALKED)  # every cell is stored
+    stored = scipy.sparse.csr_matrix((X[:, ::-1].ravel(), columns, np.arange(WALKED + 1) * X.shape[1]), shape=X.shape)
+    schedule = Schedule(labels=y.astype(np.int64))
+    learner = walked(learner_of(), stored, schedule)
+    assert learner.runtime.model.routing == walked(learner_of(), csr, schedule).runtime.model.routing
+    assert learner.describe().form == "rows came sparse, 50 % filled: treated as dense"
+    walks_rows_as_it_steps(learner_of(), stored, y, "plain")
+
+
+@cases
+@pytest.mark.parametrize("after", [3, ROWS, 12])
+def test_a_class_more_before_and_after_the_move(case: str, after: int) -> None:
+    X, y = stream_of(case, 30)
+    learner, fewer = learner_of(classes=NAMES[:4]), np.minimum(y, 3)
+    step(learner, X, fewer, 0, after)
+    learner.add_class(NAMES[4])
+    other = copy_of(learner)
+    step(learner, X, y, after, 30)
+    schedule = Schedule(labels=y[after:].astype(np.int64))
+    walked(other, X[after:], schedule).runtime.finish_walk(schedule)
+    assert same(learner, other)
+    assert treated_as(learner) != learner.runtime.model.routing.came  # type: ignore[union-attr]
+
+
+def test_columns_of_one_and_of_many() -> None:
+    y = np.arange(20) % 2
+    one, many = learner_of(), learner_of()
+    step(one, scipy.sparse.csr_matrix(np.ones((20, 1))), y, 0, 20)
+    assert treated_as(one) == "dense"
+    wide = scipy.sparse.csr_matrix((np.ones(20), (np.arange(20), np.arange(20))), shape=(20, 2**20))
+    step(many, wide, y, 0, 20)
+    assert treated_as(many) == "sparse"
+    assert many.describe().form == "rows came sparse, 9.5e-05 % filled: treated as sparse"
 
 
 def test_taught_rows_count_and_empty_ones_do_not() -> None:
@@ -451,11 +545,7 @@ def test_a_table_is_turned_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = stream_of(CASES[0], 60)
     learners = []
     for cells in (1, 13, 1 << 20):
-        monkeypatch.setattr("onebit.model.BLOCK", cells)
-        learner = learner_of()
-        table, schedule = learner.runtime.table(X), Schedule(labels=y.astype(np.int64))
-        tally = Tally.empty(np.array([60], dtype=np.int64))
-        learner.runtime.walk(table, schedule, schedule.choices, tally, 0, 60)
-        learners.append(learner)
+        monkeypatch.setattr(model, "BLOCK", cells)
+        learners.append(walked(learner_of(), X, Schedule(labels=y.astype(np.int64))))
     assert same(learners[0], learners[1])
     assert same(learners[0], learners[2])
