@@ -15,7 +15,11 @@ import scipy.sparse
 
 import onebit
 from onebit import model
+from onebit.auto_03.dense import Auto03Dense
+from onebit.auto_03.sparse import Auto03Sparse
 from onebit.checks import NAMES, refused, rows, state
+from onebit.contract.rule import Rule
+from onebit.engine.compile import loop_for
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitWarning, OutOfMemoryError
@@ -66,6 +70,11 @@ def treated_as(learner: Learner) -> str | None:
     return learner.runtime.features.space
 
 
+def has_moved(learner: Learner) -> bool:
+    counted = learner.runtime.model.routing
+    return counted is not None and counted.came != treated_as(learner)
+
+
 def step(learner: Learner, X: Any, y: Array, begin: int, end: int) -> list[Any]:
     """Decide and learn, one row after the other; the labels that were played."""
     played = []
@@ -112,7 +121,7 @@ def test_batches_are_steps_whatever_their_size(case: str) -> None:
             many.learn_many(decisions, right)
             for decision, heard in zip(one.decide_many(X[begin : begin + size]), right, strict=True):
                 one.learn(decision, right=heard)
-        assert treated_as(many) != many.runtime.model.routing.came  # type: ignore[union-attr]
+        assert has_moved(many)
         assert same(many, one), f"batches of {size}"
 
 
@@ -125,8 +134,8 @@ def test_a_batch_with_truths_is_its_steps(case: str) -> None:
     right = [decision.label == NAMES[y[row]] for row, decision in enumerate(decisions)]
     many.learn_many(decisions, right, truths=truths)
     for decision, heard, truth in zip(singly, right, truths, strict=True):
-        one.learn(decision, **({"right": heard} if truth is None else {"truth": truth}))  # type: ignore[arg-type]
-    assert treated_as(many) != many.runtime.model.routing.came  # type: ignore[union-attr]
+        one.learn(decision, right=heard if truth is None else None, truth=truth)
+    assert has_moved(many)
     assert same(many, one)
 
 
@@ -189,7 +198,7 @@ def test_late_feedback_on_what_was_decided_in_the_other_form(case: str) -> None:
     for row in reversed(range(20)):
         decision = onebit.Decision.from_json(before[row].to_json()) if row % 2 else before[row]
         learner.learn(decision, right=decision.label == NAMES[y[row]])
-    assert treated_as(learner) != learner.runtime.model.routing.came  # type: ignore[union-attr]
+    assert has_moved(learner)
     fresh = learner_of()
     other = fresh.decide_many(X[:20])
     fresh.learn_many(other[::-1], [one.label == NAMES[y[19 - place]] for place, one in enumerate(other[::-1])])
@@ -302,7 +311,7 @@ def test_a_class_more_before_and_after_the_move(case: str, after: int) -> None:
     schedule = Schedule(labels=y[after:].astype(np.int64))
     walked(other, X[after:], schedule).runtime.finish_walk(schedule)
     assert same(learner, other)
-    assert treated_as(learner) != learner.runtime.model.routing.came  # type: ignore[union-attr]
+    assert has_moved(learner)
 
 
 def test_columns_of_one_and_of_many() -> None:
@@ -457,11 +466,15 @@ def test_a_service_has_all_compiled_before_a_task_moves(monkeypatch: pytest.Monk
     inputs = Inputs("numbers", LEAST_SPARSE)
     learner = learner_of(features=LEAST_SPARSE)
     learner.runtime.fix_features(np.empty((0, LEAST_SPARSE)))
-    before, spaces = state(learner), []
-    loop_for = model.loop_for
-    monkeypatch.setattr(model, "loop_for", lambda *given: spaces.append(type(given[1]).__name__) or loop_for(*given))  # type: ignore[func-returns-value]
+    before, compiled = state(learner), set()
+
+    def noted(rule: Rule, space: Any, *loop: Any) -> Any:
+        compiled.add(type(space))
+        return loop_for(rule, space, *loop)
+
+    monkeypatch.setattr(model, "loop_for", noted)
     warm(learner, inputs)
-    assert set(spaces) == {"Auto03Dense", "Auto03Sparse"}
+    assert compiled == {Auto03Dense, Auto03Sparse}
     assert state(learner) == before
 
 
@@ -510,7 +523,7 @@ def test_a_run_is_stepping_in_any_order(case: str, order: str) -> None:
             decisions[number] = stepped.decide(value)
         else:
             stepped.learn(decisions[number], right=value(decisions[number].label))
-    assert treated_as(stepped) != stepped.runtime.model.routing.came  # type: ignore[union-attr]
+    assert has_moved(stepped)
     assert same(found.learner, stepped)
 
 

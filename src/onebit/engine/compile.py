@@ -117,8 +117,9 @@ def _folder(name: str, inner: str) -> Path | None:
 def code_mark(rule: Rule) -> str:
     """A hash of all code that a run with this rule goes through: what it gave holds while this is the same."""
     spaces = [function for space in generic.SPACES for function in _space_functions(space)]
-    routing = [form_for] if rule.routes else []
-    functions = [stream, *_rule_functions(rule, stream), *spaces, *routing]
+    functions = [stream, *_rule_functions(rule, stream), *spaces]
+    if rule.routes:
+        functions.append(form_for)
     return fingerprint(functions, _GENERIC, dict(rule.kinds), sorted(FAST))
 
 
