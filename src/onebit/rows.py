@@ -184,7 +184,8 @@ def spread(rows: SparseRows) -> NDArray[Any]:
 
 def gather(values: NDArray[Any]) -> SparseRows:
     """A dense matrix as sparse rows."""
-    row, column = np.nonzero(values)
+    # NumPy finds what is true in a line of bits many times as quickly as what is not 0 in a matrix.
+    row, column = np.divmod(np.flatnonzero(values != 0), values.shape[1])
     starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(values)))]).astype(np.int64)
     return SparseRows(np.ascontiguousarray(values[row, column]), column.astype(np.int32), starts, values.shape[1])
 

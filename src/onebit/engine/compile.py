@@ -117,7 +117,7 @@ def _folder(name: str, inner: str) -> Path | None:
 def code_mark(rule: Rule) -> str:
     """A hash of all code that a run with this rule goes through: what it gave holds while this is the same."""
     spaces = [function for space in generic.SPACES for function in _space_functions(space)]
-    functions = [stream, *_rule_functions(rule, stream), *spaces]
+    functions: list[Callable[..., Any]] = [stream, *_rule_functions(rule, stream), *spaces]
     if rule.routes:
         functions.append(form_for)
     return fingerprint(functions, _GENERIC, dict(rule.kinds), sorted(FAST))
