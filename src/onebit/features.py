@@ -107,6 +107,11 @@ class Features:
         self.space = self.space or ("sparse" if is_sparse(x) or isinstance(x, SparseRow) else "dense")
 
     @property
+    def may_change_form(self) -> bool:
+        """Whether rows may be treated in another form than that of the first x: nobody has said which, and they have columns, not names."""
+        return self.options[1] is None and self.named is False
+
+    @property
     def known(self) -> tuple[int, Names | None]:
         """What is known of names by now, for `forget_after`."""
         return 0 if self.vocabulary is None else len(self.vocabulary), self.feature_names
@@ -252,8 +257,9 @@ class Features:
 
     # --- a whole table ---------------------------------------------------------------------------------------------
 
-    def table(self, X: Any) -> Rows:
-        """A matrix as rows: cast once, and not copied where it already has the right form."""
+    def table(self, X: Any, form: str | None = None) -> Rows:
+        """A matrix as rows in a form, mostly that of the space: cast once, and not copied where it already has the right form."""
+        form = form or self.space
         refuse_what_is_no_table(X)
         if self.named:
             return self.rows(self.keep_each(X), grow=True)
@@ -261,7 +267,7 @@ class Features:
             rows = sparse_rows(X, self.dtype)
             if rows.width != self.size:
                 raise InputError(f"X has {rows.width} features, but this learner takes {self.size}")
-            return rows if self.space == "sparse" else DenseRows(spread(rows))
+            return rows if form == "sparse" else DenseRows(spread(rows))
         if has_names(X):
             X = self._in_order(named_rows(X))
         values = numbers_of(X, self.dtype, copy=False)
@@ -272,7 +278,7 @@ class Features:
         bad = first_not_finite(values)
         if bad is not None:
             raise InputError(f"row {bad[0]}, column {bad[1]} of X {not_finite(np.asarray(X)[bad], self.dtype)}")
-        return DenseRows(np.ascontiguousarray(values)) if self.space == "dense" else gather(values)
+        return DenseRows(np.ascontiguousarray(values)) if form == "dense" else gather(values)
 
     def not_finite(self, rows: Rows, row: int, given: Any = None) -> str | None:
         """Which number of a row is not finite, if one is not; `given` is x as it was before it was cast."""

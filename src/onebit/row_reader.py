@@ -13,7 +13,7 @@ from onebit.errors import OnebitError
 from onebit.features import Features, Kept
 from onebit.frames import Names
 from onebit.model import Model
-from onebit.rows import Rows, SparseRow, cast_to
+from onebit.rows import Rows, SparseRow, cast_to, is_sparse
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
@@ -51,9 +51,15 @@ class RowReader:
             self.model.allocate()
 
     def table(self, X: Any) -> Rows:
-        """Rows in the form that `walk` takes, cast once and shared by all runs."""
+        """Rows in a form that `walk` takes, cast once and shared by all runs."""
         self.fix_features(X)
-        return self.features.table(X)
+        return self.features.table(X, self.table_form(X))
+
+    def table_form(self, X: Any) -> str | None:
+        """The form of a table: that of the space, or where that depends on rows learnt, the one that it has; `walk` then turns rows as it goes."""
+        if self.model.routing is None:
+            return self.features.space
+        return "sparse" if is_sparse(X) else "dense"
 
     def kept(self, X: Any) -> list[Kept]:
         """Copies of rows, each in the form that a decision keeps."""

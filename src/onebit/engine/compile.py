@@ -34,6 +34,7 @@ from onebit.engine.reach import code_of, fingerprint, reach
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
 from onebit.errors import InputError, lines_of
 from onebit.spaces import kernel
+from onebit.spaces.routing import form_for
 
 LOG = logging.getLogger("onebit.engine")
 
@@ -124,7 +125,10 @@ def _folder(name: str, inner: str) -> Path | None:
 def code_mark(rule: Rule) -> str:
     """A hash of all code that a run with this rule goes through: what it gave holds while this is the same."""
     spaces = [function for space in generic.SPACES for function in _space_functions(space)]
-    return fingerprint([stream, *_rule_functions(rule, stream), *spaces], _GENERIC, dict(rule.kinds), sorted(FAST))
+    functions: list[Callable[..., Any]] = [stream, *_rule_functions(rule, stream), *spaces]
+    if rule.routes:
+        functions.append(form_for)
+    return fingerprint(functions, _GENERIC, dict(rule.kinds), sorted(FAST))
 
 
 def is_compiled(rule: Rule, space: Any) -> bool:
