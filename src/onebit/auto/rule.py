@@ -200,6 +200,7 @@ RULE = Rule(
     teach=teach,
     prepare=prepare,
     composite=planned_space,
+    routes=True,
     counts=((EXPLORED, LEARNT), (EXPLORED_RIGHT, EXPLORED), (RESTARTS, LEARNT)),
     describe=describe,
     belief=belief,
