@@ -25,7 +25,7 @@ from benchmarks.workloads import Workload, dense
 
 from onebit.contract.rule import Rule
 from onebit.learner import Learner
-from onebit.rules import registry, rule_named
+from onebit.rules import rule_named, usual_rules
 
 EXPLORATION = 0.05
 
@@ -126,7 +126,7 @@ def cold_uses(effort: Effort) -> list[Measurement]:
     banditron = rule_named("banditron")
     if not effort.all_rules:
         return [waited("first use of banditron, cold", cold_use(banditron), 2.5)]
-    cold = {rule: cold_use(rule) for rule in registry().values()}
+    cold = {rule: cold_use(rule) for rule in usual_rules().values()}
     heaviest = max(cold, key=lambda rule: cold[rule].cpu)
     for _ in range(effort.starts - 1):
         for rule in (banditron, heaviest):

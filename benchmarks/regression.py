@@ -142,9 +142,9 @@ def main() -> None:
 
 
 def _names() -> list[str]:
-    from onebit.rules import registry
+    from onebit.rules import usual_rules
 
-    return list(registry())
+    return list(usual_rules())
 
 
 if __name__ == "__main__":

@@ -85,7 +85,10 @@ def learners_page() -> str:
         "",
         *_table(
             ("name", "class", "feedback", "paper"),
-            [(f"[`{rule.name}`](#{rule.name})", f"`{rule.title}`", feedback_of(rule), rule.paper) for rule in rules],
+            [
+                (f"[`{rule.name}`](#{_anchor(rule)})", f"`{rule.title}`", feedback_of(rule), rule.paper)
+                for rule in rules
+            ],
         ),
         "",
         "## Options that all share",
@@ -123,10 +126,15 @@ def _section(rule: Rule) -> list[str]:
     return [*lines, "", "**Example**", "", *_example(rule, needed), "", *_command(rule, needed)]
 
 
+def _anchor(rule: Rule) -> str:
+    """The name as a heading is linked to: `auto-03` for auto-0.3."""
+    return str(rule.name).replace(".", "")
+
+
 def _exactly(rule: Rule) -> str:
     """Where a rule stands formula by formula."""
     if rule.composite:
-        return f"[a page of its own]({rule.name}.md)"
+        return f"[a page of its own]({_anchor(rule)}.md)"
     page = "algorithms-first-order.md" if rule.second_order is None else "algorithms-second-order.md"
     return f"[formula by formula]({page}#{rule.name})"
 

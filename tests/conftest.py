@@ -21,6 +21,7 @@ FIRST = [
     "every_rule/test_second_order.py",
     "every_rule/test_first_order.py",
     "auto/test_keeping.py",
+    "auto_03/test_keeping.py",
     "spaces/test_kernel_space.py",
     "client/test_service.py",
     "serve/test_survival_kill.py",
@@ -33,7 +34,7 @@ FIRST = [
     "serve/test_replay_commands.py",
     "serve/test_survival_disk.py",
     "serve/test_service_model.py",
-    "auto/test_dense.py",
+    "auto_03/test_dense.py",
     "auto/test_any_stream.py",
     "offpolicy/test_evaluate.py",
 ]

@@ -92,7 +92,7 @@ def text_rows(count: int) -> list[str]:
 
 
 def seeds() -> Iterator[tuple[str, Learner]]:
-    """A small learner of every space: with kernels and budgets, with matrices of every kind, and `auto`."""
+    """A small learner of every space: with kernels and budgets, with matrices of every kind, and `auto`, as it is and as it was."""
     generator = np.random.default_rng(5)
     X = generator.normal(size=(40, 3)) / 4.0
     wide = generator.normal(size=(6, 600)) / 40.0
@@ -116,6 +116,9 @@ def seeds() -> Iterator[tuple[str, Learner]]:
         ("auto", Learner("auto", classes=3), X[:, :2]),
         ("auto-wide", Learner("auto", classes=3), wide),
         ("auto-sparse", Learner("auto", classes=3, text=True), text_rows(10)),
+        ("auto-03", Learner("auto-0.3", classes=3), X[:, :2]),
+        ("auto-03-wide", Learner("auto-0.3", classes=3), wide),
+        ("auto-03-sparse", Learner("auto-0.3", classes=3, text=True), text_rows(10)),
         ("new", Learner("bpa", classes=3), []),
         ("new-text", Learner("bpa", classes=3, text=True), []),
     ]

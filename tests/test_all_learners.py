@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
@@ -11,13 +10,13 @@ from pathlib import Path
 from onebit.checks import rows, trained
 from onebit.decision import Decision
 from onebit.rules import registry
-from tests.every_rule.cases import EXAMPLES, FAMILIES, made
+from tests.every_rule.cases import EXAMPLES, FAMILIES, made, twin_module
 
 
 def test_every_rule_is_in_one_family_and_has_a_twin() -> None:
     assert sorted(name for family in FAMILIES.values() for name in family) == sorted(registry())
     for name in registry():
-        assert hasattr(importlib.import_module(f"tests.oracles.{name.replace('-', '_')}"), "Oracle"), name
+        assert hasattr(twin_module(name), "Oracle"), name
 
 
 def test_all_are_the_same_in_another_process(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import onebit
+from onebit.auto import rule as auto_rule
+from onebit.auto_03 import rule as auto_03_rule
 from onebit.learner import Learner, copy_of, learner_on
 from onebit.state import from_state, state_of
 from tests.hostile import content_of, write_seeds
@@ -183,11 +185,11 @@ def test_a_memory_that_no_learner_has(tmp_path: Path, place: int, value: float) 
     assert "'memory' has" in refusal(tmp_path, trained("offset-tree"), put("memory", place, value))
 
 
-def test_counts_of_auto_that_no_learner_has(tmp_path: Path) -> None:
-    from onebit.auto.rule import EXPLORED, EXPLORED_RIGHT, RESTARTS
-
-    for place, value in ((EXPLORED, np.inf), (EXPLORED_RIGHT, 1e6), (RESTARTS, np.nan)):
-        assert "'memory' has" in refusal(tmp_path, trained("auto", space="sparse"), put("memory", place, value))
+@pytest.mark.parametrize("name", ["auto", "auto-0.3"])
+def test_counts_of_auto_that_no_learner_has(name: str, tmp_path: Path) -> None:
+    module = {"auto": auto_rule, "auto-0.3": auto_03_rule}[name]
+    for place, value in ((module.EXPLORED, np.inf), (module.EXPLORED_RIGHT, 1e6), (module.RESTARTS, np.nan)):
+        assert "'memory' has" in refusal(tmp_path, trained(name, space="sparse"), put("memory", place, value))
 
 
 def test_variances_below_nothing_are_refused(tmp_path: Path) -> None:
@@ -283,9 +285,9 @@ def test_names_that_were_read_and_not_learnt_are_saved(tmp_path: Path) -> None:
     assert copy_of(learner).features == 10
 
 
-def test_a_class_is_added_to_an_auto_whose_clusters_no_rows_have_made() -> None:
+def test_a_class_is_added_to_an_auto_03_whose_clusters_no_rows_have_made() -> None:
     """The sum of their logarithms is taken in Python there, where that of a number below 0 is an error."""
-    manifest, arrays = state_of(trained("auto", space="dense").runtime)
+    manifest, arrays = state_of(trained("auto-0.3", space="dense").runtime)
     arrays["clusters.columns"][:] = -2.0
     learner = learner_on(from_state(manifest, arrays))
     learner.add_class("one more")

@@ -114,7 +114,7 @@ class Features:
     @property
     def known(self) -> tuple[int, Names | None]:
         """What is known of names by now, for `forget_after`."""
-        return self.columns, self.feature_names
+        return 0 if self.vocabulary is None else len(self.vocabulary), self.feature_names
 
     def forget_after(self, known: tuple[int, Names | None]) -> None:
         """Take back the names that were learnt after this was known: what brought them was refused."""
@@ -146,10 +146,6 @@ class Features:
 
     def keep(self, x: Any) -> Kept:
         """A copy of x in the form that decisions keep; what cannot be read is refused."""
-        if type(x) is np.ndarray and self.space == "dense" and x.shape == (self.size,) and x.dtype.kind in "fiub":
-            values = cast_to(x, self.dtype)  # what most users give, on the shortest way
-            values.flags.writeable = False
-            return values
         if self.named:
             if isinstance(x, str):
                 if not self.text:
@@ -247,12 +243,17 @@ class Features:
     def rows(self, kept: Sequence[Kept], grow: bool = False) -> Rows:
         """Kept values as the rows of a matrix; `grow` takes their names into the vocabulary."""
         if self.space == "dense":
-            return DenseRows(np.stack(kept))  # type: ignore[arg-type]
-        parts = [self.entries(one, grow) for one in kept]
-        starts = np.concatenate([[0], np.cumsum([len(columns) for columns, _ in parts])]).astype(np.int64)
-        columns = np.concatenate([part for part, _ in parts])
-        width = max(self.columns, int(columns.max(initial=-1)) + 1)
-        return SparseRows(np.concatenate([part for _, part in parts]), columns, starts, width)
+            joined: NDArray[Any] = np.concatenate(kept)  # type: ignore[arg-type]
+            return DenseRows(joined.reshape(len(kept), -1))  # in a third of the time of `np.stack`
+        if len(kept) == 1:  # as where one x is decided on: nothing need be joined
+            columns, values = self.entries(kept[0], grow)
+            starts = np.array([0, len(columns)], dtype=np.int64)
+        else:
+            parts = [self.entries(one, grow) for one in kept]
+            starts = np.concatenate([[0], np.cumsum([len(columns) for columns, _ in parts])]).astype(np.int64)
+            columns = np.concatenate([part for part, _ in parts])
+            values = np.concatenate([part for _, part in parts])
+        return SparseRows(values, columns, starts, max(self.columns, int(columns.max(initial=-1)) + 1))
 
     # --- a whole table ---------------------------------------------------------------------------------------------
 

@@ -321,9 +321,10 @@ class Model(LearntWeights):
         """Refuse rows that cannot be learnt before any is; if one turns out to be too much on the way, undo those before it."""
         self.refuse_unfitting(rows)
         sq_norms = self.space_choice.sq_norms(squared_lengths(rows) + self.space_choice.bias)
-        bad = np.flatnonzero(~(sq_norms <= self._limit))
-        if len(bad):
-            raise InputError(f"row {bad[0]}: {self._explain(rows, int(bad[0]))}")
+        fits = sq_norms <= self._limit
+        if not fits.all():
+            bad = int(fits.argmin())
+            raise InputError(f"row {bad}: {self._explain(rows, bad)}")
         memory, calibration = self.memory.copy(), self.calibration.copy()
         space, form, routing = self.space, self.features.space, self.routing
         # One row alone is refused before any weight has moved, so that nothing need be kept of them.

@@ -21,7 +21,7 @@ from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, ArraySpec, refuse_u
 from onebit.spaces.routing import ROWS, Routing
 from onebit.storage import FORMAT, Arrays, platform_info
 from onebit.validation import is_text
-from onebit.version import VERSION
+from onebit.version import VERSION, written_rule
 
 COUNTING_RIGHT = 3  # the format with the counts of right answers
 _JSON = ArraySpec((ANY,), np.uint8)
@@ -145,7 +145,7 @@ def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
     """The rule by which it learnt, which is the one given where one is."""
     if isinstance(rule, str):
         rule = rule_named(rule)
-    name = manifest["rule"]
+    name = written_rule(manifest["rule"], manifest["version"])
     if rule is None:
         if name not in chosen_rules():  # a file must not have code of a package run
             raise InputError(f"it learnt by the rule {brief(name)}, which onebit does not come with: load(path, rule)")

@@ -1,6 +1,8 @@
-"""The version of this package, without importing anything else."""
+"""The version of this package, and what older ones called things, without importing anything else."""
 
 VERSION = "0.4.0.dev0"
+# By the version that gave the name of a rule to another one: what the former is called since. It is kept for what was written before.
+RENAMED_RULES = {"0.4.0": {"auto": "auto-0.3"}}
 
 
 def release_of(version: str) -> tuple[int, int, int]:
@@ -11,3 +13,15 @@ def release_of(version: str) -> tuple[int, int, int]:
     """
     first, second, third = (int(part) for part in version.split(".")[:3])
     return first, second, third
+
+
+def written_rule(name: str, version: str) -> str:
+    """What the rule is called now that a version of onebit wrote down by this name.
+
+    >>> written_rule("auto", "0.3.0"), written_rule("auto", "0.4.0"), written_rule("bpa", "0.3.0")
+    ('auto-0.3', 'auto', 'bpa')
+    """
+    for changed in sorted(RENAMED_RULES, key=release_of):
+        if release_of(version) < release_of(changed):
+            name = RENAMED_RULES[changed].get(name, name)
+    return name

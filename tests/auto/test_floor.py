@@ -14,7 +14,7 @@ from onebit.checks import refused
 from onebit.learner import Learner, copy_of
 from tests.auto.streams import Array, drawn_digits, error_of, gaussians
 
-RULES = ["auto", "banditron", "linucb"]
+RULES = ["auto", "auto-0.3", "banditron", "linucb"]
 CLASSES, FLOOR = 4, 0.2
 
 

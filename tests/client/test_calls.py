@@ -231,6 +231,22 @@ def test_create_is_fine_where_the_first_attempt_made_it(kind: str, monkeypatch: 
 
 
 @both
+def test_a_task_of_an_older_version_is_as_wanted_though_its_learner_is_called_otherwise_now(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that asks for auto, and finds the task that it made before the service was upgraded, goes on."""
+    taken = refused(409, "conflict", "The name is taken.")
+
+    def create(client: Any) -> Any:
+        return client.create_task("news", ["sport", "tech"], "text", learner="auto", exist_ok=True)
+
+    for learner, status in (("auto-0.3", None), ("auto", None), ("bpa", 409)):
+        there = answer(200, {**TASK, "learner": learner})
+        found, _ = follow(kind, monkeypatch, [taken, there], create)
+        assert getattr(found, "status", None) == status
+
+
+@both
 @pytest.mark.parametrize("exist_ok", [False, True])
 def test_a_task_that_is_being_compiled_is_waited_for(
     exist_ok: bool, kind: str, monkeypatch: pytest.MonkeyPatch

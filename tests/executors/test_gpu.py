@@ -191,6 +191,7 @@ def test_learners_of_other_kinds_run_on_threads() -> None:
     for name, options, reason in (
         ("perceptron", {"kernel": "rbf:0.5"}, "kernel is set"),
         ("auto", {}, "auto keeps covariances"),
+        ("auto-0.3", {}, "auto-0.3 keeps covariances"),
         ("newtron", {}, "newtron keeps covariances"),
     ):
         assert gpu_module.why_not(Trial(entry_of(name, options), stream(X, Y), 0)) == reason

@@ -14,11 +14,9 @@ from onebit.contract.surety import surety_of
 from onebit.rules import registry
 from onebit.rules.offset_tree import leaf_of
 
-CASES = [
-    (name, options)
-    for name, rule in registry().items()
-    for options in (rule.examples if not rule.composite else ({"members": 5}, {"regresses": 1}))
-]
+# What the space of a composite rule settles; the scores of `auto` are beliefs, which it has a test of its own for.
+SETTLED: dict[str, Any] = {"auto-0.3": ({"members": 5}, {"regresses": 1}), "auto": ()}
+CASES = [(name, options) for name, rule in registry().items() for options in SETTLED.get(name, rule.examples)]
 
 
 def settled(name: str, classes: int, options: Any) -> tuple[Any, Any]:
@@ -26,7 +24,7 @@ def settled(name: str, classes: int, options: Any) -> tuple[Any, Any]:
     if not rule.composite:
         return rule.settle(classes, options)
     params, memory = rule.settle(classes, {})
-    return params._replace(**options), memory  # which the space does
+    return params._replace(**options), memory
 
 
 def given_for(memory: Any, classes: int, seed: int) -> RuleInput:
@@ -100,8 +98,19 @@ def test_sureties_are_what_their_formulas_say() -> None:
     assert sorted(surety("offset-tree", label) for label in range(4)) == pytest.approx([-0.9, -0.4, -0.2, 0.2])
 
 
-def test_auto_has_the_log_odds_of_its_mixture() -> None:
+def test_auto_has_the_log_odds_of_what_it_believes() -> None:
     rule = registry()["auto"]
+    params, memory = rule.settle(3, {})
+    believed = np.array([0.7, 0.2, 0.1])
+    scores = np.concatenate([believed, [0.9, 0.8, 0.3], np.zeros(3)])
+    given = RuleInput(memory, scores, 1.0, Draws(key_of(0), 0, DECIDING), np.full((2, 12), np.nan))
+    for label in range(3):
+        expected = math.log(believed[label] / (1.0 - believed[label]))
+        assert surety_of(rule)(params, given, label) == pytest.approx(expected)
+
+
+def test_auto_03_has_the_log_odds_of_its_mixture() -> None:
+    rule = registry()["auto-0.3"]
     params, memory = rule.settle(3, {})
     params = params._replace(members=2)
     scores = np.array([1.0, 0.0, -1.0, 1.0, 1.0, 1.0, 0.0, 2.0, 0.0, 1.0, 1.0, 1.0])

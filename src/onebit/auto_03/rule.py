@@ -1,7 +1,6 @@
-"""Auto: the default learner. It has no parameters.
+"""Auto as it was up to 0.3, the default learner then: kept so that what was learnt and logged with it goes on. It has no parameters.
 
-Own work, built on LinUCB's optimism, the Laplace approximation and Bayesian averaging; measured, with what was tried and lost, on the
-page about auto. No promise of regret. Dense rows are seen by several members, each in a view of its own (`onebit.auto_03`):
+Own work, built on LinUCB's optimism, the Laplace approximation and Bayesian averaging. No promise of regret. Dense rows are seen by several members, each in a view of its own (`onebit.auto_03`):
 
     linear:  p = softmax(s) of scores in a view,  u_i = the probability of i where its score is one deviation sqrt(q_i) up
     play     argmax_i sum_m v_m u_mi
@@ -60,7 +59,7 @@ NO_CHANCE = 1e-12  # what is added to both sides of odds
 
 
 class Auto03(NamedTuple):
-    """Auto has no parameters; what it is made of depends on the rows."""
+    """It has no parameters; what it is made of depends on the rows."""
 
     classes: int
     members: int = 1
@@ -303,7 +302,7 @@ def planned_space(params: Auto03, form: Any, heads: int, planned: int, seed: int
 RULE = Rule(
     name="auto-0.3",
     paper="this project",
-    summary="the default, which needs no tuning: several members, weighed, and restarts",
+    summary="the default up to 0.3, kept for what was written with it; auto has taken its place",
     record=Auto03,
     decide=decide,
     learn=learn,

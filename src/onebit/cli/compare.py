@@ -1,6 +1,6 @@
 """Compare learners on the same streams: a table sorted by error, curves, and a page.
 
-Without --learners every learner takes part with defaults, and those of --rule too; those with an aggressiveness also with a small one (0.001), which data
+Without --learners every learner but auto-0.3 takes part with defaults, and those of --rule too; those with an aggressiveness also with a small one (0.001), which data
 without a margin need, and with a large one (1), which rows of length one need. Parameters follow a name after colons. Examples:
 
     onebit compare digits iris --prepare scale
@@ -40,7 +40,9 @@ def declare(command: argparse.ArgumentParser) -> None:
         "data", metavar="DATA", nargs="+", help="data sets or files; `onebit data` lists those there are"
     )
     command.add_argument(
-        "--learners", metavar="A,B:NAME=VALUE,...", help="the learners to compare, with parameters (default: all)"
+        "--learners",
+        metavar="A,B:NAME=VALUE,...",
+        help="the learners to compare, with parameters (default: all but auto-0.3)",
     )
     command.add_argument("--runs", type=positive, default=RUNS, help=f"runs of each (default {RUNS})")
     add_rule_option(command)

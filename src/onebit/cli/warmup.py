@@ -13,7 +13,7 @@ from onebit.cli.options import add_rule_option
 from onebit.contract.covariance import Covariance
 from onebit.contract.rule import Rule
 from onebit.engine.compile import form_of, is_compiled, loop_for
-from onebit.rules import registry, rule_named
+from onebit.rules import rule_named, usual_rules
 from onebit.spaces.choose import USUAL, Form, choose
 
 FORMS = ((True, 1), (True, 1000), (False, 1))  # dense rows, narrow and wide, and sparse ones
@@ -21,7 +21,7 @@ FORMS = ((True, 1), (True, 1000), (False, 1))  # dense rows, narrow and wide, an
 
 def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit warmup`."""
-    command.add_argument("rules", metavar="RULE", nargs="*", help="the learners to compile (default: all)")
+    command.add_argument("rules", metavar="RULE", nargs="*", help="the learners to compile (default: all but auto-0.3)")
     add_rule_option(command)
     command.add_argument("--dtype", choices=["float32", "float64"], default="float32", help="precision of the weights")
     command.add_argument("--json", action="store_true", help="print what was done as JSON")
@@ -29,7 +29,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 def execute(chosen: argparse.Namespace) -> None:
     """Compile, and say how long it took."""
-    rules = [rule_named(name) for name in chosen.rules] or chosen.own_rules or list(registry().values())
+    rules = [rule_named(name) for name in chosen.rules] or chosen.own_rules or list(usual_rules().values())
     rows = []
     for rule in rules:
         for space in spaces(rule, chosen.dtype):

@@ -51,7 +51,15 @@ _GENERIC_RULE = (
     *_NARROWING,
 )
 _GENERIC_SPACE = (
-    *(generic.score, generic.hope, generic.absorb, generic.forget, generic.needs_room, generic.moved, generic.refreshed_norm),
+    *(
+        generic.score,
+        generic.hope,
+        generic.absorb,
+        generic.forget,
+        generic.needs_room,
+        generic.moved,
+        generic.refreshed_norm,
+    ),
     *(kernel.squared_length, kernel.dots, kernel.dots_among, kernel.same, kernel.store),
 )
 _GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
@@ -238,7 +246,8 @@ def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
     for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], (*_GENERIC, *_SHARED)):
         if function not in _announced and function is not loop:
             _announced.add(function)
-            register_jitable(**parts)(function)
+            called = {**parts, "forceinline": False} if function.__module__.startswith("onebit.auto.dense") else parts
+            register_jitable(**called)(function)
 
 
 def _caller(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,7 +23,7 @@ from onebit.experiments.statistics import MeanEstimate
 from onebit.experiments.summary import Summary
 from onebit.learner import Learner
 from onebit.report.parts import Page
-from onebit.rules import chosen_rules
+from onebit.rules import usual_rules
 from onebit.trials.cost import Cost
 from onebit.trials.records import Record, Records, frame
 from onebit.trials.trial import ComparisonEntry, Progress, Trial, entry_of
@@ -161,7 +161,7 @@ class Comparison:
 def usual_entries() -> list[ComparisonEntry]:
     """Every learner with defaults, and those whose aggressiveness caps a step also with a small and with a large one."""
     entries = []
-    for name, rule in chosen_rules().items():
+    for name, rule in usual_rules().items():
         entries.append(entry_of(name))
         default = rule.defaults.get("aggressiveness")
         if default is not None and "variant" in rule.parameters:  # PAB's caps nothing: with 1 it seldom settles
@@ -186,7 +186,7 @@ def compare(
 
     `data` is what `onebit.stream` takes (a name, a path, a stream, or a pair of rows and labels), or a list of those; the rows of files and arrays are
     shuffled unless `order` says otherwise. `learners` are names, learner classes or rules, or pairs of one and its options; without
-    them all take part. Where `out` names a folder, every run is kept there as soon as it is done, and not run again.
+    them all take part, but those that are kept for what older versions wrote. Where `out` names a folder, every run is kept there as soon as it is done, and not run again.
     `on` says where they run: `auto`, `threads` of this process, `gpu`, or a cluster: `dask`, `dask://host:port`, `ray`, `ray://host:port`.
 
     >>> import onebit

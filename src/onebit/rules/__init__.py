@@ -21,6 +21,7 @@ from types import ModuleType
 
 from onebit.contract.rule import Rule
 from onebit.errors import InputError, brief, nearest
+from onebit.version import RENAMED_RULES
 
 LOG = logging.getLogger("onebit.rules")
 DEFAULT = "auto"  # the rule of a learner for which none is named
@@ -41,6 +42,12 @@ def registry() -> dict[str, Rule]:
 def chosen_rules() -> dict[str, Rule]:
     """The rules that onebit comes with, and those that this process was given."""
     return {**registry(), **_added}
+
+
+def usual_rules() -> dict[str, Rule]:
+    """These, but those that are kept for what older versions wrote: what "all learners" means where nobody names any."""
+    former = {name for renamed in RENAMED_RULES.values() for name in renamed.values()}
+    return {name: rule for name, rule in chosen_rules().items() if name not in former}
 
 
 def all_rules() -> dict[str, Rule]:

@@ -24,7 +24,7 @@ from onebit.serve.schemas import MOST_CLASSES, Change, Image, Mode, NewLearner, 
 from onebit.serve.schemas import ClassName as ShownClass
 from onebit.spaces.routing import ROWS
 from onebit.validation import ClassName, checked_classes, listed
-from onebit.version import VERSION
+from onebit.version import VERSION, written_rule
 
 MOST_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
 OPTIONS = ("bias", "dtype", "kernel", "max_support", "when_full")  # of a learner, beside the parameters of its rule
@@ -177,7 +177,7 @@ SWITCHED = ("generation", "learner", "parameters", "exploration_floor", "seed")
 
 
 def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
-    """The detail of a change, as this version writes it: with parameters that mean what they did to the version that wrote it.
+    """The detail of a change, as this version writes it: with a learner and parameters that mean what they did to the version that wrote it.
 
     Refuse (ValueError) one that is none of its kind: the disk may have changed it.
     """
@@ -190,11 +190,19 @@ def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(part) for part in ("detail", *first["loc"]))
         raise ValueError(f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
-    rule = chosen_rules().get(detail["learner"]) if kind in ("created", "learner") else None
+    if kind not in ("created", "learner"):
+        return detail
+    version = detail.get("version", FIRST)
+    learner = written_rule(detail["learner"], version)
+    rule = chosen_rules().get(learner)
     if rule is None:
         return detail
-    parameters = rule.migrated(detail["parameters"], detail.get("version", FIRST))
-    return {**detail, "parameters": parameters, "version": VERSION}
+    return {
+        **detail,
+        "learner": learner,
+        "parameters": rule.migrated(detail["parameters"], version),
+        "version": VERSION,
+    }
 
 
 @contextmanager

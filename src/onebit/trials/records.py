@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from onebit.errors import InputError, MissingExtraError
 from onebit.installation import install_command
 from onebit.trials.trial import CPU, Outcome, Trial
-from onebit.version import VERSION
+from onebit.version import VERSION, written_rule
 
 if TYPE_CHECKING:
     import pandas
@@ -216,6 +216,7 @@ def read_records(path: Path) -> Iterator[Record]:
                 if not isinstance(fields["id"], str) or "why" not in fields:
                     continue
                 fields.setdefault("on", CPU)  # versions before this field knew nothing else
+                fields["learner"] = written_rule(fields["learner"], fields["version"])
                 if fields["curve"] is not None:
                     fields["curve"] = {
                         name: np.array(points, dtype=np.float64 if name in REWARDS else np.int64)

@@ -1,17 +1,159 @@
-"""The space of `auto` for dense rows (being written)."""
+"""The space of `auto` for dense rows. What compiled code does with it is in `scoring.py` and `learning.py`."""
 
 from __future__ import annotations
 
+import math
+import sys
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 
-class AutoDense:
-    """Being written by the lead."""
+from onebit.auto.dense.arrays import FIRST_PROGRESS, AutoDenseArrays, Plan
+from onebit.auto.dense.basis import Basis, components_of
+from onebit.auto.dense.clusters import Clusters
+from onebit.auto.dense.learning import absorb, forget
+from onebit.auto.dense.linear import LinearMembers
+from onebit.auto.dense.mixture import LINEAR, MEMBERS, NAMES, Mixture
+from onebit.auto.dense.scoring import hope, score
+from onebit.auto.dense.shaped_arrays import Shaped, share_factor
+from onebit.auto.dense.views import FeatureStatistics
+from onebit.auto.dense.waves import Waves
+from onebit.engine import generic
+from onebit.spaces.dense import DenseSpace
+from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
+from onebit.spaces.scaled import moved, needs_room, refreshed_norm
+from onebit.spaces.space import Space
+
+__all__ = ["AutoDense", "absorb", "forget", "hope", "moved", "needs_room", "refreshed_norm", "score"]
+
+STORED = ("linear", "clusters", "mixture", "statistics", "waves", "basis", "shaped", "more_waves")
+SCRATCH = {
+    "basis": ("taken", "found"),
+    "shaped": ("lower", "inverse", "difference", "row", "away", "distances", "behind", "said"),
+    "more_waves": ("angles",),
+    "linear": ("sizes", "begins", "ends", "widths", "starts", "images", "views", "variances", "known", "work"),
+    "mixture": ("there", "awake", "shares", "scores", "beliefs", "variances"),
+    "waves": ("angles",),
+}
+
+
+class AutoDense(AutoDenseArrays, Space):
+    """The space of `auto` for dense rows."""
+
+    __slots__ = ()
+    example_rows = staticmethod(DenseSpace.example_rows)
 
     @classmethod
-    def planned(cls, *given: Any) -> Any:
-        raise NotImplementedError
+    def planned(cls, heads: int, features: int, dtype: Any, seed: int, classes: int) -> AutoDense:
+        """Nothing is known."""
+        plan, generator = Plan.of(features, classes), np.random.default_rng(seed)
+        linear, components = LinearMembers.empty(heads, plan.views, dtype), components_of(features)
+        return cls(
+            weights=linear.weights,
+            linear=linear,
+            clusters=Clusters.empty(heads, features, dtype),
+            mixture=Mixture.empty(heads, plan.there),
+            statistics=FeatureStatistics.empty(features, dtype),
+            waves=Waves.drawn(features, plan.waves, dtype, generator),
+            basis=Basis.empty(features, dtype),
+            shaped=Shaped.empty(heads, components, dtype, share_factor(classes, components)),
+            more_waves=Waves.drawn(plan.wave_columns, plan.more_waves, dtype, generator),
+            progress=np.array(FIRST_PROGRESS),
+            everything=np.ones(heads),
+            opinion=np.zeros(heads),
+            components=np.zeros(components, dtype=dtype),
+            waved_row=np.zeros(plan.wave_columns + 1, dtype=dtype),
+            taken=np.zeros(features, dtype=dtype),
+            units=np.zeros(features, dtype=dtype),
+            plain=np.zeros(features, dtype=dtype),
+        )
 
-    @classmethod
-    def layout(cls, *given: Any) -> Any:
-        raise NotImplementedError
+    def grown(self, heads: int, features: int) -> AutoDense:
+        """A copy with room for more heads; the new ones know nothing."""
+        linear = self.linear.grown(heads)
+        return self._replace(
+            weights=linear.weights,
+            linear=linear,
+            clusters=self.clusters.grown(heads, self.statistics),
+            mixture=self.mixture.grown(heads),
+            shaped=self.shaped.grown(heads),
+            everything=np.ones(heads),
+            opinion=np.zeros(heads),
+        )
+
+    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
+        """What is written into a file."""
+        found = {
+            f"{part}.{name}": array.copy()
+            for part in STORED
+            for name, array in getattr(self, part)._asdict().items()
+            if name not in SCRATCH.get(part, ())
+        }
+        return {**found, "progress": self.progress.copy()}
+
+    @staticmethod
+    def layout(heads: int, features: int, dtype: Any, classes: int) -> SpaceLayout:
+        """What the arrays are, those of the members among them."""
+        plan, components = Plan.of(features, classes), components_of(features)
+        parts = {
+            "linear": LinearMembers.layout(heads, plan.views, dtype),
+            "clusters": Clusters.layout(heads, features, dtype),
+            "mixture": Mixture.layout(heads),
+            "statistics": FeatureStatistics.layout(features, dtype),
+            "waves": Waves.layout(features, plan.waves, dtype),
+            "basis": Basis.layout(heads, features, dtype),
+            "shaped": Shaped.layout(heads, components, dtype, share_factor(classes, components)),
+            "more_waves": Waves.layout(plan.wave_columns, plan.more_waves, dtype),
+        }
+        row = ArraySpec((features,), dtype)
+        own = {
+            "progress": ArraySpec((len(FIRST_PROGRESS),), NUMBERS),
+            **dict.fromkeys(("everything", "opinion"), ArraySpec((heads,), NUMBERS)),
+            "components": ArraySpec((components,), dtype),
+            "waved_row": ArraySpec((plan.wave_columns + 1,), dtype),
+            **dict.fromkeys(("taken", "units", "plain"), row),
+        }
+        arrays = {f"{part}.{name}": one for part, arrays in parts.items() for name, one in arrays.items()}
+        scratch = {f"{part}.{name}" for part, names in SCRATCH.items() for name in names}
+        saved = [name for name in arrays if name not in scratch]
+        return SpaceLayout.of({**arrays, **own}, [*saved, "progress"], width=3 * heads)
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """How many heads and features there is room for."""
+        return self.clusters.means.shape[0], self.clusters.means.shape[1]
+
+    @property
+    def has_views(self) -> bool:
+        """Whether members see a row in ways of their own, so that columns of weights are not those of a row."""
+        return True
+
+    @property
+    def shares_by_name(self) -> Mapping[str, float]:
+        """The shares of the members in what is believed."""
+        there = [member for member in range(MEMBERS) if self.mixture.there[member]]
+        gaps = {member: math.exp(-min(700.0, self.mixture.losses[member])) for member in there}
+        shares: dict[str, float] = {}
+        for member, weight in gaps.items():
+            name = NAMES[member]
+            shares[name] = shares.get(name, 0.0) + weight / sum(gaps.values())
+        return shares
+
+    @property
+    def repairs(self) -> NDArray[np.int64]:
+        """How often a covariance lost its positive definiteness."""
+        return self.linear.repairs
+
+    @property
+    def kind(self) -> dict[str, int]:
+        """What the rule must know of it."""
+        return {}
+
+    def matrix(self) -> Any:
+        """The weights of the linear members, side by side: a line for each class."""
+        return np.concatenate([self.linear.weights_of(member) for member in range(LINEAR)], axis=1)
+
+
+generic.SPACES[AutoDense] = sys.modules[__name__]

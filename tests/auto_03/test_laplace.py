@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from onebit.auto import laplace
+from onebit.auto_03 import laplace
 from tests.auto.streams import Array
 
 HALVED = 2.0**-12  # how far from the optimum twelve halvings of an interval of length one may end

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from onebit.auto import views
-from onebit.auto.clusters import Clusters, hear_of, part, score_clusters
-from onebit.auto.views import CONSTANT, FeatureStatistics, centred, directed, see, standardised, waved
+from onebit.auto_03 import views
+from onebit.auto_03.clusters import Clusters, hear_of, part, score_clusters
+from onebit.auto_03.views import CONSTANT, FeatureStatistics, centred, directed, see, standardised, waved
 from tests.auto.streams import Array, gaussians
 
 CLASSES, FEATURES = 4, 5

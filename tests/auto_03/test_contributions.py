@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.auto.rule import HANDICAP, LOSSES
+from onebit.auto_03.rule import HANDICAP, LOSSES
 from onebit.contract.contrast import amount
 from onebit.explaining import Explanation
 from onebit.learner import Learner
 from tests.auto.streams import Array, gaussians, topics, walk_both
-from tests.oracles import auto, auto_sparse
+from tests.oracles import auto_03, auto_03_sparse
 
 CLASSES = 4
 
@@ -41,7 +41,7 @@ def same_as(oracle: Any, learner: Learner, x: Any, dense: Array, near: float) ->
         assert found.lead == pytest.approx(amount(sums, model.buffers[0]), abs=near)
 
 
-def even_out(learner: Learner, oracle: auto.Oracle) -> None:
+def even_out(learner: Learner, oracle: auto_03.Oracle) -> None:
     """Every member is to have the same say: most have none after a while."""
     model, losses = learner.runtime.model, np.full(len(oracle.loss), HANDICAP)
     if model.params.waved >= 0:
@@ -55,8 +55,8 @@ def even_out(learner: Learner, oracle: auto.Oracle) -> None:
 def test_dense_parts_are_those_of_the_slow_twin(rounds: int) -> None:
     X, y = gaussians(rounds + 5, CLASSES, 6, spread=1.5, seed=4)
     X = X.astype(np.float64) * np.array([1.0, 100.0, 0.01, 3.0, 7.0, 1.0]) + np.array([0.0, 50.0, 1.0, -9.0, 0.0, 0.0])
-    learner = Learner("auto", classes=CLASSES, features=6, space="dense", dtype="float64", seed=5)
-    oracle = auto.Oracle(CLASSES, 6, seed=5)
+    learner = Learner("auto-0.3", classes=CLASSES, features=6, space="dense", dtype="float64", seed=5)
+    oracle = auto_03.Oracle(CLASSES, 6, seed=5)
     walk_both(learner, oracle, X[:rounds], X[:rounds], y[:rounds], late=False, near=1e-6)
     even_out(learner, oracle)
     if rounds == 1:  # of one row nothing is known but its direction
@@ -70,8 +70,8 @@ def test_dense_parts_are_those_of_the_slow_twin(rounds: int) -> None:
 def test_diagonal_members_are_explained_too() -> None:
     X, y = gaussians(40, CLASSES, 600, spread=0.4, seed=2)
     X = X.astype(np.float64)
-    learner = Learner("auto", classes=CLASSES, features=600, space="dense", dtype="float64", seed=5)
-    oracle = auto.Oracle(CLASSES, 600, seed=5)
+    learner = Learner("auto-0.3", classes=CLASSES, features=600, space="dense", dtype="float64", seed=5)
+    oracle = auto_03.Oracle(CLASSES, 600, seed=5)
     walk_both(learner, oracle, X, X, y, late=False, near=1e-6)
     assert list(learner.describe().members) == ["directed", "standardised", "clusters"]
     even_out(learner, oracle)
@@ -82,8 +82,8 @@ def test_sparse_parts_are_those_of_the_slow_twin() -> None:
     X, y = topics(200, CLASSES, 60, seed=1)
     X = X.astype(np.float64)
     X.data *= np.random.default_rng(1).choice([1.0, 1.0, -2.0], len(X.data))
-    learner = Learner("auto", classes=CLASSES, features=60, space="sparse", dtype="float64", seed=5)
-    oracle = auto_sparse.Oracle(CLASSES, 60)
+    learner = Learner("auto-0.3", classes=CLASSES, features=60, space="sparse", dtype="float64", seed=5)
+    oracle = auto_03_sparse.Oracle(CLASSES, 60)
     for row in range(10):
         same_as(oracle, learner, X[row], X[row].toarray()[0], near=1e-9)  # before anything is learnt, no class leads
     walk_both(learner, oracle, X, X.toarray(), y, late=False, near=1e-8)

@@ -1,0 +1,331 @@
+"""The principal components of the first rows, found in pieces: no round waits for more than one of them.
+
+The first rows learnt are kept, with what was heard of them. When 64, 256 and 1,024 of them are there (fewer where rows are wide), the components
+are worked out anew from all of them: subspace iteration, at first from rows and then from the components in use (where there are as many components as
+rows or columns no iteration is needed), and at last the rotation that orders them by variance (Rayleigh and Ritz; Jacobi 1846). Columns are taken as they are, or in units of their deviations where the variance lies in few of them:
+(sum v)^2 < 0.1 d sum v^2.
+
+`vectors` has all scales in it: the components z = vectors (x - mean) of the rows kept have variances of mean one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.auto.dense.orthogonal import diagonalise, order, orthonormalise, times
+from onebit.contract.rule import Matrix, Vector
+from onebit.spaces.layout import MOST_COUNTED, NUMBERS, ArraySpec
+
+MOST_COMPONENTS = 64
+MOST_NUMBERS = 2**21  # in the rows kept
+STAGES = (64, 256, 1024)  # rows; the last is also how many are kept at most
+SWEEPS = 4  # of the subspace iteration
+FEW_COLUMNS = 0.1  # columns are standardised where the variance lies in less than this share of them
+SAME = 1e-12  # a column whose variance is below this share of its squared mean is constant; as is a component, of the largest variance
+UNWHITENED = 1e-6  # components with less than this share of the largest variance are left out of the whitened row
+CONSTANT = math.sqrt(0.5)  # the length of a usual row that is whitened
+PIECE = 2**22  # multiplications: half a millisecond or so
+TOGETHER = 4  # rows that are multiplied in one pass
+MOST_ROTATIONS = 12  # sweeps of Jacobi's method
+
+NOTHING, WORKING, READY = 0, 1, 2  # what `work` has done: nothing, a piece, the last piece
+
+MEAN, SQUARES = 0, 1  # of the columns of the rows kept
+LABEL, RIGHT, REWARD = 0, 1, 2  # what was heard of a row kept
+# Where the work stands. How many rows are kept, which stage comes next, of how many rows the components are worked out now,
+KEPT, STAGE, USED = 0, 1, 2
+# what is being done, how far that is, how many sweeps are left, and whether columns are standardised.
+PHASE, POSITION, LEFT, STANDARDISED = 3, 4, 5, 6
+FACTS = 7
+RESTING, ORTHONORMALISING, ITERATING, MEASURING, DIAGONALISING, ROTATING = 0, 1, 2, 3, 4, 5  # phases
+
+
+class Basis(NamedTuple):
+    """The rows kept, the components in use, and the next ones as far as they are."""
+
+    rows: NDArray[Any]
+    heard: Matrix  # LABEL, RIGHT, REWARD
+    columns: Matrix  # MEAN, SQUARES
+    vectors: NDArray[Any]  # (components, columns): in use; 0 where there is no variance
+    mean: NDArray[Any]
+    variances: Vector  # of the components of a row, the largest first; 0 without one
+    whitening: NDArray[Any]  # factors that make the components of a usual row alike, and its length CONSTANT
+    centre: NDArray[Any]  # the mean that the next components are worked out with,
+    units: NDArray[Any]  # the factors of the columns,
+    image: NDArray[Any]  # vectors before they are orthonormal,
+    orthonormal: NDArray[Any]
+    moments: Matrix  # of the components along them,
+    rotation: Matrix
+    taken: NDArray[Any]  # and room to work in: rows, and their components
+    found: NDArray[Any]
+    facts: Vector
+    generation: NDArray[np.int64]  # how often components were ready
+
+    @classmethod
+    def empty(cls, features: int, dtype: Any) -> Basis:
+        """No row is kept, and every row has the components 0."""
+        arrays = cls.layout(1, features, dtype)
+        return cls(**{name: np.zeros(one.shape, dtype=one.dtype) for name, one in arrays.items()})
+
+    @staticmethod
+    def layout(heads: int, features: int, dtype: Any) -> dict[str, ArraySpec]:
+        """What the arrays are, of which all but `SCRATCH` are written into a file."""
+        most, components = rows_kept(features), components_of(features)
+        block, column = ArraySpec((components, features), dtype), ArraySpec((features,), dtype)
+        square = ArraySpec((components, components), NUMBERS)
+        return {
+            "rows": ArraySpec((most, features), dtype),
+            "heard": ArraySpec((most, 3), NUMBERS, 0.0, max(1.0, heads - 1.0)),
+            "columns": ArraySpec((2, features), NUMBERS),
+            "vectors": block,
+            "mean": column,
+            "variances": ArraySpec((components,), NUMBERS),
+            "whitening": ArraySpec((components,), dtype),
+            "centre": column,
+            "units": column,
+            "image": block,
+            "orthonormal": block,
+            "moments": square,
+            "rotation": square,
+            "taken": ArraySpec((TOGETHER, features), dtype),
+            "found": ArraySpec((TOGETHER, components), dtype),
+            "facts": ArraySpec((FACTS,), NUMBERS, 0.0, float(STAGES[-1])),
+            "generation": ArraySpec((1,), np.int64, 0, MOST_COUNTED),
+        }
+
+
+SCRATCH = ("taken", "found")
+
+
+def rows_kept(features: int) -> int:
+    """How many rows are kept at most."""
+    return max(1, min(STAGES[-1], MOST_NUMBERS // features))
+
+
+def components_of(features: int) -> int:
+    """How many components there are: no more than columns or rows."""
+    return min(MOST_COMPONENTS, features, rows_kept(features))
+
+
+def project(basis: Basis, x: NDArray[Any], z: NDArray[Any]) -> None:
+    """Write the components of a row; 0 before there are any."""
+    row, mean = basis.taken[0], basis.mean
+    for column in range(x.shape[0]):
+        row[column] = x[column] - mean[column]
+    times(basis.vectors, row, z)
+
+
+def keep(basis: Basis, x: NDArray[Any], label: int, right: bool, reward: float) -> None:
+    """Keep a row that was learnt, while there is room."""
+    kept = int(basis.facts[KEPT])
+    if kept >= basis.rows.shape[0]:
+        return
+    row, mean, squares = basis.rows[kept], basis.columns[MEAN], basis.columns[SQUARES]
+    share = 1.0 / (kept + 1.0)
+    for column in range(x.shape[0]):
+        row[column] = x[column]
+        difference = float(x[column]) - mean[column]
+        mean[column] += difference * share
+        squares[column] += difference * (float(x[column]) - mean[column])
+    heard = basis.heard[kept]
+    heard[LABEL], heard[RIGHT], heard[REWARD] = label, 1.0 if right else 0.0, reward
+    basis.facts[KEPT] += 1.0
+
+
+def forget_basis(basis: Basis) -> None:
+    """Keep rows from the first again; the components in use stay until the next are ready."""
+    facts = basis.facts
+    facts[KEPT], facts[STAGE], facts[PHASE] = 0.0, 0.0, RESTING
+    for column in range(basis.columns.shape[1]):
+        basis.columns[MEAN, column] = 0.0
+        basis.columns[SQUARES, column] = 0.0
+
+
+def work(basis: Basis) -> int:
+    """Do the next piece of work, if there is any: after every row learnt. READY says that the components in use have changed."""
+    facts, done, spent = basis.facts, NOTHING, 0
+    while spent < PIECE and done != READY:
+        phase = int(facts[PHASE])
+        if phase == RESTING:
+            if not begin(basis):
+                return done
+            spent += basis.image.size
+        elif phase == ORTHONORMALISING:
+            spent += orthonormalise_some(basis, PIECE - spent)
+        elif phase in (ITERATING, MEASURING):
+            spent += sweep(basis, phase == ITERATING, PIECE - spent)
+        elif phase == DIAGONALISING:
+            spent += 4 * basis.moments.size * basis.moments.shape[0]
+            facts[POSITION] += 1.0
+            if not diagonalise(basis.moments, basis.rotation) or facts[POSITION] >= MOST_ROTATIONS:
+                order(basis.moments, basis.rotation)
+                enter(basis, ROTATING)
+        else:
+            spent += rotate(basis, PIECE - spent)
+        done = READY if phase == ROTATING and facts[PHASE] == RESTING else WORKING
+    return done
+
+
+def enter(basis: Basis, phase: int) -> None:
+    """Begin with a phase."""
+    basis.facts[PHASE], basis.facts[POSITION] = phase, 0.0
+
+
+def begin(basis: Basis) -> bool:
+    """Begin to work out the components of the rows kept; whether they are enough for the next stage."""
+    facts, most = basis.facts, basis.rows.shape[0]
+    stage, kept = int(facts[STAGE]), min(int(facts[KEPT]), most)  # a stranger's file may say more
+    if stage >= len(STAGES) or kept < min(STAGES[stage], most):
+        return False
+    first = stage == 0
+    while stage < len(STAGES) and kept >= min(STAGES[stage], most):
+        stage += 1
+    components, width = basis.vectors.shape
+    facts[STAGE], facts[USED] = stage, kept
+    facts[LEFT] = SWEEPS if components < width and components < kept else 0.0
+    choose_units(basis, kept)
+    for index in range(components):
+        vector = basis.image[index]
+        if components == width:
+            for column in range(width):
+                vector[column] = 1.0 if column == index else 0.0
+        elif not first and basis.variances[index] > 0.0:
+            old = basis.vectors[index]
+            for column in range(width):
+                unit = basis.units[column]
+                vector[column] = old[column] / unit if unit > 0.0 else 0.0
+        else:
+            take(basis, index * kept // components, vector)
+    enter(basis, ORTHONORMALISING)
+    return True
+
+
+def choose_units(basis: Basis, kept: int) -> None:
+    """Set the mean and the units of columns for the next components: their own deviations, or one for all; 0 for those that are constant."""
+    mean, squares, units = basis.columns[MEAN], basis.columns[SQUARES], basis.units
+    varying, total, fourth = 0, 0.0, 0.0
+    for column in range(mean.shape[0]):
+        basis.centre[column] = mean[column]
+        variance = squares[column] / kept
+        if variance <= SAME * mean[column] * mean[column]:
+            variance = 0.0
+        units[column] = math.sqrt(variance)
+        varying += 1 if variance > 0.0 else 0
+        total += variance
+        fourth += variance * variance
+    standardise = total * total < FEW_COLUMNS * varying * fourth
+    basis.facts[STANDARDISED] = 1.0 if standardise else 0.0
+    for column in range(mean.shape[0]):
+        if units[column] > 0.0:
+            units[column] = 1.0 / (float(units[column]) if standardise else math.sqrt(total / varying))
+
+
+def take(basis: Basis, index: int, out: NDArray[Any]) -> None:
+    """Write a row kept, less the mean and in the units of the columns."""
+    row, centre, units = basis.rows[index], basis.centre, basis.units
+    for column in range(row.shape[0]):
+        out[column] = (row[column] - centre[column]) * units[column]
+
+
+def orthonormalise_some(basis: Basis, most: int) -> int:
+    """Make the next vectors of the image orthonormal; how many multiplications it took."""
+    components, width = basis.image.shape
+    position, spent = int(basis.facts[POSITION]), 0
+    while position < components and spent < most:
+        orthonormalise(basis.orthonormal, position, basis.image[position])
+        position += 1
+        spent += 4 * position * width
+    basis.facts[POSITION] = position
+    if position >= components:
+        enter(basis, ITERATING if basis.facts[LEFT] > 0.0 else MEASURING)
+        basis.facts[LEFT] = max(0.0, basis.facts[LEFT] - 1.0)
+    return spent
+
+
+def sweep(basis: Basis, iterating: bool, most: int) -> int:
+    """Add the next rows, four in one pass, to the image of the vectors or to the moments along them, which begin at 0; how many multiplications it took."""
+    facts, taken, found = basis.facts, basis.taken, basis.found
+    components, width = basis.image.shape
+    used, position, spent = min(int(facts[USED]), basis.rows.shape[0]), int(facts[POSITION]), 0
+    while position < used and spent < most:
+        for place in range(TOGETHER):
+            take(basis, min(position + place, used - 1), taken[place])
+            times(basis.orthonormal, taken[place], found[place])
+        before = found.dtype.type(1 if position > 0 else 0)
+        # Behind the last row there are others that count nothing.
+        second, third, fourth = position + 1 < used, position + 2 < used, position + 3 < used
+        for index in range(components):
+            a, b = found[0, index], found[1, index] if second else found.dtype.type(0)
+            c, d = found[2, index] if third else found.dtype.type(0), found[3, index] if fourth else found.dtype.type(0)
+            if iterating:
+                combine(basis.image[index], before, a, b, c, d, taken)
+            else:
+                combine(basis.moments[index], float(before), float(a), float(b), float(c), float(d), found)
+                for other in range(components):
+                    basis.rotation[index, other] = 1.0 if index == other else 0.0
+        position += TOGETHER
+        spent += TOGETHER * 2 * components * width
+    facts[POSITION] = position
+    if position >= used:
+        enter(basis, ORTHONORMALISING if iterating else DIAGONALISING)
+    return spent
+
+
+def combine(out: NDArray[Any], before: Any, a: Any, b: Any, c: Any, d: Any, rows: NDArray[Any]) -> None:
+    """Write what was there before times a factor, plus four rows times theirs."""
+    first, second, third, fourth = rows[0], rows[1], rows[2], rows[3]
+    for column in range(out.shape[0]):
+        out[column] = before * out[column] + (
+            a * first[column] + b * second[column] + c * third[column] + d * fourth[column]
+        )
+
+
+def rotate(basis: Basis, most: int) -> int:
+    """Write the next of the rotated vectors, and use the components after the last; how many multiplications it took."""
+    components, width = basis.image.shape
+    position, spent = int(basis.facts[POSITION]), 0
+    while position < components and spent < most:
+        vector, turned = basis.image[position], basis.rotation[position]
+        for column in range(width):
+            vector[column] = 0.0
+        for index in range(components):
+            share, old = vector.dtype.type(turned[index]), basis.orthonormal[index]
+            for column in range(width):
+                vector[column] += share * old[column]
+        position += 1
+        spent += components * width
+    basis.facts[POSITION] = position
+    if position >= components:
+        use(basis)
+    return spent
+
+
+def use(basis: Basis) -> None:
+    """Put the components that are ready in the place of those in use."""
+    moments, facts = basis.moments, basis.facts
+    components, width = basis.vectors.shape
+    least, total, whitened = SAME * moments[0, 0], 0.0, 0
+    for index in range(components):
+        moment = moments[index, index]
+        total += moment if moment > least else 0.0
+        whitened += 1 if moment > UNWHITENED * moments[0, 0] else 0
+    usual = total / (facts[USED] * components)
+    for index in range(components):
+        moment = moments[index, index]
+        there = moment > least
+        variance = moment / facts[USED] / usual if there else 0.0
+        basis.variances[index] = variance
+        known = moment > UNWHITENED * moments[0, 0]
+        basis.whitening[index] = CONSTANT / math.sqrt(whitened * variance) if known else 0.0
+        factor = basis.vectors.dtype.type(1.0 / math.sqrt(usual) if there else 0.0)
+        vector, ready = basis.vectors[index], basis.image[index]
+        for column in range(width):
+            vector[column] = factor * ready[column] * basis.units[column]
+    for column in range(width):
+        basis.mean[column] = basis.centre[column]
+    basis.generation[0] += 1
+    enter(basis, RESTING)

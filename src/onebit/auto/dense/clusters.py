@@ -1,0 +1,160 @@
+"""The member of `auto` that takes each class for a cluster: a normal distribution around the rows in which it was right.
+
+It learns from right answers alone, and learns a class from one row. All classes have the same variance within, column by column, and their
+means are normal around the mean of all rows, with what is left of the variance. A class that was never right is expected to look like
+any row: it is played where a row looks like none of the known classes. With columns t in units of the deviation of all rows, w = the variance
+within, k = within/between, n_i rows of mean m_i:
+
+    c = n_i m_i/(n_i + k),   V = w (1 + 1/(n_i + k)),   s_i = -1/2 sum_j [(t - c)^2/V + log V],   q_i = sum_j (t - c)^2/(V (n_i + k))
+
+Columns that do not vary say nothing. What changes slowly is worked out now and then: everything when deviations are taken anew, and what
+is known of one class when the number of its rows has grown by a fiftieth.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.auto.dense.views import INVERSE, MEAN, SEEN, FeatureStatistics
+from onebit.contract.rule import Matrix, Vector
+from onebit.spaces.layout import NUMBERS, ArraySpec
+
+PRIOR_ROWS = 3.0  # the variance within is at first taken to be the variance of all rows, as if seen so often
+LEAST_BETWEEN = 0.01  # the share of the variance that is between classes, at least
+RATIO, SHARE = 0, 1  # of a column: k; and w
+CENTRE, PRECISION, DOUBT = 0, 1, 2  # of a column of a class: c, 1/V, and 1/(V (n + k))
+GROWTH = 1.02
+TOGETHER = 16  # factors that are multiplied before their logarithm is taken
+
+
+class Clusters(NamedTuple):
+    """The means and numbers of the rows in which each class was right, and what they say of the columns."""
+
+    means: NDArray[Any]
+    counts: Vector
+    within: Vector  # of each column: the sum of squared differences from the means
+    columns: Matrix
+    freedom: Vector  # how many rows that was measured on
+    shapes: NDArray[Any]  # (heads, 3, columns)
+    logarithms: Vector  # of each class: the sum of log V
+    worked: Vector  # how many rows it had when that was worked out
+
+    @classmethod
+    def empty(cls, heads: int, features: int, dtype: Any) -> Clusters:
+        """Nothing is known."""
+        made = cls(**{name: np.zeros(one.shape, one.dtype) for name, one in cls.layout(heads, features, dtype).items()})
+        made.columns[RATIO], made.columns[SHARE] = 1.0, 0.5
+        return made
+
+    @staticmethod
+    def layout(heads: int, features: int, dtype: Any) -> dict[str, ArraySpec]:
+        """What the arrays are, all of which are written into a file."""
+        return {
+            "means": ArraySpec((heads, features), dtype),
+            "counts": ArraySpec((heads,), NUMBERS),
+            "within": ArraySpec((features,), NUMBERS),
+            "columns": ArraySpec((2, features), NUMBERS),
+            "freedom": ArraySpec((1,), NUMBERS),
+            "shapes": ArraySpec((heads, 3, features), dtype),
+            "logarithms": ArraySpec((heads,), NUMBERS),
+            "worked": ArraySpec((heads,), NUMBERS),
+        }
+
+    def grown(self, heads: int, statistics: FeatureStatistics) -> Clusters:
+        """A copy with room for more classes."""
+        made = Clusters.empty(heads, self.means.shape[1], self.means.dtype)
+        for name in self._fields:
+            array = getattr(self, name)
+            getattr(made, name)[: len(array)] = array
+        for head in range(len(self.counts), heads):
+            try:
+                with np.errstate(all="ignore"):
+                    shape_class(made, statistics, head)
+            except ValueError:  # compiled, this is NaN: of columns that only a stranger's file has
+                made.logarithms[head] = math.nan
+        return made
+
+
+def score_clusters(
+    clusters: Clusters, statistics: FeatureStatistics, units: NDArray[Any], scores: Vector, variances: Vector
+) -> None:
+    """Write how likely the row, in units of the deviations of its columns, is in each class, and the variances."""
+    kind = clusters.means.dtype.type
+    for head in range(clusters.means.shape[0]):
+        scores[head], variances[head] = 0.0, 0.0
+        if statistics.rows[SEEN] < 2.0:
+            continue
+        centre, precision = clusters.shapes[head, CENTRE], clusters.shapes[head, PRECISION]
+        doubts = clusters.shapes[head, DOUBT]
+        distance, doubt = kind(0), kind(0)
+        for column in range(units.shape[0]):
+            difference = units[column] - centre[column]
+            square = difference * difference
+            distance += square * precision[column]
+            doubt += square * doubts[column]
+        scores[head], variances[head] = -0.5 * (distance + clusters.logarithms[head]), doubt
+
+
+def hear_of(clusters: Clusters, x: NDArray[Any], label: int) -> None:
+    """A row of this class."""
+    mean, count, within = clusters.means[label], clusters.counts[label], clusters.within
+    kept, share = count / (count + 1.0), clusters.means.dtype.type(1.0 / (count + 1.0))
+    for column in range(x.shape[0]):
+        difference = x[column] - mean[column]
+        within[column] += float(difference) * float(difference) * kept
+        mean[column] += difference * share
+    clusters.freedom[0] += 1.0 if count > 0.0 else 0.0
+    clusters.counts[label] += 1.0
+
+
+def part(clusters: Clusters, statistics: FeatureStatistics) -> None:
+    """Part the variance of every column into what is within classes and what is between them, and work out all classes."""
+    columns, inverse = clusters.columns, statistics.scales[INVERSE]
+    share = 1.0 / (clusters.freedom[0] + PRIOR_ROWS)
+    for column in range(inverse.shape[0]):
+        precision = float(inverse[column]) * float(inverse[column])
+        within = min(1.0, (clusters.within[column] * precision + PRIOR_ROWS) * share)
+        between = max(1.0 - within, LEAST_BETWEEN)
+        columns[RATIO, column], columns[SHARE, column] = (1.0 - between) / between, 1.0 - between
+    for head in range(clusters.means.shape[0]):
+        shape_class(clusters, statistics, head)
+
+
+def shape_grown(clusters: Clusters, statistics: FeatureStatistics, label: int) -> None:
+    """Work out a class that has grown."""
+    if clusters.counts[label] > GROWTH * clusters.worked[label]:
+        shape_class(clusters, statistics, label)
+
+
+def shape_class(clusters: Clusters, statistics: FeatureStatistics, label: int) -> None:
+    """Work out what scores need of a class."""
+    count, own, total = clusters.counts[label], clusters.means[label], 0.0
+    mean, inverse = statistics.scales[MEAN], statistics.scales[INVERSE]
+    ratio, share = clusters.columns[RATIO], clusters.columns[SHARE]
+    shape = clusters.shapes[label]
+    for begin in range(0, own.shape[0], TOGETHER):
+        product = 1.0
+        for column in range(begin, min(own.shape[0], begin + TOGETHER)):
+            strength, unit = count + ratio[column], float(inverse[column])
+            precision = strength / (share[column] * (strength + 1.0)) if unit > 0.0 else 0.0
+            shape[CENTRE, column] = count / strength * (float(own[column]) - float(mean[column])) * unit
+            shape[PRECISION, column], shape[DOUBT, column] = precision, precision / strength
+            product *= precision if unit > 0.0 else 1.0
+        total -= math.log(product)
+    clusters.logarithms[label] = total
+    clusters.worked[label] = count
+
+
+def forget_clusters(clusters: Clusters) -> None:
+    """No class was ever right."""
+    for head in range(clusters.means.shape[0]):
+        clusters.counts[head] = 0.0
+        for column in range(clusters.means.shape[1]):
+            clusters.means[head, column] = 0.0
+    for column in range(clusters.means.shape[1]):
+        clusters.within[column] = 0.0
+    clusters.freedom[0] = 0.0

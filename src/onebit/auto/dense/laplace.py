@@ -1,0 +1,144 @@
+"""How a linear member learns from bandit feedback: the Laplace approximation.
+
+The feedback on a has the likelihood p_a if right and 1 - p_a if wrong, and what was known is normal. The most likely scores are sought along one
+direction, s_i + tau q_i h_i:
+
+    right:   h_a = 1 - p_a,   h_j = -p_j
+    wrong:   h_a = 1,         h_j = -(0.9 p_j/(1 - p_a) + 0.1/(K - 1))
+
+by halving, since a single Newton step overshoots where little is known; where what is sought is near, one Newton step is as good. The tenth that a
+wrong answer gives to all others alike is for classes that were never right. The covariance then shrinks by the curvature at the point found.
+Classes that would change less than a threshold are left alone, which mostly is known before their variances are.
+"""
+
+from __future__ import annotations
+
+import math
+
+from onebit.auto.dense.linear import (
+    LinearMembers,
+    learnt_variance,
+    move_class,
+)
+from onebit.contract.rule import Vector
+
+HALVINGS = 12
+EVENLY = 0.1  # the part of what a wrong answer takes from its class that goes to all others alike
+SETTLED = 1e-4  # a right answer that was expected so surely says nothing
+NEAR = 0.05  # the share by which a Newton step may miss what is sought
+MOST_RAISED = 60.0  # a logarithm of a probability is moved no further
+LEAST = 1e-30  # the smallest probability that is not 0
+
+CHANGED, DIRECTION, MOVED = (
+    0,
+    1,
+    2,
+)  # the scratch of a step: which classes change, where to, and their probabilities there
+
+
+def learn_linear(
+    linear: LinearMembers, member: int, beliefs: Vector, about: Vector, label: int, right: bool, fine: float
+) -> None:
+    """Take the step of one member. `beliefs` are over the classes that the feedback is about; changes below `fine` are left out."""
+    work = linear.work
+    rest, count = LEAST, 0
+    for other in range(beliefs.shape[0]):
+        count += about[other] > 0.0
+        if other != label:
+            rest += beliefs[other]
+    if right:
+        if rest * rest * linear.bounds[member, label] < SETTLED:
+            return
+        if rest * rest * learnt_variance(linear, member, label) < SETTLED:
+            return
+    number, spread, still = 0, 0.0, 0.0
+    for other in range(beliefs.shape[0]):
+        if about[other] == 0.0:
+            continue
+        direction = rest if other == label else -beliefs[other]
+        if not right:
+            direction = 1.0 if other == label else -((1.0 - EVENLY) * beliefs[other] / rest + EVENLY / (count - 1))
+        if other != label and abs(direction) * linear.bounds[member, other] < fine:
+            still += beliefs[other]
+            continue
+        variance = learnt_variance(linear, member, other)
+        if other != label and abs(direction) * variance < fine:
+            still += beliefs[other]
+            continue
+        work[CHANGED, number], work[DIRECTION, number] = other, direction
+        spread += direction * direction * variance
+        number += 1
+    length = sought_length(linear, member, beliefs, label, right, number, spread, still)
+    own, others = 0.0, still
+    for place in range(number):
+        other = int(work[CHANGED, place])
+        raise_by = min(MOST_RAISED, length * work[DIRECTION, place] * linear.variances[member, other])
+        moved = beliefs[other] * math.exp(raise_by)
+        work[MOVED, place] = moved
+        if other == label:
+            own = moved
+        else:
+            others += moved
+    others = max(LEAST, others)
+    own, others, total = own / (own + others), others / (own + others), own + others
+    evidence = 0.0
+    for place in range(number):
+        other = int(work[CHANGED, place])
+        difference = others if other == label else work[MOVED, place] / total
+        work[MOVED, place] = own / others * difference * difference
+        evidence += work[MOVED, place] * linear.variances[member, other]
+    for place in range(number):
+        other = int(work[CHANGED, place])
+        variance, curvature = linear.variances[member, other], work[MOVED, place]
+        if (
+            linear.widths[member] != linear.sizes[member]
+        ):  # one evidence for all classes together, of which each has its share
+            curvature /= 1.0 + evidence
+            curvature /= 1.0 - curvature * variance
+        change = length * work[DIRECTION, place]
+        if curvature * variance >= fine or abs(change) * variance >= fine:
+            move_class(linear, member, other, change, curvature if curvature * variance >= 0.1 * fine else 0.0)
+
+
+def sought_length(
+    linear: LinearMembers,
+    member: int,
+    beliefs: Vector,
+    label: int,
+    right: bool,
+    number: int,
+    spread: float,
+    still: float,
+) -> float:
+    """How far along the directions the most likely scores lie."""
+    work, variances = linear.work, linear.variances
+    if right:
+        mean, square = 0.0, 0.0
+        for place in range(number):
+            other = int(work[CHANGED, place])
+            slope = work[DIRECTION, place] * variances[member, other]
+            mean += beliefs[other] * slope
+            square += beliefs[other] * slope * slope
+        bend = (square - mean * mean) / spread
+        if bend < NEAR:
+            return float(1.0 / (1.0 + bend))
+    low, high = (0.0, 1.0) if right else (-beliefs[label], 0.0)
+    for _ in range(HALVINGS):
+        length = 0.5 * (low + high)
+        total, slope, own, upward = still, 0.0, 0.0, 0.0
+        for place in range(number):
+            other = int(work[CHANGED, place])
+            steep = work[DIRECTION, place] * variances[member, other]
+            moved = beliefs[other] * math.exp(min(MOST_RAISED, length * steep))
+            total += moved
+            slope -= moved * steep
+            if other == label:
+                own, upward = moved, steep
+        slope = slope / total + upward
+        if not right:
+            slope *= -own / max(LEAST, total - own)
+        if slope > length * spread:
+            low = length
+        else:
+            high = length
+    return 0.5 * (low + high)

@@ -1,0 +1,219 @@
+"""Members of `auto` that believe in a softmax of linear scores, each in a view of its own, with a covariance for each class.
+
+    s_i = w_i.z,   q_i = z'P_i z,   p = softmax(s)
+
+How they learn is `laplace.py`. A variance costs as much as everything else together, so few are worked out: `bounds` has for each class what its variance is at most in most
+rows, and moves in learning alone. Whatever a class could gain or lose at most by that, below a threshold, is left alone. Which members there are
+differs, so their arrays lie one behind the other. Covariances are triangles, or of wide rows diagonals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.auto.dense.algebra import downdate, repair, write_diagonal_image, write_image
+from onebit.contract.rule import Matrix, Vector
+from onebit.spaces.layout import NUMBERS, REPAIRS, ArraySpec
+
+START = 100.0  # the variance of a weight before anything is learnt: scores of tens are possible from the beginning
+BOUND_DECAY = 0.999
+ROUNDED = 1e-6  # the least that a repaired one is
+
+
+class View(NamedTuple):
+    """What a member must know to be made: the numbers that it sees of a row, and whether covariances are full."""
+
+    size: int  # the constant included; 0 where there is no such member
+    full: bool
+
+    @property
+    def width(self) -> int:
+        """How many numbers a covariance has."""
+        return self.size * (self.size + 1) // 2 if self.full else self.size
+
+
+class LinearMembers(NamedTuple):
+    """Weights, covariances, images P z and views z, of one member behind those of the other."""
+
+    weights: NDArray[Any]
+    covariances: NDArray[Any]
+    bounds: Matrix  # (members, heads): what variances are at most, mostly
+    repairs: NDArray[np.int64]
+    sizes: NDArray[np.int64]  # of the views
+    begins: NDArray[np.int64]  # where the view of a member begins among all views,
+    ends: NDArray[np.int64]  # and where it ends
+    widths: NDArray[np.int64]  # of the covariances
+    starts: NDArray[np.int64]  # where those of a member begin, for one class
+    images: NDArray[Any]
+    views: NDArray[Any]
+    variances: Matrix  # of the row just seen, where
+    known: NDArray[np.int8]  # they are known
+    work: Matrix
+
+    @classmethod
+    def empty(cls, heads: int, views: Sequence[View], dtype: Any) -> LinearMembers:
+        """Nothing is known."""
+        made = cls(**{name: np.zeros(one.shape, one.dtype) for name, one in cls.layout(heads, views, dtype).items()})
+        for sizes, begins, numbers in (
+            (made.sizes, made.begins, [view.size for view in views]),
+            (made.widths, made.starts, [view.width for view in views]),
+        ):
+            sizes[:], begins[:] = numbers, np.cumsum([0, *numbers[:-1]])
+        made.ends[:] = made.begins + made.sizes
+        forget_linear(made)
+        return made
+
+    @staticmethod
+    def layout(heads: int, views: Sequence[View], dtype: Any) -> dict[str, ArraySpec]:
+        """What the arrays are."""
+        count, total = len(views), sum(view.size for view in views)
+        return {
+            "weights": ArraySpec((heads * total,), dtype),
+            "covariances": ArraySpec((heads * sum(view.width for view in views),), dtype),
+            "bounds": ArraySpec((count, heads), NUMBERS),
+            "repairs": REPAIRS,
+            **dict.fromkeys(("sizes", "begins", "ends", "widths", "starts"), ArraySpec((count,), np.int64)),
+            "images": ArraySpec((heads * total,), dtype),
+            "views": ArraySpec((total,), dtype),
+            "variances": ArraySpec((count, heads), NUMBERS),
+            "known": ArraySpec((count, heads), np.int8),
+            "work": ArraySpec((3, heads), NUMBERS),
+        }
+
+    @property
+    def heads(self) -> int:
+        """How many classes there is room for."""
+        return self.bounds.shape[1]
+
+    def grown(self, heads: int) -> LinearMembers:
+        """A copy with room for more classes, of which nothing is known."""
+        views = [
+            View(size, width != size) for size, width in zip(self.sizes.tolist(), self.widths.tolist(), strict=True)
+        ]
+        made = LinearMembers.empty(heads, views, self.weights.dtype)
+        made.bounds[:, : self.heads], made.repairs[:] = self.bounds, self.repairs
+        for new, old, begins, sizes in (
+            (made.weights, self.weights, self.begins, self.sizes),
+            (made.covariances, self.covariances, self.starts, self.widths),
+        ):
+            for begin, size in zip(begins.tolist(), sizes.tolist(), strict=True):
+                there, here, count = heads * begin, self.heads * begin, self.heads * size
+                new[there : there + count] = old[here : here + count]
+        return made
+
+    def weights_of(self, member: int) -> NDArray[Any]:
+        """The weights of a member, a line for each class."""
+        begin, size = self.heads * int(self.begins[member]), int(self.sizes[member])
+        return self.weights[begin : begin + self.heads * size].reshape(self.heads, size)
+
+
+def weights_at(linear: LinearMembers, member: int, head: int) -> int:
+    """Where the weights of a member for a class begin; its images lie as they do."""
+    return linear.bounds.shape[1] * linear.begins[member] + head * linear.sizes[member]
+
+
+def covariance_at(linear: LinearMembers, member: int, head: int) -> int:
+    """Where what a member knows of a class begins: the lower triangle of P, or its diagonal."""
+    return linear.bounds.shape[1] * linear.starts[member] + head * linear.widths[member]
+
+
+def score_linear(linear: LinearMembers, member: int, scores: Vector) -> None:
+    """Write the scores of a member, whose view has been written; four classes share a pass."""
+    heads, size = linear.bounds.shape[1], linear.sizes[member]
+    begin = weights_at(linear, member, 0)
+    view = linear.views[linear.begins[member] : linear.ends[member]]
+    nothing = linear.weights.dtype.type(0)
+    head = 0
+    while head + 4 <= heads:
+        first = linear.weights[begin : begin + size]
+        second = linear.weights[begin + size : begin + 2 * size]
+        third = linear.weights[begin + 2 * size : begin + 3 * size]
+        fourth = linear.weights[begin + 3 * size : begin + 4 * size]
+        one, two, three, four = nothing, nothing, nothing, nothing
+        for column in range(size):
+            value = view[column]
+            one += first[column] * value
+            two += second[column] * value
+            three += third[column] * value
+            four += fourth[column] * value
+        scores[head], scores[head + 1], scores[head + 2], scores[head + 3] = one, two, three, four
+        begin += 4 * size
+        head += 4
+    while head < heads:
+        vector, total = linear.weights[begin : begin + size], nothing
+        for column in range(size):
+            total += vector[column] * view[column]
+        scores[head] = total
+        begin += size
+        head += 1
+    for head in range(heads):
+        linear.known[member, head] = 0
+
+
+def variance_of(linear: LinearMembers, member: int, head: int) -> float:
+    """The variance of a score, worked out once a row."""
+    if linear.known[member, head] == 0:
+        view = linear.views[linear.begins[member] : linear.ends[member]]
+        begin, at = covariance_at(linear, member, head), weights_at(linear, member, head)
+        covariance = linear.covariances[begin : begin + linear.widths[member]]
+        image = linear.images[at : at + view.shape[0]]
+        if covariance.shape[0] == view.shape[0]:
+            variance = write_diagonal_image(covariance, view, image)
+        else:
+            variance = write_image(covariance, view, image)
+        linear.variances[member, head] = max(0.0, float(variance))
+        linear.known[member, head] = 1
+    return float(linear.variances[member, head])
+
+
+def learnt_variance(linear: LinearMembers, member: int, head: int) -> float:
+    """The variance of a score, by which the bound moves."""
+    variance = variance_of(linear, member, head)
+    linear.bounds[member, head] = max(variance, BOUND_DECAY * linear.bounds[member, head])
+    return variance
+
+
+def move_class(linear: LinearMembers, member: int, head: int, change: float, curvature: float) -> None:
+    """Move the weights of a class along P z, and shrink P by the curvature along z; one that is no longer positive is repaired."""
+    view, kind = linear.views[linear.begins[member] : linear.ends[member]], linear.weights.dtype.type
+    begin, at = covariance_at(linear, member, head), weights_at(linear, member, head)
+    covariance = linear.covariances[begin : begin + linear.widths[member]]
+    vector, image = linear.weights[at : at + view.shape[0]], linear.images[at : at + view.shape[0]]
+    exact = kind(change)
+    for column in range(vector.shape[0]):
+        vector[column] += exact * image[column]
+    if curvature == 0.0:
+        return
+    if covariance.shape[0] == vector.shape[0]:
+        one, bend = kind(1), kind(curvature)
+        for column in range(vector.shape[0]):
+            covariance[column] /= one + bend * image[column] * view[column]
+    else:
+        amount = kind(curvature / (1.0 + curvature * linear.variances[member, head]))
+        if not downdate(covariance, image, amount):
+            repair(covariance, vector.shape[0], ROUNDED, START)
+            linear.repairs[0] += 1
+
+
+def forget_member(linear: LinearMembers, member: int) -> None:
+    """As a member was at the beginning."""
+    for head in range(linear.bounds.shape[1]):
+        linear.bounds[member, head] = START
+        begin, at = covariance_at(linear, member, head), weights_at(linear, member, head)
+        for index in range(at, at + linear.sizes[member]):
+            linear.weights[index] = 0.0
+        for index in range(begin, begin + linear.widths[member]):
+            linear.covariances[index] = 0.0
+        for column in range(linear.sizes[member]):
+            linear.covariances[begin] = START
+            begin += 1 if linear.widths[member] == linear.sizes[member] else column + 2
+
+
+def forget_linear(linear: LinearMembers) -> None:
+    """As it was at the beginning."""
+    for member in range(linear.sizes.shape[0]):
+        forget_member(linear, member)

@@ -1,0 +1,192 @@
+"""How the members of `auto` on dense rows are weighed: Bayes' rule.
+
+The share of a member is proportional to the product of the probabilities that it gave to what was heard; its loss is minus the logarithm of that, less
+the least one. Members that have more to learn start with a handicap. One that is far behind, and not catching up, sleeps: it looks at
+every so many rows only, each of which then counts for so many. All of this moves in learning alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.choices import softmax
+from onebit.contract.rule import Vector
+from onebit.spaces.layout import NUMBERS, ArraySpec
+
+# The members: those that are linear, and those that have a distribution for each class.
+DIRECTED, CENTRED, STANDARDISED, WAVED, COMPONENTS, CORRECTED, CLUSTERS, SHAPED = range(8)
+LINEAR = CLUSTERS  # so many are linear
+SIZES = 3  # in so many sizes there are shaped clusters
+MEMBERS = SHAPED + SIZES
+NAMES = ("directed", "centred", "standardised", "waved", "components", "corrected", "clusters", *("shaped",) * SIZES)
+
+HANDICAP = 3.0
+LEAST_CHANCE = 0.01  # no member is ruled out by a single answer
+LATELY = 500.0  # rounds
+HOPELESS = 15.0  # a member whose loss is so much more has no share
+COUNTS = 1e-3  # the share from which on a member's doubts count
+HIGHEST = 30.0  # a deviation above this is as good as infinite
+
+# When a member sleeps: behind by so much, after so many rounds, and when there are few mistakes, in which others may be better at once.
+BEHIND, SETTLED_IN, FEW_MISTAKES, LONGEST_SLEEP = 20.0, 1000.0, 0.3, 16.0
+SLOWER = 1.3  # and losing so much more, lately
+FLATTENED = 0.16  # a variance below this does not make what a member says any less sure
+
+ROUNDS, MISTAKES = 0, 1  # the facts: rounds learnt, the share of mistakes lately
+ABSENT, PRESENT, BASED = 0, 1, 2  # a member that is not there, one that is, and one that looks at principal components
+
+
+class Mixture(NamedTuple):
+    """Losses and rest of the members, and what they say of the row just seen."""
+
+    there: NDArray[np.int64]  # ABSENT, PRESENT or BASED
+    losses: Vector
+    rates: Vector  # what they lost lately, a round
+    strides: Vector  # each acts in every so many rounds
+    facts: Vector
+    awake: NDArray[np.int64]
+    shares: Vector
+    scores: Vector  # K numbers of each member, as are
+    beliefs: Vector
+    variances: Vector  # of those that are not linear
+
+    @classmethod
+    def empty(cls, heads: int, there: Sequence[int]) -> Mixture:
+        """Nothing was heard."""
+        made = cls(**{name: np.zeros(one.shape, one.dtype) for name, one in cls.layout(heads).items()})
+        made.there[:] = there
+        forget_mixture(made)
+        return made
+
+    @staticmethod
+    def layout(heads: int) -> dict[str, ArraySpec]:
+        """What the arrays are."""
+        members = ArraySpec((MEMBERS,), NUMBERS)
+        return {
+            "there": ArraySpec((MEMBERS,), np.int64, ABSENT, BASED),
+            "losses": members,
+            "rates": members,
+            "strides": ArraySpec((MEMBERS,), NUMBERS, 1.0, LONGEST_SLEEP),
+            "facts": ArraySpec((2,), NUMBERS),
+            "awake": ArraySpec((MEMBERS,), np.int64),
+            "shares": members,
+            **dict.fromkeys(("scores", "beliefs"), ArraySpec((MEMBERS * heads,), NUMBERS)),
+            "variances": ArraySpec(((MEMBERS - LINEAR) * heads,), NUMBERS),
+        }
+
+    def grown(self, heads: int) -> Mixture:
+        """A copy with room for more classes."""
+        made = Mixture.empty(heads, self.there.tolist())
+        for name in ("losses", "rates", "strides", "facts"):
+            getattr(made, name)[:] = getattr(self, name)
+        return made
+
+
+def wake(mixture: Mixture, based: bool) -> None:
+    """Write which members act in this round; those on a basis only where there is one."""
+    turn = mixture.facts[ROUNDS]
+    for member in range(MEMBERS):
+        there = mixture.there[member] == PRESENT or (based and mixture.there[member] == BASED)
+        place = min(member, SHAPED)  # the shaped ones wake together
+        mixture.awake[member] = 1 if there and (turn + place) % mixture.strides[member] == 0.0 else 0
+
+
+def mix(mixture: Mixture, scores: Vector) -> float:
+    """Write what the members that are awake believe together, and what they say; 0, or NaN where that is no number."""
+    heads, least, total, flaw = mixture.beliefs.shape[0] // MEMBERS, math.inf, 0.0, 0.0
+    for member in range(MEMBERS):
+        mixture.shares[member] = 0.0
+        if mixture.awake[member] == 1:
+            least = min(least, mixture.losses[member])
+    for member in range(MEMBERS):
+        gap = mixture.losses[member] - least
+        if mixture.awake[member] == 1 and gap < HOPELESS:
+            mixture.shares[member] = math.exp(-gap)
+            total += mixture.shares[member]
+    for head in range(heads):
+        scores[head], scores[2 * heads + head] = 0.0, 0.0
+    for member in range(MEMBERS):
+        if mixture.awake[member] == 0:
+            continue
+        mixture.shares[member] /= total
+        share, begin, end = mixture.shares[member], member * heads, (member + 1) * heads
+        said, beliefs = mixture.scores[begin:end], mixture.beliefs[begin:end]
+        softmax(said, heads, beliefs)
+        for head in range(heads):
+            flaw += 0.0 * said[head]  # 0 times a number is 0, 0 times infinity or NaN is NaN
+            scores[head] += share * beliefs[head]
+            scores[2 * heads + head] += share * said[head]
+    return flaw
+
+
+def raised(chance: float, variance: float) -> float:
+    """The probability of a class where its score is one deviation up."""
+    odds = chance * math.exp(min(HIGHEST, math.sqrt(variance)))
+    return odds / (1.0 - chance + odds)
+
+
+def flattened(said: Vector, about: Vector, label: int, variance: float) -> float:
+    """The probability of a label, less sure by what is not known of it (MacKay 1992)."""
+    factor, total = 1.0 / math.sqrt(1.0 + math.pi / 8.0 * variance), 0.0
+    for other in range(said.shape[0]):
+        if about[other] > 0.0:
+            total += math.exp(min(HIGHEST, factor * (said[other] - said[label])))
+    return 1.0 / total
+
+
+def narrow(mixture: Mixture, about: Vector) -> None:
+    """Make beliefs those over the classes that the feedback is about."""
+    heads = about.shape[0]
+    for member in range(MEMBERS):
+        beliefs, total = mixture.beliefs[member * heads : (member + 1) * heads], 0.0
+        for head in range(heads):
+            total += beliefs[head] * about[head]
+        for head in range(heads):
+            beliefs[head] = beliefs[head] * about[head] / total if total > 0.0 else about[head]
+
+
+def lose(mixture: Mixture, member: int, chance: float, reward: float) -> None:
+    """A member gave the label this chance, which turned out to be worth so much."""
+    loss = -reward * math.log(max(LEAST_CHANCE, chance)) - (1.0 - reward) * math.log(max(LEAST_CHANCE, 1.0 - chance))
+    stride = mixture.strides[member]
+    mixture.losses[member] += loss * stride
+    over = min(max(30.0, LATELY / stride), mixture.facts[ROUNDS] + 1.0)
+    mixture.rates[member] += (loss - mixture.rates[member]) / over
+
+
+def rest(mixture: Mixture, right: bool) -> None:
+    """After a round: losses are those beyond the least, and members that are far behind sleep."""
+    facts, least, leader = mixture.facts, math.inf, 0
+    facts[ROUNDS] += 1.0
+    facts[MISTAKES] += ((0.0 if right else 1.0) - facts[MISTAKES]) / min(LATELY, facts[ROUNDS])
+    for member in range(MEMBERS):
+        if mixture.there[member] != ABSENT and mixture.losses[member] < least:
+            least, leader = mixture.losses[member], member
+    tired = facts[ROUNDS] > SETTLED_IN and facts[MISTAKES] < FEW_MISTAKES
+    for member in range(MEMBERS):
+        mixture.losses[member] -= least
+        gap, slower = mixture.losses[member], mixture.rates[member] > SLOWER * mixture.rates[leader]
+        mixture.strides[member] = 1.0
+        if tired and gap > BEHIND and slower:
+            mixture.strides[member] = min(LONGEST_SLEEP, math.floor(gap / BEHIND))
+    together = mixture.strides[CORRECTED] if mixture.there[CORRECTED] != ABSENT else LONGEST_SLEEP
+    for member in range(SHAPED, MEMBERS):  # these are of one piece, and what corrects them needs them
+        together = min(together, mixture.strides[member])
+    for member in range(SHAPED, MEMBERS):
+        mixture.strides[member] = together
+
+
+def forget_mixture(mixture: Mixture) -> None:
+    """Nothing was heard."""
+    for member in range(MEMBERS):
+        eager = member in (DIRECTED, CENTRED, STANDARDISED, CLUSTERS)
+        mixture.losses[member] = 0.0 if eager else HANDICAP
+        mixture.rates[member] = 0.0
+        mixture.strides[member] = 1.0
+    mixture.facts[ROUNDS] = 0.0
+    mixture.facts[MISTAKES] = 0.0

@@ -1,0 +1,224 @@
+"""The members of `auto` that take each class for a normal distribution with a shape of its own, on the principal components z of a row.
+
+They learn from right answers alone. With n_i rows of mean m_i and scatter S_i (the sum of squared differences) in which class i was right, R components,
+T the covariance of all rows (off the diagonal shrunk by t/(t + R), t their number) and mean their mean:
+
+    M = (sum_i S_i + w T)/(sum_i (n_i - 1)+ + w), w = R/2 + 2         the covariance within classes
+    k = tr M / (tr T - tr M)                                          how many rows the mean of all rows is worth
+    C_i = (R M + S_i)/(R + n_i), or T for a class that was never right
+    d = |L_i^-1 (z - (n_i m_i + k mean)/(n_i + k))|^2 / v_i,          L_i L_i' = C_i, v_i = 1 + 1/(n_i + k)
+    s_i = -b/2 (d + log |v_i C_i|),   q_i = b^2 d/(n_i + k)
+
+The first 8, the first 24 and all components give three members with one factor L_i; the trust b of each is learnt. Classes that are far behind after few
+components are not looked at further. Factors are taken anew where there are a fifth more rows (a tenth below 300), some in each round. With many
+classes they share one: C_i = M, distances are those between transformed rows and means, and a class costs R numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numpy.typing import NDArray
+
+from onebit.auto.dense.shaped_arrays import (
+    FREEDOM,
+    GRADIENTS,
+    LOG_WIDTH,
+    LOGARITHM,
+    NARROW,
+    NEXT,
+    POSITION,
+    PRIOR,
+    ROWS,
+    SHAPES,
+    START,
+    TOTALS,
+    Shaped,
+    copy_of,
+    factor_of,
+    share_factor,
+    shares,
+)
+from onebit.auto.dense.shaped_factors import refresh
+from onebit.auto.dense.triangles import transform
+from onebit.contract.rule import Matrix, Vector
+
+__all__ = ["SHAPES", "Shaped", "clear_shaped", "forget_shaped", "learn_shaped", "score_shaped", "share_factor"]
+
+PREFIXES = (8, 24, 64)  # the components that the members look at
+FARTHEST = 5.0  # rows that are more than so many times as long as usual are shortened
+TOTAL_ROWS = 2000.0  # the covariance of all rows is that of the first so many
+BEHIND = 12.0  # a class that is so far behind (as a logarithm) is not looked at further,
+UNSEEN = 1.5  # and what was not looked at is taken to be so far away, squared, for each component
+LARGEST, SMALLEST = 0.5, -4.0  # the range of the logarithm of the trust
+RATE, STEADY, STEEPEST = 0.3, 4.0, 2.0  # of learning it
+
+
+def shorten(shaped: Shaped, z: NDArray[Any]) -> None:
+    """Write the row as it is looked at: one that is far out is drawn nearer."""
+    row, squares = shaped.row, 0.0
+    for index in range(z.shape[0]):
+        squares += float(z[index]) * float(z[index])  # single precision would make a far row infinitely far
+    farthest = FARTHEST * FARTHEST * z.shape[0]
+    factor = z.dtype.type(math.sqrt(farthest / squares) if squares > farthest else 1.0)
+    for index in range(z.shape[0]):
+        row[index] = z[index] * factor
+
+
+def score_shaped(shaped: Shaped, z: NDArray[Any], scores: Vector, variances: Vector, about: Vector) -> None:
+    """Write the scores of the three members, K numbers each, and their variances; nothing of classes with 0 in `about` (K numbers)."""
+    heads, components = shaped.means.shape
+    distances, behind, said = shaped.distances, shaped.behind, shaped.said
+    shorten(shaped, z)
+    for which in range(2 if shares(shaped) else 0):
+        transform(shaped.factors[2 * copy_of(shaped, False) + which], shaped.row, shaped.away[which])
+    behind[heads] = 1.0
+    for head in range(heads):
+        behind[head] = 0.0 if about[head] > 0.0 and shaped.counts[head] > 0.0 else 1.0
+        distances[head] = 0.0
+        if about[head] > 0.0 and shaped.counts[head] == 0.0:
+            behind[heads] = 0.0
+    distances[heads] = 0.0
+    begin, margin = 0, BEHIND / math.exp(shaped.trusts[LOGARITHM, SHAPES - 1])
+    for shape in range(SHAPES):
+        end, trust, best = min(PREFIXES[shape], components), math.exp(shaped.trusts[LOGARITHM, shape]), -math.inf
+        for place in range(heads + 1):
+            if behind[place] > 0.0:
+                distances[place] += UNSEEN * (end - begin)
+            else:
+                add_distance(shaped, place, begin, end)
+        for head in range(heads):
+            if about[head] > 0.0:
+                place = head if shaped.counts[head] > 0.0 else heads
+                score = distances[place] + shaped.logarithms[factor_of(shaped, place, False), end - 1]
+                score = -0.5 * (score + shaped.varying[end - 1] * shaped.widths[LOG_WIDTH, place])
+                best = max(best, score)
+                index = shape * heads + head
+                said[index] = trust * score
+                scores[index] = said[index]
+                variances[index] = trust * trust * distances[place] / (shaped.counts[head] + shaped.facts[PRIOR])
+        for head in range(heads):
+            if about[head] > 0.0 and said[shape * heads + head] < trust * (best - margin):
+                behind[head if shaped.counts[head] > 0.0 else heads] = 1.0
+        begin = end
+
+
+def add_distance(shaped: Shaped, place: int, begin: int, end: int) -> None:
+    """Add the squared distance of the row from a class along some of the components, which begin at a multiple of four."""
+    there, row, zero = shaped.places[copy_of(shaped, False), place], shaped.row, shaped.row.dtype.type(0)
+    total = zero
+    if shares(shaped):
+        away = shaped.away[0 if place < shaped.counts.shape[0] else 1]
+        for index in range(begin, end):
+            difference = away[index] - there[index]
+            total += difference * difference
+    else:
+        away, factor = shaped.away[0], shaped.factors[place]
+        for index in range(end):
+            away[index] = row[index] - there[index]
+        index = begin
+        while index + 4 <= end:  # what is above the diagonal is 0
+            first, second, third, fourth = factor[index], factor[index + 1], factor[index + 2], factor[index + 3]
+            a, b, c, d = zero, zero, zero, zero
+            for other in range(index + 4):
+                value = away[other]
+                a += first[other] * value
+                b += second[other] * value
+                c += third[other] * value
+                d += fourth[other] * value
+            total += a * a + b * b + c * c + d * d
+            index += 4
+        while index < end:
+            first, a = factor[index], zero
+            for other in range(index + 1):
+                a += first[other] * away[other]
+            total += a * a
+            index += 1
+    shaped.distances[place] += float(total) * shaped.widths[NARROW, place]
+
+
+def learn_shaped(shaped: Shaped, z: NDArray[Any], label: int, right: bool, beliefs: Vector, two: bool) -> None:
+    """Learn of the row scored last: `beliefs` are the members' probabilities by those scores, K numbers each, 0 for classes that it is not about.
+
+    `two` says that there are two classes: a wrong answer then tells of the other one.
+    """
+    learn_trusts(shaped, label, right, beliefs)
+    shorten(shaped, z)
+    facts = shaped.facts
+    facts[ROWS] += 1.0
+    if facts[TOTALS] < TOTAL_ROWS:
+        facts[TOTALS] += 1.0
+        add_row(shaped, facts[TOTALS], shaped.total_mean, shaped.total_scatter)
+    head = -1
+    if right or two:
+        head = label if right else 1 - label
+        shaped.counts[head] += 1.0
+        facts[FREEDOM] += 1.0 if shaped.counts[head] > 1.0 else 0.0
+        add_row(shaped, shaped.counts[head], shaped.means[head], shaped.scatters[0 if shares(shaped) else head])
+    refresh(shaped, head)
+
+
+def learn_trusts(shaped: Shaped, label: int, right: bool, beliefs: Vector) -> None:
+    """Move the logarithm of each trust along the gradient of what the member gave to what was heard."""
+    heads = shaped.counts.shape[0]
+    for shape in range(SHAPES):
+        begin, gradient = shape * heads, 0.0
+        for head in range(heads):
+            gradient += beliefs[begin + head] * (shaped.said[begin + label] - shaped.said[begin + head])
+        chance = beliefs[begin + label]
+        if not right:
+            gradient *= -chance / max(1e-3, 1.0 - chance)
+        gradient = min(STEEPEST, max(-STEEPEST, gradient))
+        shaped.trusts[GRADIENTS, shape] += gradient * gradient
+        step = RATE * gradient / math.sqrt(STEADY + shaped.trusts[GRADIENTS, shape])
+        shaped.trusts[LOGARITHM, shape] = min(LARGEST, max(SMALLEST, shaped.trusts[LOGARITHM, shape] + step))
+
+
+def add_row(shaped: Shaped, count: float, mean: Vector, scatter: Matrix) -> None:
+    """Count the row in (Welford 1962), the last of so many; of the scatter what is below the diagonal."""
+    row, difference, share = shaped.row, shaped.difference, 1.0 / count
+    for index in range(row.shape[0]):
+        difference[index] = float(row[index]) - mean[index]
+        mean[index] += difference[index] * share
+    for index in range(row.shape[0]):
+        value, line = difference[index] * (1.0 - share), scatter[index]
+        for other in range(index + 1):
+            line[other] += value * difference[other]
+
+
+def clear_shaped(shaped: Shaped) -> None:
+    """Forget all rows, as when the components have changed; the trusts stay."""
+    heads, components = shaped.means.shape
+    facts, unknown = shaped.facts, factor_of(shaped, heads, False)
+    facts[ROWS], facts[TOTALS], facts[NEXT], facts[FREEDOM], facts[POSITION], facts[PRIOR] = (
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        1.0,
+    )
+    for head in range(heads):
+        shaped.counts[head] = 0.0
+        shaped.factored[head] = 0.0
+        for index in range(components):
+            shaped.means[head, index] = 0.0
+    for index in range(components):
+        shaped.total_mean[index] = 0.0
+        shaped.varying[index] = 0.0
+        shaped.logarithms[unknown, index] = 0.0
+        shaped.places[copy_of(shaped, False), heads, index] = 0.0
+        for other in range(components):
+            shaped.total_scatter[index, other] = 0.0
+            shaped.factors[unknown, index, other] = 0.0
+            for place in range(shaped.scatters.shape[0]):
+                shaped.scatters[place, index, other] = 0.0
+
+
+def forget_shaped(shaped: Shaped) -> None:
+    """Begin anew, with the trusts as well."""
+    clear_shaped(shaped)
+    for shape in range(SHAPES):
+        shaped.trusts[LOGARITHM, shape] = START
+        shaped.trusts[GRADIENTS, shape] = 0.0

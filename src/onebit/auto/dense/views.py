@@ -1,0 +1,204 @@
+"""How `auto` looks at a dense row: by its direction, centred, and standardised.
+
+Where rows differ in scale by orders of magnitude, which the first few show, all views but the direction see them divided by it.
+
+What a view must know of earlier rows (their number, means and deviations) moves only when something is learnt, after the step. A usual
+row has length one in every view, half of it (squared) a constant, so that a row of zeros is learnt from as well.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.rule import Matrix, Vector
+from onebit.spaces.layout import NUMBERS, ArraySpec
+
+CONSTANT = math.sqrt(0.5)
+FARTHEST = 3.0  # rows that are more than so many times as long as usual are shortened
+TAIL = 5.0  # and values that are more than so many deviations from their mean are cut
+SAME = 1e-12  # a column whose variance is below this share of its squared mean is constant
+
+MEAN, SQUARES = 0, 1  # what is known of a column: its mean, and the sum of squared differences from it
+INVERSE = 1  # and what views use, in their own precision: the mean, and 1/deviation, which is 0 for a constant column
+# What is known of all columns: the number of rows, the sum of their squared distances from the mean, and how many columns vary.
+SEEN, DISTANCES, VARYING = 0, 1, 2
+# What is known of the scales of rows: how many were watched, the sums of their logarithms and of the squares of those, and whether rows
+# are divided by them.
+WATCHED, LOGARITHMS, LOGARITHMS_SQUARED, DIVIDES = 3, 4, 5, 6
+WATCH = 32.0  # after so many rows it is settled whether rows are divided by their scale,
+UNLIKE = 2.0  # which they are if its logarithm deviates by more than this: rows of a kind differ by less than a factor of e^2 or so
+ANEW = 7  # and after how many rows deviations are taken anew: after each of the first,
+EARLY, OFTEN, SLOWER = 64.0, 16.0, 1.0 / 32.0  # then after so many, then when there are so many more
+
+
+class FeatureStatistics(NamedTuple):
+    """What is known of earlier rows."""
+
+    columns: Matrix
+    scales: NDArray[Any]
+    sizes: Vector  # of the columns: the mean of |x| over the scale of the row
+    rows: Vector
+
+    @classmethod
+    def empty(cls, features: int, dtype: Any) -> FeatureStatistics:
+        """Nothing is known."""
+        return cls(np.zeros((2, features)), np.zeros((2, features), dtype=dtype), np.zeros(features), np.zeros(8))
+
+    @staticmethod
+    def layout(features: int, dtype: Any) -> dict[str, ArraySpec]:
+        """What the arrays are, all of which are written into a file."""
+        return {
+            "columns": ArraySpec((2, features), NUMBERS),
+            "scales": ArraySpec((2, features), dtype),
+            "sizes": ArraySpec((features,), NUMBERS),
+            "rows": ArraySpec((8,), NUMBERS),
+        }
+
+
+def scale_of(statistics: FeatureStatistics, x: NDArray[Any]) -> float:
+    """The scale of a row, whatever the scales of the columns: the mean of |x| over the usual sizes of the columns; 0 for x = 0."""
+    total, known, plain = 0.0, 0, 0.0
+    for column in range(x.shape[0]):
+        size = abs(float(x[column]))
+        plain += size
+        if statistics.sizes[column] > 0.0:
+            total += size / statistics.sizes[column]
+            known += 1
+    return total / known if total > 0.0 else plain / x.shape[0]
+
+
+def take(statistics: FeatureStatistics, x: NDArray[Any], taken: NDArray[Any]) -> None:
+    """Write the row as the views take it: as it is, or divided by its scale where rows differ by orders of magnitude."""
+    factor = 1.0
+    if statistics.rows[DIVIDES] == 1.0:
+        scale = scale_of(statistics, x)
+        factor = 1.0 / scale if scale > 0.0 else 1.0
+    for column in range(x.shape[0]):
+        taken[column] = float(x[column]) * factor
+
+
+def watch(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
+    """Look at the scale of a row; whether it is now settled that rows are divided by it, and what was known is forgotten."""
+    rows = statistics.rows
+    scale = scale_of(statistics, x)
+    if scale == 0.0 or (rows[WATCHED] >= WATCH and rows[DIVIDES] == 0.0):
+        return False
+    rows[WATCHED] += 1.0
+    for column in range(x.shape[0]):
+        size = abs(float(x[column])) / scale
+        statistics.sizes[column] += (size - statistics.sizes[column]) / rows[WATCHED]
+    rows[LOGARITHMS] += math.log(scale)
+    rows[LOGARITHMS_SQUARED] += math.log(scale) * math.log(scale)
+    if rows[WATCHED] != WATCH:
+        return False
+    mean = rows[LOGARITHMS] / WATCH
+    if rows[LOGARITHMS_SQUARED] / WATCH - mean * mean <= UNLIKE * UNLIKE:
+        return False
+    for column in range(x.shape[0]):
+        statistics.columns[MEAN, column] = 0.0
+        statistics.columns[SQUARES, column] = 0.0
+        statistics.scales[MEAN, column] = 0.0
+        statistics.scales[INVERSE, column] = 0.0
+    rows[SEEN], rows[DISTANCES], rows[VARYING], rows[DIVIDES], rows[ANEW] = 0.0, 0.0, 0.0, 1.0, 0.0
+    return True
+
+
+def directed(x: NDArray[Any], view: NDArray[Any]) -> float:
+    """The direction of x: rows may be of any length. The squared norm of x."""
+    width, squares = x.shape[0], 0.0
+    for column in range(width):
+        squares += float(x[column]) * float(x[column])
+    factor = CONSTANT / math.sqrt(squares) if squares > 0.0 else 0.0
+    for column in range(width):
+        view[column] = float(x[column]) * factor
+    view[width] = CONSTANT
+    return squares
+
+
+def centred(statistics: FeatureStatistics, x: NDArray[Any], view: NDArray[Any]) -> None:
+    """X minus its mean, in units of the usual distance from it."""
+    width, squares = x.shape[0], 0.0
+    mean = statistics.scales[MEAN]
+    for column in range(width):
+        view[column] = x[column] - mean[column]
+        squares += float(view[column]) * float(view[column])
+    seen, total = statistics.rows[SEEN], statistics.rows[DISTANCES]
+    factor = 0.0
+    if seen > 0.0:
+        usual = math.sqrt(total / seen) if total > 0.0 else 1.0
+        factor = CONSTANT / usual
+        if squares > FARTHEST * FARTHEST * usual * usual:
+            factor *= FARTHEST * usual / math.sqrt(squares)
+    exact = view.dtype.type(factor)
+    for column in range(width):
+        view[column] *= exact
+    view[width] = CONSTANT
+
+
+def in_units(statistics: FeatureStatistics, x: NDArray[Any], units: NDArray[Any]) -> None:
+    """Write every column minus its mean, in units of its deviation."""
+    mean, inverse = statistics.scales[MEAN], statistics.scales[INVERSE]
+    for column in range(x.shape[0]):
+        units[column] = (x[column] - mean[column]) * inverse[column]
+
+
+def standardised(statistics: FeatureStatistics, units: NDArray[Any], plain: NDArray[Any], view: NDArray[Any]) -> None:
+    """Those units with their tails cut (`plain`), then in units of the length of a usual row."""
+    width = units.shape[0]
+    tail, squares = plain.dtype.type(TAIL), plain.dtype.type(0)
+    for column in range(width):
+        value = min(tail, max(-tail, units[column]))
+        squares += value * value
+        plain[column] = value
+    factor = CONSTANT / math.sqrt(max(1.0, statistics.rows[VARYING]))
+    if squares * factor * factor > FARTHEST * FARTHEST * CONSTANT * CONSTANT:
+        factor = FARTHEST * CONSTANT / math.sqrt(squares)
+    exact = view.dtype.type(factor)
+    for column in range(width):
+        view[column] = plain[column] * exact
+    view[width] = CONSTANT
+
+
+def whitened(whitening: NDArray[Any], components: NDArray[Any], view: NDArray[Any]) -> None:
+    """Principal components, all alike; far rows are shortened."""
+    squares = view.dtype.type(0)
+    for component in range(components.shape[0]):
+        value = components[component] * whitening[component]
+        squares += value * value
+        view[component] = value
+    if squares > FARTHEST * FARTHEST * CONSTANT * CONSTANT:
+        shorter = view.dtype.type(FARTHEST * CONSTANT / math.sqrt(squares))
+        for component in range(components.shape[0]):
+            view[component] *= shorter
+    view[components.shape[0]] = CONSTANT
+
+
+def see(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
+    """Count a row in (Welford 1962); whether deviations were taken anew."""
+    mean, squares, current = statistics.columns[MEAN], statistics.columns[SQUARES], statistics.scales[MEAN]
+    before = statistics.rows[SEEN]
+    seen = before + 1.0
+    share, distance = 1.0 / seen, 0.0
+    for column in range(x.shape[0]):
+        value = float(x[column])
+        difference = value - mean[column]
+        distance += difference * difference
+        mean[column] += difference * share
+        squares[column] += difference * (value - mean[column])
+        current[column] = mean[column]
+    statistics.rows[SEEN] = seen
+    statistics.rows[DISTANCES] += distance * before / seen
+    if seen < statistics.rows[ANEW]:
+        return False
+    statistics.rows[ANEW] = seen + (1.0 if seen < EARLY else max(OFTEN, math.floor(SLOWER * seen)))
+    varying, inverse = 0, statistics.scales[INVERSE]
+    for column in range(x.shape[0]):
+        varies = squares[column] > SAME * seen * mean[column] * mean[column]
+        varying += varies
+        inverse[column] = math.sqrt(seen / squares[column]) if varies else 0.0
+    statistics.rows[VARYING] = varying
+    return True

@@ -1,0 +1,59 @@
+"""Random waves of a row (Rahimi and Recht 2007): a linear learner on them is one with a Gaussian kernel."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.auto.dense.algebra import times
+from onebit.auto.dense.views import CONSTANT
+from onebit.spaces.layout import ArraySpec
+
+# (2 pi)^2n/(2n)! with alternating signs, the last a little less: cos of an angle in turns, at most half a turn from 0, within 1e-6.
+COSINE = (1.0, -19.7392088, 64.9393940, -85.4568172, 60.2446414, -26.4262568, 7.9035364)
+
+
+class Waves(NamedTuple):
+    """Their directions and phases, in turns, and what is between: the angles."""
+
+    directions: NDArray[Any]  # (columns, waves)
+    phases: NDArray[Any]
+    angles: NDArray[Any]
+
+    @classmethod
+    def drawn(cls, columns: int, number: int, dtype: Any, generator: np.random.Generator) -> Waves:
+        """So many waves of rows with so many columns."""
+        directions = generator.normal(size=(number, columns)).T / (2.0 * math.pi)
+        return cls(
+            np.ascontiguousarray(directions).astype(dtype),
+            generator.random(number).astype(dtype),
+            np.zeros(number, dtype),
+        )
+
+    @staticmethod
+    def layout(columns: int, number: int, dtype: Any) -> dict[str, ArraySpec]:
+        """What the arrays are."""
+        return {
+            "directions": ArraySpec((columns, number), dtype),
+            "phases": ArraySpec((number,), dtype),
+            "angles": ArraySpec((number,), dtype),
+        }
+
+
+def write_waves(waves: Waves, row: NDArray[Any], factor: float, view: NDArray[Any]) -> None:
+    """Write the cosines of the row times `factor`, of length one together at most, and the constant behind them."""
+    number, kind = waves.phases.shape[0], view.dtype.type
+    times(row, waves.directions, waves.angles)
+    exact, height, half = kind(factor), kind(1.0 / math.sqrt(number)), kind(0.5)
+    a, b, c, d = kind(COSINE[0]), kind(COSINE[1]), kind(COSINE[2]), kind(COSINE[3])
+    e, f, g = kind(COSINE[4]), kind(COSINE[5]), kind(COSINE[6])
+    for wave in range(number):
+        turns = waves.angles[wave] * exact + waves.phases[wave]
+        turns -= math.floor(turns + half)
+        square = turns * turns
+        cosine = a + square * (b + square * (c + square * (d + square * (e + square * (f + square * g)))))
+        view[wave] = height * cosine
+    view[number] = CONSTANT
