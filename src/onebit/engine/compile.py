@@ -103,7 +103,9 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
     if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
         return None
     functions = [loop, *_rule_functions(rule, loop), *_space_functions(type(space))]
-    compiling = [code_of(function) for function in (_build, _jitted, _prototype, _announce, _caller, _resolver)]
+    compiling = [
+        code_of(function) for function in (_build, _jitted, _prototype, _announce, _is_called, _caller, _resolver)
+    ]
     facts = (sys.version, _versions(), compiling, OPTIONS, sorted(FAST), rule.record.__module__, dict(rule.kinds))
     name = fingerprint(functions, _GENERIC, *facts)
     return _folder(name, f"{rule.name}-{form_of(space).replace(' ', '-')}-{space.weights.dtype}-{loop.__name__}")
@@ -246,8 +248,13 @@ def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
     for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], (*_GENERIC, *_SHARED)):
         if function not in _announced and function is not loop:
             _announced.add(function)
-            called = {**parts, "forceinline": False} if function.__module__.startswith("onebit.auto.dense") else parts
-            register_jitable(**called)(function)
+            register_jitable(**{**parts, "forceinline": not _is_called(function)})(function)
+
+
+def _is_called(function: Callable[..., Any]) -> bool:
+    """Whether a function is called where others are put into the loop: its package says CALLED, being too much to optimise as one."""
+    package = sys.modules.get(function.__module__.rpartition(".")[0])
+    return bool(getattr(package, "CALLED", False))
 
 
 def _caller(function: Callable[..., Any]) -> Callable[..., Any]:
