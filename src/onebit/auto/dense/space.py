@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.dense import mixture as members
 from onebit.auto.dense.basis import STANDARDISED as BY_DEVIATIONS
 from onebit.auto.dense.basis import (
     KEPT,
@@ -61,7 +59,9 @@ from onebit.auto.dense.waves import Waves, write_waves
 from onebit.auto.heard import LABEL, REWARD, RIGHT
 from onebit.contract.candidates import Labels
 from onebit.contract.choices import softmax
+from onebit.contract.contrast import Contrast, Contributions
 from onebit.contract.covariance import FITTING_MATRICES
+from onebit.contract.description import MembersReport
 from onebit.contract.rule import Vector
 from onebit.engine import generic
 from onebit.spaces.dense import DenseRows, DenseSpace
@@ -238,15 +238,9 @@ class AutoDense(AutoDenseArrays, Space):
         return True
 
     @property
-    def shares_by_name(self) -> Mapping[str, float]:
-        """The shares of the members in what is believed."""
-        there = [member for member in range(MEMBERS) if self.mixture.there[member]]
-        gaps = {member: math.exp(-min(700.0, self.mixture.losses[member])) for member in there}
-        shares: dict[str, float] = {}
-        for member, weight in gaps.items():
-            name = members.NAMES[member]
-            shares[name] = shares.get(name, 0.0) + weight / sum(gaps.values())
-        return shares
+    def never_right(self) -> list[int]:
+        """The classes that were not right since the last beginning."""
+        return np.flatnonzero(self.clusters.counts == 0.0).tolist()
 
     @property
     def repairs(self) -> NDArray[np.int64]:
@@ -261,6 +255,18 @@ class AutoDense(AutoDenseArrays, Space):
     def matrix(self) -> Any:
         """The weights of the linear members, side by side: a line for each class."""
         return np.concatenate([self.linear.weights_of(member) for member in range(LINEAR)], axis=1)
+
+    def contributions(self, rows: DenseRows, contrast: Contrast) -> Contributions:
+        """What each column of the row just scored adds to a contrast of logits."""
+        from onebit.auto.dense.contributions import contributions_of  # which knows this module
+
+        return contributions_of(self, contrast)
+
+    def report(self) -> MembersReport:
+        """What there is to say of the members."""
+        from onebit.auto.dense.report import report_of  # which knows this module
+
+        return report_of(self)
 
 
 generic.SPACES[AutoDense] = sys.modules[__name__]
