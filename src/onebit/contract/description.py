@@ -147,6 +147,7 @@ class Description:
     restarts: int = 0
     repairs: int = 0
     rewarded: bool = False  # whether some answers were rewards between right and wrong
+    form: str | None = None  # whether rows are treated as dense or sparse, and why, where the learner chooses
 
     @property
     def error(self) -> tuple[float, float, float] | None:
@@ -176,6 +177,8 @@ class Description:
             lines.append(f"error so far {100 * self.error[0]:.2f} % (95 %: {low:.2f} to {high:.2f})")
         elif self.reward is not None:
             lines.append(f"mean reward so far {self.reward:.4f}")
+        if self.form is not None:
+            lines.append(self.form)
         if self.composition is not None:
             lines += self._composed(self.composition)
         elif self.members:
@@ -211,12 +214,14 @@ class Description:
 
     @staticmethod
     def _composed(composition: MembersReport) -> list[str]:
-        lines = ["members: share in what is believed, how likely what was heard lately was to it, and what it looks at"]
+        judged = any(one.chance is not None for one in composition.members)
+        likely = ", how likely what was heard lately was to it," if judged else ""
+        lines = [f"members: share in what is believed{likely} and what it looks at"]
         weighed = sorted(composition.members, key=lambda one: (one.waits_for is not None, -one.share, one.behind))
         width = max(len(one.name) for one in weighed)
         for one in weighed:
-            chance = "" if one.chance is None else f"{100 * one.chance:.0f} %"
-            said = f"  {one.name:{width}} {100 * one.share:6.1f} % {chance:>5}  {one.about}"
+            chance = f"{'' if one.chance is None else f'{100 * one.chance:.0f} %':>6}" if judged else ""
+            said = f"  {one.name:{width}} {100 * one.share:6.1f} %{chance}  {one.about}"
             said += f"; asleep, it looks at one row in {one.every}" if one.asleep else ""
             lines.append(said if one.waits_for is None else f"{said}; waits for {one.waits_for}")
         return lines if composition.columns is None else [*lines, str(composition.columns)]

@@ -25,9 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.auto.dense.arrays import TRUST, AutoDenseArrays
 from onebit.auto.dense.basis import Basis
 from onebit.auto.dense.clusters import CENTRE, PRECISION, Clusters
 from onebit.auto.dense.mixture import BASED, CLUSTERS, COMPONENTS, CORRECTED, MEMBERS, SHAPED, WAVED
+from onebit.auto.dense.scoring import LEAST_OPINION, WAVES_PER_LENGTH, waves_of_columns
 from onebit.auto.dense.shaped import BEHIND, PREFIXES, UNSEEN
 from onebit.auto.dense.shaped_arrays import (
     LOG_WIDTH,
@@ -39,7 +41,6 @@ from onebit.auto.dense.shaped_arrays import (
     factor_of,
     shares,
 )
-from onebit.auto.dense.space import LEAST_OPINION, TRUST, WAVES_PER_LENGTH, AutoDense, waves_of_columns
 from onebit.auto.dense.views import CONSTANT, SEEN, VARYING
 from onebit.auto.dense.waves import Waves
 from onebit.contract.contrast import Contrast, Contributions
@@ -49,10 +50,10 @@ STEPS = 256
 Numbers = NDArray[np.float64]
 
 
-def contributions_of(space: AutoDense, contrast: Contrast) -> Contributions:
+def contributions_of(space: AutoDenseArrays, contrast: Contrast) -> Contributions:
     """What each column of the row just scored adds to a contrast of logits."""
-    heads = space.room[0]
-    values, constant, sides = np.zeros(space.room[1]), 0.0, np.zeros(heads)
+    heads = len(space.everything)
+    values, constant, sides = np.zeros(len(space.taken)), 0.0, np.zeros(heads)
     for position, weight in contrast:
         sides[position - 2 * heads] += weight  # logits come last
     for member in range(MEMBERS):
@@ -63,7 +64,7 @@ def contributions_of(space: AutoDense, contrast: Contrast) -> Contributions:
     return Contributions(values, constant)
 
 
-def of_member(space: AutoDense, member: int, sides: Numbers) -> Contributions:
+def of_member(space: AutoDenseArrays, member: int, sides: Numbers) -> Contributions:
     """Of one member, to the sum of its scores with so much of each class."""
     if member == CLUSTERS:
         return of_clusters(space.clusters, space.units, sides, known=space.statistics.rows[SEEN] >= 2.0)
@@ -95,7 +96,7 @@ def through_basis(basis: Basis, x: NDArray[Any], slopes: Numbers, constant: floa
     return Contributions((x.astype(np.float64) - basis.mean) * (slopes @ basis.vectors), constant)
 
 
-def through_shortened(space: AutoDense, slopes: Numbers, constant: float) -> Contributions:
+def through_shortened(space: AutoDenseArrays, slopes: Numbers, constant: float) -> Contributions:
     """The same along the components as shaped clusters look at them, where far rows are drawn nearer."""
     shorter = shortening(space.components, space.shaped.row)
     return through_basis(space.basis, space.taken, shorter * slopes, constant)
@@ -107,7 +108,7 @@ def shortening(whole: NDArray[Any], short: NDArray[Any]) -> float:
     return float(np.linalg.norm(short.astype(np.float64))) / length if length > 0.0 else 1.0
 
 
-def of_first_waves(space: AutoDense, weights: Numbers) -> Contributions:
+def of_first_waves(space: AutoDenseArrays, weights: Numbers) -> Contributions:
     """Of the waves of the standardised row."""
     slopes, constant = wave_slopes(
         space.waves, space.plain, 1.0 / math.sqrt(max(1.0, space.statistics.rows[VARYING])), weights
@@ -115,7 +116,7 @@ def of_first_waves(space: AutoDense, weights: Numbers) -> Contributions:
     return Contributions(slopes * space.plain, constant)
 
 
-def of_more_waves(space: AutoDense, weights: Numbers) -> Contributions:
+def of_more_waves(space: AutoDenseArrays, weights: Numbers) -> Contributions:
     """Of the other waves: of the columns, or of wide rows the principal components."""
     if waves_of_columns(space):
         row = space.waved_row[:-1]
@@ -193,7 +194,7 @@ def looked_at(shaped: Shaped, shape: int, head: int) -> int:
     return shape
 
 
-def of_opinion(space: AutoDense, sides: Numbers) -> Contributions:
+def of_opinion(space: AutoDenseArrays, sides: Numbers) -> Contributions:
     """Of the opinion of the best of the shaped members, as far as it is trusted."""
     best = int(np.argmin(space.mixture.losses[SHAPED:]))
     parabolas = [along(space.shaped, best, head) for head in range(len(sides))]

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from onebit.auto.dense.arrays import PENDING, STANDARD, AutoDenseArrays
 from onebit.auto.dense.basis import KEPT, STAGES, rows_kept
 from onebit.auto.dense.basis import SQUARES as KEPT_SQUARES
 from onebit.auto.dense.basis import STANDARDISED as BY_DEVIATIONS
@@ -26,20 +27,20 @@ from onebit.auto.dense.mixture import (
     STANDARDISED,
     WAVED,
 )
+from onebit.auto.dense.scoring import waves_of_columns
 from onebit.auto.dense.shaped import PREFIXES
 from onebit.auto.dense.shaped_arrays import shares
-from onebit.auto.dense.space import PENDING, STANDARD, AutoDense, waves_of_columns
 from onebit.auto.dense.views import DIVIDES, VARYING
 from onebit.contract.description import ColumnsReport, MemberReport, MembersReport
 
 
-def report_of(space: AutoDense) -> MembersReport:
+def report_of(space: AutoDenseArrays) -> MembersReport:
     """The members that there are, and how they look at columns; the shaped ones, which are of one piece, are reported as one."""
     there = [member for member in range(SHAPED + 1) if space.mixture.there[member] != ABSENT]
     return MembersReport(tuple(_member(space, member) for member in there), _columns(space))
 
 
-def _member(space: AutoDense, member: int) -> MemberReport:
+def _member(space: AutoDenseArrays, member: int) -> MemberReport:
     mixture, known = space.mixture, _shares(space)
     parts = range(SHAPED, MEMBERS) if member == SHAPED else range(member, member + 1)
     best = min(parts, key=lambda one: mixture.losses[one])
@@ -56,7 +57,7 @@ def _member(space: AutoDense, member: int) -> MemberReport:
     )
 
 
-def _shares(space: AutoDense) -> list[float]:
+def _shares(space: AutoDenseArrays) -> list[float]:
     """The shares in what is believed where all are awake that have a say at all."""
     mixture, waiting = space.mixture, _awaited(space) is not None
     gaps = [
@@ -67,14 +68,14 @@ def _shares(space: AutoDense) -> list[float]:
     return [weight / sum(weights) for weight in weights]
 
 
-def _awaited(space: AutoDense) -> str | None:
+def _awaited(space: AutoDenseArrays) -> str | None:
     """What members on principal components wait for."""
     if space.basis.generation[0] == 0:
-        return f"the components of the first {min(STAGES[0], rows_kept(space.room[1]))} rows"
+        return f"the components of the first {min(STAGES[0], rows_kept(len(space.taken)))} rows"
     return "the first rows, to learn them again on new principal components" if space.progress[PENDING] else None
 
 
-def _about(space: AutoDense, member: int) -> str:
+def _about(space: AutoDenseArrays, member: int) -> str:
     """What a member looks at."""
     if member == WAVED and space.mixture.there[WAVED] != BASED:
         return "random waves of the columns in units of their deviations (a Gaussian kernel)"
@@ -96,8 +97,8 @@ def _about(space: AutoDense, member: int) -> str:
     }[member]
 
 
-def _columns(space: AutoDense) -> ColumnsReport:
-    rows, basis, features = space.statistics.rows, space.basis, space.room[1]
+def _columns(space: AutoDenseArrays) -> ColumnsReport:
+    rows, basis, features = space.statistics.rows, space.basis, len(space.taken)
     variances = basis.columns[KEPT_SQUARES] / max(1.0, basis.facts[KEPT])
     squares = float(np.sum(variances**2))
     ready = basis.generation[0] > 0
