@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -56,10 +55,8 @@ from onebit.spaces.sparse import SparseRows, SparseSpace
 __all__ = ["AutoSparse", "absorb", "forget", "hope", "moved", "needs_room", "refreshed_norm", "score"]
 
 
-ABOUT = {
-    "naive Bayes": "how much more often a feature comes with a class than with all rows",
-    "regression": "a weight for each feature and class, whatever the scale of features and rows",
-}
+BAYES_LOOKS_AT = "how much more often a feature comes with a class than with all rows"
+REGRESSION_LOOKS_AT = "a weight for each feature and class, whatever the scales of features and rows"
 
 
 def stride_for(heads: int) -> int:
@@ -148,21 +145,19 @@ class AutoSparse(AutoSparseArrays, Space):
         return {}
 
     @property
-    def shares_by_name(self) -> Mapping[str, float]:
-        """The share of either member in how far the classes played led over the others lately; even before anything was learnt."""
-        bayes, regression = float(self.facts[LED_BAYES]), float(self.facts[LED_SCORE])
-        share = bayes / (bayes + regression) if bayes + regression > 0.0 else 0.5
-        return {"naive Bayes": share, "regression": 1.0 - share}
-
-    @property
     def never_right(self) -> list[int]:
         """The classes that were not right since the last beginning."""
         return np.flatnonzero(self.counts == 0.0).tolist()
 
     def report(self) -> MembersReport:
-        """What there is to say of the members: both have a say in every row, and what was heard is likely to both together."""
+        """The share of either member in how far the classes played led over the others lately; even before anything was learnt."""
+        bayes, regression = float(self.facts[LED_BAYES]), float(self.facts[LED_SCORE])
+        share = bayes / (bayes + regression) if bayes + regression > 0.0 else 0.5
         return MembersReport(
-            tuple(MemberReport(name, ABOUT[name], share) for name, share in self.shares_by_name.items())
+            (
+                MemberReport("naive Bayes", BAYES_LOOKS_AT, share),
+                MemberReport("regression", REGRESSION_LOOKS_AT, 1.0 - share),
+            )
         )
 
     def matrix(self) -> Any:
