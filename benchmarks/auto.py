@@ -27,7 +27,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measuring import circumstances
-from benchmarks.stress import STRESS, Recipe
+from benchmarks.recipes import Recipe
+from benchmarks.stress import STRESS
 from benchmarks.unseen import UNSEEN
 
 from onebit.data.streams import Stream, stream
@@ -53,7 +54,7 @@ class Problem:
         """The rows, after further steps of a preparation; at most so many rounds."""
         steps = (*self.steps, *steps)
         if isinstance(self.data, Recipe):
-            whole = stream(self.data.source(self.name, steps), **self.settings)
+            whole = self.data.stream(self.name, steps, **self.settings)
         else:
             whole = stream(self.data, prepare=steps, **self.settings)
         if rounds is None or rounds >= whole.rounds:

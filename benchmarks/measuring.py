@@ -195,3 +195,14 @@ def show(console: Console, title: str, measurements: Sequence[Measurement]) -> N
         verdict = f"[{style}]{one.verdict}[/]" if style else one.verdict
         table.add_row(one.name, value, one.unit, str(one.bar or ""), verdict, one.remark)
     console.print(table)
+
+
+def write_block(page: Path, name: str, lines: Sequence[str]) -> None:
+    """Put lines of Markdown between the two comments of a page that name a block, in the place of what stands there."""
+    text = page.read_text(encoding="utf-8")
+    begin, end = f"<!-- {name} begins -->\n", f"<!-- {name} ends -->\n"
+    before, found, rest = text.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"{page} has no block between {begin.strip()} and {end.strip()}")
+    page.write_text("\n".join([f"{before}{begin}", *lines, "", f"{end}{after}"]), encoding="utf-8")
