@@ -40,7 +40,7 @@ from benchmarks.corpus_runs import (
     size_of,
 )
 from benchmarks.corpus_streams import CHOOSE, CORPUS, REPORT, CorpusStream
-from benchmarks.measuring import circumstances, write_block
+from benchmarks.measuring import where_and_when, write_block
 from benchmarks.recipes import SHIPPED, held
 
 from onebit.cli.options import growing_bar
@@ -132,12 +132,6 @@ def shown(one: Judgement, entrant: Entrant) -> str:
     return f"{100 * float(np.mean(one.errors[entrant])):.2f}"
 
 
-def said_of_runs() -> str:
-    """On what the runs were made; the table is for those who read the page."""
-    where = circumstances()
-    return f"{where['date'][:10]}, {where['cpu']}, onebit {where['versions']['onebit']}."
-
-
 def listed(streams: Sequence[CorpusStream]) -> None:
     """Print what there is."""
     for one in streams:
@@ -210,7 +204,7 @@ def reported(streams: Sequence[CorpusStream], absent: dict[str, str], chosen: ar
         print("stopped; the same command goes on", file=sys.stderr)
         return 130
     if chosen.write:
-        write_block(PAGE, BLOCK, [said_of_runs(), "", *lines])
+        write_block(PAGE, BLOCK, [where_and_when(), "", *lines])
     return 0
 
 

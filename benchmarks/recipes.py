@@ -53,8 +53,7 @@ class Recipe:
     @property
     def lacking(self) -> str:
         """A sentence on the data that are not on this machine; empty where all are."""
-        absent = [name for name in self.needs if not at_hand(name)]
-        return f"there is no {absent[0]}.npz in the folder that ONEBIT_DATA names" if absent else ""
+        return next((absent(name) for name in self.needs if not at_hand(name)), "")
 
     def source(self, name: str, steps: tuple[str, ...] = ()) -> Source:
         """As onebit takes it, with the steps of a preparation."""
@@ -148,6 +147,11 @@ def at_hand(name: str) -> bool:
     return importlib.util.find_spec("sklearn") is not None if where == "scikit-learn" else where != "to be downloaded"
 
 
+def absent(name: str) -> str:
+    """A sentence for a data set that is not."""
+    return f"there is no {name}.npz in the folder that ONEBIT_DATA names"
+
+
 def _own_file(name: str) -> Path | None:
     folder = own_data()
     path = None if folder is None else folder / f"{name}.npz"
@@ -158,7 +162,7 @@ def _own_file(name: str) -> Path | None:
 def held(name: str) -> Drawn:
     """The rows and labels of a data set; a sentence where it is not on this machine."""
     if not at_hand(name):
-        raise OnebitError(f"there is no {name}.npz in the folder that ONEBIT_DATA names")
+        raise OnebitError(absent(name))
     if name in SHIPPED:
         return _shipped(name)
     data = real.load(name)
