@@ -46,7 +46,7 @@ from benchmarks.recipes import SHIPPED, held
 from onebit.cli.options import growing_bar
 from onebit.errors import OnebitError, nearest
 from onebit.rules import registry
-from onebit.trials.records import Records
+from onebit.trials.records import Record, Records
 from onebit.trials.trial import cores
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "auto.md"
@@ -66,18 +66,27 @@ def streams_of(chosen: argparse.Namespace) -> tuple[list[CorpusStream], dict[str
     return [one for one in asked if one.name not in absent], absent
 
 
-def measured(streams: Sequence[CorpusStream], records: Records, jobs: int, seeds: int | None) -> None:
-    """Run what is lacking: first what the best fixed rules are chosen by, then what is compared."""
+def measured(streams: Sequence[CorpusStream], records: Records, jobs: int, seeds: int | None) -> list[Record]:
+    """Run what is lacking: first what the best fixed rules are chosen by, then what is compared. Those that failed are given back."""
     with growing_bar("the stress corpus", quiet=False) as (began, progress):
         first = lacking(choice_units(streams), records)
-        own = size_of(compared_units(streams, records, seeds))
-        began(size_of(first) + own)
-        run_units(first, records, jobs, progress)
-        units = compared_units(streams, records, seeds)
-        left = lacking(units, records)
-        began(size_of(first) + size_of(units))
-        progress(size_of(units) - size_of(left))
-        run_units(left, records, jobs, progress)
+        began(size_of(first) + size_of(lacking(compared_units(streams, records, seeds), records)))
+        failed = run_units(first, records, jobs, progress)
+        second = lacking(compared_units(streams, records, seeds), records)  # now that the best ones are known
+        began(size_of(first) + size_of(second))
+        return failed + run_units(second, records, jobs, progress)
+
+
+def failures_said(failed: Sequence[Record]) -> list[str]:
+    """A line for each rule that refused rows or did not settle, with the first of its reasons."""
+    by_rule: dict[str, list[Record]] = {}
+    for record in failed:
+        by_rule.setdefault(record.fields["learner"], []).append(record)
+    lines = []
+    for rule, some in by_rule.items():
+        streams = sorted({record.fields["stream"]["data"] for record in some})
+        lines.append(f"{rule} failed in {len(some)} runs, on {'; '.join(streams)}: {some[0].failed}")
+    return lines
 
 
 def table(judgements: Sequence[Judgement]) -> list[str]:
@@ -182,9 +191,10 @@ def main() -> int:
 def reported(streams: Sequence[CorpusStream], absent: dict[str, str], chosen: argparse.Namespace) -> int:
     """Run what is lacking, and print or write the table of what is there."""
     records, stopped = Records(chosen.results), False
+    failed: list[Record] = []
     try:
         if not chosen.table:
-            measured(streams, records, chosen.jobs, chosen.seeds)
+            failed = measured(streams, records, chosen.jobs, chosen.seeds)
     except KeyboardInterrupt:
         stopped = True
     finally:
@@ -198,6 +208,8 @@ def reported(streams: Sequence[CorpusStream], absent: dict[str, str], chosen: ar
         **{name: "not all of its runs are done" for name, one in found.items() if not one},
     }.items():
         print(f"{name} is left out: {why}", file=sys.stderr)
+    for line in failures_said(failed):
+        print(line, file=sys.stderr)
     if EARLIER not in registry():
         print(f"this version has no rule {EARLIER}: auto is not compared with it", file=sys.stderr)
     if stopped:
@@ -205,7 +217,7 @@ def reported(streams: Sequence[CorpusStream], absent: dict[str, str], chosen: ar
         return 130
     if chosen.write:
         write_block(PAGE, BLOCK, [where_and_when(), "", *lines])
-    return 0
+    return 1 if any(record.fields["learner"] == AUTO for record in failed) else 0
 
 
 if __name__ == "__main__":

@@ -105,9 +105,9 @@ def done(unit: Unit, stop: threading.Event | Event) -> list[dict[str, Any]]:
     return found
 
 
-def run_units(units: Sequence[Unit], records: Records, jobs: int, progress: Progress) -> None:
-    """Run what has no record yet, in so many processes; Ctrl-C leaves what is done in the records."""
-    waiting = lacking(units, records)
+def run_units(units: Sequence[Unit], records: Records, jobs: int, progress: Progress) -> list[Record]:
+    """Run what has no record yet, in so many processes; Ctrl-C leaves what is done in the records. Those that failed are given back."""
+    waiting, failed = lacking(units, records), []
     context = get_context("spawn")
     stop = context.Event()
     for name in SINGLE_THREADED:  # of the processes to come: there are as many as cores
@@ -119,12 +119,13 @@ def run_units(units: Sequence[Unit], records: Records, jobs: int, progress: Prog
             list(pool.map(_compiled, sorted(rules)))  # each once, or every process would begin with all of them
         sizes = {pool.submit(_done_here, unit): _size(unit) for unit in waiting}
         for future in _as_they_come(set(sizes)):
-            for fields in future.result():
-                records.add(Record(fields))
+            come = [records.add(Record(fields)) for fields in future.result()]
+            failed += [record for record in come if record.failed]
             progress(sizes[future])
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
+    return failed
 
 
 def size_of(units: Iterable[Unit]) -> int:

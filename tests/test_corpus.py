@@ -269,6 +269,14 @@ def test_the_table_names_the_misses_of_each_half() -> None:
     assert f"1.000 times the error of `{EARLIER}` (geometric mean), 0 misses." in said
 
 
+def test_rules_that_failed_are_named() -> None:
+    failed = [
+        Record({"learner": "pab", "stream": {"data": name}, "why": f"row {row}: does not settle"})
+        for row, name in enumerate(("digits", "iris", "digits"))
+    ]
+    assert corpus.failures_said(failed) == ["pab failed in 3 runs, on digits; iris: row 0: does not settle"]
+
+
 def test_a_block_of_a_page_is_written_and_nothing_else(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- it begins -->\nold\n<!-- it ends -->\nafter\n")
