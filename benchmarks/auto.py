@@ -3,6 +3,7 @@
     python benchmarks/auto.py                          # every stream with a target, 5 seeds, one core: some minutes
     python benchmarks/auto.py --only mnist --seeds 3 --json mnist.json
     python benchmarks/auto.py --unseen                 # against LinUCB, logistic regression and BPA
+    python benchmarks/auto.py --write                  # and the table into docs/auto.md
 
 Errors are those of the label played, in % of all rounds from the first, with 95 % intervals of the mean over seeds. `auto` gets the
 rows as they are. What it is compared with gets rows of length one: AROW (diagonal, ridge 0.01) and the perceptron have full
@@ -26,7 +27,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measuring import circumstances
+from benchmarks.measuring import circumstances, where_and_when, write_block
 from benchmarks.recipes import Recipe
 from benchmarks.stress import STRESS
 from benchmarks.tables import TABLES
@@ -38,6 +39,8 @@ from onebit.errors import OnebitError, nearest
 from onebit.experiments.run import Result, run
 from onebit.experiments.statistics import estimate
 
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "auto.md"
+TABLE, UNSEEN_TABLE = "the table of errors", "the table of unseen streams"  # the blocks of the page
 FIRST_SEED = 1000  # those below were used while auto was built
 
 
@@ -244,12 +247,15 @@ def main() -> None:
     parser.add_argument("--only", action="append", metavar="NAME", help="this stream; may be said more than once")
     parser.add_argument("--rounds", type=int, metavar="N", help="at most so many rounds of each stream, for a look")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything to this file")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/auto.md")
     chosen = parser.parse_args()
+    if chosen.write and (chosen.only or chosen.rounds):
+        parser.error("--write is for the whole table: leave out --only and --rounds")
     if chosen.seeds < 1:
         parser.error("--seeds must be at least 1")
     problems = {problem.name: problem for problem in (OTHERS if chosen.unseen else TARGETS)}
     if chosen.rounds:  # the bars are those of whole streams
-        problems = {name: replace(problem, bar=None) for name, problem in problems.items()}
+        problems = {name: replace(problem, bar=None, goal=None) for name, problem in problems.items()}
     for name in chosen.only or ():
         if name not in problems:
             parser.error(f"there is no stream {name!r}; {nearest(name, problems)}")
@@ -263,9 +269,12 @@ def main() -> None:
         except OnebitError as error:
             failed[name] = str(error)
             print(f"{name}: {error}", file=sys.stderr, flush=True)
-    print("\n".join((table_of_rivals if chosen.unseen else table_of_targets)(found)))
+    lines = (table_of_rivals if chosen.unseen else table_of_targets)(found)
+    print("\n".join(lines))
     for name, why in failed.items():
         print(f"\n{name} was not measured: {why}")
+    if chosen.write:
+        write_block(PAGE, UNSEEN_TABLE if chosen.unseen else TABLE, [where_and_when(), "", *lines])
     if chosen.json:
         report = {
             **circumstances(),

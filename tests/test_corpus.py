@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import corpus, corpus_runs
+from benchmarks import auto, corpus, corpus_runs
 from benchmarks.corpus_runs import (
     AUTO,
     EARLIER,
@@ -287,8 +287,9 @@ def test_a_block_of_a_page_is_written_and_nothing_else(tmp_path: Path) -> None:
     assert page.read_text() == once
     with pytest.raises(ValueError, match="has no block"):
         write_block(page, "another", [])
-    assert f"<!-- {corpus.BLOCK} begins -->\n" in corpus.PAGE.read_text()
-    assert f"<!-- {corpus.BLOCK} ends -->\n" in corpus.PAGE.read_text()
+    for block in (corpus.BLOCK, auto.TABLE, auto.UNSEEN_TABLE):
+        assert corpus.PAGE.read_text().count(f"<!-- {block} begins -->\n") == 1
+        assert corpus.PAGE.read_text().count(f"<!-- {block} ends -->\n") == 1
 
 
 def test_a_stream_that_is_not_there_is_refused_with_the_nearest(
