@@ -39,7 +39,8 @@ from benchmarks.corpus_runs import (
     run_units,
     size_of,
 )
-from benchmarks.corpus_streams import CHOOSE, CORPUS, REPORT, CorpusStream
+from benchmarks.corpus_streams import CHOOSE, CORPUS, FORMS, REPORT, CorpusStream
+from benchmarks.judging import ratio_of
 from benchmarks.measuring import where_and_when, write_block
 from benchmarks.recipes import SHIPPED, held
 
@@ -109,7 +110,7 @@ def table(judgements: Sequence[Judgement]) -> list[str]:
         cells += [shown(one, earlier), ratios[earlier]] if earlier in ratios else ["", ""]
         cells.append("**miss**" if one.misses else "")
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    return [*lines, "", *summary(judgements)]
+    return [*lines, "", *summary(judgements), *forms(judgements)]
 
 
 def summary(judgements: Sequence[Judgement]) -> list[str]:
@@ -134,6 +135,14 @@ def summary(judgements: Sequence[Judgement]) -> list[str]:
             said.append(f"{mean}, {misses}{': ' + '; '.join(behind) if behind else ''}.")
         lines.append(" ".join(said))
     return lines
+
+
+def forms(judgements: Sequence[Judgement]) -> list[str]:
+    """How many times as often `auto` errs on the same rows in another form."""
+    errors = {one.stream.name: one.errors[Entrant(AUTO)] for one in judgements}
+    pairs = [(name, other) for name, other in FORMS.items() if name in errors and other in errors]
+    said = [f"{name} {ratio_of(errors[name], errors[other])}" for name, other in pairs]
+    return [f"- The same rows in another form: {'; '.join(said)}."] if said else []
 
 
 def shown(one: Judgement, entrant: Entrant) -> str:

@@ -143,4 +143,14 @@ def _others() -> list[CorpusStream]:
     return found
 
 
+# The same rows in another form, which `auto` is to do as well on.
+FORMS = {
+    "digits as CSR": "digits",
+    "satimage as CSR": "satimage",
+    "USPS as CSR": "USPS",
+    "MNIST, 10,000, as CSR": "MNIST, 10,000",
+    "shifted pictures, as CSR": "shifted pictures",
+    "counts of events, 400 columns, as CSR": "counts of events, 400 columns",
+    "topics": "topics, sparse",
+}
 CORPUS = {one.name: one for one in (*_developed(), *_others())}

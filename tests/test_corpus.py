@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 from benchmarks import auto, corpus, corpus_runs
 from benchmarks.corpus_runs import (
     AUTO,
@@ -23,7 +24,7 @@ from benchmarks.corpus_runs import (
     judged,
     lacking,
 )
-from benchmarks.corpus_streams import CHOOSE, CORPUS, REPORT, CorpusStream
+from benchmarks.corpus_streams import CHOOSE, CORPUS, FORMS, REPORT, CorpusStream
 from benchmarks.judging import TOLERANCE, best_of, ratio_of
 from benchmarks.measuring import write_block
 from benchmarks.recipes import Drawn, Recipe, dense, generator_of
@@ -267,6 +268,27 @@ def test_the_table_names_the_misses_of_each_half() -> None:
     said = "\n".join(lines)
     assert f"2.000 times the error of the best fixed rule (geometric mean), 1 miss: {SHORT}." in said
     assert f"1.000 times the error of `{EARLIER}` (geometric mean), 0 misses." in said
+
+
+def test_the_same_rows_in_another_form_are_compared() -> None:
+    best, own = Entrant("linucb"), Entrant(AUTO)
+    errors = {"digits": [0.1, 0.1], "digits as CSR": [0.11, 0.11], SHORT: [0.2, 0.2]}
+    judgements = [Judgement(CORPUS[name], best, {own: found, best: found}) for name, found in errors.items()]
+    said = "- The same rows in another form: digits as CSR 1.100 (1.100 to 1.100)."
+    assert corpus.forms(judgements) == [said]
+    assert corpus.forms(judgements[:1]) == []
+    for name, other in FORMS.items():
+        one, form = CORPUS[name], CORPUS[other]
+        assert (one.rounds, one.compared_seeds, one.settings) == (form.rounds, form.compared_seeds, form.settings)
+
+
+@pytest.mark.parametrize("name", ["topics", "shifted pictures, as CSR"])
+def test_another_form_has_the_same_rows(name: str) -> None:
+    (X, y), (Z, labels) = (CORPUS[one].recipe.make(100, 3) for one in (name, FORMS[name]))
+    dense_rows, csr = (Z, X) if hasattr(X, "indptr") else (X, Z)
+    matrix = scipy.sparse.csr_matrix((csr.data, csr.indices, csr.indptr), shape=csr.shape)
+    assert np.array_equal(matrix.toarray(), dense_rows)
+    assert np.array_equal(y, labels)
 
 
 def test_rules_that_failed_are_named() -> None:
