@@ -79,14 +79,19 @@ def measured(streams: Sequence[CorpusStream], records: Records, jobs: int, seeds
 
 
 def failures_said(failed: Sequence[Record]) -> list[str]:
-    """A line for each rule that refused rows or did not settle, with the first of its reasons."""
-    by_rule: dict[str, list[Record]] = {}
+    """A line for each rule that refused rows or did not settle, with the first of its reasons; one for what all rules failed of."""
+    rules_of: dict[str | None, set[str]] = {}
     for record in failed:
-        by_rule.setdefault(record.fields["learner"], []).append(record)
+        rules_of.setdefault(record.failed, set()).add(record.fields["learner"])
+    groups: dict[str, list[Record]] = {}
+    for record in failed:
+        rules = rules_of[record.failed]
+        who = f"{len(rules)} rules" if len(rules) > 1 else record.fields["learner"]
+        groups.setdefault(f"{who} failed", []).append(record)
     lines = []
-    for rule, some in by_rule.items():
+    for who, some in groups.items():
         streams = sorted({record.fields["stream"]["data"] for record in some})
-        lines.append(f"{rule} failed in {len(some)} runs, on {'; '.join(streams)}: {some[0].failed}")
+        lines.append(f"{who} in {len(some)} runs, on {'; '.join(streams)}: {some[0].failed}")
     return lines
 
 

@@ -296,7 +296,13 @@ def test_rules_that_failed_are_named() -> None:
         Record({"learner": "pab", "stream": {"data": name}, "why": f"row {row}: does not settle"})
         for row, name in enumerate(("digits", "iris", "digits"))
     ]
-    assert corpus.failures_said(failed) == ["pab failed in 3 runs, on digits; iris: row 0: does not settle"]
+    shared = [
+        Record({"learner": rule, "stream": {"data": "USPS"}, "why": "too few rows"}) for rule in ("bpa", "pab", "soba")
+    ]
+    assert corpus.failures_said([*failed, *shared]) == [
+        "pab failed in 3 runs, on digits; iris: row 0: does not settle",
+        "3 rules failed in 3 runs, on USPS: too few rows",
+    ]
 
 
 def test_a_block_of_a_page_is_written_and_nothing_else(tmp_path: Path) -> None:
