@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing import get_context
@@ -30,6 +31,7 @@ from onebit.trials.trial import ComparisonEntry, Progress, Trial, entry_of
 
 AUTO, EARLIER = "auto", "auto-0.3"
 VIEWS: tuple[tuple[str, ...], ...] = ((), ("unit-norm",))
+WIDE = 2000  # columns, with which no rule has full matrices
 SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -107,25 +109,39 @@ def done(unit: Unit, stop: threading.Event | Event) -> list[dict[str, Any]]:
 
 def run_units(units: Sequence[Unit], records: Records, jobs: int, progress: Progress) -> list[Record]:
     """Run what has no record yet, in so many processes; Ctrl-C leaves what is done in the records. Those that failed are given back."""
-    waiting, failed = lacking(units, records), []
+    waiting, failed = lacking(units, records), list[Record]()
+    if not waiting:
+        return failed
     context = get_context("spawn")
     stop = context.Event()
-    for name in SINGLE_THREADED:  # of the processes to come: there are as many as cores
-        os.environ.setdefault(name, "1")
-    pool = ProcessPoolExecutor(min(jobs, max(1, len(waiting))), context, _begin, (stop,))
-    try:
-        if len(waiting) > 4 * jobs:
-            rules = {entrant.rule for unit in waiting for entrant in unit.entrants}
-            list(pool.map(_compiled, sorted(rules)))  # each once, or every process would begin with all of them
-        sizes = {pool.submit(_done_here, unit): _size(unit) for unit in waiting}
-        for future in _as_they_come(set(sizes)):
-            come = [records.add(Record(fields)) for fields in future.result()]
-            failed += [record for record in come if record.failed]
-            progress(sizes[future])
-    finally:
-        stop.set()
-        pool.shutdown(wait=True, cancel_futures=True)
+    with _single_threaded(), ProcessPoolExecutor(min(jobs, len(waiting)), context, _begin, (stop,)) as pool:
+        try:
+            if len(waiting) > 4 * jobs:
+                rules = {entrant.rule for unit in waiting for entrant in unit.entrants}
+                list(pool.map(_compiled, sorted(rules)))  # each once, or every process would begin with all of them
+            sizes = {pool.submit(_done_here, unit): _size(unit) for unit in waiting}
+            for future in _as_they_come(set(sizes)):
+                come = [records.add(Record(fields)) for fields in future.result()]
+                failed += [record for record in come if record.failed]
+                progress(sizes[future])
+        finally:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
     return failed
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """Processes that begin in here have one thread for linear algebra: there are as many of them as cores."""
+    before = {name: os.environ.get(name) for name in SINGLE_THREADED}
+    os.environ.update(dict.fromkeys(SINGLE_THREADED, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
 
 
 def size_of(units: Iterable[Unit]) -> int:
@@ -160,7 +176,7 @@ def _done_here(unit: Unit) -> list[dict[str, Any]]:
 
 def _compiled(rule: str) -> None:
     """Compile a rule for dense and for sparse rows; what it refuses is said by its trials."""
-    for x in ([0.5, 0.25], {"a": 1.0}):
+    for x in ([0.5, 0.25], [0.5] * WIDE, {"a": 1.0}):
         try:
             Learner(rule, classes=3).decide(x)
         except OnebitError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +24,7 @@ from benchmarks.corpus_runs import (
     fixed_entrants,
     judged,
     lacking,
+    run_units,
 )
 from benchmarks.corpus_streams import CHOOSE, CORPUS, FORMS, REPORT, CorpusStream
 from benchmarks.judging import TOLERANCE, best_of, ratio_of
@@ -239,6 +241,20 @@ def test_what_is_done_is_not_run_again_unless_code_has_changed(tmp_path: Path, m
         assert lacking(units, again) == units
     assert lacking(units, again) == [units[1]]
     again.close()
+
+
+def test_another_process_gives_the_same_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    unit, told = Unit(SHORT, 500, (BANDITRON, LINUCB)), list[int]()
+    records = Records(tmp_path)
+    assert run_units([unit], records, 1, told.append) == []
+    assert told == [2 * CORPUS[SHORT].rounds]
+    here = {fields["id"]: fields["error"] for fields in done(unit, threading.Event())}
+    assert {trial.identity: records.get(trial).error for trial in unit.trials()} == here  # type: ignore[union-attr]
+    assert run_units([unit], records, 1, told.append) == []
+    assert len(told) == 1  # nothing was left to run
+    assert os.environ["OMP_NUM_THREADS"] == "3"
+    records.close()
 
 
 def test_a_stopped_unit_leaves_no_half_records() -> None:
