@@ -142,6 +142,7 @@ def test_auto_of_the_earlier_version_takes_part_where_there_is_one(monkeypatch: 
 
 def test_the_halves_are_split_by_what_was_built_on_and_by_family() -> None:
     assert len(CORPUS) >= 60
+    assert f"has {len(CORPUS)} streams" in corpus.PAGE.read_text()
     halves = [one.half for one in CORPUS.values()]
     assert halves.count(REPORT) >= 40
     assert halves.count(CHOOSE) >= 40
