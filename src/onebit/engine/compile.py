@@ -126,11 +126,17 @@ def _folder(name: str, inner: str) -> Path | None:
 @cache
 def code_mark(rule: Rule) -> str:
     """A hash of all code that a run with this rule goes through: what it gave holds while this is the same."""
-    spaces = [function for space in generic.SPACES for function in _space_functions(space)]
+    spaces = [function for space in _spaces_of(rule) for function in _space_functions(space)]
     functions: list[Callable[..., Any]] = [stream, *_rule_functions(rule, stream), *spaces]
     if rule.routes:
         functions.append(form_for)
     return fingerprint(functions, _GENERIC, dict(rule.kinds), sorted(FAST))
+
+
+def _spaces_of(rule: Rule) -> list[type[Any]]:
+    """The spaces that a learner with this rule may have: a rule that brings its own has those of its package, others the common ones."""
+    home = kernel.__package__ if rule.composite is None else rule.record.__module__.rpartition(".")[0]
+    return [space for space in generic.SPACES if f"{space.__module__}.".startswith(f"{home}." if home else "")]
 
 
 def is_compiled(rule: Rule, space: Any) -> bool:
