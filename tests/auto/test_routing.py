@@ -377,7 +377,7 @@ def test_it_says_which_form_and_why() -> None:
     learner = learner_of()
     assert learner.describe().form is None
     step(learner, X, y, 0, 1)
-    assert learner.describe().form == "rows come sparse: after 8 are learnt it settles on dense or sparse"
+    assert learner.describe().form == f"rows come sparse: after {ROWS} are learnt it settles on dense or sparse"
     step(learner, X, y, 1, 20)
     described = learner.describe()
     assert described.form == "rows came sparse, 100 % filled: treated as dense"
@@ -390,7 +390,7 @@ def test_it_says_which_form_and_why() -> None:
     other = learner_of()
     step(other, dense, labels, 0, 20)
     assert other.describe().form == "rows came dense, 2 % filled: treated as sparse"
-    assert Routing("dense", 8, 8).said(1000, "sparse") == "rows came dense, 0.1 % filled: treated as sparse"
+    assert Routing("dense", ROWS, ROWS).said(1000, "sparse") == "rows came dense, 0.1 % filled: treated as sparse"
 
 
 def test_what_would_take_too_much_memory_stays_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,9 +419,9 @@ def test_no_memory_for_the_move_is_said(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(type(learner.runtime.model), "_take_up", lacking)
     with pytest.warns(OnebitWarning, match="not enough memory .*: rows are treated as sparse, not as dense"):
-        step(learner, X, y, 7, 8)
+        step(learner, X, y, ROWS - 1, ROWS)
     monkeypatch.undo()
-    step(learner, X, y, 8, 30)
+    step(learner, X, y, ROWS, 30)
     assert treated_as(learner) == "sparse"
     assert learner.learnt == 30
 
@@ -430,7 +430,7 @@ def test_no_memory_for_the_move_is_said(monkeypatch: pytest.MonkeyPatch) -> None
     ("changed", "sentence"),
     [
         ({"came": "wide"}, "'routing.came' of the manifest is 'wide', but must be dense or sparse"),
-        ({"rows": 9}, "must have at most 8 rows"),
+        ({"rows": ROWS + 1}, f"must have at most {ROWS} rows"),
         ({"rows": 1, "filled": 7}, "at most 6 cells"),
         ({"filled": -1}, "'routing.filled' of the manifest is -1"),
         ({"more": 1}, "has 'more', which is unknown"),
