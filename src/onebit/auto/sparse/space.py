@@ -171,7 +171,7 @@ class AutoSparse(AutoSparseArrays, Space):
         """
         length, values, constant = self.row[LENGTH], np.zeros(len(rows.values)), 0.0
         by_bayes = self.facts[TRUST_BAYES] / math.sqrt(length) if length > 0.0 else 0.0
-        by_score, background = self.facts[TRUST_SCORE], background_of(self) if length > 0.0 else 0.0
+        by_score, background = self.facts[TRUST_SCORE], background_of(self.facts, length) if length > 0.0 else 0.0
         sizes = self.sizes[: len(rows.values)].astype(np.float64)
         view = np.where(rows.values >= 0.0, sizes, -sizes) * self.row[FACTOR]
         cells = self.weights[rows.columns].astype(np.float64)
