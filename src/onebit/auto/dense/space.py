@@ -401,7 +401,7 @@ def absorb(space: AutoDense, rows: DenseRows, row: int, heard: Vector, scale: fl
         shape_grown(space.clusters, space.statistics, found)
     keep(space.basis, space.taken, label, right, reward)
     learn_members(space, about, label, right, found)
-    rest(mixture, right)
+    rest(mixture, right, space.basis.generation[0] > 0)
     if work(space.basis) == READY:
         start_on_basis(space)
     for _ in range(REPLAYED_AT_ONCE):
