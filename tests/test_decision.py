@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +16,9 @@ import pytest
 import scipy.sparse
 
 from onebit.checks import refused, state
-from onebit.decision import Decision
+from onebit.deciding import NOTHING_MORE, decision_of
+from onebit.decision import Decision, LoopChoice
+from onebit.engine.stream import NOTE
 from onebit.errors import InputError
 from onebit.learner import Learner, copy_of
 
@@ -89,6 +93,104 @@ def test_every_field_of_a_decision_survives(rule: str) -> None:
         assert getattr(back, name) == getattr(decision, name), name
         assert type(getattr(back, name)) is type(getattr(decision, name)), name
     assert np.array_equal(back.x, decision.x)  # type: ignore[arg-type]
+
+
+# --- what a decision was made of -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_probabilities_are_a_field_like_any_other_though_they_are_read_when_somebody_asks(form: str) -> None:
+    learner, decision = made(form)
+    chances = {name: chance for name, chance in learner.probabilities(FORMS[form][1]).items() if chance > 0.0}
+    place = Decision._fields.index("probabilities")
+    unread = learner.decide(FORMS[form][1], decision.id)
+    assert type(decision.probabilities) is dict
+    assert decision.probabilities is decision.probabilities
+    assert decision.probabilities == decision[place] == decision[:-1][place] == tuple(decision)[place] == chances
+    assert [*decision][place] == decision._asdict()["probabilities"] == chances
+    assert f"probabilities={chances!r}, raw=" in repr(unread)
+    assert json.dumps(decision.probabilities) == json.dumps(chances)
+    assert decision._replace(weight=0.5).probabilities == chances
+    for back in (
+        copy.copy(decision),
+        copy.deepcopy(decision),
+        *(pickle.loads(pickle.dumps(decision, n)) for n in range(6)),
+    ):
+        assert type(back) is Decision
+        assert back == decision
+        assert back.probabilities == chances
+        assert back.made_of is None
+
+
+def test_a_decision_on_a_text_is_made_of_what_json_takes() -> None:
+    decision = made("text")[1]
+    assert json.loads(json.dumps(decision)) == json.loads(json.dumps(tuple(decision)))
+
+
+@pytest.mark.parametrize(
+    "answer", [{"right": True}, {"right": False}, {"reward": 0.25}, {"truth": "yes"}, {"label": "no"}]
+)
+@pytest.mark.parametrize(
+    "asked", [{}, {"sure": 0.5}, {"among": ["no", "yes"]}, {"among": ["no", "yes"], "complete": True}], ids=str
+)
+@pytest.mark.parametrize("form", ["dense float32", "sparse float32", "names", "hashed text"])
+def test_what_is_learnt_of_a_decision_is_what_is_learnt_of_its_fields(
+    form: str, asked: dict[str, Any], answer: dict[str, Any]
+) -> None:
+    """Whoever made it takes back the choice of the loop as it is; whoever has only the fields reads these."""
+    learner, x = made(form)[0], FORMS[form][1]
+    decision = learner.decide(x, **asked)
+    there = copy_of(learner)
+    assert (decision.made_of is not None) is (form in {"dense float32", "sparse float32"})
+    learner.learn(decision, **answer)
+    there.learn(Decision.from_json(decision.to_json()), **answer)
+    assert state(learner) == state(there)
+    many = [learner.decide(x, "a", **asked), learner.decide(-x if form == "dense float32" else x, "b", **asked)]
+    answers = {name if name == "right" else f"{name}s": [value] * 2 for name, value in answer.items()}
+    learner.learn_many(many, **answers)
+    there.learn_many([Decision.from_json(one.to_json()) for one in many], **answers)
+    assert state(learner) == state(there)
+
+
+def test_a_decision_that_was_altered_is_learnt_by_its_fields() -> None:
+    learner, decision = made("dense float32", "bpa")
+    other = learner.decide(-np.asarray(decision.x), decision.id)
+    there, as_it_was = copy_of(learner), copy_of(learner)
+    changed = decision._replace(x=other.x, label="perhaps", greedy="perhaps", weight=0.5)
+    learner.learn(changed, right=True)
+    there.learn(Decision.from_json(changed.to_json()), right=True)
+    as_it_was.learn(decision, right=True)
+    assert state(learner) == state(there) != state(as_it_was)
+
+
+def test_a_decision_is_learnt_after_a_class_came_and_not_by_a_copy_that_has_another_in_its_place() -> None:
+    learner = Learner("banditron", classes=["no", "yes"])
+    before = learner.decide(ROW)
+    there = copy_of(learner)
+    learner.add_class("more")
+    there.add_class("less")
+    new = next(one for one in (learner.decide(ROW, number) for number in range(1, 1000)) if one.label == "more")
+    assert "there is no class 'more'" in unchanged_by(there, lambda: there.learn(new, right=True))
+    learner.learn(before, right=True)
+    learner.learn(new, right=False)
+    assert learner.learnt == 2
+
+
+def test_the_row_that_was_decided_on_is_the_one_that_is_learnt_whatever_is_done_to_the_x_of_a_decision() -> None:
+    learner, decision = made("dense float32")
+    there = copy_of(learner)
+    there.learn(Decision.from_json(decision.to_json()), right=True)
+    decision.x.shape = (2, 2)  # type: ignore[union-attr]
+    learner.learn(decision, right=True)
+    assert state(learner) == state(there)
+
+
+def test_a_rule_whose_notes_are_no_numbers_is_refused_as_ever() -> None:
+    learner, decision = made("dense float32")
+    learner.runtime.model.choice[0, NOTE] = np.nan
+    choice = LoopChoice(learner.classes, learner.runtime.model.choice.copy(), decision.made_of.rows)  # type: ignore[union-attr]
+    strange = decision_of(learner.runtime, 7, choice, decision.x, NOTHING_MORE)
+    assert "must be finite" in unchanged_by(learner, lambda: learner.learn(strange, right=True))
 
 
 # As 0.3.0 wrote them, to the letter.

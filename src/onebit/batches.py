@@ -95,12 +95,12 @@ def checked_truths(truths: Labels, among: Labels, rows: int, classes: int) -> La
 
 def learn(model: Model, batch: LearningBatch, corrects: bool) -> None:
     """Learn a batch in its order; where the right class was named, by the rule's step for that, if there is one (`corrects`)."""
-    known, taught = batch.revealed, np.zeros(len(batch.ids), dtype=np.bool_)
+    known, taught = batch.revealed, None
     if len(batch.truths):
         named = batch.truths >= 0
         known = np.where(named, batch.truths, known)
         taught = named & (_candidates(batch, model.classes) > 1) & corrects
-    if not taught.any():
+    if taught is None or not taught.any():
         model.run(
             batch.rows,
             batch.choices,

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels, candidates_at, complete_at, packed
 from onebit.contract.parameters import Real, checked_flag
-from onebit.decision import Decision
+from onebit.decision import Decision, LoopChoice
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NOTHING
 from onebit.errors import InputError, OnebitError, brief
 from onebit.features import Kept
+from onebit.rows import SparseRow
 from onebit.runtime import Runtime
+from onebit.spaces.dense import DenseRows
 from onebit.validation import ClassName
 
 Among = Iterable[ClassName] | None  # the classes that can be played; None: all
 
 SURE = Real("[0, 1]", "the confidence from which a decision is sure")
 RISK = Real("(0, 1)", "the share of sure decisions that may be wrong")
+
+_ARRAYS = (np.ndarray, SparseRow)
+# The numbers of a choice without its probabilities, in half the time of `tolist`.
+_numbers_of: Callable[[Any], tuple[float, ...]] = struct.Struct(f"{engine.CHOICE_COLUMNS}d").unpack_from
 
 
 class DecisionTerms(NamedTuple):
@@ -58,7 +64,7 @@ def asked_once(
 ) -> DecisionTerms:
     """What is asked of one x."""
     if among is None and complete is False and sure is None and risk is None and not runtime.retired:
-        return NOTHING_MORE
+        return NOTHING_MORE  # as nearly always
     known, certainty = bool(checked_flag("complete", complete)), _certainty(sure, risk)
     found = runtime.candidates(among)
     return DecisionTerms(NOTHING if found is None else packed([found], complete=known or among is None), *certainty)
@@ -73,6 +79,8 @@ def asked_many(
     risk: float | None = None,
 ) -> DecisionTerms:
     """What is asked of many rows: one list of candidates for all, or one for each."""
+    if among is None and not runtime.retired:
+        return asked_once(runtime, None, complete, sure, risk)  # no list, whatever the number of rows
     known, certainty = bool(checked_flag("complete", complete)), _certainty(sure, risk)
     given = list(among) if isinstance(among, Iterator) else among  # which can be walked once
     if not _one_a_row(given):
@@ -104,15 +112,15 @@ def _one_a_row(among: object) -> bool:
 
 
 def decision_of(
-    runtime: Runtime, identity: int | str, choice: NDArray[np.float64], kept: Kept, asked: DecisionTerms, row: int = 0
+    runtime: Runtime, identity: int | str, made: LoopChoice, kept: Kept, asked: DecisionTerms, row: int = 0
 ) -> Decision:
     """A choice of the loop as the value that users keep."""
-    numbers = choice.tolist()
-    label, greedy, weight, note, second_note, propensity, raw, confidence, sure = numbers[: engine.CHOICE_COLUMNS]
-    classes = runtime.classes
+    classes, choice, _ = made
+    label, greedy, weight, note, second_note, propensity, raw, confidence, sure = _numbers_of(choice)
     among, complete = asked.of(runtime, row) if len(asked.among) else (None, False)
-    chances = zip(classes, numbers[engine.CHOICE_COLUMNS :], strict=True)
-    return Decision(
+    # `learn` takes it back as it is, unless it must refuse it. A decision on a text or a dict is made of what `json.dumps` takes.
+    lasting = isinstance(kept, _ARRAYS) and math.isfinite(note + second_note + raw)
+    fields = (
         identity,
         classes[int(label)],
         propensity,
@@ -124,17 +132,20 @@ def decision_of(
         runtime.identity,
         among,
         complete,
-        {name: chance for name, chance in chances if chance > 0.0},
+        made if lasting else made.read(),
         raw,
         None if math.isnan(confidence) else confidence,
         None if math.isnan(sure) else sure,
     )
+    return tuple.__new__(Decision, fields)  # in half the time that the constructor takes
 
 
 def decided(runtime: Runtime, x: Any, identity: int | str, asked: DecisionTerms) -> Decision:
     """The decision on one x."""
-    kept = runtime.decide_one(x, identity, *asked)
-    return decision_of(runtime, identity, runtime.model.choice[0], kept, asked)
+    kept, rows = runtime.decide_one(x, identity, asked.among, asked.sure, asked.risk)
+    lasting = rows if isinstance(rows, DenseRows) else None  # others are read again, since names are learnt then
+    made = tuple.__new__(LoopChoice, (runtime.names.names, runtime.model.choice.copy(), lasting))
+    return decision_of(runtime, identity, made, kept, asked)
 
 
 def decided_many(
@@ -143,4 +154,5 @@ def decided_many(
     """The decisions on rows that were read."""
     columns = engine.CHOICE_COLUMNS + len(runtime.classes)
     choices = runtime.choices(runtime.rows(kept), ids, columns, *asked)
-    return [decision_of(runtime, ids[row], choices[row], kept[row], asked, row) for row in range(len(kept))]
+    made = [tuple.__new__(LoopChoice, (runtime.names.names, one.copy(), None)) for one in choices[:, None]]
+    return [decision_of(runtime, ids[row], made[row], kept[row], asked, row) for row in range(len(kept))]

@@ -4,29 +4,47 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
+from onebit.engine.stream import CHOICE_COLUMNS
 from onebit.errors import InputError, OnebitError, brief
 from onebit.features import Kept
-from onebit.rows import SparseRow, checked_csr, rising
+from onebit.rows import Rows, SparseRow, checked_csr, rising
 from onebit.validation import ClassName, checked_id
 
 
-class Decision(NamedTuple):
-    """What a learner decided for one x, with all that learning from it will need.
+class LoopChoiceFields(NamedTuple):
+    """The classes by their numbers, the choice as the loop wrote it, and the row as it read it, None where that must be read again."""
 
-    `label` is the class to play and `propensity` the probability with which it was played. `greedy` is the class that the
-    learner thinks best. `weight` is the probability that the learner's rule divides by, as its paper has it, and `notes` are what else
-    it must keep. `version` is the number of feedbacks that it had learnt by then, and `learner` says which learner it was. `among` are the
-    candidates, the classes that could be played, None where all could; `complete` says that the right class is known to be one of them. `probabilities` has the
-    probability of every class that could have been played. `confidence` is the probability that the label is right, as the answers so far have it (None
-    before there were any),
-    and `raw` what the rule itself says of how sure it is; `sure` is the confidence from which a decision is sure, where somebody asked. What older
-    versions wrote has none of these.
-    """
+    classes: tuple[ClassName, ...]
+    choice: NDArray[np.float64]
+    rows: Rows | None
+
+
+class LoopChoice(LoopChoiceFields):
+    """What a decision was made of. It stands in the place of the probabilities, which are read from it when somebody asks."""
+
+    @cached_property
+    def probabilities(self) -> dict[ClassName, float]:
+        """The probability of every class that could have been played, read once."""
+        return self.read()
+
+    def read(self) -> dict[ClassName, float]:
+        """The same, read now."""
+        chances = zip(self.classes, self.choice[0, CHOICE_COLUMNS:].tolist(), strict=True)
+        return {name: chance for name, chance in chances if chance > 0.0}
+
+    def __repr__(self) -> str:
+        return repr(self.probabilities)
+
+
+class DecisionFields(NamedTuple):
+    """The fields of a decision, as `Decision` describes them."""
 
     id: int | str
     label: ClassName
@@ -43,6 +61,44 @@ class Decision(NamedTuple):
     raw: float | None = None
     confidence: float | None = None
     sure: float | None = None
+
+
+_PROBABILITIES = DecisionFields._fields.index("probabilities")
+
+
+class Decision(DecisionFields):
+    """What a learner decided for one x, with all that learning from it will need.
+
+    `label` is the class to play and `propensity` the probability with which it was played. `greedy` is the class that the
+    learner thinks best. `weight` is the probability that the learner's rule divides by, as its paper has it, and `notes` are what else
+    it must keep. `version` is the number of feedbacks that it had learnt by then, and `learner` says which learner it was. `among` are the
+    candidates, the classes that could be played, None where all could; `complete` says that the right class is known to be one of them. `probabilities` has the
+    probability of every class that could have been played. `confidence` is the probability that the label is right, as the answers so far have it (None
+    before there were any),
+    and `raw` what the rule itself says of how sure it is; `sure` is the confidence from which a decision is sure, where somebody asked. What older
+    versions wrote has none of these.
+    """
+
+    __slots__ = ()
+
+    @property
+    def probabilities(self) -> dict[ClassName, float] | None:
+        """The probability of every class that could have been played."""
+        made = self.made_of
+        return super().probabilities if made is None else made.probabilities
+
+    @property
+    def made_of(self) -> LoopChoice | None:
+        """The choice of the loop, where this is the very decision that was made of it: a copy, also one that was sent, has only the fields."""
+        held: object = tuple.__getitem__(self, _PROBABILITIES)
+        return held if isinstance(held, LoopChoice) else None
+
+    def __getitem__(self, place: Any) -> Any:
+        return tuple(self)[place]
+
+    def __iter__(self) -> Iterator[Any]:
+        held = tuple.__getitem__(self, slice(None))
+        return iter((*held[:_PROBABILITIES], self.probabilities, *held[_PROBABILITIES + 1 :]))
 
     @property
     def unsure(self) -> bool:

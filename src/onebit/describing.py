@@ -29,8 +29,17 @@ def description_of(runtime: Runtime) -> Description:
             settings=runtime.settings,
             certainty=_certainty_of(runtime),
             repairs=model.repairs,
+            form=_form_of(runtime),
             **composed,
         )
+
+
+def _form_of(runtime: Runtime) -> str | None:
+    """The form in which rows are treated, and why; None where the learner does not choose it."""
+    routing, features = runtime.model.routing, runtime.features
+    if routing is None or features.size is None or features.space is None:
+        return None
+    return routing.said(features.size, features.space)
 
 
 def _certainty_of(runtime: Runtime) -> CertaintyReport | None:

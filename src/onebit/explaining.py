@@ -94,11 +94,10 @@ def explanation_of(
     with runtime.lock:
         between, model = _contrast_of(runtime), runtime.model
         candidates = _candidates(runtime, among, chosen)
-        kept = runtime.decide_one(x, runtime.next_id, asked_once(runtime, among, False).among)
+        kept, rows = runtime.decide_one(x, runtime.next_id, asked_once(runtime, among, False).among)
         number = int(model.choice[0, engine.GREEDY]) if chosen is None else chosen
         scores = model.buffers[engine.SCORES].copy()
         rival = _rival_of(number, candidates, lambda one, other: amount(between(one, other), scores))
-        rows = runtime.row(kept)
         found = model.space.contributions(rows, between(number, rival))
         names, values = runtime.features.names_in(kept), rows.values.ravel()
     order = np.lexsort((np.arange(len(values)), -np.abs(found.values)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onebit.batches import LearningBatch
 from onebit.contract.candidates import Labels, packed
 from onebit.contract.draws import word_of, words_of
-from onebit.decision import Decision
+from onebit.decision import Decision, LoopChoice
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NO_REWARDS, NOTHING
 from onebit.errors import InputError, OnebitError, brief
@@ -34,12 +34,9 @@ def refuse_other_feedback(runtime: Runtime, feedback: object) -> None:
         raise InputError(f"{runtime.rule.title} learns from labels, not from one bit: give feedback='label'")
 
 
-class HeardAnswer(NamedTuple):
-    """What was said of a decision, in numbers."""
-
-    revealed: int  # the class that the loop compares with: the label, or -1 for some other class than the one played
-    reward: float | None = None  # what the label was worth, where that is a number
-    corrected: bool = False  # whether the class was named to be learnt as such
+# What was said of a decision, in numbers: the class that the loop compares with, -1 for some other class than the one played; what the label
+# was worth, where that is a number; and whether the class was named to be learnt as such.
+HeardAnswer = tuple[int, float | None, bool]
 
 
 def heard_of(
@@ -51,26 +48,26 @@ def heard_of(
     truth: ClassName | None,
 ) -> HeardAnswer:
     """What was said of a decision. One that is not this learner's to learn, now, is refused."""
+    heard: HeardAnswer
     if not isinstance(decision, Decision):
         raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
-    if (right is not None) + (label is not None) + (reward is not None) + (truth is not None) != 1:
+    if right is not None and label is None and reward is None and truth is None:
+        said: object = right
+        if said is not True and said is not False and not isinstance(said, np.bool_):
+            raise InputError(f"right is {brief(right)}, but must be True or False (bool(...) makes it so)")
+        if not right and runtime.needs_labels:
+            raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not only that it was wrong")
+        heard = runtime.names.index(decision.label) if right else -1, None, False
+    elif (right is not None) + (label is not None) + (reward is not None) + (truth is not None) != 1:
         raise InputError("give either right=True or False, or the label, or a reward, or the truth: one of them")
-    if label is not None:
-        heard = HeardAnswer(_known_class(runtime, decision, "label", label))
+    elif label is not None:
+        heard = _known_class(runtime, decision, "label", label), None, False
     elif truth is not None:
         # Of one candidate a truth says that it was right, and no more.
         alone = decision.among is not None and len(set(decision.among)) == 1
-        heard = HeardAnswer(_known_class(runtime, decision, "truth", truth), corrected=runtime.corrects and not alone)
-    elif reward is not None:
-        heard = _rewarded(runtime, decision, checked_reward(reward))
-    elif right is not True and right is not False and not isinstance(right, np.bool_):
-        raise InputError(f"right is {brief(right)}, but must be True or False (bool(...) makes it so)")
-    elif right:
-        heard = HeardAnswer(runtime.names.index(decision.label))
-    elif runtime.needs_labels:
-        raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not only that it was wrong")
+        heard = _known_class(runtime, decision, "truth", truth), None, runtime.corrects and not alone
     else:
-        heard = HeardAnswer(-1)
+        heard = _rewarded(runtime, decision, checked_reward(reward))
     if decision.learner != runtime.identity:
         raise InputError(f"decision {brief(decision.id)} was made by another learner")
     runtime.ledger.refuse_learnt(decision.id, decision.version)
@@ -90,7 +87,7 @@ def checked_reward(reward: object) -> float:
 def _rewarded(runtime: Runtime, decision: Decision, reward: float) -> HeardAnswer:
     if runtime.needs_labels:
         raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not a reward")
-    return HeardAnswer(runtime.names.index(decision.label) if reward == 1.0 else -1, reward)
+    return runtime.names.index(decision.label) if reward == 1.0 else -1, reward, False
 
 
 def _known_class(runtime: Runtime, decision: Decision, name: str, given: ClassName) -> int:
@@ -158,6 +155,8 @@ def fill_choice(runtime: Runtime, choice: NDArray[np.float64], decision: Decisio
 def _number_or_none(decision: Decision, name: str, wanted: tuple[float, float, str]) -> float:
     """A field of a decision that need not be there, which is NaN then."""
     found, (least, most, said) = getattr(decision, name), wanted
+    if type(found) is float and least <= found <= most:
+        return found
     if found is None:
         return math.nan
     number = isinstance(found, float | int | np.floating) and not isinstance(found, bool)
@@ -166,29 +165,39 @@ def _number_or_none(decision: Decision, name: str, wanted: tuple[float, float, s
     return float(found)
 
 
+def own_choice(runtime: Runtime, decision: Decision) -> LoopChoice | None:
+    """What a decision was made of, where this learner made it, with the classes of now: then the loop takes it back as it is."""
+    made = decision.made_of
+    return made if made is not None and made.classes is runtime.names.names else None
+
+
 def learn_one(runtime: Runtime, decision: Decision, heard: HeardAnswer) -> None:
     """Learn what was said of one decision; where it cannot be learnt, nothing is changed."""
-    model = runtime.model
+    model, (revealed, reward, corrected) = runtime.model, heard
     known, memory, calibration = runtime.features.known, model.memory.copy(), model.calibration.copy()
+    own = own_choice(runtime, decision)
+    rows, choice = (None, model.choice) if own is None else (own.rows, own.choice)
     try:
-        rows = runtime.row(kept_of(runtime, decision), grow=True)
-        model.one_label[0] = heard.revealed
-        fill_choice(runtime, model.choice[0], decision)
+        if rows is None:
+            rows = runtime.row(kept_of(runtime, decision), grow=True)
+        if own is None:
+            fill_choice(runtime, choice[0], decision)
+        model.one_label[0] = revealed
         model.one_word[0] = word_of(decision.id)
         among = NOTHING if decision.among is None else among_of(runtime, [decision])
-        if heard.corrected:
-            model.correct(rows, model.one_label, model.choice, model.one_word, among)
+        if corrected:
+            model.correct(rows, model.one_label, choice, model.one_word, among)
         else:
             worth = NO_REWARDS
-            if heard.reward is not None:
-                worth = np.array([[heard.reward]])
+            if reward is not None:
+                worth = np.array([[reward]])
                 runtime.note_rewards(worth)
-            model.run(rows, model.choice, model.learning, labels=model.one_label, among=among, rewards=worth)
+            model.run(rows, choice, model.learning, labels=model.one_label, among=among, rewards=worth)
     except OnebitError:
         runtime.features.forget_after(known)
         model.memory, model.calibration = memory, calibration
         raise
-    runtime.record([decision.id])
+    runtime.record_one(decision.id)
 
 
 def batch_of(
@@ -211,8 +220,8 @@ def batch_of(
     numbers, known_truths = _answers(rewards, len(decisions)), _answers(truths, len(decisions))
     if not decisions:
         return None
-    heard, kept = [], []
-    choices = np.empty((len(decisions), engine.CHOICE_COLUMNS))
+    heard, kept, choices = [], [], []
+    blank = np.zeros((1, engine.CHOICE_COLUMNS + len(runtime.classes)))
     seen: set[int | str] = set()
     for index, decision in enumerate(decisions):
         truth, said = known_truths[index], rights[index]
@@ -226,15 +235,19 @@ def batch_of(
             raise InputError(f"decision {brief(decision.id)} is there twice")
         seen.add(decision.id)
         kept.append(kept_of(runtime, decision))
-        fill_choice(runtime, choices[index], decision)
+        own = own_choice(runtime, decision)
+        choices.append(blank.copy() if own is None else own.choice)
+        if own is None:
+            fill_choice(runtime, choices[-1][0], decision)
     ids = [decision.id for decision in decisions]
     among = among_of(runtime, decisions)
-    revealed = np.array([one.revealed for one in heard], dtype=np.int64)
-    worth = NO_REWARDS if rewards is None else np.array([[one.reward] for one in heard], dtype=np.float64)
-    named = [one.revealed if one.corrected else -1 for one in heard]
-    known = np.array(named, dtype=np.int64) if truths is not None else NOTHING
+    revealed = np.array([label for label, _, _ in heard], dtype=np.int64)
+    worth = NO_REWARDS if rewards is None else np.array([[reward] for _, reward, _ in heard], dtype=np.float64)
+    known = NOTHING
+    if truths is not None:
+        known = np.array([label if corrected else -1 for label, _, corrected in heard], dtype=np.int64)
     rows = runtime.rows(kept, grow=True)
-    return LearningBatch(rows, ids, choices, revealed, words_of(ids), among, worth, known)
+    return LearningBatch(rows, ids, np.concatenate(choices), revealed, words_of(ids), among, worth, known)
 
 
 def _refuse_contradiction(decision: Decision, right: object, truth: object) -> None:

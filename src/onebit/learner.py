@@ -231,8 +231,9 @@ class Learner(InspectableLearner):
         >>> learner.learnt
         3
         """
-        with self.runtime.lock:
-            learn_one(self.runtime, decision, heard_of(self.runtime, decision, right, label, reward, truth))
+        runtime = self.runtime
+        with runtime.lock:
+            learn_one(runtime, decision, heard_of(runtime, decision, right, label, reward, truth))
 
     def learn_many(
         self,

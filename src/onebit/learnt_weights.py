@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
-from onebit.errors import InputError, OutOfMemoryError, brief
+from onebit.errors import InputError, OnebitWarning, OutOfMemoryError, brief
 from onebit.features import Features
 from onebit.memory import refuse_beyond_memory
+from onebit.rows import Rows, filled_cells
 from onebit.spaces.choose import SLACK, Arrays, Blueprint, Form, SpaceChoice
 from onebit.spaces.layout import refuse_unlike
+from onebit.spaces.routing import MOST_BYTES, Routing
 
 
 class Beginning(NamedTuple):
@@ -26,7 +29,18 @@ class Beginning(NamedTuple):
 class LearntWeights:
     """A rule's record, memory and space."""
 
-    __slots__ = ("classes", "features", "memory", "options", "params", "planned", "rule", "space", "space_choice")
+    __slots__ = (
+        "classes",
+        "features",
+        "memory",
+        "options",
+        "params",
+        "planned",
+        "routing",
+        "rule",
+        "space",
+        "space_choice",
+    )
 
     def __init__(
         self, rule: Rule, classes: int, options: Mapping[str, Any], features: Features, space_choice: SpaceChoice
@@ -36,6 +50,7 @@ class LearntWeights:
         self.params, self.memory = rule.settle(classes, options)
         self.planned = 0  # for how many heads the space was planned; those added later do not change its kind
         self.space: Any = None
+        self.routing: Routing | None = None  # where the form of the rows is not said, and the rule settles on one
 
     @property
     def heads(self) -> int:
@@ -47,6 +62,40 @@ class LearntWeights:
         if self.features.space is None or self.features.named is None:
             raise InputError("this learner does not know its features yet: show it a row first")
         self._take_up(self._blueprint())
+        if self.space_choice.routes and self.features.may_change_form:
+            self.routing = Routing(self.features.space)
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the rows that are learnt next have a say in the form of all that come after them."""
+        return self.routing is not None and self.routing.is_open
+
+    def count_row(self, rows: Rows, row: int) -> None:
+        """Count the cells of a row that was just learnt; after the last row that counts, settle on the form of all that come."""
+        assert self.routing is not None
+        assert self.features.size is not None
+        self.routing = self.routing.counted(filled_cells(rows, row))
+        form = self.routing.form(self.features.size)
+        if form != self.features.space:
+            self._change_form(form)
+
+    def _change_form(self, form: str) -> None:
+        """Begin anew with the members for rows of another form, as far as there is memory for them."""
+        before, self.features.space = self.features.space, form
+        blueprint = self._blueprint()
+        try:
+            if blueprint.layout.nbytes <= MOST_BYTES:
+                self._take_up(blueprint)
+                return
+        except OutOfMemoryError as error:
+            warnings.warn(f"{error}: rows are treated as {before}, not as {form}", OnebitWarning, stacklevel=4)
+        self.features.space = before
+
+    def _go_back_to(self, space: Any, form: str | None) -> None:
+        """Take up the space again that there was before the form was changed."""
+        self.features.space, self.space = form, space
+        self.params = self.space_choice.settled(self.params, space)
+        self._prepare(self._blueprint().layout.width)
 
     def _blueprint(self, least: int = 1) -> Blueprint:
         """The space for the features that are known, with room for `least` at least, of which nothing is allocated yet."""
@@ -87,7 +136,7 @@ class LearntWeights:
 
     def reset(self) -> None:
         """Forget the space: the row for which it was made has been refused."""
-        self.space, self.planned = None, 0
+        self.space, self.planned, self.routing = None, 0, None
         self.params, _ = self.rule.settle(self.classes, self.options)
 
     def arrays(self) -> Arrays:
@@ -113,9 +162,15 @@ class LearntWeights:
         """How many bytes the arrays would take with so many classes and features, as large as they may become. Nothing is allocated."""
         params, memory = self.rule.settle(classes, self.options)
         heads = self.rule.heads(params)
-        form = Form(dense, max(1, columns), bool(self.features.named), self.features.dtype)
-        layout = self.space_choice.blueprint(params, form, heads, self.planned or heads).layout
-        return layout.nbytes + memory.nbytes + engine.BUFFERS * max(layout.width, classes) * memory.itemsize
+        forms = {dense}
+        if self.space_choice.routes and dense and Routing("dense").may_move(columns):
+            forms.add(False)
+        sizes = []
+        for one in forms:
+            form = Form(one, max(1, columns), bool(self.features.named), self.features.dtype)
+            layout = self.space_choice.blueprint(params, form, heads, self.planned or heads).layout
+            sizes.append(layout.nbytes + engine.BUFFERS * max(layout.width, classes) * memory.itemsize)
+        return max(sizes) + memory.nbytes
 
     def refuse_unstorable(self, rows: int) -> None:
         """Refuse to learn from so many rows where a kernel without a budget may store all of them, and there is no memory for it."""

@@ -83,6 +83,10 @@ LATER: dict[str, tuple[Check, str]] = {
     "retired": (_is_whole_numbers, "a list of whole numbers"),
     "rewarded": _FLAG,
     "planned": _WHOLE,
+    "routing": _OBJECT,
+    "routing.came": (lambda value: value in ("dense", "sparse"), "dense or sparse"),
+    "routing.rows": _WHOLE,
+    "routing.filled": _WHOLE,
     "exploration_floor": (_is_number, "a number"),
     "kernel": _OBJECT,
     "kernel.kernel": _WORDS,
@@ -98,9 +102,10 @@ def refuse_manifest(manifest: dict[str, Any]) -> None:
     for field, (check, wanted) in LATER.items():
         if field.partition(".")[0] in manifest:
             _refuse_field(manifest, field, check, wanted)
-    for name in manifest.get("kernel", {}):
-        if f"kernel.{name}" not in LATER:
-            raise InputError(f"the field 'kernel' of the manifest has {brief(name)}, which is unknown")
+    for field in ("kernel", "routing"):
+        for name in manifest.get(field, {}):
+            if f"{field}.{name}" not in LATER:
+                raise InputError(f"the field '{field}' of the manifest has {brief(name)}, which is unknown")
     _refuse_contradictions(manifest["features"])
 
 

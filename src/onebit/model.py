@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onebit.contract.calibration import initial
 from onebit.contract.candidates import Labels, list_at
 from onebit.contract.draws import CORRECTING, TEACHING
-from onebit.contract.rule import Rule
+from onebit.contract.rule import LEARNT, Rule
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
 from onebit.engine.generic import needs_room
@@ -26,9 +26,10 @@ from onebit.errors import InputError, OnebitError, OnebitWarning
 from onebit.features import Features
 from onebit.learnt_weights import LearntWeights, longest_row
 from onebit.memory import refuse_beyond_memory
-from onebit.rows import Rows, one_row, squared_lengths
+from onebit.rows import Rows, filled_cells, in_other_form, one_row, squared_lengths, stretch_in_other_form
 from onebit.spaces.choose import SpaceChoice
 from onebit.spaces.dense import DenseRows
+from onebit.spaces.sparse import SparseRows
 
 DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # a decision for somebody who sees it
 _NO_LABELS = np.zeros(1, dtype=np.int64)
@@ -36,6 +37,18 @@ _WRONG = np.full(1, -1, dtype=np.int64)
 _NO_IDS = np.zeros(0, dtype=np.uint64)
 _NO_CHOICES = np.zeros((0, engine.CHOICE_COLUMNS))
 _ZERO = np.uint64(0)
+BLOCK = 1 << 20  # cells of rows that are turned into the form of the space at a time
+
+
+class _WalkTerms(NamedTuple):
+    """What is the same for all steps of a walk."""
+
+    kept: NDArray[np.float64]
+    tally: engine.Tally
+    ids: NDArray[np.uint64]
+    first_id: int
+    mode: int
+    corrections: float
 
 
 class Model(LearntWeights):
@@ -46,6 +59,7 @@ class Model(LearntWeights):
         "_limit",
         "_loop",
         "_repairable",
+        "_rows_type",
         "_tally",
         "_warned",
         "buffers",
@@ -86,6 +100,7 @@ class Model(LearntWeights):
         self._largest = longest_row(self.rule, self.params)
         self._limit = self._largest + self.space_choice.slack
         self._loop = loop_for(self.rule, self.space)
+        self._rows_type = DenseRows if self.features.space == "dense" else SparseRows
         self._repairable = "repairs" in type(self.space)._fields
         self._warned = False
 
@@ -107,8 +122,13 @@ class Model(LearntWeights):
         count = len(choices)
         if count > 1:  # one row was fitted when it was read
             self.refuse_unfitting(rows)
+        if type(rows) is not self._rows_type:
+            rows = self._fitted(rows)
         done = 0
         while True:
+            counting = bool(mode & engine.LEARN) and self.counts_rows
+            until = done + 1 if counting else count
+            learnt = self.memory[LEARNT] if counting else 0.0
             done = self._loop(
                 self.params,
                 self.space,
@@ -127,7 +147,7 @@ class Model(LearntWeights):
                 self.one_word if words is None else words,
                 _ZERO,
                 done,
-                count,
+                until,
                 count,
                 mode,
                 self._limit,
@@ -136,11 +156,15 @@ class Model(LearntWeights):
                 sure,
                 risk,
             )
-            if done == count:
-                if mode & engine.LEARN and self._repairable:
-                    self._report_repairs()
-                return
-            if not self._made_room(rows, done):
+            if done == until:
+                if counting and self.memory[LEARNT] > learnt:
+                    self.count_row(rows, done - 1)
+                if done == count:
+                    if mode & engine.LEARN and self._repairable:
+                        self._report_repairs()
+                    return
+                rows = self._fitted(rows)
+            elif not self._made_room(rows, done):
                 where = f"row {done}: " if count > 1 else ""
                 raise InputError(where + self._explain(rows, done, given))
 
@@ -157,7 +181,7 @@ class Model(LearntWeights):
         """Decide and learn over some steps of a stream, counting mistakes, and unless it takes too long how sure to be of a label."""
         self.make_room()
         self.refuse_unfitting(rows)
-        start, stop = steps
+        step, stop = steps
         mode = engine.DECIDE | engine.COUNT | (self.learning if calibrate else self.learning & ~engine.CALIBRATE)
         ids = _NO_IDS
         if len(schedule.part.waiting):
@@ -165,6 +189,27 @@ class Model(LearntWeights):
         # Without a step for known labels a correction is a "wrong", which it is anyway unless classes are worth more or less.
         by_bit = self.rule.teach is None and not len(schedule.rewards)
         corrections = 0.0 if self.needs_labels or by_bit else schedule.corrections
+        on, order = _WalkTerms(kept, tally, ids, first_id, mode, corrections), NOTHING
+        while step < stop:
+            routing, learnt = self.routing, self.memory[LEARNT]
+            until = schedule.next_feedback(step, stop) if self.counts_rows else stop
+            here, part = rows, schedule
+            if type(rows) is not self._rows_type:
+                until = min(until, step + max(1, BLOCK // self.space.room[1]))
+                order = order if len(order) else np.zeros(len(schedule.labels), dtype=np.int64)
+                here, part = stretch_in_other_form(rows, schedule, (step, until), order)
+            reached = self._walk_rows(here, part, on, step, until)
+            if reached < until:
+                row = schedule.named_row(schedule.row(reached, rows.height))
+                raise InputError(f"row {row}: {self._explain(here, part.row(reached, here.height))}")
+            counted = self.routing is not routing  # as a correction
+            if self.counts_rows and self.memory[LEARNT] > learnt and not counted:
+                self.count_row(rows, schedule.row(until - 1, rows.height))
+            step = until
+        self._report_repairs()
+
+    def _walk_rows(self, rows: Rows, schedule: Schedule, on: _WalkTerms, start: int, stop: int) -> int:
+        """Walk over rows in the form of the space; the step that was refused, or `stop`."""
         while True:
             start = self._loop(
                 self.params,
@@ -178,47 +223,35 @@ class Model(LearntWeights):
                 self.memory,
                 self.calibration,
                 self.buffers,
-                kept,
-                tally,
+                on.kept,
+                on.tally,
                 self.key,
-                ids,
-                np.uint64(first_id),
+                on.ids,
+                np.uint64(on.first_id),
                 start,
                 stop,
                 rows.height,
-                mode,
+                on.mode,
                 self._limit,
                 self.exploration_floor,
-                corrections,
+                on.corrections,
                 math.nan,
                 math.nan,
             )
             if start < 0:  # a label is revealed
                 start = -1 - start
-                self._correct_round(rows, schedule, kept, start, ids, first_id)
+                self._correct_round(rows, schedule, on, start)
                 start += 1
                 if start < stop:
                     continue
-            if start == stop:
-                self._report_repairs()
-                return
-            row = schedule.row(start, rows.height)
-            if not self._made_room(rows, row):
-                raise InputError(f"row {schedule.named_row(row)}: {self._explain(rows, row)}")
+            if start == stop or not self._made_room(rows, schedule.row(start, rows.height)):
+                return start
 
-    def _correct_round(
-        self,
-        rows: Rows,
-        schedule: Schedule,
-        kept: NDArray[np.float64],
-        step: int,
-        ids: NDArray[np.uint64],
-        first_id: int,
-    ) -> None:
+    def _correct_round(self, rows: Rows, schedule: Schedule, on: _WalkTerms, step: int) -> None:
         """Teach the label of a round in which a wrong one was played, or where the rule cannot be taught, say that it was wrong."""
         now, row = schedule.round_of(step), schedule.row(step, rows.height)
-        word = ids[now : now + 1] if len(ids) else np.array([first_id + now], dtype=np.uint64)
-        here, choice, among = one_row(rows, row), kept[now : now + 1], list_at(schedule.among, now)
+        word = on.ids[now : now + 1] if len(on.ids) else np.array([on.first_id + now], dtype=np.uint64)
+        here, choice, among = one_row(rows, row), on.kept[now : now + 1], list_at(schedule.among, now)
         if self.rule.teach is None:
             self.run(here, choice, self.learning, labels=_WRONG, words=word, among=among)
         else:
@@ -251,14 +284,16 @@ class Model(LearntWeights):
         first_id: int,
         purpose: int,
     ) -> None:
-        loop = loop_for(self.rule, self.space, engine.lessons)
         done = 0
         while True:
+            rows, loop = self._fitted(rows), loop_for(self.rule, self.space, engine.lessons)
+            counting, learnt = self.counts_rows, self.memory[LEARNT]
+            until = done + 1 if counting else len(labels)
             done = loop(
                 self.params,
                 self.space,
                 rows,
-                labels,
+                labels[:until],
                 among,
                 self.memory,
                 self.calibration,
@@ -271,37 +306,55 @@ class Model(LearntWeights):
                 done,
                 self._limit,
             )
+            if done < until:
+                if not self._made_room(rows, done):
+                    raise InputError(f"row {done}: {self._explain(rows, done)}")
+                continue
+            # Lessons are no feedback, and are not counted as such.
+            if counting and (self.memory[LEARNT] > learnt or (len(choices) == 0 and filled_cells(rows, done - 1))):
+                self.count_row(rows, done - 1)
             if done == len(labels):
                 return
-            if not self._made_room(rows, done):
-                raise InputError(f"row {done}: {self._explain(rows, done)}")
 
     @contextmanager
     def unchanged_if_refused(self, rows: Rows) -> Iterator[None]:
         """Refuse rows that cannot be learnt before any is; if one turns out to be too much on the way, undo those before it."""
         self.refuse_unfitting(rows)
         sq_norms = self.space_choice.sq_norms(squared_lengths(rows) + self.space_choice.bias)
-        bad = np.flatnonzero(~(sq_norms <= self._limit))
-        if len(bad):
-            raise InputError(f"row {bad[0]}: {self._explain(rows, int(bad[0]))}")
+        fits = sq_norms <= self._limit
+        if not fits.all():
+            bad = int(fits.argmin())
+            raise InputError(f"row {bad}: {self._explain(rows, bad)}")
         memory, calibration = self.memory.copy(), self.calibration.copy()
+        space, form, routing = self.space, self.features.space, self.routing
         # One row alone is refused before any weight has moved, so that nothing need be kept of them.
-        before = self.space.kept_of(rows) if rows.height > 1 else None
+        before = space.kept_of(self._fitted(rows)) if rows.height > 1 else None
         try:
             yield
         except OnebitError:
             self.memory[:], self.calibration[:] = memory, calibration
+            self.routing = routing
+            if form != self.features.space:
+                self._go_back_to(space, form)
             if before is not None:
                 self.space = self.space.restored(before)
             raise
 
+    def _fitted(self, rows: Rows) -> Rows:
+        """Rows in the form of the space, which may have changed since they were read."""
+        if type(rows) is self._rows_type:
+            return rows
+        self.refuse_unfitting(rows)
+        return in_other_form(rows)
+
     def refuse_unfitting(self, rows: Rows) -> None:
         """The last guard before compiled code, which checks no bounds."""
-        room = self.space.room[1]
-        if isinstance(rows, DenseRows):
-            fits = self.features.space == "dense" and rows.values.shape[1] == room
+        room, dense = self.space.room[1], isinstance(rows, DenseRows)
+        width = rows.values.shape[1] if isinstance(rows, DenseRows) else rows.width
+        if type(rows) is self._rows_type:
+            fits = width == room if dense else width <= room
         else:
-            fits = self.features.space == "sparse" and rows.width <= room
+            fits = self.routing is not None and width == room
         if not fits:
             raise InputError(f"the rows were read for another learner: this one has room for {room} features")
 

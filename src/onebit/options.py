@@ -28,7 +28,7 @@ class Options(NamedTuple):
 MEANINGS = {
     "classes": "the names of the classes (strings or whole numbers), or their number",
     "features": "the number of features; none takes it from the first x",
-    "space": "dense or sparse; none takes it from the first x",
+    "space": "dense or sparse; none takes it from the first x, and auto from the first rows learnt",
     "bias": "adds a constant feature",
     "dtype": "float32 or float64, the precision of the weights",
     "text": "x may be a string, read as the set of its words, scaled to length one",

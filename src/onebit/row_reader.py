@@ -13,7 +13,7 @@ from onebit.errors import OnebitError
 from onebit.features import Features, Kept
 from onebit.frames import Names
 from onebit.model import Model
-from onebit.rows import Rows, SparseRow
+from onebit.rows import Rows, SparseRow, cast_to, is_sparse
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
@@ -51,9 +51,15 @@ class RowReader:
             self.model.allocate()
 
     def table(self, X: Any) -> Rows:
-        """Rows in the form that `walk` takes, cast once and shared by all runs."""
+        """Rows in a form that `walk` takes, cast once and shared by all runs."""
         self.fix_features(X)
-        return self.features.table(X)
+        return self.features.table(X, self.table_form(X))
+
+    def table_form(self, X: Any) -> str | None:
+        """The form of a table: that of the space, or where that depends on rows learnt, the one that it has; `walk` then turns rows as it goes."""
+        if self.model.routing is None:
+            return self.features.space
+        return "sparse" if is_sparse(X) else "dense"
 
     def kept(self, X: Any) -> list[Kept]:
         """Copies of rows, each in the form that a decision keeps."""
@@ -83,10 +89,28 @@ class RowReader:
             self.model.allocate()
         return rows
 
+    def array_row(self, x: Any) -> tuple[Kept, Rows] | None:
+        """What a decision keeps of one x, and its row, where it is what most users give: an array that fits."""
+        features = self.features
+        if features.space != "dense" or type(x) is not np.ndarray or x.shape != (features.size,):
+            return None
+        if x.dtype.kind not in "fiub" or self.model.space is None:
+            return None
+        values = x.copy() if x.dtype is features.dtype else cast_to(x, features.dtype)
+        values.setflags(write=False)
+        return values, tuple.__new__(DenseRows, (values[None],))
+
+    def any_row(self, x: Any) -> tuple[Kept, Rows]:
+        """The same of an x in any form, which may be the first; what cannot be read is refused."""
+        if self.model.space is None:
+            self.features.settle(x)
+        kept = self.features.keep(x)
+        return kept, self.row(kept)
+
     def row(self, kept: Kept, grow: bool = False) -> Rows:
         """One of them."""
         if self.model.space is not None and isinstance(kept, np.ndarray):
-            return DenseRows(kept[None])  # the shortest way for what most users have
+            return DenseRows(kept[None])
         return self.rows((kept,), grow)
 
     def given_rows(self, X: Any, grow: bool = False) -> Rows:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.engine.schedule import Schedule
 from onebit.errors import InputError
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
@@ -183,9 +184,42 @@ def spread(rows: SparseRows) -> NDArray[Any]:
 
 def gather(values: NDArray[Any]) -> SparseRows:
     """A dense matrix as sparse rows."""
-    row, column = np.nonzero(values)
+    # NumPy finds what is true in a line of bits many times as quickly as what is not 0 in a matrix.
+    row, column = np.divmod(np.flatnonzero(values != 0), values.shape[1])
     starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(values)))]).astype(np.int64)
     return SparseRows(np.ascontiguousarray(values[row, column]), column.astype(np.int32), starts, values.shape[1])
+
+
+def in_other_form(rows: Rows) -> Rows:
+    """Dense rows as sparse ones, and sparse as dense."""
+    return gather(rows.values) if isinstance(rows, DenseRows) else DenseRows(spread(rows))
+
+
+def picked(rows: Rows, numbers: NDArray[np.int64]) -> Rows:
+    """Some of the rows, in the order of these numbers."""
+    if isinstance(rows, DenseRows):
+        return DenseRows(rows.values[numbers])
+    counts = rows.starts[numbers + 1] - rows.starts[numbers]
+    before = np.concatenate([[0], np.cumsum(counts)])
+    entries = np.arange(before[-1]) + np.repeat(rows.starts[numbers] - before[:-1], counts)
+    return SparseRows(rows.values[entries], rows.columns[entries], before.astype(np.int64), rows.width)
+
+
+def stretch_in_other_form(
+    rows: Rows, schedule: Schedule, steps: tuple[int, int], order: NDArray[np.int64]
+) -> tuple[Rows, Schedule]:
+    """The rows of some steps of a schedule in the other form, and the schedule over these; `order` is room for their order."""
+    rounds, numbers = schedule.rows_of(*steps, rows.height)
+    order[rounds] = np.arange(len(rounds))
+    rewards = schedule.rewards[numbers] if len(schedule.rewards) else schedule.rewards
+    return in_other_form(picked(rows, numbers)), schedule._replace(order=order, rewards=rewards)
+
+
+def filled_cells(rows: Rows, row: int) -> int:
+    """How many cells of a row are not 0."""
+    if isinstance(rows, DenseRows):
+        return int(np.count_nonzero(rows.values[row]))
+    return int(np.count_nonzero(rows.values[rows.starts[row] : rows.starts[row + 1]]))
 
 
 def is_sparse(x: Any) -> bool:

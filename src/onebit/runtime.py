@@ -184,21 +184,18 @@ class Runtime(RowReader):
 
     def decide_one(
         self, x: Any, identity: int | str, among: Labels = NOTHING, sure: float = math.nan, risk: float = math.nan
-    ) -> Kept:
-        """Decide on one x; `model.choice` then has the choice, and what is given back is what a decision keeps of x."""
+    ) -> tuple[Kept, Rows]:
+        """Decide on one x; `model.choice` then has the choice, and what is given back is what a decision keeps of x, and its row."""
         model = self.model
         new, known = model.space is None, self.features.known
         try:
-            if new:
-                self.features.settle(x)
-            kept = self.features.keep(x)
-            rows = self.row(kept)
-            model.one_word[0] = word_of(identity)
+            kept, rows = self.array_row(x) or self.any_row(x)
+            model.one_word[0] = identity if type(identity) is int else word_of(identity)
             model.run(rows, model.choice, DECIDING, given=x, among=among, sure=sure, risk=risk)
         except OnebitError:
             self.forget(new, known)
             raise
-        return kept
+        return kept, rows
 
     def scores(self, x: Any) -> NDArray[np.float64]:
         """The score of every head for x."""
@@ -329,12 +326,21 @@ class Runtime(RowReader):
 
     def note_rewards(self, rewards: NDArray[np.float64]) -> None:
         """Remember whether answers are more than right and wrong: then their sum counts nothing."""
-        self.rewarded = self.rewarded or bool(((rewards > 0.0) & (rewards < 1.0)).any())
+        if len(rewards) and not self.rewarded:
+            self.rewarded = bool(((rewards > 0.0) & (rewards < 1.0)).any())
 
     def record(self, ids: Sequence[int | str]) -> None:
         """Note that these decisions have been learnt. Those that are made here get numbers beyond them."""
         self.ledger.record_all(ids)
-        highest = max((one for one in ids if isinstance(one, int)), default=-1)
+        self._number_after(max((one for one in ids if isinstance(one, int)), default=-1))
+
+    def record_one(self, identity: int | str) -> None:
+        """The same of one."""
+        self.ledger.record(identity)
+        if isinstance(identity, int):
+            self._number_after(identity)
+
+    def _number_after(self, highest: int) -> None:
         if self.next_id <= highest < MOST_NUMBERS - 1:
             self.next_id = highest + 1
 

@@ -18,6 +18,7 @@ from onebit.options import Options
 from onebit.rules import chosen_rules, rule_named
 from onebit.runtime import Runtime
 from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, ArraySpec, refuse_unlike
+from onebit.spaces.routing import ROWS, Routing
 from onebit.storage import FORMAT, Arrays, platform_info
 from onebit.validation import is_text
 from onebit.version import VERSION, written_rule
@@ -54,6 +55,7 @@ def state_of(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
             "exploration_floor": runtime.exploration_floor,
             "identity": runtime.identity,
             "planned": model.planned,
+            **({} if model.routing is None else {"routing": model.routing._asdict()}),
             "next": runtime.next_id,
             "taught": runtime.taught,
             "features": {
@@ -107,7 +109,8 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     features, ledger, model = runtime.features, runtime.ledger, runtime.model
     read = manifest["features"]
     counted = read["hash_bits"] is None and not read["named"]
-    size, space = read["size"] if counted else None, None if read["named"] else read["space"]
+    routing = _routing_of(manifest) if rule.routes else None
+    size, space = read["size"] if counted else None, None if read["named"] or routing else read["space"]
     features.options = (size, space, read["dtype"], read["text"], read["hash_bits"])
     features.reset()
     features.named, features.space = read["named"], read["space"]
@@ -134,6 +137,7 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     learnt = {name: array for name, array in arrays.items() if name not in BESIDE}
     if learnt or features.hash_bits is not None:
         model.restore(learnt, manifest.get("planned", 0))
+        model.routing = routing
     return runtime
 
 
@@ -149,6 +153,21 @@ def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
     if rule.name != name:
         raise InputError(f"the learner learnt by the rule {brief(name)}, and the one given is {brief(rule.name)}")
     return rule
+
+
+def _routing_of(manifest: dict[str, Any]) -> Routing | None:
+    """What was counted of the rows learnt; None where their form was said, or is not open to choice."""
+    if "routing" not in manifest:
+        return None
+    found, features = Routing(**manifest["routing"]), manifest["features"]
+    if features["named"] is not False or features["space"] is None:
+        raise InputError("the manifest has the field 'routing', but the form of its features is not open to choice")
+    if not (found.rows <= ROWS and found.filled <= found.rows * features["size"]):
+        raise InputError(
+            f"the field 'routing' of the manifest is {brief(manifest['routing'])}, but must have at most {ROWS} rows, "
+            f"and in each at most {features['size']} cells that are filled"
+        )
+    return found
 
 
 def _retired_of(manifest: dict[str, Any], classes: int) -> frozenset[int]:

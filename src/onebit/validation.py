@@ -68,6 +68,8 @@ def checked_id(identity: object) -> int | str:
     >>> checked_id(np.int32(7)), checked_id(uuid.UUID(int=10))
     (7, '00000000-0000-0000-0000-00000000000a')
     """
+    if type(identity) is int and 0 <= identity < MOST_NUMBERS:
+        return identity  # what most are
     if isinstance(identity, np.generic):
         identity = identity.item()
     elif isinstance(identity, uuid.UUID):

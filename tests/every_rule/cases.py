@@ -305,16 +305,21 @@ def schedule_of(kind: str, y: Any) -> Schedule:
 def walks_as_it_steps(name: str, kind: str) -> None:
     """A walk over a schedule is deciding and learning by hand, bit for bit, and counts mistakes and rewards."""
     X, y = rows(WALKED, seed=32)
-    schedule = schedule_of(kind, y)
-    walker = made(
-        name, dict(registry()[name].examples[0]), classes=NAMES, features=X.shape[1], space="dense", seed=SEED
+    options = dict(registry()[name].examples[0])
+    walks_rows_as_it_steps(
+        made(name, options, classes=NAMES, features=X.shape[1], space="dense", seed=SEED), X, y, kind
     )
-    stepper = copy_of(walker)
+
+
+def walks_rows_as_it_steps(walker: Learner, X: Any, y: Any, kind: str) -> None:
+    """The same of a learner with the seed SEED, and these rows."""
+    schedule, stepper = schedule_of(kind, y), copy_of(walker)
     if walker.runtime.needs_labels and len(schedule.rewards):
         schedule = schedule._replace(rewards=NO_REWARDS)
     runtime, kept, tally = walker.runtime, schedule.choices, Tally.empty(np.array([WALKED], dtype=np.int64))
+    table = runtime.table(X)
     for start, stop in ((0, 40), (40, schedule.steps)):
-        runtime.walk(runtime.given_rows(X), schedule, kept, tally, start, stop)
+        runtime.walk(table, schedule, kept, tally, start, stop)
     runtime.finish_walk(schedule)
     decisions: dict[int, Decision] = {}
     for event in schedule.events if len(schedule.events) else 4 * np.arange(WALKED) + (DECIDE | LEARN):

@@ -420,7 +420,7 @@ def _trained(
 
 def _learner(detail: dict[str, Any], classes: Sequence[Any], features: dict[str, Any]) -> Learner:
     options = (
-        {"features": features["size"], "space": "dense"}
+        {"features": features["size"]}
         if features["kind"] == "numbers"
         else {"hash_bits": features["hash_bits"], "text": features["kind"] == "text"}
     )
@@ -432,6 +432,8 @@ def _learner(detail: dict[str, Any], classes: Sequence[Any], features: dict[str,
         **options,
         **detail["parameters"],
     )
+    if features["kind"] == "numbers":
+        learner.runtime.fix_features(np.empty((0, features["size"])))
     learner.runtime.disable_ledger()
     return learner
 

@@ -610,9 +610,7 @@ def test_in_shadow_mode_what_was_shown_is_learnt_with_its_chance(tmp_path: Path,
         async with service_in(tmp_path) as service:
             await service.create(new_task(learner=rule, mode="shadow", seed=5))
             info = service._served["fruit"].info
-            own = Learner(
-                rule, classes=names, features=2, space="dense", seed=5, exploration_floor=info.exploration_floor
-            )
+            own = Learner(rule, classes=names, features=2, seed=5, exploration_floor=info.exploration_floor)
             own.runtime.disable_ledger()
             for number, (shown, right) in enumerate(
                 itertools.islice(itertools.cycle(itertools.product(names, (True, False, False))), 60)

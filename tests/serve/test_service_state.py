@@ -59,8 +59,10 @@ FIRST = list({name: (name, options) for name, options in reversed(CASES)}.values
 OTHERS = [case for case in CASES if case not in FIRST]
 
 
-def x_of(kind: str, chance: random.Random, longest: float) -> Any:
-    """A small x; some are zero, or have names that are there twice in one column."""
+def x_of(kind: str, chance: random.Random, longest: float, size: int = 4) -> Any:
+    """A small x; some are zero, or have names that are there twice in one column. With more numbers they are nearly all 0."""
+    if kind == "numbers" and size > 4:
+        return [longest * (place in (0, chance.randrange(size))) for place in range(size)]
     if kind == "numbers":
         numbers = [chance.choice((0.0, chance.gauss(0, 1), 1e-8, -0.0)) for _ in range(4)]
         length = sum(one * one for one in numbers) ** 0.5
@@ -71,7 +73,7 @@ def x_of(kind: str, chance: random.Random, longest: float) -> Any:
     return {word: chance.choice((1.0, -0.25, 0.0, chance.random())) * longest / 6 for word in words}
 
 
-async def traffic(service: Service, task: str, kind: str, rounds: int, seed: int) -> None:
+async def traffic(service: Service, task: str, kind: str, rounds: int, seed: int, size: int = 4) -> None:
     """Batches of any size; answers to any of those before, out of order, and some never."""
     chance = random.Random(f"{task} {seed}")
     waiting: list[tuple[str, Any]] = []
@@ -79,7 +81,7 @@ async def traffic(service: Service, task: str, kind: str, rounds: int, seed: int
     while count < rounds:
         ids = [f"{seed}-{count + place}" for place in range(chance.choice((1, 1, 1, 2, 3, 20)))]
         count += len(ids)
-        asks = [ask(one, x_of(kind, chance, 0.9)) for one in ids]
+        asks = [ask(one, x_of(kind, chance, 0.9, size)) for one in ids]
         answers = await service.decide(task, asks, single=False)
         waiting += [(one["id"], one["label"]) for one in answers]
         chance.shuffle(waiting)
@@ -95,7 +97,8 @@ async def check(folder: Path, tasks: Mapping[str, dict[str, Any]], rounds: int) 
             await service.create(new_task(name, classes=3, **given))
         for seed in range(2):
             for name, given in tasks.items():
-                await traffic(service, name, given["features"]["kind"], rounds, seed)
+                features = given["features"]
+                await traffic(service, name, features["kind"], rounds, seed, features.get("size", 4))
             if seed == 0:
                 for name, given in tasks.items():
                     # A matrix of codes has a row for every class, so that there can be no more of them.

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from onebit.auto import change_detector
 from onebit.auto.dense.space import AutoDense
 from onebit.auto.heard import ABOUT, HEARD, LABEL, REWARD, RIGHT
-from onebit.auto.sparse import AutoSparse
+from onebit.auto.sparse.space import AutoSparse
 from onebit.contract.candidates import Labels, Narrowing, fewer_classes
 from onebit.contract.choices import fill, greedy_label, share_greedy
 from onebit.contract.contrast import Contrast
@@ -200,6 +200,7 @@ RULE = Rule(
     teach=teach,
     prepare=prepare,
     composite=planned_space,
+    routes=True,
     counts=((EXPLORED, LEARNT), (EXPLORED_RIGHT, EXPLORED), (RESTARTS, LEARNT)),
     describe=describe,
     belief=belief,

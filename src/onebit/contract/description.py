@@ -71,6 +71,7 @@ class Description:
     restarts: int = 0
     repairs: int = 0
     rewarded: bool = False  # whether some answers were rewards between right and wrong
+    form: str | None = None  # whether rows are treated as dense or sparse, and why, where the learner chooses
 
     @property
     def error(self) -> tuple[float, float, float] | None:
@@ -100,6 +101,8 @@ class Description:
             lines.append(f"error so far {100 * self.error[0]:.2f} % (95 %: {low:.2f} to {high:.2f})")
         elif self.reward is not None:
             lines.append(f"mean reward so far {self.reward:.4f}")
+        if self.form is not None:
+            lines.append(self.form)
         if self.members:
             weighed = sorted(self.members.items(), key=lambda one: -one[1])
             lines.append("members: " + ", ".join(f"{name} {100 * weight:.1f} %" for name, weight in weighed))

@@ -75,11 +75,17 @@ def regress_one_sided(scores: Vector, classes: int, label: int, right: bool, rew
 
 def towards(scores: Vector, classes: int, label: int, reward: float, step: Vector) -> float:
     """Fill in the step of one class towards its reward, or towards 1 or 0 unless it is beyond; its residual."""
-    residual = reward - scores[label]
+    residual = one_sided_residual(scores[label], reward)
+    step[label] = residual / (1.0 + scores[classes + label])
+    step[classes + label] = 1.0
+    return residual
+
+
+def one_sided_residual(score: float, reward: float) -> float:
+    """What a score lacks of its reward; nothing where it is beyond 1 or 0."""
+    residual = reward - score
     if reward == 1.0:
         residual = max(0.0, residual)
     elif reward == 0.0:
         residual = min(0.0, residual)
-    step[label] = residual / (1.0 + scores[classes + label])
-    step[classes + label] = 1.0
     return float(residual)

@@ -34,6 +34,7 @@ from onebit.engine.reach import code_of, fingerprint, reach
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
 from onebit.errors import InputError, lines_of
 from onebit.spaces import kernel
+from onebit.spaces.routing import form_for
 
 LOG = logging.getLogger("onebit.engine")
 
@@ -50,7 +51,15 @@ _GENERIC_RULE = (
     *_NARROWING,
 )
 _GENERIC_SPACE = (
-    *(generic.score, generic.hope, generic.absorb, generic.forget, generic.needs_room, generic.moved, generic.refreshed_norm),
+    *(
+        generic.score,
+        generic.hope,
+        generic.absorb,
+        generic.forget,
+        generic.needs_room,
+        generic.moved,
+        generic.refreshed_norm,
+    ),
     *(kernel.squared_length, kernel.dots, kernel.dots_among, kernel.same, kernel.store),
 )
 _GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
@@ -116,7 +125,10 @@ def _folder(name: str, inner: str) -> Path | None:
 def code_mark(rule: Rule) -> str:
     """A hash of all code that a run with this rule goes through: what it gave holds while this is the same."""
     spaces = [function for space in generic.SPACES for function in _space_functions(space)]
-    return fingerprint([stream, *_rule_functions(rule, stream), *spaces], _GENERIC, dict(rule.kinds), sorted(FAST))
+    functions: list[Callable[..., Any]] = [stream, *_rule_functions(rule, stream), *spaces]
+    if rule.routes:
+        functions.append(form_for)
+    return fingerprint(functions, _GENERIC, dict(rule.kinds), sorted(FAST))
 
 
 def is_compiled(rule: Rule, space: Any) -> bool:

@@ -83,6 +83,19 @@ class Schedule(NamedTuple):
         now = self.round_of(step)
         return int(self.order[now]) if len(self.order) else now % rows
 
+    def rows_of(self, start: int, stop: int, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rounds of some steps, each once, and the row of each round."""
+        now = np.unique(self.events[start:stop] // EVENT) if len(self.events) else np.arange(start, stop)
+        return now, self.order[now] if len(self.order) else now % rows
+
+    def next_feedback(self, start: int, stop: int) -> int:
+        """The end of the step in which feedback comes next, at most `stop`."""
+        if not len(self.events):
+            return start + 1
+        while start < stop and not self.events[start] & LEARN:
+            start += 1
+        return min(start + 1, stop)
+
     def named_row(self, row: int) -> int:
         """The number of a row for people."""
         return self.number(row) if self.part.own_rows else row

@@ -57,7 +57,7 @@ class Inputs:
     def options(self) -> dict[str, Any]:
         """What a learner is told of its features."""
         if self.kind == "numbers":
-            return {"features": self.size, "space": "dense"}
+            return {"features": self.size}
         return {"text": self.kind == "text", "hash_bits": self.hash_bits}
 
     def stored(self, x: X, field: str = "x", most: int | None = None) -> bytes:

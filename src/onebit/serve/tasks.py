@@ -22,6 +22,7 @@ from onebit.serve.inputs import Inputs
 from onebit.serve.log.checks import Expected, detail_in
 from onebit.serve.schemas import MOST_CLASSES, Change, Image, Mode, NewLearner, NewTask, Seed, Silence
 from onebit.serve.schemas import ClassName as ShownClass
+from onebit.spaces.routing import ROWS
 from onebit.validation import ClassName, checked_classes, listed
 from onebit.version import VERSION, written_rule
 
@@ -294,6 +295,8 @@ def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs)
             **inputs.options,
             **detail["parameters"],
         )
+        if inputs.kind == "numbers":
+            learner.runtime.fix_features(np.empty((0, inputs.columns)))  # which come dense
     learner.runtime.identity = "a task of the service"
     learner.runtime.disable_ledger()
     return learner
@@ -328,6 +331,16 @@ def warm(learner: Learner, inputs: Inputs) -> None:
     copy.runtime.disable_ledger()
     row = {"numbers": b"\0" * 8 * (inputs.size or 0), "dict": b'{"a":1.0}', "text": b"a"}[inputs.kind]
     rows = inputs.rows([row])
-    choices = copy.runtime.decide_rows(rows, ["warm"])
-    copy.runtime.learn_rows(rows, ["warm"], choices, [True])
-    copy.runtime.learn_rows(rows, ["corrected"], choices, [True], truths=choices[:, LABEL].astype(np.int64))
+    _decide_and_learn(copy, rows)
+    routing = copy.runtime.model.routing
+    if routing is not None and routing.may_move(inputs.columns):
+        empty = np.zeros((ROWS, inputs.columns))
+        empty[:, 0] = 1.0
+        copy.teach(empty, [copy.classes[0]] * ROWS)  # rows that are nearly empty: it moves on to members for such
+        _decide_and_learn(copy, rows)
+
+
+def _decide_and_learn(learner: Learner, rows: Any) -> None:
+    choices = learner.runtime.decide_rows(rows, ["warm"])
+    learner.runtime.learn_rows(rows, ["warm"], choices, [True])
+    learner.runtime.learn_rows(rows, ["corrected"], choices, [True], truths=choices[:, LABEL].astype(np.int64))

@@ -91,6 +91,11 @@ class SpaceChoice:
         return None
 
     @property
+    def routes(self) -> bool:
+        """Whether the first rows that are learnt decide on their form, dense or sparse (`spaces.routing`)."""
+        return False
+
+    @property
     def slack(self) -> float:
         """What the constant feature adds to the squared length that a row may have: it is no part of what the rule speaks of."""
         return float(self.bias)
@@ -220,6 +225,11 @@ class CompositeChoice(SpaceChoice):
     def settled(self, params: Any, space: Any) -> Any:
         """Which members there are."""
         return params._replace(**space.kind)
+
+    @property
+    def routes(self) -> bool:
+        """Where the rule has members for either form, and chooses."""
+        return self.rule.routes
 
     @property
     def no_variances(self) -> str | None:

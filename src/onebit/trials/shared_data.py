@@ -41,28 +41,29 @@ class Tables:
         """The rows as this learner reads them."""
         if learner.runtime.reads_names:  # a learner's vocabulary is its own
             return learner.runtime.table(self.data.given)
-        form = (*learner.runtime.features.options, learner.runtime.feature_names)
+        space = learner.runtime.table_form(self.data.given)
+        form = (*learner.runtime.features.options, space, learner.runtime.feature_names)
         with self._lock:
             if form not in self._rows:
-                self._refuse_copy(learner)
+                self._refuse_copy(learner.runtime.features.dtype, space)
                 self._rows[form] = learner.runtime.table(self.data.given)
             return self._rows[form]
 
-    def _refuse_copy(self, learner: Learner) -> None:
+    def _refuse_copy(self, dtype: np.dtype[Any], space: str | None) -> None:
         """Refuse rows that have to be copied, for another dtype or another space, where there is no memory for the copy."""
-        X, features = self.data.X, learner.runtime.features
-        values, size = (X.data if is_sparse(X) else X), features.dtype.itemsize
+        X = self.data.X
+        values, size = (X.data if is_sparse(X) else X), dtype.itemsize
         if not isinstance(values, np.ndarray):
             return
-        if is_sparse(X) and features.space == "dense":
+        if is_sparse(X) and space == "dense":
             needed = int(np.prod(X.shape)) * size
-        elif not is_sparse(X) and features.space == "sparse":
+        elif not is_sparse(X) and space == "sparse":
             needed = int(np.count_nonzero(values)) * (size + 4)
         else:
-            needed = values.size * size if values.dtype != features.dtype else 0
+            needed = values.size * size if values.dtype != dtype else 0
         refuse_beyond_memory(
             needed,
-            f"a copy of all {self.data.rows:,} rows, {features.space} and in {features.dtype},",
+            f"a copy of all {self.data.rows:,} rows, {space} and in {dtype},",
             "take dtype and space as the rows have them, or fewer rows",
         )
 

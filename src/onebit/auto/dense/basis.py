@@ -1,9 +1,8 @@
 """The principal components of the first rows, found in pieces: no round waits for more than one of them.
 
 The first rows learnt are kept, with what was heard of them. When 64, 256 and 1,024 of them are there (fewer where rows are wide), the components
-are worked out anew from all of them: subspace iteration from the components in use, or from rows where there are as few rows as components (then, and
-where there are as many components as columns, no iteration is needed), and at last the rotation that orders them by variance (Rayleigh and Ritz;
-Jacobi 1846). Columns are taken as they are, or in units of their deviations where the variance lies in few of them:
+are worked out anew from all of them: subspace iteration, at first from rows and then from the components in use (where there are as many components as
+rows or columns no iteration is needed), and at last the rotation that orders them by variance (Rayleigh and Ritz; Jacobi 1846). Columns are taken as they are, or in units of their deviations where the variance lies in few of them:
 (sum v)^2 < 0.1 d sum v^2.
 
 `vectors` has all scales in it: the components z = vectors (x - mean) of the rows kept have variances of mean one.
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.auto.dense.orthogonal import diagonalise, order, orthonormalise, times
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import MOST_COUNTED, NUMBERS, ArraySpec
 
@@ -26,7 +26,6 @@ STAGES = (64, 256, 1024)  # rows; the last is also how many are kept at most
 SWEEPS = 4  # of the subspace iteration
 FEW_COLUMNS = 0.1  # columns are standardised where the variance lies in less than this share of them
 SAME = 1e-12  # a column whose variance is below this share of its squared mean is constant; as is a component, of the largest variance
-DEPENDENT = 1e-10  # a vector of which less than this is left (squared) is taken to lie in the space of the others
 UNWHITENED = 1e-6  # components with less than this share of the largest variance are left out of the whitened row
 CONSTANT = math.sqrt(0.5)  # the length of a usual row that is whitened
 PIECE = 2**22  # multiplications: half a millisecond or so
@@ -74,7 +73,7 @@ class Basis(NamedTuple):
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any) -> dict[str, ArraySpec]:
-        """What the arrays are, all of which but `taken` and `found` are written into a file."""
+        """What the arrays are, of which all but `SCRATCH` are written into a file."""
         most, components = rows_kept(features), components_of(features)
         block, column = ArraySpec((components, features), dtype), ArraySpec((features,), dtype)
         square = ArraySpec((components, components), NUMBERS)
@@ -99,6 +98,9 @@ class Basis(NamedTuple):
         }
 
 
+SCRATCH = ("taken", "found")
+
+
 def rows_kept(features: int) -> int:
     """How many rows are kept at most."""
     return max(1, min(STAGES[-1], MOST_NUMBERS // features))
@@ -115,29 +117,6 @@ def project(basis: Basis, x: NDArray[Any], z: NDArray[Any]) -> None:
     for column in range(x.shape[0]):
         row[column] = x[column] - mean[column]
     times(basis.vectors, row, z)
-
-
-def times(vectors: NDArray[Any], x: NDArray[Any], out: NDArray[Any]) -> None:
-    """Write the dot products of x with vectors, four in one pass."""
-    number, width, zero = vectors.shape[0], x.shape[0], x.dtype.type(0)
-    index = 0
-    while index + 4 <= number:
-        first, second, third, fourth = vectors[index], vectors[index + 1], vectors[index + 2], vectors[index + 3]
-        a, b, c, d = zero, zero, zero, zero
-        for column in range(width):
-            value = x[column]
-            a += first[column] * value
-            b += second[column] * value
-            c += third[column] * value
-            d += fourth[column] * value
-        out[index], out[index + 1], out[index + 2], out[index + 3] = a, b, c, d
-        index += 4
-    while index < number:
-        first, a = vectors[index], zero
-        for column in range(width):
-            a += first[column] * x[column]
-        out[index] = a
-        index += 1
 
 
 def keep(basis: Basis, x: NDArray[Any], label: int, right: bool, reward: float) -> None:
@@ -168,19 +147,27 @@ def forget_basis(basis: Basis) -> None:
 
 def work(basis: Basis) -> int:
     """Do the next piece of work, if there is any: after every row learnt. READY says that the components in use have changed."""
-    facts = basis.facts
-    phase = int(facts[PHASE])
-    if phase == RESTING:
-        return begin(basis)
-    if phase == ORTHONORMALISING:
-        orthonormalise(basis)
-    elif phase in (ITERATING, MEASURING):
-        sweep(basis, phase == ITERATING)
-    elif phase == DIAGONALISING:
-        diagonalise(basis)
-    else:
-        return rotate(basis)
-    return WORKING
+    facts, done, spent = basis.facts, NOTHING, 0
+    while spent < PIECE and done != READY:
+        phase = int(facts[PHASE])
+        if phase == RESTING:
+            if not begin(basis):
+                return done
+            spent += basis.image.size
+        elif phase == ORTHONORMALISING:
+            spent += orthonormalise_some(basis, PIECE - spent)
+        elif phase in (ITERATING, MEASURING):
+            spent += sweep(basis, phase == ITERATING, PIECE - spent)
+        elif phase == DIAGONALISING:
+            spent += 4 * basis.moments.size * basis.moments.shape[0]
+            facts[POSITION] += 1.0
+            if not diagonalise(basis.moments, basis.rotation) or facts[POSITION] >= MOST_ROTATIONS:
+                order(basis.moments, basis.rotation)
+                enter(basis, ROTATING)
+        else:
+            spent += rotate(basis, PIECE - spent)
+        done = READY if phase == ROTATING and facts[PHASE] == RESTING else WORKING
+    return done
 
 
 def enter(basis: Basis, phase: int) -> None:
@@ -188,12 +175,13 @@ def enter(basis: Basis, phase: int) -> None:
     basis.facts[PHASE], basis.facts[POSITION] = phase, 0.0
 
 
-def begin(basis: Basis) -> int:
-    """Begin to work out the components of the rows kept, where they are enough for the next stage."""
+def begin(basis: Basis) -> bool:
+    """Begin to work out the components of the rows kept; whether they are enough for the next stage."""
     facts, most = basis.facts, basis.rows.shape[0]
     stage, kept = int(facts[STAGE]), min(int(facts[KEPT]), most)  # a stranger's file may say more
     if stage >= len(STAGES) or kept < min(STAGES[stage], most):
-        return NOTHING
+        return False
+    first = stage == 0
     while stage < len(STAGES) and kept >= min(STAGES[stage], most):
         stage += 1
     components, width = basis.vectors.shape
@@ -205,7 +193,7 @@ def begin(basis: Basis) -> int:
         if components == width:
             for column in range(width):
                 vector[column] = 1.0 if column == index else 0.0
-        elif kept > components and basis.variances[index] > 0.0:
+        elif not first and basis.variances[index] > 0.0:
             old = basis.vectors[index]
             for column in range(width):
                 unit = basis.units[column]
@@ -213,7 +201,7 @@ def begin(basis: Basis) -> int:
         else:
             take(basis, index * kept // components, vector)
     enter(basis, ORTHONORMALISING)
-    return WORKING
+    return True
 
 
 def choose_units(basis: Basis, kept: int) -> None:
@@ -243,162 +231,64 @@ def take(basis: Basis, index: int, out: NDArray[Any]) -> None:
         out[column] = (row[column] - centre[column]) * units[column]
 
 
-def orthonormalise(basis: Basis) -> None:
-    """Make the next vectors of the image orthonormal to those before (Gram and Schmidt, twice); 0 where they depend on them."""
+def orthonormalise_some(basis: Basis, most: int) -> int:
+    """Make the next vectors of the image orthonormal; how many multiplications it took."""
     components, width = basis.image.shape
     position, spent = int(basis.facts[POSITION]), 0
-    while position < components and spent < PIECE:
-        vector, own = basis.image[position], basis.orthonormal[position]
-        for column in range(width):
-            own[column] = vector[column]
-        whole = normalise(own, 0.0)
-        for _ in range(2 if whole else 0):
-            for other in range(position):
-                remove(own, basis.orthonormal[other])
-            normalise(own, DEPENDENT)
+    while position < components and spent < most:
+        orthonormalise(basis.orthonormal, position, basis.image[position])
         position += 1
         spent += 4 * position * width
     basis.facts[POSITION] = position
     if position >= components:
-        enter_sweep(basis)
+        enter(basis, ITERATING if basis.facts[LEFT] > 0.0 else MEASURING)
+        basis.facts[LEFT] = max(0.0, basis.facts[LEFT] - 1.0)
+    return spent
 
 
-def normalise(vector: NDArray[Any], least: float) -> bool:
-    """Give a vector the length one, or zero where its squared length is no more than this; whether it is more."""
-    squares = vector.dtype.type(0)
-    for column in range(vector.shape[0]):
-        squares += vector[column] * vector[column]
-    longer = float(squares) > least
-    factor = vector.dtype.type(1.0 / math.sqrt(float(squares)) if longer else 0.0)
-    for column in range(vector.shape[0]):
-        vector[column] *= factor
-    return longer
-
-
-def remove(vector: NDArray[Any], other: NDArray[Any]) -> None:
-    """Take out of a vector what lies along another of length one."""
-    along = vector.dtype.type(0)
-    for column in range(vector.shape[0]):
-        along += vector[column] * other[column]
-    for column in range(vector.shape[0]):
-        vector[column] -= along * other[column]
-
-
-def enter_sweep(basis: Basis) -> None:
-    """Go through the rows: for the next image of the vectors, or at last for the moments along them."""
-    components, width = basis.image.shape
-    if basis.facts[LEFT] > 0.0:
-        basis.facts[LEFT] -= 1.0
-        for index in range(components):
-            vector = basis.image[index]
-            for column in range(width):
-                vector[column] = 0.0
-        enter(basis, ITERATING)
-        return
-    for index in range(components):
-        for other in range(components):
-            basis.moments[index, other] = 0.0
-            basis.rotation[index, other] = 1.0 if index == other else 0.0
-    enter(basis, MEASURING)
-
-
-def sweep(basis: Basis, iterating: bool) -> None:
-    """Add the next rows, four in one pass, to the image of the vectors or to the moments along them."""
+def sweep(basis: Basis, iterating: bool, most: int) -> int:
+    """Add the next rows, four in one pass, to the image of the vectors or to the moments along them, which begin at 0; how many multiplications it took."""
     facts, taken, found = basis.facts, basis.taken, basis.found
     components, width = basis.image.shape
     used, position, spent = min(int(facts[USED]), basis.rows.shape[0]), int(facts[POSITION]), 0
-    while position < used and spent < PIECE:
+    while position < used and spent < most:
         for place in range(TOGETHER):
-            if position + place < used:
-                take(basis, position + place, taken[place])
-                times(basis.orthonormal, taken[place], found[place])
+            take(basis, min(position + place, used - 1), taken[place])
+            times(basis.orthonormal, taken[place], found[place])
+        before = found.dtype.type(1 if position > 0 else 0)
+        # Behind the last row there are others that count nothing.
+        second, third, fourth = position + 1 < used, position + 2 < used, position + 3 < used
+        for index in range(components):
+            a, b = found[0, index], found[1, index] if second else found.dtype.type(0)
+            c, d = found[2, index] if third else found.dtype.type(0), found[3, index] if fourth else found.dtype.type(0)
+            if iterating:
+                combine(basis.image[index], before, a, b, c, d, taken)
             else:
-                for index in range(components):
-                    found[place, index] = 0.0
-        if iterating:
-            add_images(basis)
-        else:
-            add_moments(basis)
+                combine(basis.moments[index], float(before), float(a), float(b), float(c), float(d), found)
+                for other in range(components):
+                    basis.rotation[index, other] = 1.0 if index == other else 0.0
         position += TOGETHER
         spent += TOGETHER * 2 * components * width
     facts[POSITION] = position
     if position >= used:
         enter(basis, ORTHONORMALISING if iterating else DIAGONALISING)
+    return spent
 
 
-def add_images(basis: Basis) -> None:
-    """Add the rows taken, times their components, to the image."""
-    first, second, third, fourth = basis.taken[0], basis.taken[1], basis.taken[2], basis.taken[3]
-    found = basis.found
-    for index in range(basis.image.shape[0]):
-        vector = basis.image[index]
-        a, b, c, d = found[0, index], found[1, index], found[2, index], found[3, index]
-        for column in range(vector.shape[0]):
-            vector[column] += a * first[column] + b * second[column] + c * third[column] + d * fourth[column]
+def combine(out: NDArray[Any], before: Any, a: Any, b: Any, c: Any, d: Any, rows: NDArray[Any]) -> None:
+    """Write what was there before times a factor, plus four rows times theirs."""
+    first, second, third, fourth = rows[0], rows[1], rows[2], rows[3]
+    for column in range(out.shape[0]):
+        out[column] = before * out[column] + (
+            a * first[column] + b * second[column] + c * third[column] + d * fourth[column]
+        )
 
 
-def add_moments(basis: Basis) -> None:
-    """Add the products of the components of the rows taken to the moments."""
-    components = basis.found.shape[1]
-    for place in range(TOGETHER):
-        found = basis.found[place]
-        for index in range(components):
-            value, moments = float(found[index]), basis.moments[index]
-            for other in range(components):
-                moments[other] += value * found[other]
-
-
-def diagonalise(basis: Basis) -> None:
-    """One sweep of rotations that make the moments diagonal."""
-    moments, rotation = basis.moments, basis.rotation
-    components, trace, rotated = moments.shape[0], 0.0, False
-    for index in range(components):
-        trace += moments[index, index]
-    for index in range(components):
-        for other in range(index + 1, components):
-            mixed, own, its = moments[index, other], moments[index, index], moments[other, other]
-            if abs(mixed) <= 1e-10 * math.sqrt(abs(own * its)) + 1e-17 * trace:
-                continue
-            rotated = True
-            theta = (its - own) / (2.0 * mixed)
-            tangent = math.copysign(1.0, theta) / (abs(theta) + math.sqrt(theta * theta + 1.0))
-            cosine = 1.0 / math.sqrt(tangent * tangent + 1.0)
-            turn(moments[index], moments[other], cosine, tangent * cosine)
-            turn(moments[:, index], moments[:, other], cosine, tangent * cosine)
-            turn(rotation[index], rotation[other], cosine, tangent * cosine)
-    basis.facts[POSITION] += 1.0
-    if not rotated or basis.facts[POSITION] >= MOST_ROTATIONS:
-        order(basis)
-        enter(basis, ROTATING)
-
-
-def turn(first: Vector, second: Vector, cosine: float, sine: float) -> None:
-    """Rotate two vectors into each other."""
-    for index in range(first.shape[0]):
-        a, b = first[index], second[index]
-        first[index] = cosine * a - sine * b
-        second[index] = sine * a + cosine * b
-
-
-def order(basis: Basis) -> None:
-    """Bring the largest moments to the front, with their rotations; off the diagonal nothing is asked for any more."""
-    moments, rotation = basis.moments, basis.rotation
-    components = moments.shape[0]
-    for index in range(components):
-        largest = index
-        for other in range(index + 1, components):
-            if moments[other, other] > moments[largest, largest]:
-                largest = other
-        if largest != index:
-            moments[index, index], moments[largest, largest] = moments[largest, largest], moments[index, index]
-            turn(rotation[index], rotation[largest], 0.0, 1.0)
-
-
-def rotate(basis: Basis) -> int:
-    """Write the next of the rotated vectors; after the last the components are ready."""
+def rotate(basis: Basis, most: int) -> int:
+    """Write the next of the rotated vectors, and use the components after the last; how many multiplications it took."""
     components, width = basis.image.shape
     position, spent = int(basis.facts[POSITION]), 0
-    while position < components and spent < PIECE:
+    while position < components and spent < most:
         vector, turned = basis.image[position], basis.rotation[position]
         for column in range(width):
             vector[column] = 0.0
@@ -409,10 +299,9 @@ def rotate(basis: Basis) -> int:
         position += 1
         spent += components * width
     basis.facts[POSITION] = position
-    if position < components:
-        return WORKING
-    use(basis)
-    return READY
+    if position >= components:
+        use(basis)
+    return spent
 
 
 def use(basis: Basis) -> None:

@@ -29,7 +29,11 @@ NEAR = 0.05  # the share by which a Newton step may miss what is sought
 MOST_RAISED = 60.0  # a logarithm of a probability is moved no further
 LEAST = 1e-30  # the smallest probability that is not 0
 
-CHANGED, DIRECTION, MOVED = 0, 1, 2  # the scratch of a step: which classes change, where to, and their probabilities there
+CHANGED, DIRECTION, MOVED = (
+    0,
+    1,
+    2,
+)  # the scratch of a step: which classes change, where to, and their probabilities there
 
 
 def learn_linear(
@@ -86,7 +90,9 @@ def learn_linear(
     for place in range(number):
         other = int(work[CHANGED, place])
         variance, curvature = linear.variances[member, other], work[MOVED, place]
-        if linear.widths[member] != linear.sizes[member]:  # one evidence for all classes together, of which each has its share
+        if (
+            linear.widths[member] != linear.sizes[member]
+        ):  # one evidence for all classes together, of which each has its share
             curvature /= 1.0 + evidence
             curvature /= 1.0 - curvature * variance
         change = length * work[DIRECTION, place]

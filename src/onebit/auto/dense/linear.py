@@ -91,7 +91,9 @@ class LinearMembers(NamedTuple):
 
     def grown(self, heads: int) -> LinearMembers:
         """A copy with room for more classes, of which nothing is known."""
-        views = [View(size, width != size) for size, width in zip(self.sizes.tolist(), self.widths.tolist(), strict=True)]
+        views = [
+            View(size, width != size) for size, width in zip(self.sizes.tolist(), self.widths.tolist(), strict=True)
+        ]
         made = LinearMembers.empty(heads, views, self.weights.dtype)
         made.bounds[:, : self.heads], made.repairs[:] = self.bounds, self.repairs
         for new, old, begins, sizes in (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ HIGHEST = 30.0  # a deviation above this is as good as infinite
 
 # When a member sleeps: behind by so much, after so many rounds, and when there are few mistakes, in which others may be better at once.
 BEHIND, SETTLED_IN, FEW_MISTAKES, LONGEST_SLEEP = 20.0, 1000.0, 0.3, 16.0
-SLOWER = 1.1  # and losing so much more, lately
+SLOWER = 1.3  # and losing so much more, lately
 FLATTENED = 0.16  # a variance below this does not make what a member says any less sure
 
 ROUNDS, MISTAKES = 0, 1  # the facts: rounds learnt, the share of mistakes lately

@@ -57,11 +57,11 @@ RATE, STEADY, STEEPEST = 0.3, 4.0, 2.0  # of learning it
 
 def shorten(shaped: Shaped, z: NDArray[Any]) -> None:
     """Write the row as it is looked at: one that is far out is drawn nearer."""
-    row, squares = shaped.row, z.dtype.type(0)
+    row, squares = shaped.row, 0.0
     for index in range(z.shape[0]):
-        squares += z[index] * z[index]
+        squares += float(z[index]) * float(z[index])  # single precision would make a far row infinitely far
     farthest = FARTHEST * FARTHEST * z.shape[0]
-    factor = z.dtype.type(math.sqrt(farthest / float(squares)) if float(squares) > farthest else 1.0)
+    factor = z.dtype.type(math.sqrt(farthest / squares) if squares > farthest else 1.0)
     for index in range(z.shape[0]):
         row[index] = z[index] * factor
 
@@ -138,10 +138,10 @@ def add_distance(shaped: Shaped, place: int, begin: int, end: int) -> None:
     shaped.distances[place] += float(total) * shaped.widths[NARROW, place]
 
 
-def learn_shaped(shaped: Shaped, z: NDArray[Any], label: int, right: bool, beliefs: Vector, two: bool) -> None:
+def learn_shaped(shaped: Shaped, z: NDArray[Any], label: int, right: bool, beliefs: Vector, found: int) -> None:
     """Learn of the row scored last: `beliefs` are the members' probabilities by those scores, K numbers each, 0 for classes that it is not about.
 
-    `two` says that there are two classes: a wrong answer then tells of the other one.
+    `found` is the class that is now known to be right, or -1.
     """
     learn_trusts(shaped, label, right, beliefs)
     shorten(shaped, z)
@@ -150,13 +150,11 @@ def learn_shaped(shaped: Shaped, z: NDArray[Any], label: int, right: bool, belie
     if facts[TOTALS] < TOTAL_ROWS:
         facts[TOTALS] += 1.0
         add_row(shaped, facts[TOTALS], shaped.total_mean, shaped.total_scatter)
-    head = -1
-    if right or two:
-        head = label if right else 1 - label
-        shaped.counts[head] += 1.0
-        facts[FREEDOM] += 1.0 if shaped.counts[head] > 1.0 else 0.0
-        add_row(shaped, shaped.counts[head], shaped.means[head], shaped.scatters[0 if shares(shaped) else head])
-    refresh(shaped, head)
+    if found >= 0:
+        shaped.counts[found] += 1.0
+        facts[FREEDOM] += 1.0 if shaped.counts[found] > 1.0 else 0.0
+        add_row(shaped, shaped.counts[found], shaped.means[found], shaped.scatters[0 if shares(shaped) else found])
+    refresh(shaped, found)
 
 
 def learn_trusts(shaped: Shaped, label: int, right: bool, beliefs: Vector) -> None:
@@ -208,6 +206,7 @@ def clear_shaped(shaped: Shaped) -> None:
         shaped.total_mean[index] = 0.0
         shaped.varying[index] = 0.0
         shaped.logarithms[unknown, index] = 0.0
+        shaped.places[copy_of(shaped, False), heads, index] = 0.0
         for other in range(components):
             shaped.total_scatter[index, other] = 0.0
             shaped.factors[unknown, index, other] = 0.0

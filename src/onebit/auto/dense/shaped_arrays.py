@@ -121,7 +121,7 @@ def share_factor(classes: int, components: int) -> bool:
 
 def shares(shaped: Shaped) -> bool:
     """Whether its classes share a factor."""
-    return shaped.places.shape[0] > 1
+    return len(shaped.places) > 1
 
 
 def copy_of(shaped: Shaped, coming: bool) -> int:

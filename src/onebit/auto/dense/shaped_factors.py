@@ -47,16 +47,16 @@ def refresh(shaped: Shaped, head: int) -> None:
             locates = not coming or (shared and position > 1)
             errand += 1
         else:
+            spent += components * components
             place, coming = position - 1, shared
             locates = place == heads or shaped.counts[place] > 0.0
             factorises = place in (0, heads) if shared else locates
+            spent += components * components * components if factorises else 0
             position = position + 1 if place < heads else 0
         if factorises:
             factorise(shaped, place, coming)
-            spent += components * components * components
         if locates:
             locate(shaped, place, coming)
-        spent += components * components
     facts[POSITION] = position
     if shared and works and position == 0:
         facts[PRIOR] = facts[NEXT_PRIOR]
@@ -65,8 +65,8 @@ def refresh(shaped: Shaped, head: int) -> None:
 
 def of_all(shaped: Shaped, index: int, other: int) -> float:
     """An element of T, with what is added to variances."""
-    rows = shaped.facts[TOTALS]
-    found = shaped.total_scatter[index, other] / rows
+    rows: float = shaped.facts[TOTALS]
+    found: float = shaped.total_scatter[index, other] / rows
     return found * (1.0 + LEAST_VARIANCE) if index == other else found * rows / (rows + shaped.means.shape[1])
 
 
@@ -74,14 +74,15 @@ def measure(shaped: Shaped) -> None:
     """Take M and k anew, and which components are constant."""
     facts, components = shaped.facts, shaped.means.shape[1]
     prior, trace, within, varying = 0.5 * components + 2.0, 0.0, 0.0, 0.0
+    share = 1.0 / (facts[FREEDOM] + prior)
     for index in range(components):
         line, variance = shaped.within[index], 0.0
         for other in range(index + 1):
             variance = of_all(shaped, index, other)  # at last that of the component
-            total = prior * variance
-            for place in range(shaped.scatters.shape[0]):
-                total += shaped.scatters[place, index, other]
-            line[other] = total / (facts[FREEDOM] + prior)
+            line[other] = prior * share * variance
+        for place in range(shaped.scatters.shape[0]):
+            for other in range(index + 1):
+                line[other] += share * shaped.scatters[place, index, other]
         line[index] = line[index] + LEAST_VARIANCE * variance if variance > SAME else 0.0
         varying += 1.0 if variance > SAME else 0.0
         shaped.varying[index] = varying

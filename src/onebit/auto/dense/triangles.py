@@ -22,33 +22,27 @@ def invert(lower: Matrix, varying: Vector, inverse: Matrix, factor: NDArray[Any]
         line, inverted = lower[index], inverse[index]
         varies = varying[index] > before
         before = varying[index]
+        least, unit = LEAST_PIVOT * line[index], 0.0
+        for other in range(index + 1):
+            known, left = lower[other], line[other]
+            for column in range(other):
+                left -= line[column] * known[column]
+            line[other] = left * inverse[other, other] if varies and other < index else 0.0
+            if varies and other == index:
+                line[index] = math.sqrt(max(least, left))
+                unit = 1.0 / line[index]
+                logarithm += math.log(max(least, left))
+        for column in range(size):
+            inverted[column] = 0.0
         for other in range(index):
-            pivot = lower[other, other]
-            line[other] = (line[other] - dot(line, lower[other], other)) / pivot if varies and pivot > 0.0 else 0.0
-        left = max(LEAST_PIVOT * line[index], line[index] - dot(line, line, index))
-        line[index] = math.sqrt(left) if varies else 0.0
-        unit = 1.0 / line[index] if varies else 0.0
-        for other in range(size):
-            inverted[other] = 0.0
-        for other in range(index):
-            share, done = line[other], inverse[other]
+            share, known = line[other], inverse[other]
             for column in range(other + 1):
-                inverted[column] -= share * done[column]
-        for other in range(index):
-            inverted[other] *= unit
-        inverted[index] = unit
-        for other in range(size):
-            factor[index, other] = inverted[other]
-        logarithm += math.log(left) if varies else 0.0
+                inverted[column] -= share * known[column]
+        inverted[index] = 1.0
+        for column in range(size):
+            inverted[column] *= unit
+            factor[index, column] = inverted[column]
         logarithms[index] = logarithm
-
-
-def dot(first: Vector, second: Vector, count: int) -> float:
-    """The dot product of the first so many."""
-    total = 0.0
-    for index in range(count):
-        total += first[index] * second[index]
-    return total
 
 
 def transform(factor: NDArray[Any], row: NDArray[Any], out: NDArray[Any]) -> None:

@@ -146,9 +146,7 @@ def in_units(statistics: FeatureStatistics, x: NDArray[Any], units: NDArray[Any]
         units[column] = (x[column] - mean[column]) * inverse[column]
 
 
-def standardised(
-    statistics: FeatureStatistics, units: NDArray[Any], plain: NDArray[Any], view: NDArray[Any]
-) -> None:
+def standardised(statistics: FeatureStatistics, units: NDArray[Any], plain: NDArray[Any], view: NDArray[Any]) -> None:
     """Those units with their tails cut (`plain`), then in units of the length of a usual row."""
     width = units.shape[0]
     tail, squares = plain.dtype.type(TAIL), plain.dtype.type(0)

@@ -28,7 +28,9 @@ class Waves(NamedTuple):
         """So many waves of rows with so many columns."""
         directions = generator.normal(size=(number, columns)).T / (2.0 * math.pi)
         return cls(
-            np.ascontiguousarray(directions).astype(dtype), generator.random(number).astype(dtype), np.zeros(number, dtype)
+            np.ascontiguousarray(directions).astype(dtype),
+            generator.random(number).astype(dtype),
+            np.zeros(number, dtype),
         )
 
     @staticmethod

@@ -1,0 +1,188 @@
+"""How the members of `auto` learn from what was heard of a dense row, and how they begin anew."""
+
+from __future__ import annotations
+
+import math
+
+from onebit.auto.dense.arrays import (
+    FIRST_PROGRESS,
+    PENDING,
+    REPLAYED,
+    SLOPES,
+    STANDARD,
+    STAYS,
+    TRUST,
+    AutoDenseArrays,
+)
+from onebit.auto.dense.basis import KEPT, READY, forget_basis, keep, work
+from onebit.auto.dense.basis import STANDARDISED as BY_DEVIATIONS
+from onebit.auto.dense.clusters import forget_clusters, hear_of, part, shape_grown
+from onebit.auto.dense.laplace import learn_linear
+from onebit.auto.dense.linear import forget_linear, forget_member, learnt_variance, score_linear
+from onebit.auto.dense.mixture import (
+    BASED,
+    CENTRED,
+    COMPONENTS,
+    CORRECTED,
+    DIRECTED,
+    FLATTENED,
+    HANDICAP,
+    LINEAR,
+    MEMBERS,
+    MISTAKES,
+    SHAPED,
+    STANDARDISED,
+    flattened,
+    forget_mixture,
+    lose,
+    narrow,
+    rest,
+)
+from onebit.auto.dense.scoring import correct, look_through_basis, waves_of_columns
+from onebit.auto.dense.shaped import clear_shaped, forget_shaped, learn_shaped
+from onebit.auto.dense.views import see, watch
+from onebit.auto.heard import LABEL, REWARD, RIGHT
+from onebit.contract.choices import softmax
+from onebit.contract.rule import Vector
+from onebit.spaces.dense import DenseRows
+
+TRUST_RATE, MOST_TRUST, MOST_SLOPE = 0.3, 1.5, 2.0
+REPLAYED_AT_ONCE = 16
+COARSE, FINE = 3e-2, 1e-3  # changes below this are left out: more where there are few mistakes
+FEWEST_MISTAKES = 1e-3
+
+
+def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, scale: float) -> None:
+    """Let every member that is awake learn from what was heard of the row just scored, and count the row in."""
+    mixture, heads = space.mixture, space.everything.shape[0]
+    if scale == 0.0:
+        forget(space)
+        return
+    about, count = heard[:heads], 0
+    label, right, reward = int(heard[heads + LABEL]), heard[heads + RIGHT] == 1.0, heard[heads + REWARD]
+    for head in range(heads):
+        count += about[head] > 0.0
+    if count < heads:
+        narrow(mixture, about)
+    for member in range(MEMBERS):
+        if mixture.awake[member] == 1:
+            lose(mixture, member, chance_of(space, member, about, label), reward)
+    found = found_class(about, label, right, count)
+    if found >= 0:
+        hear_of(space.clusters, space.taken, found)
+        shape_grown(space.clusters, space.statistics, found)
+    keep(space.basis, space.taken, label, right, reward)
+    learn_members(space, about, label, right, found)
+    rest(mixture, right, space.basis.generation[0] > 0)
+    if work(space.basis) == READY:
+        start_on_basis(space)
+    for _ in range(REPLAYED_AT_ONCE):
+        if space.progress[PENDING] == 1.0:
+            index = int(space.progress[REPLAYED])
+            recall(space, index)
+            label, right = int(space.basis.heard[index, 0]), space.basis.heard[index, 1] == 1.0
+            learn_members(space, space.everything, label, right, found_class(space.everything, label, right, heads))
+    if see(space.statistics, space.taken):
+        part(space.clusters, space.statistics)
+    if watch(space.statistics, rows.values[row]):
+        forget(space)
+
+
+def found_class(about: Vector, label: int, right: bool, count: int) -> int:
+    """The class that is now known to be right, or -1: with two in question a wrong answer says as much as a right one."""
+    if right:
+        return label
+    if count == 2:
+        for head in range(about.shape[0]):
+            if about[head] > 0.0 and head != label:
+                return head
+    return -1
+
+
+def learn_members(space: AutoDenseArrays, about: Vector, label: int, right: bool, found: int) -> None:
+    """Let the linear members and the shaped clusters that are awake learn."""
+    mixture, heads = space.mixture, space.everything.shape[0]
+    mistakes = max(mixture.facts[MISTAKES], FEWEST_MISTAKES)
+    fine = max(FINE, min(COARSE, FINE / (mistakes * mistakes)))
+    for member in range(LINEAR):
+        if mixture.awake[member] == 1:
+            beliefs = mixture.beliefs[member * heads : (member + 1) * heads]
+            learn_linear(space.linear, member, beliefs, about, label, right, fine)
+    if mixture.awake[CORRECTED] == 1:
+        weigh_opinion(space, label, right)
+    if mixture.awake[SHAPED] == 1:
+        learn_shaped(space.shaped, space.components, label, right, mixture.beliefs[SHAPED * heads :], found)
+
+
+def weigh_opinion(space: AutoDenseArrays, label: int, right: bool) -> None:
+    """Move the trust in the opinion of the shaped clusters, by what it would have done to the likelihood of the feedback."""
+    heads, progress, slope = space.everything.shape[0], space.progress, 0.0
+    beliefs = space.mixture.beliefs[CORRECTED * heads : (CORRECTED + 1) * heads]
+    for head in range(heads):
+        slope += beliefs[head] * (space.opinion[label] - space.opinion[head])
+    if not right:
+        slope *= -beliefs[label] / max(1e-3, 1.0 - beliefs[label])
+    slope = min(MOST_SLOPE, max(-MOST_SLOPE, slope))
+    progress[SLOPES] += slope * slope
+    progress[TRUST] += TRUST_RATE * slope / math.sqrt(4.0 + progress[SLOPES])
+    progress[TRUST] = min(MOST_TRUST, max(0.0, progress[TRUST]))
+
+
+def start_on_basis(space: AutoDenseArrays) -> None:
+    """Where there are new principal components, the members on them learn the first rows again, a few in each round."""
+    mixture, progress = space.mixture, space.progress
+    first, standard = space.basis.generation[0] == 1, space.basis.facts[BY_DEVIATIONS]
+    progress[STAYS] = 1.0 if waves_of_columns(space) and not first and standard == progress[STANDARD] else 0.0
+    progress[STANDARD] = standard
+    for member in range(MEMBERS):
+        if mixture.there[member] == BASED:
+            if member < LINEAR and not (member == CORRECTED and progress[STAYS] == 1.0):
+                forget_member(space.linear, member)
+            if first:
+                mixture.losses[member] = HANDICAP
+    clear_shaped(space.shaped)
+    progress[PENDING], progress[REPLAYED] = 1.0, 0.0
+
+
+def recall(space: AutoDenseArrays, index: int) -> None:
+    """Look at one of the rows kept once more, with the members on principal components."""
+    mixture, heads = space.mixture, space.everything.shape[0]
+    for member in range(MEMBERS):
+        mixture.awake[member] = 1 if mixture.there[member] == BASED else 0
+    if space.progress[STAYS] == 1.0:
+        mixture.awake[CORRECTED] = 0
+    look_through_basis(space, space.basis.rows[index])
+    for member in range(MEMBERS):
+        begin, end = member * heads, (member + 1) * heads
+        if mixture.awake[member] == 1 and member < LINEAR:
+            score_linear(space.linear, member, mixture.scores[begin:end])
+        if mixture.awake[member] == 1 and member == CORRECTED:
+            correct(space)
+        if mixture.awake[member] == 1:
+            softmax(mixture.scores[begin:end], heads, mixture.beliefs[begin:end])
+    space.progress[REPLAYED] += 1.0
+    if space.progress[REPLAYED] >= space.basis.facts[KEPT]:
+        space.progress[PENDING] = 0.0
+
+
+def chance_of(space: AutoDenseArrays, member: int, about: Vector, label: int) -> float:
+    """What a member believed of the label: one with a view of its columns is less sure by what it does not know."""
+    linear, mixture, heads = space.linear, space.mixture, space.everything.shape[0]
+    plain = member in (DIRECTED, CENTRED, STANDARDISED, COMPONENTS) and linear.widths[member] != linear.sizes[member]
+    if plain and linear.bounds[member, label] > FLATTENED:
+        variance = learnt_variance(linear, member, label)
+        if variance > FLATTENED:
+            return flattened(mixture.scores[member * heads : (member + 1) * heads], about, label, variance)
+    return float(mixture.beliefs[member * heads + label])
+
+
+def forget(space: AutoDenseArrays) -> None:
+    """Begin anew; what is known of the columns is kept."""
+    forget_linear(space.linear)
+    forget_mixture(space.mixture)
+    forget_basis(space.basis)
+    forget_shaped(space.shaped)
+    for index in range(len(FIRST_PROGRESS)):
+        space.progress[index] = FIRST_PROGRESS[index]
+    forget_clusters(space.clusters)
+    part(space.clusters, space.statistics)

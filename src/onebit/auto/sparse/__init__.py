@@ -1,0 +1,1 @@
+"""The space of `auto` for sparse rows."""

@@ -1,0 +1,163 @@
+"""How the space of `auto` for sparse rows learns what was heard."""
+
+from __future__ import annotations
+
+import math
+
+from onebit.auto.heard import ABOUT, LABEL, REWARD, RIGHT
+from onebit.auto.sparse.arrays import (
+    BACKGROUND,
+    BELIEF,
+    CONSTANT,
+    COV_BAYES,
+    COV_BOTH,
+    COV_SCORE,
+    EVIDENCE,
+    FACTOR,
+    LATELY,
+    LED_BAYES,
+    LED_SCORE,
+    LENGTH,
+    LENGTHS,
+    MOST_TRUST,
+    OPINION,
+    RESIDUALS,
+    ROUNDS,
+    ROWS,
+    SCALE,
+    SCORE,
+    SEEN,
+    SIZE,
+    TRUST_BAYES,
+    TRUST_SCORE,
+    VARIANCE,
+    WEIGHT,
+    AutoSparseArrays,
+    begin,
+)
+from onebit.contract.ridge import one_sided_residual
+from onebit.contract.rule import Vector
+from onebit.spaces.sparse import SparseRows
+
+
+def absorb(space: AutoSparseArrays, rows: SparseRows, row: int, heard: Vector, scale: float) -> None:
+    """Learn what was heard about the row just scored, or begin anew where the scale is 0."""
+    if scale == 0.0:
+        forget(space)
+        return
+    heads = space.heads
+    label, right, reward = int(heard[heads + LABEL]), heard[heads + RIGHT] == 1.0, heard[heads + REWARD]
+    asked, other = 0, -1  # how many classes the feedback is about, and one of them that was not played
+    for head in range(heads):
+        if heard[head] == ABOUT:
+            asked += 1
+            other = other if head == label else head
+    known = label if right else other if asked == 2 else -1  # which class is right, as far as can be told
+    weigh(space, heard, label, reward)
+    noise = space.facts[RESIDUALS] / space.facts[ROUNDS]
+    movers = regress(space, heard, label, right, reward, asked, noise)
+    move(space, rows, row, movers, 2 if asked == 2 else 1, known, noise)
+
+
+def weigh(space: AutoSparseArrays, heard: Vector, label: int, reward: float) -> None:
+    """Move the trusts by one step of a logistic regression of the answer on the leads: what is said of the label, less what of the others."""
+    facts, said = space.facts, space.said
+    by_bayes, by_score = facts[TRUST_BAYES], facts[TRUST_SCORE]
+    rest, bayes, score = 0.0, 0.0, 0.0
+    for head in range(space.heads):
+        if heard[head] == ABOUT and head != label:
+            rest += said[BELIEF, head]
+            bayes += said[BELIEF, head] * said[OPINION, head]
+            score += said[BELIEF, head] * said[SCORE, head]
+    bayes, score = said[OPINION, label] - bayes / rest, said[SCORE, label] - score / rest
+    chance = said[BELIEF, label] / (said[BELIEF, label] + rest)
+    first = facts[COV_BAYES] * bayes + facts[COV_BOTH] * score
+    second = facts[COV_BOTH] * bayes + facts[COV_SCORE] * score
+    curvature = chance * rest / (said[BELIEF, label] + rest)
+    whole = 1.0 + curvature * (first * bayes + second * score)
+    facts[COV_BAYES] -= curvature * first * first / whole
+    facts[COV_BOTH] -= curvature * first * second / whole
+    facts[COV_SCORE] -= curvature * second * second / whole
+    facts[TRUST_BAYES] = min(MOST_TRUST, max(0.0, by_bayes + (reward - chance) * first / whole))
+    facts[TRUST_SCORE] = min(MOST_TRUST, max(0.0, by_score + (reward - chance) * second / whole))
+    rounds = min(LATELY, facts[ROUNDS])
+    facts[LED_BAYES] += (abs(by_bayes * bayes) - facts[LED_BAYES]) / rounds
+    facts[LED_SCORE] += (abs(by_score * score) - facts[LED_SCORE]) / rounds
+
+
+def regress(
+    space: AutoSparseArrays, heard: Vector, label: int, right: bool, reward: float, asked: int, noise: float
+) -> int:
+    """Write down which classes move, and how far: the label first, towards its reward. How many there are.
+
+    The other of two moves towards what the reward leaves of 1. Of several, those that claim more than a level lose that if the label was right;
+    they keep their variances: who is only told what it is not must go on being tried, or it is never seen again.
+    """
+    facts, said = space.facts, space.said
+    residual, level = one_sided_residual(said[SCORE, label], reward), min(0.5, 2.0 / asked)
+    facts[RESIDUALS] += min(1.0, residual * residual)
+    facts[ROUNDS] += 1.0
+    step(space, 0, label, residual, 1.0, noise)
+    movers = 1
+    for head in range(space.heads):
+        if heard[head] == ABOUT and head != label:
+            if asked == 2:
+                step(space, movers, head, one_sided_residual(said[SCORE, head], 1.0 - reward), 1.0, noise)
+                movers += 1
+            elif right and said[SCORE, head] > level:
+                step(space, movers, head, level - said[SCORE, head], 0.0, noise)
+                movers += 1
+    return movers
+
+
+def step(space: AutoSparseArrays, place: int, head: int, residual: float, amount: float, noise: float) -> None:
+    """Move the weight of the constant of one class, and write down that its others move."""
+    constant, change = space.constants[head], residual / (1.0 + space.said[VARIANCE, head])
+    space.moving[place], space.sums[place] = head, change
+    constant[WEIGHT] += change * CONSTANT / (noise + constant[EVIDENCE])
+    constant[EVIDENCE] += amount * CONSTANT * CONSTANT
+
+
+def move(
+    space: AutoSparseArrays, rows: SparseRows, row: int, movers: int, informed: int, known: int, noise: float
+) -> None:
+    """Take the steps along the row, of which the first classes get evidence; count the row in, also for the class that was right.
+
+    All in one walk over the row: most of the time is spent in waiting for its cells.
+    """
+    facts, kind, stride, start = space.facts, space.weights.dtype.type, space.stride, rows.starts[row]
+    facts[LENGTHS] += space.row[LENGTH]
+    facts[ROWS] += 1.0
+    if known >= 0:
+        space.counts[known] += space.row[LENGTH]
+    prior, factor, one = kind(noise), kind(space.row[FACTOR]), kind(1)
+    usual, scaling = kind(facts[ROWS] / BACKGROUND), kind(1.0 / space.row[SCALE])
+    for entry in range(rows.starts[row + 1] - start):
+        size = space.sizes[entry]
+        if size > 0.0:
+            cell, feature = space.weights[rows.columns[start + entry]], space.features[rows.columns[start + entry]]
+            value = size * factor if rows.values[start + entry] >= 0.0 else -size * factor
+            for place in range(movers):
+                head = space.moving[place]
+                cell[head] += space.sums[place] * value / (prior + cell[stride + head])
+            for place in range(informed):
+                cell[stride + space.moving[place]] += value * value
+            feature[SEEN] += one
+            share = one / feature[SEEN]
+            feature[SIZE] += (abs(rows.values[start + entry]) * scaling - feature[SIZE]) * share
+            if known >= 0:
+                more = cell[3 * stride + known] + size * usual * share
+                cell[3 * stride + known] = more
+                cell[2 * stride + known] = math.log(one + more)
+
+
+def forget(space: AutoSparseArrays) -> None:
+    """Begin anew; what is known of features and of the background is kept."""
+    for feature in range(space.weights.shape[0]):
+        for index in range(space.weights.shape[1]):
+            space.weights[feature, index] = 0.0
+    for head in range(space.heads):
+        space.counts[head] = 0.0
+        space.constants[head, WEIGHT] = 0.0
+        space.constants[head, EVIDENCE] = 0.0
+    begin(space)

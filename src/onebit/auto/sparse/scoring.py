@@ -1,0 +1,181 @@
+"""What the space of `auto` for sparse rows believes of a row, and hopes for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from onebit.auto.sparse.arrays import (
+    BACKGROUND,
+    BELIEF,
+    CONSTANT,
+    EVIDENCE,
+    FACTOR,
+    FARTHEST,
+    LENGTH,
+    LENGTHS,
+    OPINION,
+    RESIDUALS,
+    ROUNDS,
+    ROWS,
+    SCALE,
+    SCORE,
+    SEEN,
+    SIZE,
+    TRUST_BAYES,
+    TRUST_SCORE,
+    VARIANCE,
+    WEIGHT,
+    AutoSparseArrays,
+)
+from onebit.auto_03.laplace import HIGHEST, raised
+from onebit.contract.candidates import Labels
+from onebit.contract.choices import softmax
+from onebit.contract.rule import Vector
+from onebit.spaces.sparse import SparseRows
+
+
+def needs_room(space: AutoSparseArrays, rows: SparseRows, row: int) -> bool:
+    """Whether the row has more values than the view has room for."""
+    return bool(rows.starts[row + 1] - rows.starts[row] >= space.sizes.shape[0])
+
+
+def look(space: AutoSparseArrays, rows: SparseRows, row: int) -> float:
+    """Write b, and what is known of the row; its squared norm."""
+    start, count = rows.starts[row], rows.starts[row + 1] - rows.starts[row]
+    norm, plain, scale, trust, nonzeros = 0.0, 0.0, 0.0, 0.0, 0
+    for entry in range(count):
+        size = abs(float(rows.values[start + entry]))
+        if size > 0.0:
+            nonzeros += 1
+            norm += size * size
+            plain += size
+            known = space.features[rows.columns[start + entry]]
+            if known[SEEN] > 0.0:
+                trusted = float(known[SEEN]) / (float(known[SEEN]) + 1.0)
+                scale += trusted * size / float(known[SIZE])
+                trust += trusted
+    if nonzeros == 0:
+        space.row[SCALE], space.row[LENGTH], space.row[FACTOR] = 0.0, 0.0, 0.0
+        return 0.0
+    scale = scale / trust if trust > 0.0 else plain / nonzeros
+    squares, length, total = 0.0, 0.0, 0.0
+    for entry in range(count):
+        size = abs(float(rows.values[start + entry])) / scale
+        if size > 0.0:
+            known = space.features[rows.columns[start + entry]]
+            seen = float(known[SEEN])
+            size *= (seen + 1.0) / (seen * float(known[SIZE]) + size)
+            total += size
+            size = 1.25 * size / (1.0 + 0.25 * size)
+            squares += size * size
+            length += size
+        space.sizes[entry] = size
+    space.row[SCALE] = scale * total / nonzeros
+    space.row[LENGTH] = length
+    space.row[FACTOR] = 1.0 / math.sqrt(squares)
+    return norm
+
+
+def score(space: AutoSparseArrays, rows: SparseRows, row: int, scores: Vector) -> float:
+    """Write beliefs, hopes (the same, until they are asked for) and logits; the squared norm of the row, NaN where one is not finite."""
+    heads, facts, said = space.heads, space.facts, space.said
+    norm = look(space, rows, row)
+    add_up(space, rows, row)
+    by_bayes, by_score, top = facts[TRUST_BAYES], facts[TRUST_SCORE], -math.inf
+    for head in range(heads):
+        logit = by_bayes * said[OPINION, head] + by_score * said[SCORE, head]
+        scores[2 * heads + head] = logit
+        top = max(top, logit)
+    for head in range(heads):
+        scores[head] = max(scores[2 * heads + head], top - FARTHEST)
+    softmax(scores, heads, scores)
+    flaw = 0.0
+    for head in range(heads):
+        said[BELIEF, head] = scores[head]
+        scores[heads + head] = scores[head]
+        # 0 times a number is 0, 0 times infinity or NaN is NaN
+        flaw += 0.0 * (scores[head] + scores[2 * heads + head] + said[VARIANCE, head])
+    return norm + flaw
+
+
+def hope(space: AutoSparseArrays, scores: Vector, candidates: Labels) -> None:
+    """Raise the beliefs of the classes that may be the best of those that can be played.
+
+    That is none whose raised p e is less than half of another's, unless more than a half is believed of it: u grows with p e/(1 - p).
+    """
+    heads, facts, said, everything = space.heads, space.facts, space.said, candidates.shape[0] == 0
+    count = heads if everything else candidates.shape[0]
+    variance = facts[TRUST_SCORE] * facts[TRUST_SCORE] * facts[RESIDUALS] / facts[ROUNDS]
+    total, highest = 0.0, -math.inf
+    for place in range(count):
+        head = place if everything else candidates[place]
+        deviation = math.sqrt(variance * said[VARIANCE, head])
+        high = scores[2 * heads + head] + min(HIGHEST, deviation)  # as `raised` has it
+        scores[heads + head] = high
+        total += scores[head]
+        highest = max(highest, high)
+    for place in range(count):
+        head = place if everything else candidates[place]
+        near = scores[heads + head] > highest - 1.0  # where log 2 would do
+        scores[heads + head] = scores[head]
+        if near or scores[head] > 0.5 * total:
+            scores[heads + head] = raised(scores[head], variance * said[VARIANCE, head])
+
+
+def add_up(space: AutoSparseArrays, rows: SparseRows, row: int) -> None:
+    """Write scores, variances and opinions. From a row of zeros nothing is learnt, so there is nothing to hope for."""
+    stride, start, said, sums, length = space.stride, rows.starts[row], space.said, space.sums, space.row[LENGTH]
+    noise, any_values = space.facts[RESIDUALS] / space.facts[ROUNDS], length > 0.0
+    kind = space.weights.dtype.type
+    for index in range(3 * stride):
+        sums[index] = 0.0
+    root, background = 0.0, 0.0
+    if any_values:
+        count, factor = rows.starts[row + 1] - start, kind(space.row[FACTOR])
+        space.sizes[count] = 0.0
+        for entry in range(0, count, 2):
+            add_two(space, rows, start, entry, entry + 1, noise, factor)
+        root, background = 1.0 / math.sqrt(length), background_of(space)
+    for head in range(space.heads):
+        weight, evidence = space.constants[head, WEIGHT], space.constants[head, EVIDENCE]
+        heard = length * math.log(kind(1.0 + space.counts[head] * background))
+        said[SCORE, head] = sums[head] + CONSTANT * weight
+        said[VARIANCE, head] = sums[stride + head] + CONSTANT * CONSTANT / (noise + evidence) if any_values else 0.0
+        said[OPINION, head] = root * (sums[2 * stride + head] - heard)
+
+
+def add_two(
+    space: AutoSparseArrays, rows: SparseRows, start: int, entry: int, next_entry: int, noise: float, factor: Any
+) -> None:
+    """Add what two features say to the sums. Two at a time halves the divisions: a/b + c/d = (a d + c b)/(b d)."""
+    kind, stride, sums = space.weights.dtype.type, space.stride, space.sums
+    prior = kind(noise)
+    size, other_size = space.sizes[entry], space.sizes[next_entry]
+    cell = space.weights[rows.columns[start + entry]]
+    other_cell, other = cell, kind(0)
+    if other_size > 0.0:
+        other_cell = space.weights[rows.columns[start + next_entry]]
+        other = other_size * factor if rows.values[start + next_entry] >= 0.0 else -other_size * factor
+    value = size * factor if rows.values[start + entry] >= 0.0 else -size * factor
+    square, other_square = value * value, other * other
+    # Slices, since an index that is a sum is tested for being negative, which keeps a loop from being done in vectors.
+    likely, evidence, other_evidence = (
+        sums[stride : 2 * stride],
+        cell[stride : 2 * stride],
+        other_cell[stride : 2 * stride],
+    )
+    bayes, known, other_known = sums[2 * stride :], cell[2 * stride : 3 * stride], other_cell[2 * stride : 3 * stride]
+    for head in range(stride):
+        sums[head] += value * cell[head] + other * other_cell[head]
+    for head in range(stride):
+        one, two = prior + evidence[head], prior + other_evidence[head]
+        likely[head] += (square * two + other_square * one) / (one * two)
+    for head in range(stride):
+        bayes[head] += size * known[head] + other_size * other_known[head]
+
+
+def background_of(space: AutoSparseArrays) -> float:
+    """One over the length of the rows that each class is taken to have had, the row just seen among all rows."""
+    facts = space.facts
+    return float((facts[ROWS] + 1.0) / (BACKGROUND * (facts[LENGTHS] + space.row[LENGTH])))

@@ -1,0 +1,173 @@
+"""The space of `auto` for sparse rows: a regression and a naive Bayes on the non-zeros of a row, whatever the scale of features and rows.
+
+**The view.** Each value is compared with the usual size of its feature (a feature that was never seen gives 1), large ones are tamed, and
+the row is made of length one. With r the scale of the row, the mean over its known features of |x_j| over their usual size m_j:
+
+    u_j = |x_j|/r over the mean so far, this one included;    b_j = 1.25 u_j/(1 + u_j/4);    z_j = sign(x_j) b_j/|b|
+
+**The regression** of right and wrong sees z, and beside it a constant of 1/2. s_i = z.w_i, and q_i = sum z_j^2/(noise + A_ji), where the
+evidence A is the sum of z^2 of the rows in which the class was played. `noise` is the mean squared residual so far: weights of size one are
+likely, whatever the features are.
+
+**Naive Bayes** counts in which rows a class was right, against the background of all rows: the logarithm of how much more often feature
+j comes with class i is G_ji = log(1 + H_ji). Its opinion is g_i = sum_j b_j G_ji - l log(1 + n_i background), over the root of l = sum_j b_j.
+
+**Together** they believe in p = softmax(t1 g + t2 s), and hope for as much as there is of a class whose score is one deviation up. The trusts t
+are weights of a logistic regression of the answers: how far the class played leads by g and by s says how likely it was right.
+
+What is known of features and of the background stays when everything else is forgotten.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.auto.sparse.arrays import (
+    CONSTANT,
+    FACTOR,
+    FACTS,
+    FIRST,
+    LANES,
+    LED_BAYES,
+    LED_SCORE,
+    LENGTH,
+    TRUST_BAYES,
+    TRUST_SCORE,
+    WEIGHT,
+    AutoSparseArrays,
+    begin,
+)
+from onebit.auto.sparse.learning import absorb, forget
+from onebit.auto.sparse.scoring import background_of, hope, needs_room, score
+from onebit.contract.contrast import Contrast, Contributions
+from onebit.engine import generic
+from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
+from onebit.spaces.scaled import moved, refreshed_norm
+from onebit.spaces.space import Space
+from onebit.spaces.sparse import SparseRows, SparseSpace
+
+__all__ = ["AutoSparse", "absorb", "forget", "hope", "moved", "needs_room", "refreshed_norm", "score"]
+
+
+def stride_for(heads: int) -> int:
+    """The number of heads, rounded up to lanes."""
+    return -(-heads // LANES) * LANES
+
+
+class AutoSparse(AutoSparseArrays, Space):
+    """The space of `auto` for sparse rows."""
+
+    __slots__ = ()
+    SAVED = ("weights", "features", "constants", "counts", "facts")
+    example_rows = staticmethod(SparseSpace.example_rows)
+
+    @classmethod
+    def planned(cls, heads: int, features: int, dtype: Any) -> AutoSparse:
+        """Nothing is known."""
+        stride = stride_for(heads)
+        made = cls(
+            np.zeros((features, 4 * stride), dtype=dtype),
+            np.zeros((features, 2), dtype=dtype),
+            np.zeros((heads, 2)),
+            np.zeros(heads),
+            np.zeros(FACTS),
+            np.zeros(3),
+            np.zeros((4, heads)),
+            np.zeros(FIRST, dtype=dtype),
+            np.zeros(3 * stride, dtype=dtype),
+            np.zeros(heads, dtype=np.int64),
+            heads,
+            stride,
+        )
+        begin(made)
+        return made
+
+    def grown(self, heads: int, features: int) -> AutoSparse:
+        """A copy with room for more heads and features; the new ones know nothing."""
+        made = AutoSparse.planned(heads, features, self.weights.dtype)
+        known = len(self.weights)
+        for part in range(4):
+            cells = self.weights[:, part * self.stride : part * self.stride + self.heads]
+            made.weights[:known, part * made.stride : part * made.stride + self.heads] = cells
+        rest = {name: getattr(self, name) for name in self.SAVED if name != "weights"}
+        return made.loaded(rest)._replace(sizes=self.sizes.copy())
+
+    def roomier(self, rows: SparseRows) -> AutoSparse:
+        """A copy with room for the view of the longest of these rows."""
+        return self._replace(sizes=np.zeros(int(np.diff(rows.starts).max()) + 1, dtype=self.sizes.dtype))
+
+    def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
+        """What is written into a file: the cells of the first so many features, or of all."""
+        by_feature = ("weights", "features")
+        return {name: getattr(self, name)[: features if name in by_feature else None].copy() for name in self.SAVED}
+
+    @staticmethod
+    def layout(heads: int, features: int, dtype: Any) -> SpaceLayout:
+        """What the arrays are; beliefs, hopes and logits are given."""
+        stride = stride_for(heads)
+        arrays = {
+            "weights": ArraySpec((features, 4 * stride), dtype),
+            "features": ArraySpec((features, 2), dtype),
+            "constants": ArraySpec((heads, 2), NUMBERS),
+            "counts": ArraySpec((heads,), NUMBERS),
+            "facts": ArraySpec((FACTS,), NUMBERS),
+            "row": ArraySpec((3,), NUMBERS),
+            "said": ArraySpec((4, heads), NUMBERS),
+            "sizes": ArraySpec((FIRST,), dtype),
+            "sums": ArraySpec((3 * stride,), dtype),
+            "moving": ArraySpec((heads,), np.int64),
+        }
+        return SpaceLayout.of(arrays, AutoSparse.SAVED, width=3 * heads)
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """How many heads and features there is room for."""
+        return self.heads, len(self.weights)
+
+    @property
+    def has_views(self) -> bool:
+        """Whether members see a row in ways of their own, so that columns of weights are not those of a row."""
+        return False
+
+    @property
+    def kind(self) -> dict[str, int]:
+        """What the rule must know of it."""
+        return {}
+
+    @property
+    def shares_by_name(self) -> Mapping[str, float]:
+        """The share of either member in how far the classes played led over the others lately; even before anything was learnt."""
+        bayes, regression = float(self.facts[LED_BAYES]), float(self.facts[LED_SCORE])
+        share = bayes / (bayes + regression) if bayes + regression > 0.0 else 0.5
+        return {"naive Bayes": share, "regression": 1.0 - share}
+
+    def matrix(self) -> Any:
+        """The weights, heads by features."""
+        return self.weights[:, : self.heads].T.copy()
+
+    def contributions(self, rows: SparseRows, contrast: Contrast) -> Contributions:
+        """What each value of the row just scored adds to a contrast of logits, by the regression and by naive Bayes.
+
+        How much was heard of a class is no feature's doing: that is the constant, and a feature that was never seen adds nothing.
+        """
+        length, values, constant = self.row[LENGTH], np.zeros(len(rows.values)), 0.0
+        by_bayes = self.facts[TRUST_BAYES] / math.sqrt(length) if length > 0.0 else 0.0
+        by_score, background = self.facts[TRUST_SCORE], background_of(self) if length > 0.0 else 0.0
+        sizes = self.sizes[: len(rows.values)].astype(np.float64)
+        view = np.where(rows.values >= 0.0, sizes, -sizes) * self.row[FACTOR]
+        cells = self.weights[rows.columns].astype(np.float64)
+        for position, weight in contrast:
+            head = position - 2 * self.heads  # logits come last
+            values += weight * (by_score * view * cells[:, head] + by_bayes * sizes * cells[:, 2 * self.stride + head])
+            heard = length * math.log(1.0 + self.counts[head] * background)
+            constant += weight * (by_score * CONSTANT * self.constants[head, WEIGHT] - by_bayes * heard)
+        return Contributions(values, float(constant))
+
+
+generic.SPACES[AutoSparse] = sys.modules[__name__]
