@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from onebit.auto.dense import arrays
+
 from .auto_03 import Scales
 from .auto_members import HALF, ColumnStatistics, Found, SlowBasis, SlowClusters, SlowLinear, SlowWaves
 from .auto_shaped import SlowShaped
@@ -21,7 +23,6 @@ from .change import Change
 LINEAR = ("directed", "centred", "standardised", "waved", "components", "corrected")
 SHAPED = ("shaped 8", "shaped 24", "shaped 64")
 MEMBERS = (*LINEAR, "clusters", *SHAPED)
-MOST_WAVES = 400
 
 
 def raised(p: float, q: float) -> float:
@@ -30,22 +31,26 @@ def raised(p: float, q: float) -> float:
     return p * e / (1.0 - p + p * e)
 
 
+def found_class(a: int, right: bool, A: Sequence[int]) -> int:
+    """The class that is now known to be right, or -1."""
+    others = [i for i in A if i != a]
+    return a if right else others[0] if len(A) == 2 else -1
+
+
 class Oracle(SlowTwin):
     """Dense rows. `dtype` is that of what the members keep."""
 
     LEARNS_OVER_ALL = True
     TAKES_REWARDS = True
 
-    def __init__(
-        self, classes: int, features: int, seed: int, dtype: Any = np.float64, waves: int = MOST_WAVES
-    ) -> None:
+    def __init__(self, classes: int, features: int, seed: int, dtype: Any = np.float64) -> None:
         self.K, self.features, self.dtype = classes, features, dtype
         self.columns, self.scales = ColumnStatistics(features, dtype), Scales(features)
         self.basis, self.clusters = SlowBasis(features, dtype), SlowClusters(classes, self.columns)
         R = self.basis.number
         self.shaped = SlowShaped(classes, R, dtype, classes * R**2 > 2**19)
         full = classes * (features + 1) ** 2 <= 1e6
-        D = min(waves, int(math.sqrt(5e5 / classes))) if classes <= 50 else 0
+        D = min(arrays.MOST_WAVES, int(math.sqrt(5e5 / classes))) if classes <= 50 else 0
         generator = np.random.default_rng(seed)
         self.narrow = features <= 128
         self.waves = SlowWaves(features, D if full else 0, dtype, generator)
@@ -232,8 +237,7 @@ class Oracle(SlowTwin):
             narrowed[list(A)] = p[list(A)] / p[list(A)].sum()
             self.p[m] = narrowed
             self.lose(m, self.chance(m, a, A), r)
-        others = [i for i in A if i != a]
-        known = a if right else others[0] if len(A) == 2 else -1
+        known = found_class(a, right, A)
         if known >= 0:
             self.clusters.hear(taken, known)
         self.basis.keep(taken, a, right)
@@ -278,7 +282,7 @@ class Oracle(SlowTwin):
             self.slopes += g**2
             self.trust = min(1.5, max(0.0, self.trust + 0.3 * g / math.sqrt(4.0 + self.slopes)))
         if SHAPED[0] in self.p:
-            self.shaped.learn(self.z, a, right, np.array([self.p[m] for m in SHAPED]), self.K == 2)
+            self.shaped.learn(self.z, a, right, np.array([self.p[m] for m in SHAPED]), found_class(a, right, A))
 
     def rest(self, right: bool) -> None:
         """Losses are those beyond the least, and members that are far behind sleep."""
@@ -288,7 +292,7 @@ class Oracle(SlowTwin):
         least = self.loss[leader]
         for m in self.there:
             self.loss[m] -= least
-            slower = self.rounds > 1000 and self.mistakes < 0.3 and self.rate[m] > 1.1 * self.rate[leader]
+            slower = self.rounds > 1000 and self.mistakes < 0.3 and self.rate[m] > 1.3 * self.rate[leader]
             self.stride[m] = min(16, int(self.loss[m] / 20.0)) if slower and self.loss[m] > 20.0 else 1
         together = min(self.stride[m] for m in (*SHAPED, "corrected") if m in self.there)
         self.stride.update(dict.fromkeys(SHAPED, together))

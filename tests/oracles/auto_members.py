@@ -120,7 +120,7 @@ class SlowLinear:
 
     def learn(self, p: Array, A: Sequence[int], a: int, right: bool, fine: float) -> None:
         """`p` is over the classes A."""
-        rest = float(sum(p[j] for j in A if j != a)) + 1e-30
+        rest = float(sum(p[j] for j in A if j != a)) + 1e-300
         if right and (rest**2 * self.B[a] < 1e-4 or rest**2 * self.learnt_q(a) < 1e-4):
             return
         h = {j: -p[j] if right else -(0.9 * p[j] / rest + 0.1 / (len(A) - 1)) for j in A if j != a}
@@ -131,8 +131,8 @@ class SlowLinear:
         steep = {j: h[j] * self.q(j) for j in moving}
         spread = sum(h[j] * steep[j] for j in moving)
         tau = self.length(p, a, right, moving, steep, spread, still)
-        e = {j: p[j] * math.exp(min(60.0, tau * steep[j])) for j in moving}
-        others = max(1e-30, still + sum(e[j] for j in moving if j != a))
+        e = {j: p[j] * math.exp(min(600.0, tau * steep[j])) for j in moving}
+        others = max(1e-300, still + sum(e[j] for j in moving if j != a))
         total = e[a] + others
         d = {j: others / total if j == a else e[j] / total for j in moving}
         k = {j: e[a] / others * d[j] ** 2 for j in moving}
@@ -148,7 +148,7 @@ class SlowLinear:
         self, p: Array, a: int, right: bool, moving: list[int], steep: dict[int, float], spread: float, still: float
     ) -> float:
         """Tau."""
-        if right:
+        if right and p[a] >= 0.5:
             mean = sum(p[j] * steep[j] for j in moving)
             bend = (sum(p[j] * steep[j] ** 2 for j in moving) - mean**2) / spread
             if bend < 0.05:
@@ -156,11 +156,10 @@ class SlowLinear:
         low, high = (0.0, 1.0) if right else (-float(p[a]), 0.0)
         for _ in range(12):
             tau = 0.5 * (low + high)
-            e = {j: p[j] * math.exp(min(60.0, tau * steep[j])) for j in moving}
-            total = still + sum(e.values())
-            slope = steep[a] - sum(e[j] * steep[j] for j in moving) / total
-            if not right:
-                slope *= -e[a] / max(1e-30, total - e[a])
+            e = {j: p[j] * math.exp(min(600.0, tau * steep[j])) for j in moving}
+            others = max(1e-300, still + sum(e[j] for j in moving if j != a))
+            slope = steep[a] - sum(e[j] * steep[j] for j in moving if j != a) / others
+            slope *= (others if right else -e[a]) / (e[a] + others)
             if slope > tau * spread:
                 low = tau
             else:
@@ -267,11 +266,11 @@ class SlowBasis:
     def work(self) -> bool:
         """Whether there are new components."""
         if self.used == 0:
-            if self.stage < 3 and len(self.rows) >= min(self.STAGES[self.stage], self.most):
-                self.used, self.waited = len(self.rows), 0
-                while self.stage < 3 and self.used >= min(self.STAGES[self.stage], self.most):
-                    self.stage += 1
-            return False
+            if self.stage == 3 or len(self.rows) < min(self.STAGES[self.stage], self.most):
+                return False
+            self.used, self.waited = len(self.rows), 0
+            while self.stage < 3 and self.used >= min(self.STAGES[self.stage], self.most):
+                self.stage += 1
         self.waited += 1
         found = self.ask() if self.ask is not None else Found(self.generation + 1, self.now.vectors)
         if found.generation == self.generation:
