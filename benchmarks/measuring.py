@@ -86,6 +86,11 @@ class Measurement:
             return ""
         return "met" if self.bar.is_met(self.value) else "missed"
 
+    @property
+    def shown(self) -> str:
+        """The number for people; nothing where there is none."""
+        return "" if self.value is None else f"{self.value:.3g}" if abs(self.value) < 100 else f"{self.value:,.0f}"
+
     def to_dict(self) -> dict[str, Any]:
         """The measurement as plain values."""
         return {**asdict(self), "bar": str(self.bar) if self.bar else None, "verdict": self.verdict}
@@ -160,6 +165,12 @@ def circumstances() -> dict[str, Any]:
     }
 
 
+def where_and_when() -> str:
+    """The same in a line for a page."""
+    found = circumstances()
+    return f"{found['date'][:10]}, {found['cpu']}, {found['cores']} cores, onebit {found['versions']['onebit']}."
+
+
 def _cpu_name() -> str:
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
@@ -190,8 +201,27 @@ def show(console: Console, title: str, measurements: Sequence[Measurement]) -> N
     table.add_column("verdict")
     table.add_column("remark", style="dim")
     for one in measurements:
-        value = "" if one.value is None else f"{one.value:.3g}" if abs(one.value) < 100 else f"{one.value:,.0f}"
         style = {"missed": "bold red", "met": "green"}.get(one.verdict, "")
         verdict = f"[{style}]{one.verdict}[/]" if style else one.verdict
-        table.add_row(one.name, value, one.unit, str(one.bar or ""), verdict, one.remark)
+        table.add_row(one.name, one.shown, one.unit, str(one.bar or ""), verdict, one.remark)
     console.print(table)
+
+
+def markdown(measurements: Sequence[Measurement]) -> list[str]:
+    """A section as a table for a page."""
+    lines = ["| what | value | bar | | remark |", "|---|---:|---:|---|---|"]
+    for one in measurements:
+        value = f"{one.shown} {one.unit}".strip()
+        lines.append(f"| {one.name} | {value} | {one.bar or ''} | {one.verdict} | {one.remark} |")
+    return lines
+
+
+def write_block(page: Path, name: str, lines: Sequence[str]) -> None:
+    """Put lines of Markdown between the two comments of a page that name a block, in the place of what stands there."""
+    text = page.read_text(encoding="utf-8")
+    begin, end = f"<!-- {name} begins -->\n", f"<!-- {name} ends -->\n"
+    before, found, rest = text.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"{page} has no block between {begin.strip()} and {end.strip()}")
+    page.write_text("\n".join([f"{before}{begin}", *lines, "", f"{end}{after}"]), encoding="utf-8")

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import importlib.util
 import time
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from benchmarks.measuring import Outcome, PeerMissingError
 from benchmarks.workloads import Workload
 
@@ -53,17 +57,20 @@ def run(options: str) -> Outcome:
 
 
 def write_text(workload: Workload, path: Path) -> None:
-    """The rows as VW reads them, its labels counting from 1."""
-    labels = (workload.y + 1).tolist()
+    """The rows as VW reads them, its labels counting from 1; it takes no notice of zeros, so that they are left out."""
+    names = [f"f{column}:" for column in range(workload.X.shape[1])]
     with path.open("w", encoding="ascii") as file:
-        if isinstance(workload.X, Csr):
-            names = [f"f{column}:" for column in range(workload.X.shape[1])]
-            columns, values = workload.X.indices.tolist(), [f"{value:.7g}" for value in workload.X.data.tolist()]
-            cuts = workload.X.indptr.tolist()
-            for label, first, last in zip(labels, cuts[:-1], cuts[1:], strict=True):
-                row = " ".join([names[columns[place]] + values[place] for place in range(first, last)])
-                file.write(f"{label} | {row}\n")
-        else:
-            form = "%d | " + " ".join(f"f{column}:%.7g" for column in range(workload.X.shape[1])) + "\n"
-            for label, row in zip(labels, workload.X, strict=True):
-                file.write(form % (label, *row.tolist()))
+        for label, (columns, values) in zip((workload.y + 1).tolist(), _filled(workload.X), strict=True):
+            row = " ".join([f"{names[column]}{value:.7g}" for column, value in zip(columns, values, strict=True)])
+            file.write(f"{label} | {row}\n")
+
+
+def _filled(X: Any) -> Iterator[tuple[list[int], list[float]]]:
+    """The columns and the values of each row that are not 0."""
+    if isinstance(X, Csr):
+        for first, last in pairwise(X.indptr.tolist()):
+            yield X.indices[first:last].tolist(), X.data[first:last].tolist()
+        return
+    for row in X:
+        columns = np.flatnonzero(row)
+        yield columns.tolist(), row[columns].tolist()

@@ -32,6 +32,7 @@ EXPLORATION = 0.05
 WITHOUT_SCIPY = (
     "import sys; sys.modules['scipy'] = None"  # as `pip install onebit` leaves it; Numba imports it if it can
 )
+DENSE_ROW, SPARSE_ROW = "[0.5] * 100", "{'a': 1.0}"
 ONEBIT_STEP = "onebit: decide and learn from an array"
 RIVER_STEP = "river: the same from a dict"
 
@@ -137,15 +138,15 @@ def cold_uses(effort: Effort) -> list[Measurement]:
     ]
 
 
-def first_use(rule: Rule) -> str:
+def first_use(rule: Rule, row: str = DENSE_ROW) -> str:
     """Lines that make a learner and decide once."""
-    return f"import onebit; onebit.{rule.title}(classes=10, **{dict(rule.examples[0])!r}).decide([0.5] * 100)"
+    return f"import onebit; onebit.{rule.title}(classes=10, **{dict(rule.examples[0])!r}).decide({row})"
 
 
-def cold_use(rule: Rule) -> Ended:
+def cold_use(rule: Rule, row: str = DENSE_ROW) -> Ended:
     """The first use of a rule where nothing has been compiled yet."""
     with TemporaryDirectory() as empty:
-        return timed_python(first_use(rule), Path(empty))
+        return timed_python(first_use(rule, row), Path(empty))
 
 
 def quickest(start: Callable[[], Ended], starts: int) -> Ended:

@@ -24,10 +24,9 @@ NUMBERS = 4000  # times the rounds of an effort are looked at in one pass over f
 
 
 def second_order(effort: Effort) -> list[Measurement]:
-    """Diagonal LinUCB against VW, auto on MNIST and on texts, full LinUCB against the memory."""
+    """Diagonal LinUCB against VW, auto on texts against Banditron, full LinUCB against the memory."""
     return [
         *_linucb(effort),
-        *_mnist(effort),
         *_texts(effort),
         *(measurement for features in SIZES for measurement in _full(effort, features)),
     ]
@@ -51,18 +50,6 @@ def _linucb(effort: Effort) -> list[Measurement]:
         *ratio("SynSep10, LinUCB : VW", best, LINUCB, VW, at_least(15)),
         Measurement("SynSep10, LinUCB : Banditron", share, "times"),
     ]
-
-
-def _mnist(effort: Effort) -> list[Measurement]:
-    name, unit = "MNIST, auto", "thousand rounds/s"
-    try:
-        workload = shuffled("mnist", rounds=min(70_000, effort.rounds))
-    except OnebitError as error:
-        return [Measurement(name, None, unit, remark=str(error))]
-    run = onebit_pass("auto", {}, workload)
-    best = min(run() for _ in range(effort.repeats))
-    rate = workload.rounds / best.seconds / 1e3
-    return [Measurement(name, rate, unit, at_least(60), f"error {100 * best.error:.2f} %, {workload.rounds:,} rounds")]
 
 
 def _texts(effort: Effort) -> list[Measurement]:

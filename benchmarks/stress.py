@@ -14,22 +14,15 @@ Sorted and imbalanced digits, ecoli and abalone have nothing to calibrate. All a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
+from benchmarks.recipes import Drawn, Recipe, as_csr, dense, generator_of, held, resampled, zipf
 
 from onebit.data import real
 from onebit.data.fetchers import SEXES
 from onebit.data.files import arrays_of
-from onebit.data.preparation import prepared
-from onebit.data.sources import Source
-from onebit.data.tables import Csr, Dataset
 from onebit.errors import OnebitError
-
-Drawn = tuple[Any, NDArray[np.int64]]
 
 HALF_DISTANCE = 1.126  # of two means with unit deviations: the normal distribution has 13 % beyond it
 SPREAD = 0.59  # of a hundred means in 50 dimensions
@@ -42,53 +35,18 @@ VOCABULARY, TOPICS = 3000, 20
 IMBALANCE = 0.7  # each digit is so many times as frequent as the one before
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A stream that is drawn anew in every run."""
-
-    make: Callable[[int, int], Drawn]
-    classes: int
-    rounds: int = 20_000
-
-    def source(self, name: str, steps: tuple[str, ...] = ()) -> Source:
-        """As onebit takes it, with the steps of a preparation."""
-
-        def draw(rounds: int, seed: int) -> Dataset:
-            X, y = self.make(rounds, seed)
-            return Dataset(prepared(X, steps), y, tuple(range(self.classes)))
-
-        return Source(name, False, self.rounds, draw, dict, steps)
-
-
-def generator_of(seed: int) -> np.random.Generator:
-    """The draws of a stream."""
-    return np.random.default_rng([77, seed])
-
-
-def dense(X: NDArray[Any]) -> NDArray[np.float32]:
-    """Rows one after the other, as learners take them."""
-    return np.ascontiguousarray(X, dtype=np.float32)
-
-
-def resampled(name: str, rounds: int, generator: np.random.Generator, chances: Any = None) -> Drawn:
-    """Rows of a data set, drawn with replacement."""
-    data = real.load(name)
-    drawn = generator.choice(data.rows, rounds, p=chances)
-    return dense(data.X[drawn]), data.y[drawn]
-
-
 def sorted_digits(rounds: int, seed: int) -> Drawn:
     """All zeros first, then all ones, and so on."""
-    X, y = resampled("digits", rounds, generator_of(seed))
+    X, y = resampled("digits", rounds, seed)
     order = np.argsort(y, kind="stable")
     return X[order], y[order]
 
 
 def imbalanced_digits(rounds: int, seed: int) -> Drawn:
     """Each digit is 0.7 times as frequent as the one before."""
-    y = real.load("digits").y
+    _, y = held("digits")
     chances = IMBALANCE**y / np.bincount(y)[y]
-    return resampled("digits", rounds, generator_of(seed), chances / chances.sum())
+    return resampled("digits", rounds, seed, chances / chances.sum())
 
 
 def two_gaussians(rounds: int, seed: int) -> Drawn:
@@ -116,8 +74,7 @@ def hundred_gaussians(rounds: int, seed: int) -> Drawn:
 def topics(rounds: int, seed: int) -> Drawn:
     """Counts of words: half of a document's are as frequent as in all documents, half as in its topic, both by Zipf's law."""
     generator = generator_of(seed)
-    frequencies = 1.0 / np.arange(1, VOCABULARY + 1) ** EXPONENT
-    frequencies /= frequencies.sum()
+    frequencies = zipf(VOCABULARY, EXPONENT)
     common = frequencies[generator.permutation(VOCABULARY)]
     own = np.empty((TOPICS, VOCABULARY))
     for words in own:
@@ -128,14 +85,6 @@ def topics(rounds: int, seed: int) -> Drawn:
         rows = np.flatnonzero(y == topic)
         X[rows] = generator.multinomial(LENGTH, (1.0 - OWN_SHARE) * common + OWN_SHARE * words, size=len(rows))
     return X, y
-
-
-def sparse_topics(rounds: int, seed: int) -> Drawn:
-    """The same documents as CSR rows."""
-    X, y = topics(rounds, seed)
-    rows, columns = np.nonzero(X)
-    cuts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=rounds))])
-    return Csr(X[rows, columns], columns.astype(np.int32), cuts, X.shape), y
 
 
 def abalone_rings(rounds: int, seed: int) -> Drawn:
@@ -151,11 +100,11 @@ def abalone_rings(rounds: int, seed: int) -> Drawn:
 
 
 STRESS = {
-    "digits sorted": Recipe(sorted_digits, 10),
-    "digits imbalanced": Recipe(imbalanced_digits, 10),
+    "digits sorted": Recipe(sorted_digits, 10, needs=("digits",)),
+    "digits imbalanced": Recipe(imbalanced_digits, 10, needs=("digits",)),
     "2 Gaussians": Recipe(two_gaussians, 2),
     "100 Gaussians": Recipe(hundred_gaussians, 100),
     "topics": Recipe(topics, TOPICS),
-    "topics, sparse": Recipe(sparse_topics, TOPICS),
-    "abalone": Recipe(abalone_rings, 28),
+    "topics, sparse": Recipe(partial(as_csr, topics), TOPICS),
+    "abalone": Recipe(abalone_rings, 28, needs=("abalone",)),
 }

@@ -3,6 +3,7 @@
     python benchmarks/throughput.py                    # all of it: two minutes, and two more where no rule is compiled yet
     python benchmarks/throughput.py --quick            # a look, on shorter streams
     python benchmarks/throughput.py --only peers --json peers.json
+    python benchmarks/throughput.py --only auto --write    # and its table into docs/auto.md
 
 Streams are timed in CPU seconds of one core, the best of five, contenders taking turns; start-up is on the clock. The bars are
 those of an idle machine. A missed bar is printed as missed; the exit code is 0 all the same, since a timing is not a test.
@@ -20,9 +21,10 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.auto_speed import auto
 from benchmarks.experiments import many_runs, memory_of_runs, pages, sweeps
 from benchmarks.kernels import budgets, feature_maps, kernels
-from benchmarks.measuring import FULL, QUICK, circumstances, show
+from benchmarks.measuring import FULL, QUICK, circumstances, markdown, show, where_and_when, write_block
 from benchmarks.processes import memory, startup, steps
 from benchmarks.second_order import second_order
 from benchmarks.streams import peers, rules, sparse_rows
@@ -34,6 +36,7 @@ SECTIONS = {
     "peers": peers,
     "sparse": sparse_rows,
     "second-order": second_order,
+    "auto": auto,
     "steps": steps,
     "startup": startup,
     "memory": memory,
@@ -46,6 +49,9 @@ SECTIONS = {
     "budgets": budgets,
 }
 
+ROOT = Path(__file__).resolve().parents[1]
+BLOCKS = {"auto": (ROOT / "docs" / "auto.md", "the table of costs")}  # what --write writes, and where
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -54,6 +60,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write everything to this file")
     parser.add_argument("--quick", action="store_true", help="shorter streams and fewer repetitions")
     parser.add_argument("--only", choices=SECTIONS, metavar="SECTION", help=f"one of {', '.join(SECTIONS)}")
+    parser.add_argument("--write", action="store_true", help=f"put the tables of {', '.join(BLOCKS)} into their pages")
     chosen = parser.parse_args()
     effort = QUICK if chosen.quick else FULL
     console = Console(emoji=False) if sys.stdout.isatty() else Console(width=PAGE, emoji=False)
@@ -66,6 +73,8 @@ def main() -> None:
         section = SECTIONS[name]
         measured = section(effort)
         show(console, f"{name}: {(section.__doc__ or '').rstrip('.')}", measured)
+        if chosen.write and name in BLOCKS:
+            write_block(*BLOCKS[name], [where_and_when(), "", *markdown(measured)])
         report["sections"][name] = [one.to_dict() for one in measured]
     report["seconds"] = round(time.perf_counter() - started, 1)
     console.print(f"measured in {report['seconds']} s")

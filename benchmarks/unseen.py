@@ -6,60 +6,62 @@ Wine and breast cancer were looked at while it was built, as were the digits and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
-from benchmarks.stress import Drawn, Recipe, dense, gaussians, generator_of, resampled
+from benchmarks.recipes import Drawn, Maker, Recipe, dense, generator_of, resampled
+from benchmarks.stress import gaussians
 from numpy.typing import NDArray
 
 # The seven lights of a digit: top, upper left, upper right, middle, lower left, lower right, bottom.
 LIGHTS = "1110111 0010010 1011101 1011011 0111010 1101011 1101111 1010010 1111111 1111011"
+FLIPPED = 0.01  # of the labels of hypercubes
+MEDIAN_OF_CHI_SQUARED = 9.342  # with ten degrees of freedom
 
 
-def shipped(name: str, rounds: int, seed: int) -> Drawn:
-    """A data set that scikit-learn brings along, resampled."""
-    import sklearn.datasets
+def hypercubes(
+    features: int,
+    informative: int,
+    classes: int,
+    rounds: int,
+    seed: int,
+    clusters: int = 1,
+    redundant: int = 2,
+    chances: Sequence[float] | None = None,
+) -> Drawn:
+    """Clusters at the corners of a hypercube, each of a shape of its own (Guyon 2003).
 
-    data = getattr(sklearn.datasets, f"load_{name}")()
-    drawn = generator_of(seed).choice(len(data.target), rounds)
-    return dense(data.data[drawn]), data.target[drawn].astype(np.int64)
-
-
-def diabetes(rounds: int, seed: int) -> Drawn:
-    """Which quarter of the patients one belongs to, by the progress of the disease; resampled."""
-    from sklearn.datasets import load_diabetes
-
-    data = load_diabetes(scaled=False)
-    quarters = np.searchsorted(np.quantile(data.target, [0.25, 0.5, 0.75]), data.target)
-    drawn = generator_of(seed).choice(len(quarters), rounds)
-    return dense(data.data[drawn]), quarters[drawn].astype(np.int64)
-
-
-def hypercubes(features: int, informative: int, classes: int, rounds: int, seed: int, **settings: Any) -> Drawn:
-    """scikit-learn's make_classification: clusters at the corners of a hypercube."""
-    from sklearn.datasets import make_classification
-
-    X, y = make_classification(
-        rounds, features, n_informative=informative, n_classes=classes, random_state=seed, **settings
-    )
-    return dense(X), y.astype(np.int64)
+    Some columns tell them apart, some are sums of those, the rest is noise; a label in a hundred is drawn anew.
+    """
+    generator = generator_of(seed)
+    found = np.unique(generator.integers(0, 2, (20 * classes * clusters, informative)), axis=0)
+    corners = 2.0 * generator.permutation(found)[: classes * clusters] - 1.0
+    y = generator.choice(classes, rounds, p=chances)
+    cluster = y * clusters + generator.integers(0, clusters, rounds)
+    telling = generator.normal(size=(rounds, informative))
+    for number, corner in enumerate(corners):
+        rows = cluster == number
+        telling[rows] = telling[rows] @ generator.uniform(-1.0, 1.0, (informative, informative)) + corner
+    sums = telling @ generator.uniform(-1.0, 1.0, (informative, redundant))
+    noise = generator.normal(size=(rounds, features - informative - redundant))
+    X = np.hstack([telling, sums, noise])[:, generator.permutation(features)]
+    flipped = generator.random(rounds) < FLIPPED
+    return dense(X), np.where(flipped, generator.integers(0, classes, rounds), y)
 
 
 def blobs(features: int, classes: int, deviation: float, rounds: int, seed: int) -> Drawn:
-    """scikit-learn's make_blobs: round clusters in a box from -10 to 10."""
-    from sklearn.datasets import make_blobs
-
-    X, y = make_blobs(rounds, features, centers=classes, cluster_std=deviation, random_state=seed)
-    return dense(X), y.astype(np.int64)
+    """Round clusters in a box from -10 to 10."""
+    generator = generator_of(seed)
+    centres = generator.uniform(-10.0, 10.0, (classes, features))
+    y = generator.integers(0, classes, rounds)
+    return dense(centres[y] + deviation * generator.normal(size=(rounds, features))), y
 
 
 def spheres(rounds: int, seed: int) -> Drawn:
     """Two classes inside and outside of a sphere (Hastie et al. 2009, 10.2): no linear rule is better than guessing."""
-    from sklearn.datasets import make_hastie_10_2
-
-    X, y = make_hastie_10_2(rounds, random_state=seed)
-    return dense(X), (y > 0).astype(np.int64)
+    X = generator_of(seed).normal(size=(rounds, 10))
+    return dense(X), (np.square(X).sum(axis=1) > MEDIAN_OF_CHI_SQUARED).astype(np.int64)
 
 
 def waveform(rounds: int, seed: int) -> Drawn:
@@ -87,46 +89,41 @@ def factors(shape: tuple[int, int], seed: int) -> NDArray[np.float64]:
     return factor
 
 
-def columns_scaled(make: Any, rounds: int, seed: int) -> Drawn:
+def columns_scaled(make: Maker, rounds: int, seed: int) -> Drawn:
     """Each column times a factor of its own."""
     X, y = make(rounds, seed)
     return dense(X * factors((1, X.shape[1]), seed)), y
 
 
-def rows_scaled(make: Any, rounds: int, seed: int) -> Drawn:
+def rows_scaled(make: Maker, rounds: int, seed: int) -> Drawn:
     """Each row times a factor of its own."""
     X, y = make(rounds, seed)
     return dense(X * factors((len(X), 1), seed)), y
 
 
-def drawn_from(name: str, rounds: int, seed: int) -> Drawn:
-    """A data set of onebit's, resampled."""
-    return resampled(name, rounds, generator_of(seed))
-
-
-_WIDE = partial(hypercubes, 40, 12, 7, n_clusters_per_class=1)
+_WIDE = partial(hypercubes, 40, 12, 7)
 
 UNSEEN = {
-    "wine": Recipe(partial(shipped, "wine"), 3),
-    "breast cancer": Recipe(partial(shipped, "breast_cancer"), 2),
-    "diabetes, quarters": Recipe(diabetes, 4),
+    "wine": Recipe(partial(resampled, "wine"), 3, needs=("wine",)),
+    "breast cancer": Recipe(partial(resampled, "breast_cancer"), 2, needs=("breast_cancer",)),
+    "diabetes, quarters": Recipe(partial(resampled, "diabetes"), 4, needs=("diabetes",)),
     "waveform": Recipe(waveform, 3),
     "LED display": Recipe(led, 10),
     "spheres": Recipe(spheres, 2),
-    "hypercubes, 8 features, 4 classes": Recipe(partial(hypercubes, 8, 6, 4, n_redundant=0), 4),
+    "hypercubes, 8 features, 4 classes": Recipe(partial(hypercubes, 8, 6, 4, clusters=2, redundant=0), 4),
     "hypercubes, 40 features, 7 classes": Recipe(_WIDE, 7),
-    "hypercubes, 300 features, 3 classes": Recipe(partial(hypercubes, 300, 20, 3, n_clusters_per_class=1), 3),
+    "hypercubes, 300 features, 3 classes": Recipe(partial(hypercubes, 300, 20, 3), 3),
     "hypercubes, 25 features, 15 classes, imbalanced": Recipe(
-        partial(hypercubes, 25, 15, 15, n_clusters_per_class=1, weights=[0.3] + [0.05] * 14), 15
+        partial(hypercubes, 25, 15, 15, chances=(0.3, *[0.05] * 14)), 15
     ),
     "blobs, 2 features, 12 classes": Recipe(partial(blobs, 2, 12, 1.0), 12),
     "blobs, 20 features, 50 classes": Recipe(partial(blobs, 20, 50, 8.0), 50),
     "blobs, 15 features, 300 classes": Recipe(partial(blobs, 15, 300, 2.0), 300),
     "Gaussians, 1000 features, 6 classes": Recipe(partial(gaussians, classes=6, features=1000, spread=0.1), 6),
-    "digits, columns scaled": Recipe(partial(columns_scaled, partial(drawn_from, "digits")), 10),
-    "digits, rows scaled": Recipe(partial(rows_scaled, partial(drawn_from, "digits")), 10),
-    "satimage, columns scaled": Recipe(partial(columns_scaled, partial(drawn_from, "satimage")), 6),
-    "satimage, rows scaled": Recipe(partial(rows_scaled, partial(drawn_from, "satimage")), 6),
+    "digits, columns scaled": Recipe(partial(columns_scaled, partial(resampled, "digits")), 10, needs=("digits",)),
+    "digits, rows scaled": Recipe(partial(rows_scaled, partial(resampled, "digits")), 10, needs=("digits",)),
+    "satimage, columns scaled": Recipe(partial(columns_scaled, partial(resampled, "satimage")), 6, needs=("satimage",)),
+    "satimage, rows scaled": Recipe(partial(rows_scaled, partial(resampled, "satimage")), 6, needs=("satimage",)),
     "hypercubes, 40 features, 7 classes, columns scaled": Recipe(partial(columns_scaled, _WIDE), 7),
     "hypercubes, 40 features, 7 classes, rows scaled": Recipe(partial(rows_scaled, _WIDE), 7),
 }

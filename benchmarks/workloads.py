@@ -64,10 +64,19 @@ def sparse(rounds: int) -> Workload:
     return Workload("CSR", Csr(values, columns.ravel(), starts, (rounds, SPARSE_FEATURES)), y, 4)
 
 
-@cache
 def shuffled(name: str, prepare: str | None = None, rounds: int | None = None, seed: int = SEED) -> Workload:
     """A real data set in memory, its rows in the order in which `onebit.run(..., order="shuffle")` brings them."""
-    rows = stream(name, prepare=prepare, order="shuffle", rounds=rounds)
+    return _ordered(name, "shuffle", prepare, rounds, seed)
+
+
+def resampled(name: str, rounds: int) -> Workload:
+    """Rows of a small data set, drawn with replacement."""
+    return _ordered(name, "resample", None, rounds, SEED)
+
+
+@cache
+def _ordered(name: str, order: str, prepare: str | None, rounds: int | None, seed: int) -> Workload:
+    rows = stream(name, prepare=prepare, order=order, rounds=rounds)
     data = rows.data(seed)
     schedule = rows.schedule(data, seed)
     if not isinstance(data.X, Csr):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from onebit.contract.calibration import ASKED, SURE, SURE_WRONG
-from onebit.contract.description import CertaintyReport, Description
+from onebit.contract.description import CertaintyReport, Description, NeverRight
 from onebit.contract.rule import LEARNT, RIGHT
 from onebit.runtime import Runtime
+
+MOST_NAMED = 10  # classes
 
 
 def description_of(runtime: Runtime) -> Description:
@@ -18,9 +20,10 @@ def description_of(runtime: Runtime) -> Description:
     model = runtime.model
     with runtime.lock:
         right = model.memory[RIGHT]
-        composed: Mapping[str, Any] = {}
+        composed: dict[str, Any] = {}
         if runtime.rule.describe is not None and model.space is not None:
-            composed = runtime.rule.describe(model.params, model.memory, model.space)
+            composed.update(runtime.rule.describe(model.params, model.memory, model.space))
+        never_right = composed.pop("never_right", None)
         return Description(
             learner=runtime.rule.title,
             learnt=int(model.memory[LEARNT]),
@@ -30,6 +33,7 @@ def description_of(runtime: Runtime) -> Description:
             certainty=_certainty_of(runtime),
             repairs=model.repairs,
             form=_form_of(runtime),
+            never_right=None if never_right is None else _named(runtime, never_right),
             **composed,
         )
 
@@ -40,6 +44,12 @@ def _form_of(runtime: Runtime) -> str | None:
     if routing is None or features.size is None or features.space is None:
         return None
     return routing.said(features.size, features.space)
+
+
+def _named(runtime: Runtime, never_right: Sequence[int]) -> NeverRight:
+    """Of these classes those that can be played; a removed one has no chance of being right any more."""
+    there = [runtime.classes[number] for number in never_right if number not in runtime.retired]
+    return NeverRight(len(there), tuple(there[:MOST_NAMED]))
 
 
 def _certainty_of(runtime: Runtime) -> CertaintyReport | None:

@@ -11,7 +11,7 @@ import scipy.sparse
 from onebit.learner import Learner
 from tests.auto.streams import Array, heard, permuted, topics, walk_both
 from tests.every_rule.cases import CLASSES, FEATURES, SEED, equals_its_oracle_among
-from tests.oracles.auto_new_sparse import Oracle
+from tests.oracles.auto_sparse import Oracle
 from tests.oracles.draws import draws
 
 

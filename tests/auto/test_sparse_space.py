@@ -87,7 +87,7 @@ def test_beliefs_are_probabilities_and_trusts_are_a_regression(stream: Stream) -
     assert (facts[[arrays.TRUST_BAYES, arrays.TRUST_SCORE]] <= arrays.MOST_TRUST).all()
     covariance = facts[[arrays.COV_BAYES, arrays.COV_BOTH, arrays.COV_BOTH, arrays.COV_SCORE]].reshape(2, 2)
     assert (np.linalg.eigvalsh(covariance) > 0.0).all()
-    assert sum(space.shares_by_name.values()) == pytest.approx(1.0)
+    assert sum(space.report().shares.values()) == pytest.approx(1.0)
 
 
 @few

@@ -14,8 +14,11 @@ import pytest
 
 import onebit
 from onebit.checks import refused, rows
+from onebit.engine.compile import code_mark
+from onebit.engine.generic import SPACES
 from onebit.executors import executor_of
 from onebit.experiments.runner import collect
+from onebit.rules import rule_named
 from onebit.trials.records import FILE, HEADER, Record, Records, frame, read_records
 from onebit.trials.trial import Trial, entry_of
 
@@ -490,3 +493,28 @@ def test_a_trial_that_is_there_twice_is_run_once(ran: list[Record]) -> None:
     assert len(ran) == 1
     assert len(found.of([trial, twin])) == 2
     assert found.of([Trial(entry_of("bpa"), trial.stream, 4)]) == []
+
+
+def test_a_change_to_the_spaces_of_one_rule_makes_no_run_of_another_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Auto brings spaces of its own, and other rules have the common ones."""
+
+    def other_score(space: Any, rows: Any, row: int, scores: Any) -> float:
+        return 0.0
+
+    def marks() -> tuple[str, ...]:
+        code_mark.cache_clear()
+        return tuple(code_mark(rule_named(name)) for name in ("auto", "bpa", "linucb"))
+
+    before = marks()
+    own = next(module for space, module in SPACES.items() if space.__module__.startswith("onebit.auto."))
+    with monkeypatch.context() as patched:
+        patched.setattr(own, "score", other_score)
+        auto, *others = marks()
+    assert auto != before[0]
+    assert tuple(others) == before[1:]
+    with monkeypatch.context() as patched:
+        patched.setattr("onebit.spaces.diagonal_dense.score", other_score)
+        _, bpa, linucb = marks()
+    assert linucb != before[2]
+    assert bpa != before[1]  # any common space
+    assert marks() == before

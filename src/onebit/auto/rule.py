@@ -167,10 +167,12 @@ def surety(params: Auto, given: RuleInput, label: int) -> float:
 
 
 def describe(params: Auto, memory: Vector, space: Any) -> Mapping[str, Any]:
-    """The members and their shares, and what exploring brought."""
-    explored = int(memory[EXPLORED])
+    """The members and their shares, the classes that were never right, and what exploring brought."""
+    explored, report = int(memory[EXPLORED]), space.report()
     return {
-        "members": space.shares_by_name,
+        "members": report.shares,
+        "composition": report,
+        "never_right": space.never_right,
         "exploration": ExplorationReport(
             rounds=explored,
             recent=float(memory[RECENTLY]),

@@ -8,6 +8,8 @@ from html import escape
 from typing import Any
 
 from onebit.contract.confidence_sequence import DELTA, least_error, most_error
+from onebit.errors import brief
+from onebit.validation import ClassName
 
 VERDICTS = {
     True: "exploring more would have paid at once",
@@ -58,6 +60,78 @@ class CertaintyReport:
 
 
 @dataclass(frozen=True)
+class MemberReport:
+    """One of the members of `auto`: what it looks at, how much it has to say, and how well it foretold what was heard."""
+
+    name: str
+    about: str  # what it looks at, in words
+    share: float  # in what is believed
+    chance: float | None = (
+        None  # what it gave to what was heard lately, on (geometric) average; None where that cannot be told
+    )
+    behind: float = 0.0  # the logarithm of how much less likely all that was heard was to it than to the best
+    every: int = 1  # it looks at every so many rows: at all of them, unless it is asleep
+    waits_for: str | None = None  # None where it has begun
+
+    @property
+    def asleep(self) -> bool:
+        """Whether it looks at some rows only, since it is far behind."""
+        return self.every > 1 and self.waits_for is None
+
+
+@dataclass(frozen=True)
+class ColumnsReport:
+    """How `auto` takes the columns of dense rows."""
+
+    count: int
+    varying: int  # so many are not constant
+    divided: bool  # whether rows are divided by their scale
+    standardised: (
+        bool | None
+    )  # whether principal components are those of columns in units of their deviations; None before there are any
+    effective: (
+        float | None
+    )  # in how many of them the variance v lies: (sum v)^2/(sum v^2), by the first rows; None before it is asked
+
+    def __str__(self) -> str:
+        said = [f"{self.varying:,} of {self.count:,} columns vary"]
+        if self.standardised is not None and self.effective is not None:
+            how = "in units of their deviations" if self.standardised else "as they are"
+            few = "no more than " if self.standardised else ""
+            said.append(
+                f"principal components take them {how}, since the variance lies in {few}about {self.effective:.3g} of them"
+            )
+        if self.divided:
+            said.append("rows differ by orders of magnitude, so each is divided by its scale")
+        return "; ".join(said)
+
+
+@dataclass(frozen=True)
+class MembersReport:
+    """What `auto` is made of."""
+
+    members: tuple[MemberReport, ...]
+    columns: ColumnsReport | None = None  # None for sparse rows, of which there is but one view
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The shares of the members, by name."""
+        return {one.name: one.share for one in self.members}
+
+
+@dataclass(frozen=True)
+class NeverRight:
+    """The classes that can be played and were never right, as far as is remembered: how many, and the first of them."""
+
+    count: int
+    classes: tuple[ClassName, ...]
+
+    def __str__(self) -> str:
+        more = self.count - len(self.classes)
+        return ", ".join(map(brief, self.classes)) + (f" and {more:,} more" if more else "")
+
+
+@dataclass(frozen=True)
 class Description:
     """A learner in words and numbers; `print` shows the words."""
 
@@ -65,7 +139,9 @@ class Description:
     learnt: int
     right: float | None  # the sum of the rewards, 1 for right and 0 for wrong; None where that was not counted
     settings: dict[str, Any]
-    members: dict[str, float] = field(default_factory=dict)
+    members: dict[str, float] = field(default_factory=dict)  # their shares
+    composition: MembersReport | None = None  # more on the members of `auto`
+    never_right: NeverRight | None = None  # None where no account is kept of that
     exploration: ExplorationReport | None = None
     certainty: CertaintyReport | None = None  # None where nobody asked
     restarts: int = 0
@@ -103,9 +179,14 @@ class Description:
             lines.append(f"mean reward so far {self.reward:.4f}")
         if self.form is not None:
             lines.append(self.form)
-        if self.members:
+        if self.composition is not None:
+            lines += self._composed(self.composition)
+        elif self.members:
             weighed = sorted(self.members.items(), key=lambda one: -one[1])
             lines.append("members: " + ", ".join(f"{name} {100 * weight:.1f} %" for name, weight in weighed))
+        if self.never_right is not None and self.never_right.count:
+            since = "since it began anew" if self.restarts else "yet"
+            lines.append(f"never right {since}: {self.never_right}")
         if self.exploration is not None:
             lines += self._explored(self.exploration)
         if self.certainty is not None:
@@ -130,6 +211,20 @@ class Description:
         mean, low, high = (100 * one for one in certainty.error)
         what = f"which lacked {mean:.2f} % of the rewards" if self.rewarded else f"of which {mean:.2f} % were wrong"
         return f"{said}, {what} (95 %, at all times at once: {low:.2f} to {high:.2f})"
+
+    @staticmethod
+    def _composed(composition: MembersReport) -> list[str]:
+        judged = any(one.chance is not None for one in composition.members)
+        likely = ", how likely what was heard lately was to it," if judged else ""
+        lines = [f"members: share in what is believed{likely} and what it looks at"]
+        weighed = sorted(composition.members, key=lambda one: (one.waits_for is not None, -one.share, one.behind))
+        width = max(len(one.name) for one in weighed)
+        for one in weighed:
+            chance = f"{'' if one.chance is None else f'{100 * one.chance:.0f} %':>6}" if judged else ""
+            said = f"  {one.name:{width}} {100 * one.share:6.1f} %{chance}  {one.about}"
+            said += f"; asleep, it looks at one row in {one.every}" if one.asleep else ""
+            lines.append(said if one.waits_for is None else f"{said}; waits for {one.waits_for}")
+        return lines if composition.columns is None else [*lines, str(composition.columns)]
 
     def _explored(self, explored: ExplorationReport) -> list[str]:
         lines = [

@@ -103,7 +103,9 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
     if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
         return None
     functions = [loop, *_rule_functions(rule, loop), *_space_functions(type(space))]
-    compiling = [code_of(function) for function in (_build, _jitted, _prototype, _announce, _caller, _resolver)]
+    compiling = [
+        code_of(function) for function in (_build, _jitted, _prototype, _announce, _is_called, _caller, _resolver)
+    ]
     facts = (sys.version, _versions(), compiling, OPTIONS, sorted(FAST), rule.record.__module__, dict(rule.kinds))
     name = fingerprint(functions, _GENERIC, *facts)
     return _folder(name, f"{rule.name}-{form_of(space).replace(' ', '-')}-{space.weights.dtype}-{loop.__name__}")
@@ -124,11 +126,17 @@ def _folder(name: str, inner: str) -> Path | None:
 @cache
 def code_mark(rule: Rule) -> str:
     """A hash of all code that a run with this rule goes through: what it gave holds while this is the same."""
-    spaces = [function for space in generic.SPACES for function in _space_functions(space)]
+    spaces = [function for space in _spaces_of(rule) for function in _space_functions(space)]
     functions: list[Callable[..., Any]] = [stream, *_rule_functions(rule, stream), *spaces]
     if rule.routes:
         functions.append(form_for)
     return fingerprint(functions, _GENERIC, dict(rule.kinds), sorted(FAST))
+
+
+def _spaces_of(rule: Rule) -> list[type[Any]]:
+    """The spaces that a learner with this rule may have: a rule that brings its own has those of its package, others the common ones."""
+    home = kernel.__package__ if rule.composite is None else rule.record.__module__.rpartition(".")[0]
+    return [space for space in generic.SPACES if f"{space.__module__}.".startswith(f"{home}." if home else "")]
 
 
 def is_compiled(rule: Rule, space: Any) -> bool:
@@ -246,8 +254,13 @@ def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
     for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], (*_GENERIC, *_SHARED)):
         if function not in _announced and function is not loop:
             _announced.add(function)
-            called = {**parts, "forceinline": False} if function.__module__.startswith("onebit.auto.dense") else parts
-            register_jitable(**called)(function)
+            register_jitable(**{**parts, "forceinline": not _is_called(function)})(function)
+
+
+def _is_called(function: Callable[..., Any]) -> bool:
+    """Whether a function is called where others are put into the loop: its package says CALLED, being too much to optimise as one."""
+    package = sys.modules.get(function.__module__.rpartition(".")[0])
+    return bool(getattr(package, "CALLED", False))
 
 
 def _caller(function: Callable[..., Any]) -> Callable[..., Any]:

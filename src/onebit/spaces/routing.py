@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-ROWS = 8  # learnt before it settles
-DENSE_FROM = 0.25  # sparse rows of which this share of the cells is filled are treated as dense
+ROWS = 4  # learnt before it settles
+DENSE_FROM = 0.1  # sparse rows of which this share of the cells is filled are treated as dense
 MOST_DENSE = 5_000  # columns of such rows, with more of which they stay sparse
 SPARSE_BELOW = 0.03  # dense rows of which less is filled are treated as sparse
 LEAST_SPARSE = 200  # columns of such rows, with fewer of which they stay dense

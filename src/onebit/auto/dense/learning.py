@@ -47,7 +47,7 @@ from onebit.contract.rule import Vector
 from onebit.spaces.dense import DenseRows
 
 TRUST_RATE, MOST_TRUST, MOST_SLOPE = 0.3, 1.5, 2.0
-REPLAYED_AT_ONCE = 16
+REPLAYED_AT_ONCE = 64
 COARSE, FINE = 3e-2, 1e-3  # changes below this are left out: more where there are few mistakes
 FEWEST_MISTAKES = 1e-3
 

@@ -87,7 +87,7 @@ class LinearMembers(NamedTuple):
     @property
     def heads(self) -> int:
         """How many classes there is room for."""
-        return self.bounds.shape[1]
+        return len(self.bounds.T)
 
     def grown(self, heads: int) -> LinearMembers:
         """A copy with room for more classes, of which nothing is known."""
@@ -113,12 +113,12 @@ class LinearMembers(NamedTuple):
 
 def weights_at(linear: LinearMembers, member: int, head: int) -> int:
     """Where the weights of a member for a class begin; its images lie as they do."""
-    return linear.bounds.shape[1] * linear.begins[member] + head * linear.sizes[member]
+    return int(linear.bounds.shape[1] * linear.begins[member] + head * linear.sizes[member])
 
 
 def covariance_at(linear: LinearMembers, member: int, head: int) -> int:
     """Where what a member knows of a class begins: the lower triangle of P, or its diagonal."""
-    return linear.bounds.shape[1] * linear.starts[member] + head * linear.widths[member]
+    return int(linear.bounds.shape[1] * linear.starts[member] + head * linear.widths[member])
 
 
 def score_linear(linear: LinearMembers, member: int, scores: Vector) -> None:

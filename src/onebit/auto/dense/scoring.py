@@ -97,7 +97,7 @@ def look_through_basis(space: AutoDenseArrays, x: NDArray[Any]) -> None:
 
 def waves_of_columns(space: AutoDenseArrays) -> bool:
     """Whether what corrects the shaped clusters looks at columns: new principal components do not concern it then."""
-    return space.more_waves.directions.shape[0] == space.taken.shape[0]
+    return bool(space.more_waves.directions.shape[0] == space.taken.shape[0])
 
 
 def correct(space: AutoDenseArrays) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,15 +12,19 @@ from onebit.auto.dense import basis, shaped_arrays
 from onebit.auto.dense.arrays import FIRST_PROGRESS, AutoDenseArrays, Plan
 from onebit.auto.dense.basis import Basis, components_of
 from onebit.auto.dense.clusters import Clusters
+from onebit.auto.dense.contributions import contributions_of
 from onebit.auto.dense.learning import absorb, forget
 from onebit.auto.dense.linear import LinearMembers
-from onebit.auto.dense.mixture import LINEAR, MEMBERS, NAMES, Mixture
+from onebit.auto.dense.mixture import LINEAR, Mixture
+from onebit.auto.dense.report import report_of
 from onebit.auto.dense.scoring import hope, score
 from onebit.auto.dense.shaped_arrays import Shaped, share_factor
 from onebit.auto.dense.views import FeatureStatistics
 from onebit.auto.dense.waves import Waves
+from onebit.contract.contrast import Contrast, Contributions
+from onebit.contract.description import MembersReport
 from onebit.engine import generic
-from onebit.spaces.dense import DenseSpace
+from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 from onebit.spaces.space import Space
@@ -132,15 +134,13 @@ class AutoDense(AutoDenseArrays, Space):
         return True
 
     @property
-    def shares_by_name(self) -> Mapping[str, float]:
-        """The shares of the members in what is believed."""
-        there = [member for member in range(MEMBERS) if self.mixture.there[member]]
-        gaps = {member: math.exp(-min(700.0, self.mixture.losses[member])) for member in there}
-        shares: dict[str, float] = {}
-        for member, weight in gaps.items():
-            name = NAMES[member]
-            shares[name] = shares.get(name, 0.0) + weight / sum(gaps.values())
-        return shares
+    def never_right(self) -> list[int]:
+        """The classes that were not right since the last beginning."""
+        return np.flatnonzero(self.clusters.counts == 0.0).tolist()
+
+    def report(self) -> MembersReport:
+        """What there is to say of the members."""
+        return report_of(self)
 
     @property
     def repairs(self) -> NDArray[np.int64]:
@@ -155,6 +155,10 @@ class AutoDense(AutoDenseArrays, Space):
     def matrix(self) -> Any:
         """The weights of the linear members, side by side: a line for each class."""
         return np.concatenate([self.linear.weights_of(member) for member in range(LINEAR)], axis=1)
+
+    def contributions(self, rows: DenseRows, contrast: Contrast) -> Contributions:
+        """What each column of the row just scored adds to a contrast of logits."""
+        return contributions_of(self, contrast)
 
 
 generic.SPACES[AutoDense] = sys.modules[__name__]

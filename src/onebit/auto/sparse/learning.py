@@ -36,7 +36,7 @@ from onebit.auto.sparse.arrays import (
     begin,
 )
 from onebit.contract.ridge import one_sided_residual
-from onebit.contract.rule import Vector
+from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.sparse import SparseRows
 
 
@@ -53,18 +53,17 @@ def absorb(space: AutoSparseArrays, rows: SparseRows, row: int, heard: Vector, s
             asked += 1
             other = other if head == label else head
     known = label if right else other if asked == 2 else -1  # which class is right, as far as can be told
-    weigh(space, heard, label, reward)
+    weigh(space.facts, space.said, heard, label, reward)
     noise = space.facts[RESIDUALS] / space.facts[ROUNDS]
     movers = regress(space, heard, label, right, reward, asked, noise)
     move(space, rows, row, movers, 2 if asked == 2 else 1, known, noise)
 
 
-def weigh(space: AutoSparseArrays, heard: Vector, label: int, reward: float) -> None:
+def weigh(facts: Vector, said: Matrix, heard: Vector, label: int, reward: float) -> None:
     """Move the trusts by one step of a logistic regression of the answer on the leads: what is said of the label, less what of the others."""
-    facts, said = space.facts, space.said
     by_bayes, by_score = facts[TRUST_BAYES], facts[TRUST_SCORE]
     rest, bayes, score = 0.0, 0.0, 0.0
-    for head in range(space.heads):
+    for head in range(said.shape[1]):
         if heard[head] == ABOUT and head != label:
             rest += said[BELIEF, head]
             bayes += said[BELIEF, head] * said[OPINION, head]
@@ -93,29 +92,25 @@ def regress(
     The other of two moves towards what the reward leaves of 1. Of several, those that claim more than a level lose that if the label was right;
     they keep their variances: who is only told what it is not must go on being tried, or it is never seen again.
     """
-    facts, said = space.facts, space.said
-    residual, level = one_sided_residual(said[SCORE, label], reward), min(0.5, 2.0 / asked)
-    facts[RESIDUALS] += min(1.0, residual * residual)
-    facts[ROUNDS] += 1.0
-    step(space, 0, label, residual, 1.0, noise)
-    movers = 1
+    facts, said, level, movers = space.facts, space.said, min(0.5, 2.0 / asked), 1
     for head in range(space.heads):
-        if heard[head] == ABOUT and head != label:
-            if asked == 2:
-                step(space, movers, head, one_sided_residual(said[SCORE, head], 1.0 - reward), 1.0, noise)
-                movers += 1
-            elif right and said[SCORE, head] > level:
-                step(space, movers, head, level - said[SCORE, head], 0.0, noise)
-                movers += 1
+        if heard[head] == ABOUT:
+            place, residual, amount = movers, 0.0, 0.0
+            if head == label:
+                place, residual, amount = 0, one_sided_residual(said[SCORE, head], reward), 1.0
+                facts[RESIDUALS] += min(1.0, residual * residual)
+                facts[ROUNDS] += 1.0
+            elif asked == 2:
+                residual, amount = one_sided_residual(said[SCORE, head], 1.0 - reward), 1.0
+            elif right:
+                residual = min(0.0, level - said[SCORE, head])
+            if amount > 0.0 or residual < 0.0:
+                constant, change = space.constants[head], residual / (1.0 + said[VARIANCE, head])
+                space.moving[place], space.sums[place] = head, change
+                constant[WEIGHT] += change * CONSTANT / (noise + constant[EVIDENCE])
+                constant[EVIDENCE] += amount * CONSTANT * CONSTANT
+                movers = max(movers, place + 1)
     return movers
-
-
-def step(space: AutoSparseArrays, place: int, head: int, residual: float, amount: float, noise: float) -> None:
-    """Move the weight of the constant of one class, and write down that its others move."""
-    constant, change = space.constants[head], residual / (1.0 + space.said[VARIANCE, head])
-    space.moving[place], space.sums[place] = head, change
-    constant[WEIGHT] += change * CONSTANT / (noise + constant[EVIDENCE])
-    constant[EVIDENCE] += amount * CONSTANT * CONSTANT
 
 
 def move(

@@ -136,7 +136,7 @@ def add_up(space: AutoSparseArrays, rows: SparseRows, row: int) -> None:
         space.sizes[count] = 0.0
         for entry in range(0, count, 2):
             add_two(space, rows, start, entry, entry + 1, noise, factor)
-        root, background = 1.0 / math.sqrt(length), background_of(space)
+        root, background = 1.0 / math.sqrt(length), background_of(space.facts, length)
     for head in range(space.heads):
         weight, evidence = space.constants[head, WEIGHT], space.constants[head, EVIDENCE]
         heard = length * math.log(kind(1.0 + space.counts[head] * background))
@@ -175,7 +175,6 @@ def add_two(
         bayes[head] += size * known[head] + other_size * other_known[head]
 
 
-def background_of(space: AutoSparseArrays) -> float:
+def background_of(facts: Vector, length: float) -> float:
     """One over the length of the rows that each class is taken to have had, the row just seen among all rows."""
-    facts = space.facts
-    return float((facts[ROWS] + 1.0) / (BACKGROUND * (facts[LENGTHS] + space.row[LENGTH])))
+    return float((facts[ROWS] + 1.0) / (BACKGROUND * (facts[LENGTHS] + length)))

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -46,6 +45,7 @@ from onebit.auto.sparse.arrays import (
 from onebit.auto.sparse.learning import absorb, forget
 from onebit.auto.sparse.scoring import background_of, hope, needs_room, score
 from onebit.contract.contrast import Contrast, Contributions
+from onebit.contract.description import MemberReport, MembersReport
 from onebit.engine import generic
 from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, refreshed_norm
@@ -53,6 +53,10 @@ from onebit.spaces.space import Space
 from onebit.spaces.sparse import SparseRows, SparseSpace
 
 __all__ = ["AutoSparse", "absorb", "forget", "hope", "moved", "needs_room", "refreshed_norm", "score"]
+
+
+BAYES_LOOKS_AT = "how much more often a feature comes with a class than with all rows"
+REGRESSION_LOOKS_AT = "a weight for each feature and class, whatever the scales of features and rows"
 
 
 def stride_for(heads: int) -> int:
@@ -141,11 +145,20 @@ class AutoSparse(AutoSparseArrays, Space):
         return {}
 
     @property
-    def shares_by_name(self) -> Mapping[str, float]:
+    def never_right(self) -> list[int]:
+        """The classes that were not right since the last beginning."""
+        return np.flatnonzero(self.counts == 0.0).tolist()
+
+    def report(self) -> MembersReport:
         """The share of either member in how far the classes played led over the others lately; even before anything was learnt."""
         bayes, regression = float(self.facts[LED_BAYES]), float(self.facts[LED_SCORE])
         share = bayes / (bayes + regression) if bayes + regression > 0.0 else 0.5
-        return {"naive Bayes": share, "regression": 1.0 - share}
+        return MembersReport(
+            (
+                MemberReport("naive Bayes", BAYES_LOOKS_AT, share),
+                MemberReport("regression", REGRESSION_LOOKS_AT, 1.0 - share),
+            )
+        )
 
     def matrix(self) -> Any:
         """The weights, heads by features."""
@@ -158,7 +171,7 @@ class AutoSparse(AutoSparseArrays, Space):
         """
         length, values, constant = self.row[LENGTH], np.zeros(len(rows.values)), 0.0
         by_bayes = self.facts[TRUST_BAYES] / math.sqrt(length) if length > 0.0 else 0.0
-        by_score, background = self.facts[TRUST_SCORE], background_of(self) if length > 0.0 else 0.0
+        by_score, background = self.facts[TRUST_SCORE], background_of(self.facts, length) if length > 0.0 else 0.0
         sizes = self.sizes[: len(rows.values)].astype(np.float64)
         view = np.where(rows.values >= 0.0, sizes, -sizes) * self.row[FACTOR]
         cells = self.weights[rows.columns].astype(np.float64)

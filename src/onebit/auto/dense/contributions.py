@@ -1,0 +1,211 @@
+"""What each column of a dense row adds to what the members of `auto` say of a class, by their shares.
+
+- Directions, centred and standardised columns are linear in their views: a column adds its value in the view times its weight, and what a view
+  makes of the whole row (its length, its mean) is taken as it is.
+- The others say something of this row beyond a row of means, and that is parted by integrated gradients (Sundararajan, Taly and Yan 2017): a column adds
+  its difference from the mean, times the mean slope on the straight way from the means to the row. What is said of the means is the constant.
+
+  - Principal components are linear: the slope is the same everywhere.
+  - A wave is a cosine of a sum over columns. With t its angle in turns, the mean slope is
+
+        -2 pi sin(2 pi (phase + t/2)) sin(pi t)/(pi t)
+
+  - What shaped clusters say is quadratic: the mean slope is that half-way. A class that was not looked at to the end is taken as far as it was.
+  - What corrects them adds trust log(p + 0.03) to waves, p the softmax of what they say. Its mean slope is that of so many steps of the way; what that
+    leaves of the sum, a rounding error mostly, is added to the constant.
+
+- Clusters are sums over columns already: the logarithm of how likely the value is in the class.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.auto.dense.arrays import TRUST, AutoDenseArrays
+from onebit.auto.dense.basis import Basis
+from onebit.auto.dense.clusters import CENTRE, PRECISION, Clusters
+from onebit.auto.dense.mixture import BASED, CLUSTERS, COMPONENTS, CORRECTED, MEMBERS, SHAPED, WAVED
+from onebit.auto.dense.scoring import LEAST_OPINION, WAVES_PER_LENGTH, waves_of_columns
+from onebit.auto.dense.shaped import BEHIND, PREFIXES, UNSEEN
+from onebit.auto.dense.shaped_arrays import (
+    LOG_WIDTH,
+    LOGARITHM,
+    NARROW,
+    SHAPES,
+    Shaped,
+    copy_of,
+    factor_of,
+    shares,
+)
+from onebit.auto.dense.views import CONSTANT, SEEN, VARYING
+from onebit.auto.dense.waves import Waves
+from onebit.contract.contrast import Contrast, Contributions
+
+STEPS = 256
+
+Numbers = NDArray[np.float64]
+
+
+def contributions_of(space: AutoDenseArrays, contrast: Contrast) -> Contributions:
+    """What each column of the row just scored adds to a contrast of logits."""
+    heads = len(space.everything)
+    values, constant, sides = np.zeros(len(space.taken)), 0.0, np.zeros(heads)
+    for position, weight in contrast:
+        sides[position - 2 * heads] += weight  # logits come last
+    for member in range(MEMBERS):
+        if space.mixture.shares[member] > 0.0:
+            found = of_member(space, member, sides)
+            values += space.mixture.shares[member] * found.values
+            constant += space.mixture.shares[member] * found.constant
+    return Contributions(values, constant)
+
+
+def of_member(space: AutoDenseArrays, member: int, sides: Numbers) -> Contributions:
+    """Of one member, to the sum of its scores with so much of each class."""
+    if member == CLUSTERS:
+        return of_clusters(space.clusters, space.units, sides, known=space.statistics.rows[SEEN] >= 2.0)
+    if member >= SHAPED:
+        parabolas = [along(space.shaped, member - SHAPED, head) for head in np.flatnonzero(sides).tolist()]
+        slopes = sum(side * one.mean_slopes for side, one in zip(sides[sides != 0.0], parabolas, strict=True))
+        level = sum(side * one.level for side, one in zip(sides[sides != 0.0], parabolas, strict=True))
+        return through_shortened(space, slopes, level)
+    weights = sides @ space.linear.weights_of(member).astype(np.float64)
+    view = space.linear.views[space.linear.begins[member] : space.linear.ends[member]].astype(np.float64)
+    if member == COMPONENTS:
+        whole = space.components * space.basis.whitening.astype(np.float64)
+        slopes = weights[:-1] * space.basis.whitening * shortening(whole, view[:-1])
+        return through_basis(space.basis, space.taken, slopes, float(weights[-1] * CONSTANT))
+    if member == CORRECTED:
+        return together(of_more_waves(space, weights), of_opinion(space, sides))
+    if member == WAVED:
+        return of_more_waves(space, weights) if space.mixture.there[WAVED] == BASED else of_first_waves(space, weights)
+    return Contributions(weights[:-1] * view[:-1], float(weights[-1] * view[-1]))
+
+
+def together(one: Contributions, other: Contributions) -> Contributions:
+    """The sum of two."""
+    return Contributions(one.values + other.values, one.constant + other.constant)
+
+
+def through_basis(basis: Basis, x: NDArray[Any], slopes: Numbers, constant: float) -> Contributions:
+    """Of what has these slopes along the principal components of a row."""
+    return Contributions((x.astype(np.float64) - basis.mean) * (slopes @ basis.vectors), constant)
+
+
+def through_shortened(space: AutoDenseArrays, slopes: Numbers, constant: float) -> Contributions:
+    """The same along the components as shaped clusters look at them, where far rows are drawn nearer."""
+    shorter = shortening(space.components, space.shaped.row)
+    return through_basis(space.basis, space.taken, shorter * slopes, constant)
+
+
+def shortening(whole: NDArray[Any], short: NDArray[Any]) -> float:
+    """By which factor a row was shortened."""
+    length = float(np.linalg.norm(whole.astype(np.float64)))
+    return float(np.linalg.norm(short.astype(np.float64))) / length if length > 0.0 else 1.0
+
+
+def of_first_waves(space: AutoDenseArrays, weights: Numbers) -> Contributions:
+    """Of the waves of the standardised row."""
+    slopes, constant = wave_slopes(
+        space.waves, space.plain, 1.0 / math.sqrt(max(1.0, space.statistics.rows[VARYING])), weights
+    )
+    return Contributions(slopes * space.plain, constant)
+
+
+def of_more_waves(space: AutoDenseArrays, weights: Numbers) -> Contributions:
+    """Of the other waves: of the columns, or of wide rows the principal components."""
+    if waves_of_columns(space):
+        row = space.waved_row[:-1]
+        slopes, constant = wave_slopes(space.more_waves, row, WAVES_PER_LENGTH / CONSTANT, weights)
+        return Contributions(slopes * row, constant)
+    z = space.components
+    slopes, constant = wave_slopes(space.more_waves, z, WAVES_PER_LENGTH / math.sqrt(len(z)), weights)
+    return through_basis(space.basis, space.taken, slopes, constant)
+
+
+def wave_slopes(waves: Waves, row: NDArray[Any], factor: float, weights: Numbers) -> tuple[Numbers, float]:
+    """The mean slopes of a sum of waves along the values of a row, and what the waves say of 0."""
+    phases, directions = waves.phases.astype(np.float64), waves.directions.astype(np.float64)
+    turns = factor * (row @ directions)
+    heights = weights[:-1] / math.sqrt(len(phases))
+    slopes = -2.0 * math.pi * np.sin(2.0 * math.pi * (phases + turns / 2.0)) * np.sinc(turns)
+    constant = heights @ np.cos(2.0 * math.pi * phases) + weights[-1] * CONSTANT
+    return factor * (directions @ (heights * slopes)), float(constant)
+
+
+def of_clusters(clusters: Clusters, units: NDArray[Any], sides: Numbers, known: bool) -> Contributions:
+    """Of the clusters: how likely the value of each column is in the class; nothing before there are two rows."""
+    values = np.zeros(len(units))
+    for head in np.flatnonzero(sides) if known else ():
+        centre, precision = clusters.shapes[head, [CENTRE, PRECISION]].astype(np.float64)
+        logarithms = np.log(np.where(precision > 0.0, precision, 1.0))  # a column that does not vary has no precision
+        values += sides[head] * 0.5 * (logarithms - (units - centre) ** 2 * precision)
+    return Contributions(values, 0.0)
+
+
+class Parabola(NamedTuple):
+    """What a shaped member says of a class on the way from a row of means (0) to this row (1).
+
+    Its slopes along the components are `straight` + a `bent` at a.
+    """
+
+    row: Numbers
+    level: float
+    straight: Numbers
+    bent: Numbers
+
+    @property
+    def mean_slopes(self) -> Numbers:
+        """Those half-way."""
+        return self.straight + self.bent / 2.0
+
+    def said(self, way: Numbers) -> Numbers:
+        """What it says at some points of the way."""
+        return self.level + way * (self.straight @ self.row) + way**2 / 2.0 * (self.bent @ self.row)
+
+
+def along(shaped: Shaped, shape: int, head: int) -> Parabola:
+    """What a shaped member says of a class."""
+    heads, components = shaped.means.shape
+    place = head if shaped.counts[head] > 0.0 else heads
+    trust, end = math.exp(shaped.trusts[LOGARITHM, shape]), min(PREFIXES[shape], components)
+    seen = min(PREFIXES[looked_at(shaped, shape, head)], components)
+    which, there = factor_of(shaped, place, False), shaped.places[copy_of(shaped, False), place].astype(np.float64)
+    factor, row = shaped.factors[which, :seen].astype(np.float64), shaped.row.astype(np.float64)
+    at_row, at_class = factor @ row, there[:seen] if shares(shaped) else factor @ there
+    narrow, width = shaped.widths[NARROW, place], shaped.widths[LOG_WIDTH, place]
+    level = narrow * (at_class @ at_class) + UNSEEN * (end - seen)
+    level += shaped.logarithms[which, end - 1] + shaped.varying[end - 1] * width
+    straight, bent = trust * narrow * (at_class @ factor), -trust * narrow * (at_row @ factor)
+    return Parabola(row, -0.5 * trust * float(level), straight, bent)
+
+
+def looked_at(shaped: Shaped, shape: int, head: int) -> int:
+    """The shape up to which a class was looked at: one that is far behind is not looked at further."""
+    margin = BEHIND / math.exp(shaped.trusts[LOGARITHM, SHAPES - 1])
+    for before in range(shape):
+        trust, said = math.exp(shaped.trusts[LOGARITHM, before]), shaped.said.reshape(SHAPES, -1)[before]
+        if said[head] < said.max() - trust * margin:
+            return before
+    return shape
+
+
+def of_opinion(space: AutoDenseArrays, sides: Numbers) -> Contributions:
+    """Of the opinion of the best of the shaped members, as far as it is trusted."""
+    best = int(np.argmin(space.mixture.losses[SHAPED:]))
+    parabolas = [along(space.shaped, best, head) for head in range(len(sides))]
+    way = (np.arange(STEPS) + 0.5) / STEPS
+    said = np.array([one.said(way) for one in parabolas])
+    beliefs = np.exp(said - said.max(axis=0))
+    beliefs /= beliefs.sum(axis=0)
+    weighed = sides[:, None] * beliefs / (beliefs + LEAST_OPINION)
+    slopes = (weighed - beliefs * weighed.sum(axis=0)) / STEPS  # by what is said of each class, at each step
+    straight, bent = slopes.sum(axis=1), slopes @ way
+    pairs = zip(parabolas, straight, bent, strict=True)
+    trust, total = space.progress[TRUST], sum(a * one.straight + b * one.bent for one, a, b in pairs)
+    values = through_shortened(space, trust * total, 0.0).values
+    return Contributions(values, float(trust * (sides @ space.opinion) - values.sum()))

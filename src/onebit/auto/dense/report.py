@@ -1,0 +1,111 @@
+"""What `auto` says of its members on dense rows, in words."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onebit.auto.dense.arrays import PENDING, STANDARD, AutoDenseArrays
+from onebit.auto.dense.basis import KEPT, STAGES, rows_kept
+from onebit.auto.dense.basis import SQUARES as KEPT_SQUARES
+from onebit.auto.dense.basis import STANDARDISED as BY_DEVIATIONS
+from onebit.auto.dense.mixture import (
+    ABSENT,
+    BASED,
+    CENTRED,
+    CLUSTERS,
+    COMPONENTS,
+    CORRECTED,
+    DIRECTED,
+    HOPELESS,
+    LATELY,
+    MEMBERS,
+    NAMES,
+    ROUNDS,
+    SHAPED,
+    STANDARDISED,
+    WAVED,
+)
+from onebit.auto.dense.scoring import waves_of_columns
+from onebit.auto.dense.shaped import PREFIXES
+from onebit.auto.dense.shaped_arrays import shares
+from onebit.auto.dense.views import DIVIDES, VARYING
+from onebit.contract.description import ColumnsReport, MemberReport, MembersReport
+
+
+def report_of(space: AutoDenseArrays) -> MembersReport:
+    """The members that there are, and how they look at columns; the shaped ones, which are of one piece, are reported as one."""
+    there = [member for member in range(SHAPED + 1) if space.mixture.there[member] != ABSENT]
+    return MembersReport(tuple(_member(space, member) for member in there), _columns(space))
+
+
+def _member(space: AutoDenseArrays, member: int) -> MemberReport:
+    mixture, known = space.mixture, _shares(space)
+    parts = range(SHAPED, MEMBERS) if member == SHAPED else range(member, member + 1)
+    best = min(parts, key=lambda one: mixture.losses[one])
+    # Losses lately begin at 0: of a member that joined later they are too small for a while.
+    judged = mixture.facts[ROUNDS] >= (LATELY if mixture.there[member] == BASED else 1.0) and mixture.rates[best] > 0.0
+    return MemberReport(
+        name=NAMES[member],
+        about=_about(space, member),
+        share=float(sum(known[one] for one in parts)),
+        chance=math.exp(-mixture.rates[best]) if judged else None,
+        behind=float(mixture.losses[best]),
+        every=int(mixture.strides[best]),
+        waits_for=_awaited(space) if mixture.there[member] == BASED else None,
+    )
+
+
+def _shares(space: AutoDenseArrays) -> list[float]:
+    """The shares in what is believed where all are awake that have a say at all."""
+    mixture, waiting = space.mixture, _awaited(space) is not None
+    gaps = [
+        math.inf if there == ABSENT or (there == BASED and waiting) else loss
+        for there, loss in zip(mixture.there, mixture.losses, strict=True)
+    ]
+    weights = [math.exp(least - gap) if gap - least < HOPELESS else 0.0 for least in [min(gaps)] for gap in gaps]
+    return [weight / sum(weights) for weight in weights]
+
+
+def _awaited(space: AutoDenseArrays) -> str | None:
+    """What members on principal components wait for."""
+    if space.basis.generation[0] == 0:
+        return f"the components of the first {min(STAGES[0], rows_kept(len(space.taken)))} rows"
+    return "the first rows, to learn them again on new principal components" if space.progress[PENDING] else None
+
+
+def _about(space: AutoDenseArrays, member: int) -> str:
+    """What a member looks at."""
+    if member == WAVED and space.mixture.there[WAVED] != BASED:
+        return "random waves of the columns in units of their deviations (a Gaussian kernel)"
+    components = len(space.components)
+    kind = "in units of their deviations" if space.progress[STANDARD] else "less their means"
+    waved = f"the columns {kind}" if waves_of_columns(space) else f"the first {components} principal components"
+    *fewer, most = (str(one) for one in sorted({min(one, components) for one in PREFIXES}))
+    sizes = f"{', '.join(fewer)} and {most}" if fewer else most
+    shape = "one shape for all" if shares(space.shaped) else "a shape of its own"
+    return {
+        DIRECTED: "the direction of the row, whatever its length",
+        CENTRED: "the columns less their means",
+        STANDARDISED: "the columns in units of their deviations",
+        WAVED: f"random waves of {waved} (a Gaussian kernel)",
+        COMPONENTS: f"the first {components} principal components, made alike",
+        CORRECTED: f"random waves of {waved}, on top of what the shaped clusters say",
+        CLUSTERS: "each class as a cluster, with one spread per column",
+        SHAPED: f"each class as a cluster with {shape}, on the first {sizes} principal components",
+    }[member]
+
+
+def _columns(space: AutoDenseArrays) -> ColumnsReport:
+    rows, basis, features = space.statistics.rows, space.basis, len(space.taken)
+    variances = basis.columns[KEPT_SQUARES] / max(1.0, basis.facts[KEPT])
+    squares = float(np.sum(variances**2))
+    ready = basis.generation[0] > 0
+    return ColumnsReport(
+        count=features,
+        varying=int(rows[VARYING]),
+        divided=bool(rows[DIVIDES]),
+        standardised=bool(basis.facts[BY_DEVIATIONS]) if ready else None,
+        effective=float(np.sum(variances)) ** 2 / squares if ready and squares > 0.0 else None,
+    )
