@@ -1,4 +1,4 @@
-"""Auto: on dense rows ten members, weighed by what they gave to what was heard; on sparse rows the twin is `auto_new_sparse.py`.
+"""Auto: on dense rows ten members, weighed by what they gave to what was heard; on sparse rows the twin is `auto_sparse.py`.
 
 Specification: docs/auto.md#dense-rows and docs/auto.md#candidates-rewards-and-truths. Written out here alone: that bounds move as often as a variance is asked for in
 learning; that after a restart the components in use stay until the next are ready; and that of members which are not there yet none is the best.
@@ -245,7 +245,7 @@ class Oracle(SlowTwin):
         self.rest(right)
         if self.basis.work():
             self.start_on_basis()
-        for _ in range(16):
+        for _ in range(64):
             if self.pending:
                 self.replay()
         if self.columns.see(taken):
@@ -288,10 +288,11 @@ class Oracle(SlowTwin):
         """Losses are those beyond the least, and members that are far behind sleep."""
         self.rounds += 1
         self.mistakes += ((0.0 if right else 1.0) - self.mistakes) / min(500, self.rounds)
-        leader = min(self.part_takers(self.basis.generation > 0), key=lambda m: self.loss[m])
+        playing = self.part_takers(self.basis.generation > 0)
+        leader = min(playing, key=lambda m: self.loss[m])
         least = self.loss[leader]
         for m in self.there:
-            self.loss[m] -= least
+            self.loss[m] -= least if m in playing else 0.0
             slower = self.rounds > 1000 and self.mistakes < 0.3 and self.rate[m] > 1.3 * self.rate[leader]
             self.stride[m] = min(16, int(self.loss[m] / 20.0)) if slower and self.loss[m] > 20.0 else 1
         together = min(self.stride[m] for m in (*SHAPED, "corrected") if m in self.there)
@@ -304,8 +305,6 @@ class Oracle(SlowTwin):
         for m in self.based:
             if m in self.linear and not (m == "corrected" and self.stays):
                 self.linear[m].forget()
-            if first:
-                self.loss[m] = 3.0
         self.shaped.begin()
         self.pending, self.replayed = True, 0
 

@@ -177,7 +177,8 @@ def rest(mixture: Mixture, right: bool, based: bool) -> None:
             least, leader = mixture.losses[member], member
     tired = facts[ROUNDS] > SETTLED_IN and facts[MISTAKES] < FEW_MISTAKES
     for member in range(MEMBERS):
-        mixture.losses[member] -= least
+        if takes_part(mixture, member, based):
+            mixture.losses[member] -= least
         gap, slower = mixture.losses[member], mixture.rates[member] > SLOWER * mixture.rates[leader]
         mixture.strides[member] = 1.0
         if tired and gap > BEHIND and slower:
