@@ -91,6 +91,7 @@ def heard(learner: Learner, X: Any, y: Array) -> list[Any]:
 
 def walk_both(learner: Learner, oracle: Any, X: Any, dense: Array, y: Array, late: bool, near: float = 1e-7) -> None:
     """Compare a learner with its slow twin, round by round; late answers come out of order, after up to nine rounds."""
+    oracle.accompany(learner)
     waiting: list[tuple[Any, Decided, int]] = []
     order = np.random.default_rng(3)
     for row in range(len(y)):

@@ -56,7 +56,7 @@ class Pair:
         played = int(np.argmax(beliefs[2])) if generator.random() < 0.6 else label
         found = label if played == label or heads == 2 else -1
         learn_shaped(self.fast, z, played, played == label, beliefs.ravel(), found)
-        self.slow.learn(z, played, played == label, beliefs, heads == 2)
+        self.slow.learn(z, played, played == label, beliefs, found)
         np.testing.assert_allclose(self.fast.trusts, [self.slow.logarithms, self.slow.gradients], rtol=1e-2, atol=1e-4)
         self.slow.logarithms, self.slow.gradients = self.fast.trusts[0].copy(), self.fast.trusts[1].copy()
 

@@ -149,6 +149,7 @@ def equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bo
         options = {**options, "coding": [[1, 0, 1], [-1, 1, -1]]}
     learner = Learner(name, classes=classes, features=FEATURES, space="dense", dtype="float64", seed=SEED, **options)
     oracle = oracle_of(name, options, classes)
+    oracle.accompany(learner)
     X, y = stream(11, classes)
     waiting: list[tuple[Any, Decided, int]] = []
     order = np.random.default_rng(3)
@@ -209,6 +210,7 @@ def equals_its_oracle_among(
             name, classes=CLASSES, features=FEATURES, space="dense", dtype="float64", seed=SEED, **options
         )
         oracle = oracle_of(name, options, CLASSES)
+    oracle.accompany(learner)
     labelled = learner.runtime.needs_labels
     X, y = stream(12, CLASSES)
     shown = form(X)

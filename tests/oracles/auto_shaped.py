@@ -48,9 +48,10 @@ class Components(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A class as it is looked at: the covariance of when it was taken, and where it is expected."""
+    """A class as it is looked at: the factor of the covariance of when it was taken, log determinants, and where it is expected."""
 
-    covariance: Array
+    factor: Array
+    logarithms: Array
     centre: Array
 
 
@@ -67,6 +68,7 @@ class SlowShaped:
     def begin(self) -> None:
         self.rows: list[Array] = []
         self.own: list[list[Array]] = [[] for _ in range(self.heads)]
+        self.sum, self.sums = np.zeros(self.components), np.zeros((self.heads, self.components))
         self.k, self.next = 1.0, 0.0
         self.varying = np.zeros(self.components, dtype=bool)
         self.places: dict[int, Place] = {}  # -1: of the classes that were never right
@@ -83,9 +85,8 @@ class SlowShaped:
             return np.zeros(self.components)
         place = self.places[head if self.own[head] else -1]
         alive = np.flatnonzero(self.varying)
-        factor = np.linalg.cholesky(place.covariance[np.ix_(alive, alive)])
         along = np.zeros(self.components)
-        along[alive] = np.linalg.solve(factor, (row - place.centre)[alive])
+        along[alive] = np.linalg.solve(place.factor, (row - place.centre)[alive])
         return np.cumsum(along**2) / self.width(head)
 
     def width(self, head: int) -> float:
@@ -93,11 +94,17 @@ class SlowShaped:
 
     def logarithm(self, head: int, end: int) -> float:
         """Of the determinant of the covariance of the first components."""
-        alive = np.flatnonzero(self.varying[:end])
-        if not len(alive):
+        if not self.varying[:end].any():
             return 0.0
         place = self.places[head if self.own[head] else -1]
-        return float(np.linalg.slogdet(self.width(head) * place.covariance[np.ix_(alive, alive)])[1])
+        return float(place.logarithms[end - 1] + self.varying[:end].sum() * math.log(self.width(head)))
+
+    def place(self, covariance: Array, centre: Array) -> Place:
+        alive = np.flatnonzero(self.varying)
+        factor = np.linalg.cholesky(covariance[np.ix_(alive, alive)])
+        logarithms = np.zeros(self.components)
+        logarithms[alive] = 2.0 * np.log(np.diag(factor))
+        return Place(factor, np.cumsum(logarithms), centre)
 
     def score(self, z: Array, about: Array) -> tuple[Array, Array]:
         """The scores and variances, a row for each member; NaN for classes that it is not about."""
@@ -122,7 +129,8 @@ class SlowShaped:
         self.said = trusts * raw
         return self.said, trusts**2 * distance / (counts + self.k)
 
-    def learn(self, z: Array, label: int, right: bool, beliefs: Array, two: bool) -> None:
+    def learn(self, z: Array, label: int, right: bool, beliefs: Array, head: int) -> None:
+        """`head` is the class that is now known to be right, or -1."""
         for shape in range(3):
             said = np.where(beliefs[shape] > 0.0, self.said[shape], 0.0)
             chance = beliefs[shape, label]
@@ -134,29 +142,30 @@ class SlowShaped:
             self.logarithms[shape] = min(0.5, max(-4.0, self.logarithms[shape] + step))
         row = self.shortened(z)
         self.rows.append(row)
-        head = label if right else 1 - label if two else -1
+        self.sum += row if len(self.rows) <= 2000 else 0.0
         if head >= 0:
             self.own[head].append(row)
+            self.sums[head] += row
         if len(self.rows) >= self.next:
             self.next = len(self.rows) * (1.1 if len(self.rows) < 300 else 1.2) + 1.0
             self.measure()
-            self.places[-1] = Place(self.total, self.mean)
+            self.places[-1] = self.place(self.total, self.mean)
             for known in range(self.heads):
                 if self.own[known]:
                     self.factorise(known)
         elif head >= 0:
-            if not self.shared and len(self.own[head]) >= 1.5 * self.factored[head]:
+            grown = not self.shared and len(self.own[head]) >= 1.5 * self.factored[head]
+            if grown or head not in self.places:
                 self.factorise(head)
-            covariance = self.within if self.shared else self.places[head].covariance
-            self.places[head] = Place(covariance, self.centre(head))
+            self.places[head] = self.places[head]._replace(centre=self.centre(head))
 
     @property
     def mean(self) -> Array:
-        return np.mean(self.rows[:2000], axis=0)  # type: ignore[no-any-return]
+        return self.sum / min(2000, len(self.rows))
 
     def centre(self, head: int) -> Array:
         count = len(self.own[head])
-        return (np.sum(self.own[head], axis=0) + self.k * self.mean) / (count + self.k)  # type: ignore[no-any-return]
+        return np.asarray((self.sums[head] + self.k * self.mean) / (count + self.k))
 
     def scatter(self, head: int) -> Array:
         if not self.own[head]:
@@ -181,5 +190,5 @@ class SlowShaped:
     def factorise(self, head: int) -> None:
         count, size = len(self.own[head]), self.components
         covariance = self.within if self.shared else (size * self.within + self.scatter(head)) / (size + count)
-        self.places[head] = Place(covariance, self.centre(head))
+        self.places[head] = self.place(covariance, self.centre(head))
         self.factored[head] = count

@@ -46,6 +46,9 @@ class SlowTwin:
     LEARNS_OVER_ALL: ClassVar[bool] = False
     TAKES_REWARDS: ClassVar[bool] = False
 
+    def accompany(self, learner: Any) -> None:
+        """Be told which learner it is compared with, to ask it for what no formula says; most twins need not."""
+
     def only(self, among: Sequence[int]) -> Any:
         """The twin of the candidates alone."""
         part = copy.deepcopy(self)

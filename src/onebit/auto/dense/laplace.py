@@ -6,9 +6,9 @@ direction, s_i + tau q_i h_i:
     right:   h_a = 1 - p_a,   h_j = -p_j
     wrong:   h_a = 1,         h_j = -(0.9 p_j/(1 - p_a) + 0.1/(K - 1))
 
-by halving, since a single Newton step overshoots where little is known; where what is sought is near, one Newton step is as good. The tenth that a
-wrong answer gives to all others alike is for classes that were never right. The covariance then shrinks by the curvature at the point found.
-Classes that would change less than a threshold are left alone, which mostly is known before their variances are.
+by halving, since a single Newton step overshoots where little is known and where a right answer surprises; where what is sought is near, one Newton
+step is as good. The tenth that a wrong answer gives to all others alike is for classes that were never right. The covariance then shrinks by the
+curvature at the point found. Classes that would change less than a threshold are left alone, which mostly is known before their variances are.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ HALVINGS = 12
 EVENLY = 0.1  # the part of what a wrong answer takes from its class that goes to all others alike
 SETTLED = 1e-4  # a right answer that was expected so surely says nothing
 NEAR = 0.05  # the share by which a Newton step may miss what is sought
-MOST_RAISED = 60.0  # a logarithm of a probability is moved no further
-LEAST = 1e-30  # the smallest probability that is not 0
+LIKELY = 0.5  # from this probability on the likelihood bends less and less
+MOST_RAISED = 600.0  # a logarithm of a probability is moved no further
+LEAST = 1e-300  # the smallest probability that is not 0
 
 CHANGED, DIRECTION, MOVED = (
     0,
@@ -112,7 +113,7 @@ def sought_length(
 ) -> float:
     """How far along the directions the most likely scores lie."""
     work, variances = linear.work, linear.variances
-    if right:
+    if right and beliefs[label] >= LIKELY:
         mean, square = 0.0, 0.0
         for place in range(number):
             other = int(work[CHANGED, place])
@@ -125,18 +126,18 @@ def sought_length(
     low, high = (0.0, 1.0) if right else (-beliefs[label], 0.0)
     for _ in range(HALVINGS):
         length = 0.5 * (low + high)
-        total, slope, own, upward = still, 0.0, 0.0, 0.0
+        own, upward, others, downward = 0.0, 0.0, max(LEAST, still), 0.0
         for place in range(number):
             other = int(work[CHANGED, place])
             steep = work[DIRECTION, place] * variances[member, other]
             moved = beliefs[other] * math.exp(min(MOST_RAISED, length * steep))
-            total += moved
-            slope -= moved * steep
             if other == label:
                 own, upward = moved, steep
-        slope = slope / total + upward
-        if not right:
-            slope *= -own / max(LEAST, total - own)
+            else:
+                others += moved
+                downward += moved * steep
+        # By the others alone: of a label that was all but sure they are less than what one minus its probability is rounded by.
+        slope = (upward - downward / others) * (others if right else -own) / (own + others)
         if slope > length * spread:
             low = length
         else:

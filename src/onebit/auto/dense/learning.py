@@ -26,7 +26,6 @@ from onebit.auto.dense.mixture import (
     CORRECTED,
     DIRECTED,
     FLATTENED,
-    HANDICAP,
     LINEAR,
     MEMBERS,
     MISTAKES,
@@ -73,7 +72,7 @@ def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, sca
         shape_grown(space.clusters, space.statistics, found)
     keep(space.basis, space.taken, label, right, reward)
     learn_members(space, about, label, right, found)
-    rest(mixture, right)
+    rest(mixture, right, space.basis.generation[0] > 0)
     if work(space.basis) == READY:
         start_on_basis(space)
     for _ in range(REPLAYED_AT_ONCE):
@@ -135,11 +134,9 @@ def start_on_basis(space: AutoDenseArrays) -> None:
     progress[STAYS] = 1.0 if waves_of_columns(space) and not first and standard == progress[STANDARD] else 0.0
     progress[STANDARD] = standard
     for member in range(MEMBERS):
-        if mixture.there[member] == BASED:
-            if member < LINEAR and not (member == CORRECTED and progress[STAYS] == 1.0):
-                forget_member(space.linear, member)
-            if first:
-                mixture.losses[member] = HANDICAP
+        stays = member == CORRECTED and progress[STAYS] == 1.0
+        if mixture.there[member] == BASED and member < LINEAR and not stays:
+            forget_member(space.linear, member)
     clear_shaped(space.shaped)
     progress[PENDING], progress[REPLAYED] = 1.0, 0.0
 

@@ -91,9 +91,14 @@ def wake(mixture: Mixture, based: bool) -> None:
     """Write which members act in this round; those on a basis only where there is one."""
     turn = mixture.facts[ROUNDS]
     for member in range(MEMBERS):
-        there = mixture.there[member] == PRESENT or (based and mixture.there[member] == BASED)
         place = min(member, SHAPED)  # the shaped ones wake together
-        mixture.awake[member] = 1 if there and (turn + place) % mixture.strides[member] == 0.0 else 0
+        acts = takes_part(mixture, member, based) and (turn + place) % mixture.strides[member] == 0.0
+        mixture.awake[member] = 1 if acts else 0
+
+
+def takes_part(mixture: Mixture, member: int, based: bool) -> bool:
+    """Whether there is such a member, or is now that there is a basis."""
+    return bool(mixture.there[member] == PRESENT or (based and mixture.there[member] == BASED))
 
 
 def mix(mixture: Mixture, scores: Vector) -> float:
@@ -159,17 +164,21 @@ def lose(mixture: Mixture, member: int, chance: float, reward: float) -> None:
     mixture.rates[member] += (loss - mixture.rates[member]) / over
 
 
-def rest(mixture: Mixture, right: bool) -> None:
-    """After a round: losses are those beyond the least, and members that are far behind sleep."""
+def rest(mixture: Mixture, right: bool, based: bool) -> None:
+    """After a round: losses are those beyond the least, and members that are far behind sleep.
+
+    Members that wait for a basis have lost nothing yet, and are not the best for that.
+    """
     facts, least, leader = mixture.facts, math.inf, 0
     facts[ROUNDS] += 1.0
     facts[MISTAKES] += ((0.0 if right else 1.0) - facts[MISTAKES]) / min(LATELY, facts[ROUNDS])
     for member in range(MEMBERS):
-        if mixture.there[member] != ABSENT and mixture.losses[member] < least:
+        if takes_part(mixture, member, based) and mixture.losses[member] < least:
             least, leader = mixture.losses[member], member
     tired = facts[ROUNDS] > SETTLED_IN and facts[MISTAKES] < FEW_MISTAKES
     for member in range(MEMBERS):
-        mixture.losses[member] -= least
+        if takes_part(mixture, member, based):
+            mixture.losses[member] -= least
         gap, slower = mixture.losses[member], mixture.rates[member] > SLOWER * mixture.rates[leader]
         mixture.strides[member] = 1.0
         if tired and gap > BEHIND and slower:
