@@ -54,12 +54,13 @@ class Pair:
         where, among = f"round {self.rounds}", list(classes) if among is None else among
         decided = oracle.decide_among(x, draws(SEED, self.rounds, 0), among)
         self.rounds += 1
-        if (decision.label, decision.greedy) != (decided.label, decided.greedy):
+        label, greedy = int(decision.label), int(decision.greedy)
+        if (label, greedy) != (decided.label, decided.greedy):
             of_few = oracle.among(x, among)
             belief, hope = (dict(zip(among, worths, strict=True)) for worths in of_few)
-            assert hope[decision.label] > hope[decided.label] - NEAR_TIE[self.dtype], where
-            assert belief[decision.greedy] > belief[decided.greedy] - NEAR_TIE[self.dtype], where
-            decided.label, decided.greedy = decision.label, decision.greedy
+            assert hope[label] > hope[decided.label] - NEAR_TIE[self.dtype], where
+            assert belief[greedy] > belief[decided.greedy] - NEAR_TIE[self.dtype], where
+            decided.label, decided.greedy = label, greedy
             self.ties += 1
         elif len(among) > 1:
             np.testing.assert_allclose(decision.notes[0], decided.note, atol=CLOSE[self.dtype], err_msg=where)
