@@ -22,12 +22,11 @@ from tests.every_rule.cases import SEED, chosen_among, equals_its_oracle_among
 from tests.oracles.auto import LINEAR, MEMBERS, Oracle
 from tests.oracles.base import Decided
 from tests.oracles.draws import draws
-from tests.slow import slow
 
 FEW = 24  # waves, where their number is of no account: everything that is done with them takes the square of it
-NEAR_TIE = {"float64": 1e-7, "float32": 1e-2}
-MOST_TIES = 0.02  # of all rounds
-CLOSE = {"float64": 1e-6, "float32": 1e-2}  # beliefs; losses and bounds are to be as close, of what they are or of one
+NEAR_TIE = {"float64": 1e-8, "float32": 1e-3}
+MOST_TIES = 0.01  # of all rounds
+CLOSE = {"float64": 1e-7, "float32": 1e-3}  # beliefs; losses and bounds are to be as close, of what they are or of one
 
 
 class Pair:
@@ -115,8 +114,8 @@ class Pair:
         self.finish()
 
     def finish(self) -> None:
-        if self.dtype == "float64":
-            np.testing.assert_allclose(self.learner.weights, self.oracle.W, rtol=1e-6, atol=1e-6)
+        near = 10.0 * CLOSE[self.dtype]
+        np.testing.assert_allclose(self.learner.weights, self.oracle.W, rtol=near, atol=near)
         assert self.learner.describe().restarts == self.oracle.change.restarts
         assert self.ties <= MOST_TIES * self.rounds, f"{self.ties} near-ties in {self.rounds} rounds"
 
@@ -175,7 +174,7 @@ def test_twin_on_rows_of_any_scale(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(2, 140, 100, id="full"),
         pytest.param(5, 450, 90, id="diagonal"),
         pytest.param(60, 20, 90, id="without waves"),
-        pytest.param(2, 150, 290, id="iterations", marks=slow),
+        pytest.param(2, 150, 290, id="iterations"),
     ],
 )
 def test_twin_with_other_members(classes: int, features: int, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,8 +228,8 @@ def test_twin_where_it_is_taught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_twin_where_members_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Classes that differ in their length alone, of which the direction says nothing."""
     generator = np.random.default_rng(5)
-    y = generator.integers(0, 2, 1150)
-    X = generator.normal(size=(1150, 3))
+    y = generator.integers(0, 2, 1090)
+    X = generator.normal(size=(1090, 3))
     X *= ((1.0 + 2.0 * y) / np.linalg.norm(X, axis=1))[:, None]
     pair = Pair(2, 3, monkeypatch, waves=8)
     pair.walk(X, y)
