@@ -34,10 +34,10 @@ DENSE = (*ROUNDS, "ecoli", *SMALLER)
 SPARSE = ("20newsgroups, counts", "20newsgroups, binary", "topics, sparse")
 # Where a constant lives, under which names it was imported elsewhere, the values, and the streams that it plays a part in.
 CONSTANTS: dict[str, tuple[tuple[str, ...], tuple[float, ...], tuple[str, ...]]] = {
-    "START": (("onebit.auto.laplace", "onebit.auto.rule"), (30.0, 100.0, 300.0), DENSE),
-    "EVENLY": (("onebit.auto.laplace",), (0.03, 0.1, 0.3), DENSE),
-    "DEVIATIONS": (("onebit.auto.rule",), (1.5, 2.0, 3.0), SPARSE),
-    "BACKGROUND": (("onebit.auto.sparse",), (5.0, 10.0, 20.0), SPARSE),
+    "START": (("onebit.auto.dense.linear",), (30.0, 100.0, 300.0), DENSE),
+    "EVENLY": (("onebit.auto.dense.laplace",), (0.03, 0.1, 0.3), DENSE),
+    "SLOWER": (("onebit.auto.dense.mixture",), (1.1, 1.3, 2.0), DENSE),
+    "BACKGROUND": (tuple(f"onebit.auto.sparse.{room}" for room in ("arrays", "scoring", "learning")), (5.0, 10.0, 20.0), SPARSE),
 }
 
 

@@ -78,7 +78,7 @@ class InspectableLearner:
         return description_of(self.runtime)
 
     def scores(self, x: Any) -> NDArray[np.float64]:
-        """The score of every head for x: one for each class, node or pair, as the rule has it; of `auto` those of its first member."""
+        """The score of every head for x: one for each class, node or pair, as the rule has it; of `auto` what it believes of each class."""
         return self.runtime.scores(x)
 
     def beliefs(self, x: Any) -> dict[ClassName, float]:

@@ -7,10 +7,28 @@ import json
 import numpy as np
 import pytest
 
+from onebit.auto.dense.mixture import CLUSTERS
 from onebit.cli import main
-from onebit.contract.description import VERDICTS, ExplorationReport, share
+from onebit.contract.description import (
+    VERDICTS,
+    ColumnsReport,
+    Description,
+    ExplorationReport,
+    MemberReport,
+    NeverRight,
+    share,
+)
 from onebit.learner import Learner
-from tests.auto.streams import drawn_digits, gaussians, permuted, run_auto, topics
+from tests.auto.streams import Array, drawn_digits, gaussians, permuted, run_auto, topics
+
+DENSE = ["directed", "centred", "standardised", "waved", "components", "corrected", "clusters", "shaped"]
+
+
+def described_members(learner: Learner) -> dict[str, MemberReport]:
+    found = learner.describe()
+    assert found.composition is not None
+    assert found.members == found.composition.shares
+    return {one.name: one for one in found.composition.members}
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
@@ -25,9 +43,10 @@ def test_members_weights_are_shares(kind: str) -> None:
         assert sum(weights.values()) == pytest.approx(1.0)
         assert all(0.0 <= weight <= 1.0 for weight in weights.values())
     if kind == "dense":
-        assert list(members) == ["directed", "centred", "standardised", "waved", "clusters"]
+        assert list(members) == DENSE
         assert started["waved"] == pytest.approx(np.exp(-3.0) / (4.0 + np.exp(-3.0)))
         assert started["clusters"] == pytest.approx(1.0 / (4.0 + np.exp(-3.0)))
+        assert started["shaped"] == 0.0
         assert members != started
     else:
         assert started == {"naive Bayes": 0.5, "regression": 0.5}
@@ -89,18 +108,148 @@ def test_words_say_what_the_numbers_say() -> None:
     assert f"{100 * described.error[0]:.2f} %" in text
     assert "began anew once" in text
     assert f"in {described.exploration.rounds:,} of 4,000 rounds" in text
-    assert all(name in text for name in described.members)
+    assert described.composition is not None
+    for one in described.composition.members:
+        (line,) = (line for line in text.splitlines() if line.startswith(f"  {one.name} "))
+        assert f"{100 * one.share:.1f} %" in line
+        assert one.chance is not None
+        assert f"{100 * one.chance:.1f} %  {one.about}" in line
+        assert (f"; asleep, it looks at one row in {one.every}" in line) == one.asleep
+    assert str(described.composition.columns) in text
     assert VERDICTS[described.exploration.paid] in text
     plain = json.loads(json.dumps(described.to_dict()))
     assert plain["exploration"]["paid"] == described.exploration.paid
     assert plain["members"] == described.members
+    assert [one["share"] for one in plain["composition"]["members"]] == list(described.members.values())
+    assert plain["composition"]["columns"]["count"] == 64
 
 
 def test_a_learner_that_has_seen_nothing_says_so() -> None:
     described = Learner("auto", classes=3).describe()
     assert described.error is None
     assert described.members == {}
+    assert described.composition is None
+    assert described.never_right is None
     assert "0 feedbacks" in str(described)
+
+
+def test_members_on_a_basis_wait_for_it_and_members_that_are_far_behind_sleep() -> None:
+    X, y = drawn_digits(1600, seed=1)
+    learner = Learner("auto", classes=10, space="dense")
+    learner.decide(X[0], id="the form of x")
+    waiting = {name for name, one in described_members(learner).items() if one.waits_for is not None}
+    assert waiting == {"components", "corrected", "shaped"}
+    assert all(one.chance is None for one in described_members(learner).values())
+    assert "waits for the components of the first 64 rows" in str(learner.describe())
+    for x, label in zip(X, y, strict=True):
+        decision = learner.decide(x)
+        learner.learn(decision, right=bool(decision.label == label))
+    members = described_members(learner)
+    assert all(one.waits_for is None for one in members.values())
+    best = max(members.values(), key=lambda one: one.share)
+    assert best.behind == 0.0
+    assert best.every == 1
+    asleep = [one for one in members.values() if one.asleep]
+    assert asleep
+    for one in asleep:
+        assert one.share == 0.0
+        assert one.behind > 20.0
+        assert 1 < one.every <= 16
+        assert one.chance is not None
+        assert best.chance is not None
+        assert one.chance < best.chance
+
+
+def test_what_is_likely_to_a_member_is_what_it_gave_to_what_was_heard() -> None:
+    X, y = gaussians(40, 3, 5, spread=1.0, seed=3)
+    learner = Learner("auto", classes=3, space="dense")
+    losses = []
+    for x, label in zip(X, y, strict=True):
+        decision = learner.decide(x)
+        mixture = learner.runtime.model.space.mixture
+        chance = mixture.beliefs.reshape(-1, 3)[CLUSTERS, int(str(decision.label))]
+        right = bool(decision.label == label)
+        losses.append(-np.log(max(0.01, chance if right else 1.0 - chance)))
+        learner.learn(decision, right=right)
+    assert described_members(learner)["clusters"].chance == pytest.approx(np.exp(-np.mean(losses)))
+
+
+def columns_of(X: Array) -> ColumnsReport:
+    learner = Learner("auto", classes=2, features=X.shape[1], space="dense")
+    for x in X:
+        learner.learn(learner.decide(x), right=bool(x[0] > 0.0))
+    found = learner.describe().composition
+    assert found is not None
+    assert found.columns is not None
+    return found.columns
+
+
+def test_it_says_how_columns_are_taken_and_why() -> None:
+    X = np.random.default_rng(3).normal(size=(90, 30)).astype(np.float32)
+    X[:, 7] = 2.0
+    alike = columns_of(X)
+    assert (alike.count, alike.varying, alike.divided, alike.standardised) == (30, 29, False, False)
+    assert alike.effective is not None
+    assert 25.0 < alike.effective <= 29.0
+    assert str(alike).startswith(
+        "29 of 30 columns vary; principal components take them as they are, since the variance"
+    )
+    unlike = columns_of(X * np.geomspace(1e-3, 1e3, 30))
+    assert unlike.standardised is True
+    assert unlike.effective is not None
+    assert 1.0 <= unlike.effective < 2.9
+    assert "in units of their deviations, since the variance lies in no more than about" in str(unlike)
+    early = columns_of(X[:5])
+    assert (early.standardised, early.effective) == (None, None)
+    assert str(early) == "29 of 30 columns vary"
+    rows = columns_of(X * 10.0 ** np.random.default_rng(4).uniform(-6, 6, (90, 1)))
+    assert rows.divided
+    assert "each is divided by its scale" in str(rows)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_classes_that_were_never_right_are_named(kind: str) -> None:
+    X, _ = gaussians(3, 3, 5, spread=1.0, seed=3)
+    names = [f"class {number}" for number in range(14)]
+    learner = Learner("auto", classes=names, features=5, space=kind)
+    assert learner.describe().never_right == NeverRight(14, tuple(names[:10]))
+    learner.teach(X[:1], ["class 3"])
+    found = learner.describe().never_right
+    assert found is not None
+    assert found.count == 13
+    assert found.classes == tuple(name for name in names if name != "class 3")[:10]
+    assert str(learner.describe()).count("'class 10' and 3 more") == 1
+    learner.remove_class("class 0")
+    learner.teach(X[1:3], ["class 5", "class 7"])
+    found = learner.describe().never_right
+    assert found is not None
+    assert found.count == len(found.classes) == 10
+    assert "class 0" not in found.classes
+    assert "'class 12', 'class 13'\n" in str(learner.describe())
+    assert json.loads(json.dumps(learner.describe().to_dict()))["never_right"]["count"] == 10
+
+
+def test_where_every_class_was_right_nothing_is_said_of_that() -> None:
+    X, _ = gaussians(3, 3, 5, spread=1.0, seed=3)
+    learner = Learner("auto", classes=3, features=5, space="dense")
+    learner.teach(X, [0, 1, 2])
+    found = learner.describe()
+    assert found.never_right is not None
+    assert found.never_right.count == 0
+    assert "never right" not in str(found)
+
+
+def test_classes_have_not_been_right_since_it_began_anew() -> None:
+    found = Description("Auto", 10, 5, {}, restarts=1, never_right=NeverRight(1, ("b",)))
+    assert "never right since it began anew: 'b'" in str(found)
+
+
+def test_auto_03_says_what_it_said() -> None:
+    found = Learner("auto-0.3", classes=3, features=5, space="dense").describe()
+    assert found.composition is None
+    assert found.never_right is None
+    assert list(found.members) == ["directed", "centred", "standardised", "waved", "clusters"]
+    assert "\nmembers: " in str(found)
 
 
 def test_explain_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -220,7 +220,7 @@ class Description:
         weighed = sorted(composition.members, key=lambda one: (one.waits_for is not None, -one.share, one.behind))
         width = max(len(one.name) for one in weighed)
         for one in weighed:
-            chance = f"{'' if one.chance is None else f'{100 * one.chance:.0f} %':>6}" if judged else ""
+            chance = f"{'' if one.chance is None else f'{100 * one.chance:.1f} %':>8}" if judged else ""
             said = f"  {one.name:{width}} {100 * one.share:6.1f} %{chance}  {one.about}"
             said += f"; asleep, it looks at one row in {one.every}" if one.asleep else ""
             lines.append(said if one.waits_for is None else f"{said}; waits for {one.waits_for}")

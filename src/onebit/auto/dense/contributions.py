@@ -69,10 +69,11 @@ def of_member(space: AutoDenseArrays, member: int, sides: Numbers) -> Contributi
     if member == CLUSTERS:
         return of_clusters(space.clusters, space.units, sides, known=space.statistics.rows[SEEN] >= 2.0)
     if member >= SHAPED:
-        parabolas = [along(space.shaped, member - SHAPED, head) for head in np.flatnonzero(sides).tolist()]
-        slopes = sum(side * one.mean_slopes for side, one in zip(sides[sides != 0.0], parabolas, strict=True))
-        level = sum(side * one.level for side, one in zip(sides[sides != 0.0], parabolas, strict=True))
-        return through_shortened(space, slopes, level)
+        parabolas = [
+            (sides[head], along(space.shaped, member - SHAPED, head)) for head in np.flatnonzero(sides).tolist()
+        ]
+        slopes = sum(side * one.mean_slopes for side, one in parabolas)
+        return through_shortened(space, slopes, sum(side * one.level for side, one in parabolas))
     weights = sides @ space.linear.weights_of(member).astype(np.float64)
     view = space.linear.views[space.linear.begins[member] : space.linear.ends[member]].astype(np.float64)
     if member == COMPONENTS:
