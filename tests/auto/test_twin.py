@@ -189,12 +189,15 @@ def test_twin_with_other_members(classes: int, features: int, rounds: int, monke
     assert ("corrected" in based) == (classes < 60)
 
 
-def test_twin_through_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is right for a while. The components in use stay until there are 64 rows again."""
-    X, y = gaussians(360, 3, 3, 2.5, seed=1)
+@pytest.mark.parametrize("features", [3, 24], ids=["columns alike", "one column with nearly all variance"])
+def test_twin_through_a_restart(features: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is right for a while. The components in use, and what waves are of, stay until there are 64 rows again."""
+    X, y = gaussians(340, 3, features, 2.5 if features == 3 else 1.0, seed=1)
+    X[:, 0] *= 1.0 if features == 3 else 100.0
     y[200:250] = -1
-    pair = Pair(3, 3, monkeypatch, waves=8)
+    pair = Pair(3, features, monkeypatch, waves=8)
     pair.walk(X, y)
+    assert pair.oracle.standard == (features == 24)
     assert pair.oracle.change.restarts >= 1, "the stream is there to force one"
     assert pair.oracle.basis.generation == 2
 
