@@ -6,7 +6,7 @@ import numpy as np
 
 from onebit.auto.dense.mixture import BASED, MEMBERS, PRESENT, Mixture, lose, rest
 from onebit.learner import Learner
-from tests.auto.streams import gaussians
+from tests.auto.streams import Array, gaussians
 
 
 def test_members_that_wait_for_a_basis_are_not_the_best() -> None:
@@ -24,7 +24,7 @@ def test_members_join_behind_the_best_of_the_others() -> None:
     """By their handicap when the first principal components are there, whatever the others have lost until then."""
     X, y = gaussians(90, 3, 4, spread=0.5, seed=1)
     learner = Learner("auto", classes=3, features=4, space="dense", dtype="float64", seed=5)
-    gaps = []
+    gaps: list[Array] = []
     for x, label in zip(X, y, strict=True):
         decision = learner.decide(x)
         learner.learn(decision, right=bool(decision.label == label))

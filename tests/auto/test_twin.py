@@ -22,12 +22,11 @@ from tests.every_rule.cases import SEED, chosen_among, equals_its_oracle_among
 from tests.oracles.auto import LINEAR, MEMBERS, Oracle
 from tests.oracles.base import Decided
 from tests.oracles.draws import draws
-from tests.slow import slow
 
 FEW = 24  # waves, where their number is of no account: everything that is done with them takes the square of it
-NEAR_TIE = {"float64": 1e-7, "float32": 1e-2}
-MOST_TIES = 0.02  # of all rounds
-CLOSE = {"float64": 1e-6, "float32": 1e-2}  # beliefs; losses and bounds are to be as close, of what they are or of one
+NEAR_TIE = {"float64": 1e-8, "float32": 1e-3}
+MOST_TIES = 0.01  # of all rounds
+CLOSE = {"float64": 1e-7, "float32": 1e-3}  # beliefs; losses and bounds are to be as close, of what they are or of one
 
 
 class Pair:
@@ -54,12 +53,13 @@ class Pair:
         where, among = f"round {self.rounds}", list(classes) if among is None else among
         decided = oracle.decide_among(x, draws(SEED, self.rounds, 0), among)
         self.rounds += 1
-        if (decision.label, decision.greedy) != (decided.label, decided.greedy):
+        label, greedy = int(decision.label), int(decision.greedy)
+        if (label, greedy) != (decided.label, decided.greedy):
             of_few = oracle.among(x, among)
             belief, hope = (dict(zip(among, worths, strict=True)) for worths in of_few)
-            assert hope[decision.label] > hope[decided.label] - NEAR_TIE[self.dtype], where
-            assert belief[decision.greedy] > belief[decided.greedy] - NEAR_TIE[self.dtype], where
-            decided.label, decided.greedy = decision.label, decision.greedy
+            assert hope[label] > hope[decided.label] - NEAR_TIE[self.dtype], where
+            assert belief[greedy] > belief[decided.greedy] - NEAR_TIE[self.dtype], where
+            decided.label, decided.greedy = label, greedy
             self.ties += 1
         elif len(among) > 1:
             np.testing.assert_allclose(decision.notes[0], decided.note, atol=CLOSE[self.dtype], err_msg=where)
@@ -114,8 +114,8 @@ class Pair:
         self.finish()
 
     def finish(self) -> None:
-        if self.dtype == "float64":
-            np.testing.assert_allclose(self.learner.weights, self.oracle.W, rtol=1e-6, atol=1e-6)
+        near = 10.0 * CLOSE[self.dtype]
+        np.testing.assert_allclose(self.learner.weights, self.oracle.W, rtol=near, atol=near)
         assert self.learner.describe().restarts == self.oracle.change.restarts
         assert self.ties <= MOST_TIES * self.rounds, f"{self.ties} near-ties in {self.rounds} rounds"
 
@@ -174,7 +174,7 @@ def test_twin_on_rows_of_any_scale(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(2, 140, 100, id="full"),
         pytest.param(5, 450, 90, id="diagonal"),
         pytest.param(60, 20, 90, id="without waves"),
-        pytest.param(2, 150, 290, id="iterations", marks=slow),
+        pytest.param(2, 150, 290, id="iterations"),
     ],
 )
 def test_twin_with_other_members(classes: int, features: int, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,12 +189,15 @@ def test_twin_with_other_members(classes: int, features: int, rounds: int, monke
     assert ("corrected" in based) == (classes < 60)
 
 
-def test_twin_through_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is right for a while. The components in use stay until there are 64 rows again."""
-    X, y = gaussians(360, 3, 3, 2.5, seed=1)
+@pytest.mark.parametrize("features", [3, 24], ids=["columns alike", "one column with nearly all variance"])
+def test_twin_through_a_restart(features: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is right for a while. The components in use, and what waves are of, stay until there are 64 rows again."""
+    X, y = gaussians(340, 3, features, 2.5 if features == 3 else 1.0, seed=1)
+    X[:, 0] *= 1.0 if features == 3 else 100.0
     y[200:250] = -1
-    pair = Pair(3, 3, monkeypatch, waves=8)
+    pair = Pair(3, features, monkeypatch, waves=8)
     pair.walk(X, y)
+    assert pair.oracle.standard == (features == 24)
     assert pair.oracle.change.restarts >= 1, "the stream is there to force one"
     assert pair.oracle.basis.generation == 2
 
@@ -228,8 +231,8 @@ def test_twin_where_it_is_taught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_twin_where_members_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Classes that differ in their length alone, of which the direction says nothing."""
     generator = np.random.default_rng(5)
-    y = generator.integers(0, 2, 1150)
-    X = generator.normal(size=(1150, 3))
+    y = generator.integers(0, 2, 1090)
+    X = generator.normal(size=(1090, 3))
     X *= ((1.0 + 2.0 * y) / np.linalg.norm(X, axis=1))[:, None]
     pair = Pair(2, 3, monkeypatch, waves=8)
     pair.walk(X, y)

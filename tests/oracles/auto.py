@@ -1,7 +1,7 @@
 """Auto: on dense rows ten members, weighed by what they gave to what was heard; on sparse rows the twin is `auto_sparse.py`.
 
 Specification: docs/auto.md#dense-rows and docs/auto.md#candidates-rewards-and-truths. Written out here alone: that bounds move as often as a variance is asked for in
-learning; that after a restart the components in use stay until the next are ready; and that of members which are not there yet none is the best.
+learning; that after a restart the components in use, and what waves are of, stay until the next are ready; and that of members which are not there yet none is the best.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Oracle(SlowTwin):
         if not full and D:
             self.based.add("waved")
         self.there = [m for m in MEMBERS if m in self.linear or m not in LINEAR]
-        self.change = Change(classes)
+        self.change, self.standard = Change(classes), False
         self.forget()
 
     def accompany(self, learner: Any) -> None:
@@ -91,7 +91,7 @@ class Oracle(SlowTwin):
         self.stride = dict.fromkeys(self.there, 1)
         self.rounds, self.mistakes = 0, 0.0
         self.trust, self.slopes = 1.0, 0.0
-        self.pending, self.replayed, self.standard, self.stays = False, 0, False, False
+        self.pending, self.replayed, self.stays = False, 0, False
 
     @property
     def W(self) -> Array:

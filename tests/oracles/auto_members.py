@@ -85,7 +85,8 @@ class SlowWaves:
     def of(self, row: Array, factor: float) -> Array:
         turns = (self.g @ row.astype(self.g.dtype)) * self.g.dtype.type(factor) + self.phases
         turns = turns - np.floor(turns + 0.5)
-        return np.polynomial.polynomial.polyval(turns.astype(np.float64) ** 2, COSINE) / math.sqrt(len(turns))
+        cosines = np.polynomial.polynomial.polyval(turns.astype(np.float64) ** 2, COSINE)
+        return np.asarray(cosines / math.sqrt(len(turns)))
 
 
 class SlowLinear:
@@ -152,7 +153,7 @@ class SlowLinear:
             mean = sum(p[j] * steep[j] for j in moving)
             bend = (sum(p[j] * steep[j] ** 2 for j in moving) - mean**2) / spread
             if bend < 0.05:
-                return 1.0 / (1.0 + bend)
+                return float(1.0 / (1.0 + bend))
         low, high = (0.0, 1.0) if right else (-float(p[a]), 0.0)
         for _ in range(12):
             tau = 0.5 * (low + high)
@@ -310,7 +311,7 @@ class SlowBasis:
 
     def project(self, x: Array) -> Array:
         away = (x - self.now.mean.astype(self.kind)).astype(np.float64)
-        return (self.now.vectors.astype(self.kind) @ away).astype(self.kind)
+        return np.asarray((self.now.vectors.astype(self.kind) @ away).astype(self.kind))
 
     def whitened(self, z: Array) -> Array:
         return shortened((z * self.now.whitening).astype(np.float64))

@@ -101,7 +101,7 @@ class SlowShaped:
 
     def place(self, covariance: Array, centre: Array) -> Place:
         alive = np.flatnonzero(self.varying)
-        factor = np.linalg.cholesky(covariance[np.ix_(alive, alive)])
+        factor: Array = np.linalg.cholesky(covariance[np.ix_(alive, alive)]).astype(np.float64)
         logarithms = np.zeros(self.components)
         logarithms[alive] = 2.0 * np.log(np.diag(factor))
         return Place(factor, np.cumsum(logarithms), centre)

@@ -180,6 +180,7 @@ def forget(space: AutoDenseArrays) -> None:
     forget_basis(space.basis)
     forget_shaped(space.shaped)
     for index in range(len(FIRST_PROGRESS)):
-        space.progress[index] = FIRST_PROGRESS[index]
+        if index != STANDARD:  # which is that of the components in use, and they stay
+            space.progress[index] = FIRST_PROGRESS[index]
     forget_clusters(space.clusters)
     part(space.clusters, space.statistics)
