@@ -7,16 +7,19 @@ import pytest
 from scipy import stats
 
 from onebit.auto_03 import views
-from onebit.auto_03.clusters import Clusters, hear_of, part, score_clusters
-from onebit.auto_03.views import CONSTANT, FeatureStatistics, centred, directed, see, standardised, waved
+from onebit.auto_03.clusters import Clusters03, hear_of, part, score_clusters
+from onebit.auto_03.views import CONSTANT, FeatureStatistics03, centred, directed, see, standardised, waved
 from tests.auto.streams import Array, gaussians
 
 CLASSES, FEATURES = 4, 5
 
 
-def filled(X: Array, y: Array, heard: Array) -> tuple[Clusters, FeatureStatistics]:
-    """Clusters that saw every row, and heard of the class of some."""
-    clusters, statistics = Clusters.empty(CLASSES, FEATURES, np.float64), FeatureStatistics.empty(FEATURES, np.float64)
+def filled(X: Array, y: Array, heard: Array) -> tuple[Clusters03, FeatureStatistics03]:
+    """Clusters03 that saw every row, and heard of the class of some."""
+    clusters, statistics = (
+        Clusters03.empty(CLASSES, FEATURES, np.float64),
+        FeatureStatistics03.empty(FEATURES, np.float64),
+    )
     for x, label, told in zip(X, y, heard, strict=True):
         if told:
             hear_of(clusters, x, label)
@@ -84,7 +87,7 @@ def test_scores_are_the_logarithms_of_the_predictive_density(seed: int) -> None:
 
 
 def test_clusters_say_nothing_before_two_rows_and_of_constant_columns() -> None:
-    clusters, statistics = Clusters.empty(2, 2, np.float64), FeatureStatistics.empty(2, np.float64)
+    clusters, statistics = Clusters03.empty(2, 2, np.float64), FeatureStatistics03.empty(2, np.float64)
     scores = np.full(4, np.nan)
     for row, x in enumerate(np.array([[1.0, 5.0], [2.0, 5.0], [4.0, 5.0]])):
         score_clusters(clusters, statistics, x, scores)
@@ -102,7 +105,7 @@ def test_clusters_say_nothing_before_two_rows_and_of_constant_columns() -> None:
 
 def test_views_have_length_one_for_a_usual_row() -> None:
     X = gaussians(400, 3, FEATURES, spread=1.0, seed=5)[0].astype(np.float64) * np.array([1.0, 1e3, 1e-3, 1.0, 10.0])
-    statistics = FeatureStatistics.empty(FEATURES, np.float64)
+    statistics = FeatureStatistics03.empty(FEATURES, np.float64)
     for x in X:
         see(statistics, x)
     generator, plain = np.random.default_rng(1), np.zeros(FEATURES)
@@ -127,7 +130,7 @@ def test_views_have_length_one_for_a_usual_row() -> None:
 
 
 def test_far_rows_are_shortened_and_zero_rows_are_zero() -> None:
-    statistics = FeatureStatistics.empty(2, np.float64)
+    statistics = FeatureStatistics03.empty(2, np.float64)
     for x in ([1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]):
         see(statistics, np.array(x))
     view, plain = np.zeros(3), np.zeros(2)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto_03.views import INVERSE, MEAN, SEEN, FeatureStatistics
+from onebit.auto_03.views import INVERSE, MEAN, SEEN, FeatureStatistics03
 from onebit.contract.rule import Vector
 from onebit.spaces.layout import NUMBERS, ArraySpec
 
@@ -26,7 +26,7 @@ RATIO, SHARE = 0, 1  # of a column: k; and w over the variance of all rows
 TOGETHER = 16  # factors that are multiplied before their logarithm is taken
 
 
-class Clusters(NamedTuple):
+class Clusters03(NamedTuple):
     """The means and numbers of the rows in which each class was right, and what they say of the columns."""
 
     means: NDArray[Any]
@@ -37,7 +37,7 @@ class Clusters(NamedTuple):
     freedom: Vector  # how many rows that was measured on
 
     @classmethod
-    def empty(cls, heads: int, features: int, dtype: Any) -> Clusters:
+    def empty(cls, heads: int, features: int, dtype: Any) -> Clusters03:
         """Nothing is known."""
         means, columns = np.zeros((heads, features), dtype=dtype), np.zeros((2, features), dtype=dtype)
         columns[RATIO], columns[SHARE] = 1.0, 0.5
@@ -55,9 +55,9 @@ class Clusters(NamedTuple):
             "freedom": ArraySpec((1,), NUMBERS),
         }
 
-    def grown(self, heads: int) -> Clusters:
+    def grown(self, heads: int) -> Clusters03:
         """A copy with room for more classes."""
-        made = Clusters.empty(heads, self.means.shape[1], self.means.dtype)
+        made = Clusters03.empty(heads, self.means.shape[1], self.means.dtype)
         made.means[: len(self.means)], made.counts[: len(self.counts)] = self.means, self.counts
         made.columns[:], made.freedom[:], made.within[:] = self.columns, self.freedom, self.within
         for head in range(heads):
@@ -69,7 +69,7 @@ class Clusters(NamedTuple):
         return made
 
 
-def score_clusters(clusters: Clusters, statistics: FeatureStatistics, x: NDArray[Any], scores: Vector) -> None:
+def score_clusters(clusters: Clusters03, statistics: FeatureStatistics03, x: NDArray[Any], scores: Vector) -> None:
     """Write how likely the row is in each class, and the variances."""
     heads, width = clusters.means.shape
     kind = clusters.means.dtype.type
@@ -94,7 +94,7 @@ def score_clusters(clusters: Clusters, statistics: FeatureStatistics, x: NDArray
             scores[head] = 0.0
 
 
-def hear_of(clusters: Clusters, x: NDArray[Any], label: int) -> None:
+def hear_of(clusters: Clusters03, x: NDArray[Any], label: int) -> None:
     """A row of this class."""
     mean, count, within = clusters.means[label], clusters.counts[label], clusters.within
     kept, share = count / (count + 1.0), clusters.means.dtype.type(1.0 / (count + 1.0))
@@ -107,7 +107,7 @@ def hear_of(clusters: Clusters, x: NDArray[Any], label: int) -> None:
     sum_logarithms(clusters, label)
 
 
-def sum_logarithms(clusters: Clusters, label: int) -> None:
+def sum_logarithms(clusters: Clusters03, label: int) -> None:
     """Write the sum of log(V/total) of a class."""
     ratio, share, count = clusters.columns[RATIO], clusters.columns[SHARE], clusters.counts[label]
     width, total = ratio.shape[0], 0.0
@@ -119,7 +119,7 @@ def sum_logarithms(clusters: Clusters, label: int) -> None:
     clusters.logarithms[label] = total
 
 
-def part(clusters: Clusters, statistics: FeatureStatistics) -> None:
+def part(clusters: Clusters03, statistics: FeatureStatistics03) -> None:
     """Part the variance of every column into what is within classes and what is between them; constant columns say nothing."""
     columns, inverse = clusters.columns, statistics.scales[INVERSE]
     share = 1.0 / (clusters.freedom[0] + PRIOR_ROWS)
@@ -135,7 +135,7 @@ def part(clusters: Clusters, statistics: FeatureStatistics) -> None:
         sum_logarithms(clusters, head)
 
 
-def forget_clusters(clusters: Clusters) -> None:
+def forget_clusters(clusters: Clusters03) -> None:
     """No class was ever right."""
     for head in range(clusters.means.shape[0]):
         clusters.counts[head] = 0.0

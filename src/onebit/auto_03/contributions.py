@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto_03.clusters import RATIO, SHARE, Clusters
-from onebit.auto_03.views import CONSTANT, INVERSE, MEAN, SEEN, VARYING, FeatureStatistics
+from onebit.auto_03.clusters import RATIO, SHARE, Clusters03
+from onebit.auto_03.views import CONSTANT, INVERSE, MEAN, SEEN, VARYING, FeatureStatistics03
 from onebit.contract.contrast import Contributions
 
 
@@ -31,7 +31,7 @@ def of_view(weights: NDArray[Any], view: NDArray[Any]) -> Contributions:
 
 def of_waves(
     weights: NDArray[Any],
-    statistics: FeatureStatistics,
+    statistics: FeatureStatistics03,
     plain: NDArray[Any],
     waves: NDArray[Any],
     phases: NDArray[Any],
@@ -45,7 +45,7 @@ def of_waves(
     return Contributions((heights * slopes) @ angles, float(constant))
 
 
-def of_clusters(clusters: Clusters, statistics: FeatureStatistics, x: NDArray[Any], head: int) -> Contributions:
+def of_clusters(clusters: Clusters03, statistics: FeatureStatistics03, x: NDArray[Any], head: int) -> Contributions:
     """Of the clusters: how likely the value of each column is in the class; nothing before there are two rows."""
     if statistics.rows[SEEN] < 2.0:
         return Contributions(np.zeros(len(x)), 0.0)

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto_03.clusters import Clusters, forget_clusters, hear_of, part, score_clusters
+from onebit.auto_03.clusters import Clusters03, forget_clusters, hear_of, part, score_clusters
 from onebit.auto_03.contributions import of_clusters, of_view, of_waves
-from onebit.auto_03.views import FeatureStatistics, centred, directed, see, standardised, take, watch, waved
+from onebit.auto_03.views import FeatureStatistics03, centred, directed, see, standardised, take, watch, waved
 from onebit.contract.contrast import Contrast, Contributions
 from onebit.contract.covariance import FITTING_MATRICES, Order
 from onebit.contract.rule import Vector
@@ -63,8 +63,8 @@ class Auto03DenseArrays(NamedTuple):
     centred: Any
     standardised: Any
     waved: FullDense
-    clusters: Clusters
-    statistics: FeatureStatistics
+    clusters: Clusters03
+    statistics: FeatureStatistics03
     directed_row: DenseRows
     centred_row: DenseRows
     standardised_row: DenseRows
@@ -101,8 +101,8 @@ class Auto03Dense(Auto03DenseArrays, Space):
             centred=space(members.centred),
             standardised=space(True),
             waved=FullDense.ordered(heads if members.waved else 0, number + 1, False, dtype, order),
-            clusters=Clusters.empty(heads, features, dtype),
-            statistics=FeatureStatistics.empty(features, dtype),
+            clusters=Clusters03.empty(heads, features, dtype),
+            statistics=FeatureStatistics03.empty(features, dtype),
             directed_row=row(features),
             centred_row=row(features),
             standardised_row=row(features),
@@ -141,8 +141,8 @@ class Auto03Dense(Auto03DenseArrays, Space):
             "waved": FullDense.layout(heads if there.waved else 0, there.waves + 1, False, dtype, order),
         }
         known = {
-            "clusters": Clusters.layout(heads, features, dtype),
-            "statistics": FeatureStatistics.layout(features, dtype),
+            "clusters": Clusters03.layout(heads, features, dtype),
+            "statistics": FeatureStatistics03.layout(features, dtype),
         }
         waves = {"waves": ArraySpec((there.waves, features), dtype), "phases": ArraySpec((there.waves,), dtype)}
         view = ArraySpec((1, features + 1), dtype)

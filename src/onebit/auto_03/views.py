@@ -34,7 +34,7 @@ UNLIKE = 2.0  # which they are if its logarithm deviates by more than this: rows
 EARLY, OFTEN = 1000.0, 16.0  # deviations are taken anew in each of the first rounds, and then every so often
 
 
-class FeatureStatistics(NamedTuple):
+class FeatureStatistics03(NamedTuple):
     """What is known of earlier rows."""
 
     columns: Matrix
@@ -43,7 +43,7 @@ class FeatureStatistics(NamedTuple):
     rows: Vector
 
     @classmethod
-    def empty(cls, features: int, dtype: Any) -> FeatureStatistics:
+    def empty(cls, features: int, dtype: Any) -> FeatureStatistics03:
         """Nothing is known."""
         return cls(np.zeros((2, features)), np.zeros((2, features), dtype=dtype), np.zeros(features), np.zeros(7))
 
@@ -58,7 +58,7 @@ class FeatureStatistics(NamedTuple):
         }
 
 
-def scale_of(statistics: FeatureStatistics, x: NDArray[Any]) -> float:
+def scale_of(statistics: FeatureStatistics03, x: NDArray[Any]) -> float:
     """The scale of a row, whatever the scales of the columns: the mean of |x| over the usual sizes of the columns; 0 for x = 0."""
     total, known, plain = 0.0, 0, 0.0
     for column in range(x.shape[0]):
@@ -70,7 +70,7 @@ def scale_of(statistics: FeatureStatistics, x: NDArray[Any]) -> float:
     return total / known if total > 0.0 else plain / x.shape[0]
 
 
-def take(statistics: FeatureStatistics, x: NDArray[Any], taken: NDArray[Any]) -> None:
+def take(statistics: FeatureStatistics03, x: NDArray[Any], taken: NDArray[Any]) -> None:
     """Write the row as the views take it: as it is, or divided by its scale where rows differ by orders of magnitude."""
     factor = 1.0
     if statistics.rows[DIVIDES] == 1.0:
@@ -80,7 +80,7 @@ def take(statistics: FeatureStatistics, x: NDArray[Any], taken: NDArray[Any]) ->
         taken[column] = float(x[column]) * factor
 
 
-def watch(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
+def watch(statistics: FeatureStatistics03, x: NDArray[Any]) -> bool:
     """Look at the scale of a row; whether it is now settled that rows are divided by it, and what was known is forgotten."""
     rows = statistics.rows
     scale = scale_of(statistics, x)
@@ -118,7 +118,7 @@ def directed(x: NDArray[Any], view: NDArray[Any]) -> float:
     return squares
 
 
-def centred(statistics: FeatureStatistics, x: NDArray[Any], view: NDArray[Any]) -> None:
+def centred(statistics: FeatureStatistics03, x: NDArray[Any], view: NDArray[Any]) -> None:
     """X minus its mean, in units of the usual distance from it."""
     width, squares = x.shape[0], 0.0
     mean = statistics.scales[MEAN]
@@ -138,7 +138,7 @@ def centred(statistics: FeatureStatistics, x: NDArray[Any], view: NDArray[Any]) 
     view[width] = CONSTANT
 
 
-def standardised(statistics: FeatureStatistics, x: NDArray[Any], plain: NDArray[Any], view: NDArray[Any]) -> None:
+def standardised(statistics: FeatureStatistics03, x: NDArray[Any], plain: NDArray[Any], view: NDArray[Any]) -> None:
     """Every column minus its mean, in units of its deviation (`plain`), then in units of the length of a usual row."""
     width = x.shape[0]
     mean, inverse = statistics.scales[MEAN], statistics.scales[INVERSE]
@@ -157,7 +157,7 @@ def standardised(statistics: FeatureStatistics, x: NDArray[Any], plain: NDArray[
 
 
 def waved(
-    statistics: FeatureStatistics, plain: NDArray[Any], waves: NDArray[Any], phases: NDArray[Any], view: NDArray[Any]
+    statistics: FeatureStatistics03, plain: NDArray[Any], waves: NDArray[Any], phases: NDArray[Any], view: NDArray[Any]
 ) -> None:
     """Random waves of the standardised row (Rahimi and Recht 2007): a linear learner on them is one with a Gaussian kernel."""
     number = waves.shape[0]
@@ -172,7 +172,7 @@ def waved(
     view[number] = CONSTANT
 
 
-def see(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
+def see(statistics: FeatureStatistics03, x: NDArray[Any]) -> bool:
     """Count a row in (Welford 1962); whether deviations were taken anew."""
     mean, squares, current = statistics.columns[MEAN], statistics.columns[SQUARES], statistics.scales[MEAN]
     before = statistics.rows[SEEN]

@@ -26,7 +26,7 @@ PENDING, REPLAYED, TRUST, SLOPES, STANDARD, STAYS = range(6)
 FIRST_PROGRESS = (0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 
 
-class Plan(NamedTuple):
+class MembersPlan(NamedTuple):
     """Which members there are: it depends on the number of classes in the beginning, not on those added since."""
 
     views: tuple[View, ...]
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
     wave_columns: int  # what these are waves of: the columns, or of wide rows the principal components
 
     @classmethod
-    def of(cls, features: int, classes: int) -> Plan:
+    def of(cls, features: int, classes: int) -> MembersPlan:
         """Those for so many features and classes."""
         whole, components = classes * (features + 1) ** 2 <= FITTING_MATRICES, components_of(features)
         waves = min(MOST_WAVES, int(math.sqrt(WAVE_NUMBERS / classes))) if classes <= MOST_WAVED_CLASSES else 0

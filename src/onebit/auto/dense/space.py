@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.dense import basis, shaped_arrays
-from onebit.auto.dense.arrays import FIRST_PROGRESS, AutoDenseArrays, Plan
+from onebit.auto.dense.arrays import FIRST_PROGRESS, AutoDenseArrays, MembersPlan
 from onebit.auto.dense.basis import Basis, components_of
 from onebit.auto.dense.clusters import Clusters
 from onebit.auto.dense.contributions import contributions_of
@@ -51,7 +51,7 @@ class AutoDense(AutoDenseArrays, Space):
     @classmethod
     def planned(cls, heads: int, features: int, dtype: Any, seed: int, classes: int) -> AutoDense:
         """Nothing is known."""
-        plan, generator = Plan.of(features, classes), np.random.default_rng(seed)
+        plan, generator = MembersPlan.of(features, classes), np.random.default_rng(seed)
         linear, components = LinearMembers.empty(heads, plan.views, dtype), components_of(features)
         return cls(
             weights=linear.weights,
@@ -99,7 +99,7 @@ class AutoDense(AutoDenseArrays, Space):
     @staticmethod
     def layout(heads: int, features: int, dtype: Any, classes: int) -> SpaceLayout:
         """What the arrays are, those of the members among them."""
-        plan, components = Plan.of(features, classes), components_of(features)
+        plan, components = MembersPlan.of(features, classes), components_of(features)
         parts = {
             "linear": LinearMembers.layout(heads, plan.views, dtype),
             "clusters": Clusters.layout(heads, features, dtype),
