@@ -350,7 +350,7 @@ def defined_in(body: list[ast.stmt]) -> Iterator[str]:
 
 def test_design_names_what_there_is() -> None:
     """Files; and in the instructions whatever looks like a name of the code."""
-    files = [path for part in ("src", "tests", "tools") for path in sorted((ROOT / part).rglob("*.py"))]
+    files = [path for part in ("src", "tests", "tools", "benchmarks") for path in sorted((ROOT / part).rglob("*.py"))]
     paths = "\n".join(str(path) for path in files)
     for name in set(re.findall(r"[\w/]+\.py\b", PAGES["design.md"])):
         assert name.endswith("NAME.py") or re.search(rf"/{name}$", paths, re.MULTILINE), f"there is no {name}"
