@@ -35,7 +35,7 @@ from tests.slow import slow
 
 Array = np.ndarray[Any, Any]
 CLASSES, FEATURES = 4, 3
-FIRST_ORDER = {name: rule for name, rule in registry().items() if rule.second_order is None}
+FIRST_ORDER = {name: rule for name, rule in registry().items() if rule.second_order is None and not rule.composite}
 EXAMPLES = [(name, options) for name, rule in FIRST_ORDER.items() for options in rule.examples]
 # Each takes seconds to be compiled with a kernel, and its steps are of a kind that the others take.
 ALIKE = ("pab", "passive-aggressive", "perceptron", "policy-gradient")
