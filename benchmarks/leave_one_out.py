@@ -37,7 +37,11 @@ CONSTANTS: dict[str, tuple[tuple[str, ...], tuple[float, ...], tuple[str, ...]]]
     "START": (("onebit.auto.dense.linear",), (30.0, 100.0, 300.0), DENSE),
     "EVENLY": (("onebit.auto.dense.laplace",), (0.03, 0.1, 0.3), DENSE),
     "SLOWER": (("onebit.auto.dense.mixture",), (1.1, 1.3, 2.0), DENSE),
-    "BACKGROUND": (tuple(f"onebit.auto.sparse.{room}" for room in ("arrays", "scoring", "learning")), (5.0, 10.0, 20.0), SPARSE),
+    "BACKGROUND": (
+        tuple(f"onebit.auto.sparse.{room}" for room in ("arrays", "scoring", "learning")),
+        (5.0, 10.0, 20.0),
+        SPARSE,
+    ),
 }
 
 
