@@ -1,12 +1,8 @@
 """Principal components, and classes that are normal distributions on them, from their formulas (`auto.dense.basis`, `auto.dense.shaped`).
 
-<<<<<<< HEAD
-Specification: docs/auto.md#dense-rows. What stands there in loops and pieces is here a decomposition of NumPy, of all rows at once: the means and scatters of classes are those of lists of rows.
-=======
 Specification: docs/auto.md#dense-rows.
 
 What stands there in loops and pieces is here a decomposition of NumPy, of all rows at once: the means and scatters of classes are those of lists of rows.
->>>>>>> twin
 What is stale there is stale here: a factor is that of the rows up to the round in which it was taken.
 """
 
