@@ -77,7 +77,8 @@ def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, sca
         start_on_basis(space)
     for _ in range(REPLAYED_AT_ONCE):
         if space.progress[PENDING] == 1.0:
-            index = int(space.progress[REPLAYED])
+            # As far as there are rows: a stranger's file may say more.
+            index = max(0, min(int(space.progress[REPLAYED]), space.basis.rows.shape[0] - 1))
             recall(space, index)
             label, right = int(space.basis.heard[index, 0]), space.basis.heard[index, 1] == 1.0
             learn_members(space, space.everything, label, right, found_class(space.everything, label, right, heads))
