@@ -107,7 +107,9 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
         code_of(function) for function in (_build, _jitted, _prototype, _announce, _is_called, _caller, _resolver)
     ]
     facts = (sys.version, _versions(), compiling, OPTIONS, sorted(FAST), rule.record.__module__, dict(rule.kinds))
-    name = fingerprint(functions, _GENERIC, *facts)
+    # What a space is made of is in the index of the cache by name, and could not be read under another.
+    parts = sorted(f"{type(one).__module__}.{type(one).__qualname__}" for one in space if hasattr(one, "_fields"))
+    name = fingerprint(functions, _GENERIC, *facts, *parts)
     return _folder(name, f"{rule.name}-{form_of(space).replace(' ', '-')}-{space.weights.dtype}-{loop.__name__}")
 
 
