@@ -206,7 +206,7 @@ def test_replay_is_training_by_hand(call: Call, folder: Path, tmp_path: Path, na
     rows = exported(folder, task)
     order = in_order() if task == "places" else list(rows)
     kinds: dict[str, dict[str, Any]] = {
-        "places": {"classes": ["north", "south", 3, "west|east: 50 %"], "features": 4, "space": "dense"},
+        "places": {"classes": ["north", "south", 3, "west|east: 50 %"], "features": 4},
         "shops": {"classes": 2, "hash_bits": 8},
         "tickets": {"classes": ["ja", "nein"], "hash_bits": 8, "text": True},
     }
