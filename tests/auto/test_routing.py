@@ -209,11 +209,12 @@ def test_late_feedback_on_what_was_decided_in_the_other_form(case: str) -> None:
 def test_what_is_refused_on_the_way_takes_the_move_back(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that is found too much in the middle of a batch, when it has moved already."""
     X, y = stream_of(case, 30)
+    begun = ROWS - 2
     learner, other = learner_of(), learner_of()
     for one in (learner, other):
-        step(one, X, y, 0, 5)
+        step(one, X, y, 0, begun)
     before, learning = state(learner), learner.runtime.model
-    decisions = learner.decide_many(X[5:20], ids=[f"r{row}" for row in range(15)])
+    decisions = learner.decide_many(X[begun : begun + 15], ids=[f"r{row}" for row in range(15)])
     count_row, counted = type(learning).count_row, []
 
     def then_refuse(self: Any, table: Any, row: int) -> None:
@@ -227,8 +228,8 @@ def test_what_is_refused_on_the_way_takes_the_move_back(case: str, monkeypatch: 
     monkeypatch.undo()
     assert len(set(counted)) == 2, "it had moved"
     assert state(learner) == before
-    step(learner, X, y, 5, 30)
-    step(other, X, y, 5, 30)
+    step(learner, X, y, begun, 30)
+    step(other, X, y, begun, 30)
     assert same(learner, other)
 
 
