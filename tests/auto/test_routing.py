@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ import scipy.sparse
 
 import onebit
 from onebit import model
-from onebit.auto_03.dense import Auto03Dense
-from onebit.auto_03.sparse import Auto03Sparse
+from onebit.auto.dense.space import AutoDense
+from onebit.auto.sparse.space import AutoSparse
 from onebit.checks import NAMES, refused, rows, state
 from onebit.contract.rule import Rule
 from onebit.engine.compile import loop_for
@@ -38,19 +37,10 @@ from tests.every_rule.cases import SEED, WALKED, walks_rows_as_it_steps
 from tests.serve.driving import replayed, run
 from tests.serve.test_service_state import check
 
-RULE = "auto-0.3"  # whose two spaces are there; it does not route by itself
+RULE = "auto"
 KINDS = ("plain", "candidates", "rewards", "corrections", "everything, late")
 CASES = ("filled, as CSR", "nearly empty, dense")
 cases = pytest.mark.parametrize("case", CASES)
-
-
-@pytest.fixture(autouse=True)
-def routed() -> Iterator[None]:
-    """Have the rule route, for as long as a test takes."""
-    rule = registry()[RULE]
-    object.__setattr__(rule, "routes", True)
-    yield
-    object.__setattr__(rule, "routes", False)
 
 
 def stream_of(case: str, count: int = WALKED) -> tuple[Any, Array]:
@@ -475,7 +465,7 @@ def test_a_service_has_all_compiled_before_a_task_moves(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(model, "loop_for", noted)
     warm(learner, inputs)
-    assert compiled == {Auto03Dense, Auto03Sparse}
+    assert compiled == {AutoDense, AutoSparse}
     assert state(learner) == before
 
 
