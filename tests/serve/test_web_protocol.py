@@ -74,11 +74,13 @@ OWN: dict[type, set[str]] = {
         "flow",
         "headers",
         "loop",
+        "parser",
         "pipeline",
         "timeout_keep_alive",
         "timeout_keep_alive_handler",
         "timeout_keep_alive_task",
         "transport",
+        "url",
     },
     RequestResponseCycle: {
         "disconnected",

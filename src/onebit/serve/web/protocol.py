@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import httptools
 import orjson
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -74,6 +75,29 @@ class _Joining:
             self._transport.write(b"".join(parts))
 
 
+class _Parser(httptools.HttpRequestParser):
+    """A parser to which the offer of another protocol is nothing: what comes with it is a request like any other.
+
+    Java's client and `curl --http2` offer HTTP/2 with their first request (`Upgrade: h2c`), and llhttp takes what follows the head for
+    bytes of that protocol. So the head is read a second time without the offer, and then the body.
+    """
+
+    def __init__(self, protocol: BoundedProtocol) -> None:
+        super().__init__(protocol)
+        self._protocol = protocol
+
+    def feed_data(self, data: Any) -> None:
+        """Read bytes."""
+        while True:
+            try:
+                super().feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as offer:
+                if not self._protocol.offered:  # CONNECT is no offer
+                    raise
+                data = self._protocol.head_without_offer() + data[offer.args[0] :]
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """A connection."""
 
@@ -83,6 +107,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.parser = _Parser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
         self._due: float | None = None  # when the request that is arriving must be there
         self._stuck: float | None = None  # since when the sender takes no answer
         self._bytes = 0  # of the request that is arriving
@@ -128,6 +154,17 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(TooLargeError("the request is larger than any may be"))
 
     @property
+    def offered(self) -> bool:
+        """Whether the request that is being read offers another protocol, and so is read again."""
+        return bool(self.parser.should_upgrade()) and self.parser.get_method() != b"CONNECT"
+
+    def head_without_offer(self) -> bytes:
+        """The head that was read, without its offer of another protocol."""
+        first = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        headers = (b"%b: %b\r\n" % one for one in self.headers if one[0] != b"upgrade")
+        return b"".join((first, *headers, b"\r\n"))
+
+    @property
     def _arriving(self) -> bool:
         return self._due is not None
 
@@ -145,6 +182,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head is there."""
+        if self.offered:
+            return
         if len(self.pipeline) >= MOST_IN_A_ROW:
             raise TooLargeError("too many requests at once")  # the parser ends here, and with it the connection
         super().on_headers_complete()
@@ -157,6 +196,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request is there."""
+        if self.offered:
+            return
         super().on_message_complete()
         self._due = None
         self._bytes = 0
