@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from onebit.errors import OnebitError
 from onebit.learner import Learner
+from onebit.serve.admin import MOST_STARTS
 from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
 from onebit.serve.schemas import NewLearner, Task
 from onebit.serve.service import Service
@@ -455,25 +458,76 @@ def test_one_learner_is_trained_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     run(work())
 
 
-def test_a_service_that_ends_while_a_learner_is_trained_goes_on_with_the_old_one(
+def test_a_service_that_ends_while_a_learner_is_trained_goes_on_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However it ends: the learner that takes over then is the one that was asked for, with its seed."""
+
+    async def work() -> None:
+        async with service_in(tmp_path / "data") as service:
+            await service.create(new_task())
+            await decided(service, "a")
+            await heard(service, "a")
+            held = Held(service, monkeypatch)
+            await service.switch("fruit", NewLearner(learner="auto", seed=3))
+            killed = crash_image(tmp_path / "data")  # what kill -9 leaves when the answer has been sent
+            asyncio.get_running_loop().call_later(0.2, held.let_go)
+        for folder in (tmp_path / "data", killed):
+            async with service_in(folder) as service:
+                training = service.task("fruit").training
+                assert training is None or (training.learner, training.error) == ("auto", None)
+                await until(lambda: service.task("fruit").training is None)
+                assert (service.task("fruit").learner, service.task("fruit").generation) == ("auto", 2)
+                assert service._find("fruit").info.seed == 3
+                await decided(service, "b")
+                await equal_everywhere(service)
+
+    run(work())
+
+
+def test_a_training_that_failed_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise OnebitError("no room for it")
+
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            with monkeypatch.context() as patched:
+                patched.setattr(service._admin, "_train_near", fails)
+                await service.switch("fruit", NewLearner(learner="bpa"))
+                await until(lambda: not service._admin._trainers)
+            assert service.task("fruit").training.error == "no room for it"  # type: ignore[union-attr]
+        async with service_in(tmp_path) as service:
+            assert (service.task("fruit").learner, service.task("fruit").training) == ("banditron", None)
+            await service.switch("fruit", NewLearner(learner="bpa"))
+            await until(lambda: service.task("fruit").training is None)
+            assert service.task("fruit").learner == "bpa"
+
+    run(work())
+
+
+def test_a_training_that_ends_the_service_again_and_again_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:
         async with service_in(tmp_path) as service:
             await service.create(new_task())
-            await decided(service, "a")
-            await heard(service, "a")
-            held = Held(service, monkeypatch)
-            await service.switch("fruit", NewLearner(learner="auto"))
+            Held(service, monkeypatch)
+            await service.switch("fruit", NewLearner(learner="bpa"))
             await asyncio.sleep(0.05)
-            found = await states(service)
-            asyncio.get_running_loop().call_later(0.2, held.let_go)
-        assert await restarted(tmp_path) == found
+        monkeypatch.setattr("onebit.serve.admin.Admin._train_near", lambda *_: time.sleep(0.5))
+        for starts in range(2, MOST_STARTS + 1):
+            async with service_in(tmp_path) as service:
+                await until(lambda: service._find("fruit").info.training["starts"] == starts)  # type: ignore[index]  # noqa: B023
         async with service_in(tmp_path) as service:
+            await until(lambda: not service._admin._trainers)
+            training = service.task("fruit").training
+            assert training is not None
+            assert training.error is not None
+            assert training.error.startswith("its training was begun 5 times")
             assert service.task("fruit").learner == "banditron"
-            await service.switch("fruit", NewLearner(learner="auto"))
-            await until(lambda: service.task("fruit").training is None)
-            assert service.task("fruit").generation == 2
+        async with service_in(tmp_path) as service:
+            assert service.task("fruit").training is None
 
     run(work())
 

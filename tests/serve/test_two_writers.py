@@ -241,6 +241,7 @@ def test_every_change_has_the_id_of_the_token_that_it_was_made_with(tmp_path: Pa
     assert rows_of(tmp_path, "SELECT kind, token FROM changes ORDER BY seq") == [
         ("created", "one"),
         ("changed", "two"),
+        ("changed", "three"),  # a learner is to be trained
         ("learner", "three"),
         ("deleted", "four"),
         ("created", None),

@@ -52,6 +52,7 @@ from onebit.version import VERSION
 
 LOG = logging.getLogger("onebit.serve")
 AGAIN_S = 0.5  # until what could not be written is tried again
+MOST_STARTS = 5  # of the service, with which a learner is trained that has not taken over: training may be what ends it
 Result = TypeVar("Result")
 
 
@@ -87,7 +88,7 @@ class Admin:
         self._trainers: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
-        """Give up what is being trained."""
+        """Give up what is being trained: the next start goes on with it."""
         for training in self._trainers:
             training.cancel()
 
@@ -224,37 +225,65 @@ class Admin:
         await asyncio.to_thread(Snapshots(self._settings.data, one.number, self._settings.keep_snapshots).remove)
         LOG.info(f"task {name}: deleted", extra={"event": "task-deleted", "task": name})
 
-    def switch(self, served: ServedTask, new: NewLearner, token: str | None) -> None:
-        """Begin to train another learner from the log; it takes over when it has seen everything."""
-        if served.training is not None and served.training.error is None:
-            raise ConflictError(f"{served.training.learner} is being trained for task {served.info.name!r} already")
-        info = served.info
-        detail = {
-            "generation": info.generation + 1,
-            "learner": new.learner,
-            "parameters": new.parameters,
-            "seed": secrets.randbelow(2**53) if new.seed is None else new.seed,
-            "version": VERSION,
-        }
-        with about("learner"):
-            detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
-            plain = check_learner(detail, info.classes, info.inputs)
-            refuse_large(plain, len(info.classes), info.inputs, self._settings.max_task_memory, "learner")
-            refuse_rule(plain, info.retired, "learner")
-        classes = first_classes(self._reader, info.expected)
+    async def switch(self, served: ServedTask, new: NewLearner, token: str | None) -> None:
+        """Begin to train another learner from the log; it takes over when it has seen everything, also after a restart."""
+        await _whole(self._switch(served, new, token))
+
+    async def _switch(self, served: ServedTask, new: NewLearner, token: str | None) -> None:
+        async with self._change_of(served):
+            if served.training is not None and served.training.error is None:
+                raise ConflictError(f"{served.training.learner} is being trained for task {served.info.name!r} already")
+            info = served.info
+            detail = {
+                "generation": info.generation + 1,
+                "learner": new.learner,
+                "parameters": new.parameters,
+                "seed": secrets.randbelow(2**53) if new.seed is None else new.seed,
+                "version": VERSION,
+            }
+            with about("learner"):
+                detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
+                plain = check_learner(detail, info.classes, info.inputs)
+                refuse_large(plain, len(info.classes), info.inputs, self._settings.max_task_memory, "learner")
+                refuse_rule(plain, info.retired, "learner")
+            asked = {**detail, "starts": 1}
+            await self._log_change(served, "changed", {"training": asked}, token)
+            self._begin_training(served, asked, token)
+
+    def resume(self) -> None:
+        """Train on what was being trained when the service ended."""
+        for served in self._served.values():
+            if served.info.training is not None:
+                self._begin_training(served, served.info.training, None, again=True)
+
+    def _begin_training(
+        self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool = False
+    ) -> None:
         counts = served.follower.statistics
-        served.training = Training(learner=new.learner, done=0, of=counts.count("feedback") + counts.count("late"))
-        training = asyncio.create_task(self._train(served, classes, detail, token))
+        of = counts.count("feedback") + counts.count("late")
+        served.training = Training(learner=asked["learner"], done=0, of=of)
+        training = asyncio.create_task(self._train(served, asked, token, again))
         self._trainers.add(training)
         training.add_done_callback(self._trainers.discard)
 
-    async def _train(
-        self, served: ServedTask, classes: list[ClassName], detail: dict[str, Any], token: str | None
-    ) -> None:
+    async def _count_start(self, served: ServedTask, asked: dict[str, Any]) -> None:
+        """Write that the training begins once more; refuse what has ended the service again and again."""
+        if asked["starts"] == MOST_STARTS:
+            raise OnebitError(
+                f"its training was begun {MOST_STARTS} times, and the service has ended each time before it was done"
+            )
+        async with self._change_of(served):
+            await self._log_training(served, "changed", {"training": {**asked, "starts": asked["starts"] + 1}}, None)
+
+    async def _train(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool) -> None:
         training, info = served.training, served.info
         assert training is not None
+        detail = {name: value for name, value in asked.items() if name != "starts"}
         ended = threading.Event()
         try:
+            if again:
+                await self._count_start(served, asked)
+            classes = first_classes(self._reader, info.expected)
             learner = await in_thread(self._compiler.learner, detail, classes, info.inputs)
             trainee = Trainee(learner, info.expected)
             await in_thread(self._train_near, trainee, training, ended)
@@ -263,7 +292,7 @@ class Admin:
                 await in_thread(learner_of, detail, info.classes, info.inputs)
                 refuse_rule(learner, info.retired, "learner")  # and fewer that are played
                 served.follower.trainees[detail["generation"]] = trainee
-                seq = await self._log_switch(served, detail, token)
+                seq = await self._log_training(served, "learner", detail, token)
             await self._progress.until(lambda: _followed(served, seq))
             if served.follower.failing is not None:
                 raise OnebitError(served.follower.failing)
@@ -274,19 +303,26 @@ class Admin:
             )
         except Exception as error:
             served.follower.trainees.pop(detail["generation"], None)
-            training.error = str(error) or type(error).__name__
-            LOG.error(f"a learner could not take over: {training.error}", extra={"event": "switch-failed"})
+            await self._log_failed(served, training, str(error) or type(error).__name__)
         finally:
             ended.set()
 
-    async def _log_switch(self, served: ServedTask, detail: dict[str, Any], token: str | None) -> int:
-        """Write that a learner takes over, which was perhaps trained for hours: a disk that is full is waited for.
+    async def _log_failed(self, served: ServedTask, training: Training, why: str) -> None:
+        """Write that a learner will not take over, so that the next start does not try again."""
+        training.error = why
+        LOG.error(f"a learner could not take over: {why}", extra={"event": "switch-failed"})
+        with contextlib.suppress(NotFoundError):  # the task was deleted
+            async with self._change_of(served):
+                await self._log_training(served, "changed", {"training": None, "training_error": why}, None)
+
+    async def _log_training(self, served: ServedTask, kind: str, detail: dict[str, Any], token: str | None) -> int:
+        """Write what became of a learner, which was perhaps trained for hours: a disk that is full is waited for.
 
         What nobody knows of is tried again too: should it be there all the same, the writer ends before it writes anything after it.
         """
         while True:
             try:
-                return await self._log_change(served, "learner", detail, token)
+                return await self._log_change(served, kind, detail, token)
             except (UnavailableError, UnfinishedError):
                 await asyncio.sleep(AGAIN_S)
 

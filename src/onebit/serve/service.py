@@ -114,14 +114,15 @@ class Service:
         )
         self._writer.start()
         self._learner_thread.start()
+        self._admin.resume()
         self._sweeper = asyncio.create_task(self._sweep_for_ever())
 
     async def stop(self) -> None:
         """Write what is under way, learn it, keep a snapshot of every task, and let go of the folder."""
         self._stopping = True
+        self._admin.stop()  # before what it waits for ends, which it would take for a failure
         await asyncio.to_thread(self._compiler.stop)
         self._progress.stop()
-        self._admin.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()
         await asyncio.to_thread(self._writer.stop)
@@ -228,7 +229,7 @@ class Service:
         """Train another learner from the log, beside the one that decides; it takes over when it has seen everything."""
         served = self._find(name)
         with self._reading(served):
-            self._admin.switch(served, new, token)
+            await self._admin.switch(served, new, token)
         return shown(served)
 
     def classes(self, name: str) -> int:

@@ -54,6 +54,7 @@ class TaskInfo:
     retired: list[ClassName] = field(default_factory=list)  # of the classes, never played again
     deleted: float | None = None
     generation: int = 1
+    training: dict[str, Any] | None = None  # the learner that is to take over, as its change will say it, and `starts`
     silence_since: int = 0  # the seq from which the deadline and its meaning hold
     inputs: Inputs = field(init=False)
 
@@ -78,10 +79,12 @@ class TaskInfo:
         elif kind == "learner":
             for name in SWITCHED:
                 setattr(self, name, detail[name])
+            self.training = None
         else:
             self.classes = [*self.classes, *detail.get("add_classes", [])]
             self.retired = [*self.retired, *detail.get("remove_classes", [])]
             self.mode = detail.get("mode", self.mode)
+            self.training = detail.get("training", self.training)
             self.revise_within = detail.get("revise_within", self.revise_within)
             if "sure" in detail or "risk" in detail:  # one takes the place of the other
                 self.sure = detail.get("sure", None if detail.get("risk") is not None else self.sure)
@@ -152,10 +155,17 @@ class _Switched(NewLearner):
     version: Writer = FIRST
 
 
+class _Training(_Switched):
+    """A learner that is being trained, to take over."""
+
+    starts: Annotated[int, Field(ge=1)]  # how often that was begun
+
+
 class _Changed(Change):
     """The detail of any other change."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
+    training: _Training | None = None
 
 
 class _Deleted(BaseModel):
@@ -190,8 +200,13 @@ def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(part) for part in ("detail", *first["loc"]))
         raise ValueError(f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
-    if kind not in ("created", "learner"):
-        return detail
+    if kind in ("created", "learner"):
+        return _migrated(detail)
+    return {**detail, "training": _migrated(detail["training"])} if detail.get("training") else detail
+
+
+def _migrated(detail: dict[str, Any]) -> dict[str, Any]:
+    """A learner and its parameters, with the names and the meaning that they have in this version."""
     version = detail.get("version", FIRST)
     learner = written_rule(detail["learner"], version)
     rule = chosen_rules().get(learner)
