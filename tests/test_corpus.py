@@ -27,6 +27,7 @@ from benchmarks.corpus_runs import (
     run_units,
 )
 from benchmarks.corpus_streams import CHOOSE, CORPUS, FORMS, REPORT, CorpusStream
+from benchmarks.discovery import naming_error
 from benchmarks.judging import TOLERANCE, best_of, ratio_of
 from benchmarks.measuring import write_block
 from benchmarks.recipes import Drawn, Recipe, dense, generator_of
@@ -345,3 +346,16 @@ def test_a_stream_that_is_not_there_is_refused_with_the_nearest(
         corpus.main()
     assert ended.value.code == 2
     assert "did you mean 'digits'" in capsys.readouterr().err
+
+
+def test_finding_names_costs_what_it_must() -> None:
+    """With two classes at most one round; with many each round finds a name with a chance of about one in the number of classes."""
+    assert max(naming_error(2, 500, seed) for seed in range(20)) <= 1 / 500
+    classes, rounds = (
+        100,
+        50,
+    )  # the first names tried: nearly all rounds are wrong, and each is right with a chance of 1/100 to 1/60
+    errors = [naming_error(classes, rounds, seed) for seed in range(200)]
+    assert np.mean(errors) + 4 * np.std(errors) / np.sqrt(200) > 1 - 1 / 60
+    assert np.mean(errors) - 4 * np.std(errors) / np.sqrt(200) < 1 - 1 / 100
+    assert naming_error(20, 20_000, 1) < 0.02  # in the end all names are known
