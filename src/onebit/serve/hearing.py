@@ -1,0 +1,252 @@
+"""What is said of decisions, judged: whether it is new, a second thought, too late or a contradiction, and the rows that say so in the log.
+
+Nothing here waits for anything. Whoever asks has the entries of the decisions, and sees to it that nobody comes in between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from onebit.errors import OnebitError
+from onebit.feedback import checked_reward
+from onebit.serve.clock import Clock
+from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
+from onebit.serve.inputs import classes_in
+from onebit.serve.log.checks import BadRecordError, Expected
+from onebit.serve.log.reading import Reader
+from onebit.serve.recent import NOTHING, Entry, Place, Word
+from onebit.serve.schemas import FeedbackRequest
+from onebit.serve.served_task import ServedTask
+from onebit.serve.tasks import TaskInfo
+from onebit.validation import ClassName, listed
+
+SWEPT = 256  # decisions whose deadline is looked at in one go
+WRITTEN = ("accepted", "late", "revised", "withdrawn")
+ANSWERS = ("right", "reward", "truth")  # of which a feedback has one
+SAID = {
+    **dict.fromkeys(ANSWERS),
+    "revise": False,
+    "shown": None,
+    "shown_propensity": None,
+}  # fields that a withdrawal has not, and leaves so
+
+
+class Noted(NamedTuple):
+    """What is to be written of requests, and of which decisions: rows of feedback and of revisions, and the places of the former."""
+
+    feedback: list[tuple[Any, ...]]
+    revisions: list[tuple[Any, ...]]
+    places: list[Place]  # of the rows of feedback, whose seq is not known yet
+    entries: dict[str, Entry]  # by id
+
+    @classmethod
+    def nothing(cls) -> Noted:
+        """Nothing yet."""
+        return cls([], [], [], {})
+
+    def note(
+        self, info: TaskInfo, request: FeedbackRequest, word: Word | None, entry: Entry, status: str, now: float
+    ) -> None:
+        """Note in the entry of a decision what is said of it now, and what is to be written."""
+        self.entries[request.id] = entry
+        place = entry.place
+        if place is not None and (request.revise or request.withdraw):
+            place.word, place.by_silence = word, False
+            self.revisions.append((info.number, place.seq, now, *(NOTHING if word is None else word.row)))
+            return
+        assert word is not None
+        late = status == "late"
+        place = Place(0, now, False, word)
+        if late:
+            entry.late = place
+        else:
+            entry.counted = place
+        self.places.append(place)
+        learn = info.mode != "log-only" and not late
+        right, *rest = word.row
+        self.feedback.append((info.number, entry.seq, now, "caller", right, int(late), int(learn), *rest))
+
+    def note_silence(
+        self, info: TaskInfo, due: Sequence[tuple[int, str, str]], known: Mapping[str, Entry | None], now: float
+    ) -> int:
+        """Note what silence means for decisions whose deadline has passed: (seq, id, mode). Up to which of them that was done."""
+        word, learn, swept = Word(info.silence == "right"), int(info.mode != "log-only"), 0
+        for seq, identity, mode in due:
+            entry = known[identity]
+            if entry is None:
+                raise BadRecordError(info.name, "decisions", seq, f"it cannot be found by its id {identity!r}")
+            if entry.feedback_write is not None:
+                break  # somebody is answering at this moment; look again
+            swept = seq
+            if entry.counted is None and mode != "shadow":  # what was shown in its place nobody knows
+                entry.counted = Place(0, now, True, word)
+                self.entries[identity] = entry
+                self.places.append(entry.counted)
+                right, *rest = word.row
+                self.feedback.append((info.number, seq, now, "silence", right, 0, learn, *rest))
+        return swept
+
+
+def looked_up(of: Expected, ids: Sequence[str], reader: Reader, clock: Clock) -> dict[str, Entry]:
+    """What the log has to say of decisions."""
+    found: dict[str, Entry] = {}
+    for seq, identity, when, mode, first, heard_at, late, source, revision, right, *rest in reader.found(of, ids):
+        entry = found.setdefault(identity, Entry(seq, clock.made(seq, when), mode))
+        if first is None:
+            continue
+        word = None if right is None else Word(bool(right), *rest)
+        place = Place(first, clock.made(first, heard_at), source == "silence" and revision is None, word)
+        if late:
+            entry.late = place
+        else:
+            entry.counted = place
+    return found
+
+
+def awaits_silence(info: TaskInfo) -> bool:
+    """Whether silence means something when the deadline of a decision has passed."""
+    return info.deadline_s is not None and info.silence != "nothing" and info.deleted is None
+
+
+def compared(info: TaskInfo, request: FeedbackRequest, word: Word, label: int, among: bytes | None, where: str) -> Word:
+    """A word that names the class that would have been right, with whether what was played is that."""
+    played = label if word.shown is None else word.shown
+    candidates = None if among is None else classes_in(among)
+    # Where something else was shown than could be played here, nobody knows among which it was chosen.
+    if candidates is not None and played in candidates and word.truth not in candidates:
+        offered = listed([info.classes[place] for place in candidates])
+        raise InvalidError(
+            f"{where}truth is {request.truth!r}, but the candidates of decision {request.id!r} were {offered}",
+            f"{where}truth",
+        )
+    return word._replace(right=played == word.truth)
+
+
+def refuse_alone(status: str, message: str, request: FeedbackRequest) -> None:
+    """Refuse what is unknown, or contradicts what was said, where it is all that was said: in a list that is an answer."""
+    if status == "unknown":
+        raise NotFoundError(message, "id")
+    if status == "conflict":
+        raise ConflictError(message, _answer_of(request) or "withdraw")
+
+
+def judged(
+    served: ServedTask, request: FeedbackRequest, word: Word | None, entry: Entry | None, now: float
+) -> tuple[str, str]:
+    """What becomes of a feedback, and a sentence where it is refused."""
+    info = served.info
+    if entry is None:
+        return "unknown", f"there is no decision {request.id!r} in task {info.name!r}"
+    place = entry.place
+    if request.withdraw and place is None:
+        return "conflict", f"decision {request.id!r} has no feedback that could be withdrawn"
+    if place is not None and (request.revise or request.withdraw):
+        if place.word == word and not place.by_silence:
+            return "duplicate", ""
+        if info.revise_within is not None and now > place.time + info.revise_within:
+            return "conflict", (
+                f"decision {request.id!r} was answered {now - place.time:.0f} s ago, and in task {info.name!r} an answer can be "
+                f"revised or withdrawn for {info.revise_within:g} s (revise_within)"
+            )
+        # What came too late stays so, whatever it says.
+        return ("withdrawn" if word is None else "late" if place is entry.late else "revised"), ""
+    # The first answer counts, also where it came too late.
+    said = entry.late if entry.counted is None or entry.counted.by_silence else entry.counted
+    if said is None:
+        past = info.deadline_s is not None and now > entry.time + info.deadline_s
+        return ("late" if past or entry.counted is not None else "accepted"), ""
+    if said.word is None:
+        return (
+            "conflict",
+            f"the feedback of decision {request.id!r} was withdrawn: give revise, to say something in its place",
+        )
+    assert word is not None
+    if said.word.says(word):
+        return "duplicate", ""
+    return "conflict", (
+        f"decision {request.id!r} was said to be {_meaning(said.word, info)} before, and the first answer counts unless it is revised: give revise"
+    )
+
+
+def _meaning(word: Word, info: TaskInfo) -> str:
+    """What a word says, in a sentence."""
+    if word.reward is not None:
+        return f"worth {word.reward:g}"
+    named = "" if word.truth is None else f", with {info.classes[word.truth]!r} for its truth,"
+    return f"{'right' if word.right else 'wrong'}{named}"
+
+
+def _answer_of(request: FeedbackRequest) -> str | None:
+    """The field that has the answer; None where there is none."""
+    return next((name for name in ANSWERS if getattr(request, name) is not None), None)
+
+
+def refuse_mixed(requests: Sequence[FeedbackRequest], single: bool) -> None:
+    """Refuse what says two things at once: a withdrawal that says something, and one decision twice with a second thought."""
+    times = Counter(request.id for request in requests)
+    for index, request in enumerate(requests):
+        where = "" if single else f"[{index}]."
+        if request.withdraw:
+            said = [name for name, nothing in SAID.items() if getattr(request, name) is not nothing]
+            if said:
+                raise InvalidError(
+                    f"{where}{said[0]} is there, and withdraw too: a feedback that is withdrawn says nothing",
+                    f"{where}{said[0]}",
+                )
+        else:
+            given = [name for name in ANSWERS if getattr(request, name) is not None]
+            if not given:
+                raise InvalidError(f"{where}right is missing, or a reward, or the truth", f"{where}right")
+            if len(given) > 1:
+                raise InvalidError(
+                    f"{where}{given[1]} is there, and {given[0]} too: give one of right, reward and truth",
+                    f"{where}{given[1]}",
+                )
+        if times[request.id] > 1 and (request.revise or request.withdraw):
+            raise InvalidError(
+                f"{where}id is {request.id!r}, which is there more than once: what is revised or withdrawn may be there once",
+                f"{where}id",
+            )
+
+
+def word_of(served: ServedTask, request: FeedbackRequest, where: str) -> Word | None:
+    """What is said, in numbers; None where something is withdrawn. Whether a truth is what was played is not known here."""
+    if request.withdraw:
+        return None
+    reward = None
+    if request.reward is not None:
+        try:
+            reward = checked_reward(request.reward)
+        except OnebitError as error:
+            raise InvalidError(f"{where}{error}", f"{where}reward") from None
+    right = reward == 1.0 if request.right is None else request.right
+    truth, shown = (_class(served, name, getattr(request, name), where) for name in ("truth", "shown"))
+    propensity = None if shown is None else request.shown_propensity or 1.0
+    return Word(right, shown, propensity, reward, truth)
+
+
+def _class(served: ServedTask, field: str, name: ClassName | None, where: str) -> int | None:
+    """The place of a class that is named."""
+    if name is None:
+        return None
+    place = served.class_indices.get(name)
+    if place is None:
+        raise InvalidError(
+            f"{where}{field} is {name!r}, but the classes are {listed(served.info.classes)}", f"{where}{field}"
+        )
+    return place
+
+
+def refuse_shown(mode: str, request: FeedbackRequest, where: str) -> None:
+    """What was shown is said of decisions made in shadow mode, and of no others."""
+    if mode == "shadow" and request.shown is None:
+        raise InvalidError(
+            f"{where}shown is missing: the decision was made in shadow mode, so say what was shown", f"{where}shown"
+        )
+    if mode != "shadow" and (request.shown is not None or request.shown_propensity is not None):
+        raise InvalidError(
+            f"{where}shown is for decisions made in shadow mode, and decision {request.id!r} was made in mode {mode}",
+            f"{where}shown",
+        )
