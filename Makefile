@@ -20,7 +20,7 @@ run: .venv/ready
 serve: .venv/ready-serve
 	$(BIN)/onebit serve --data ./onebit-data --log-format text
 
-# The pictures of the page of the examples: `make examples PICTURES=docs/examples` draws those that are shown there.
+# The pictures of the page of the examples: `make examples PICTURES=docs/how-to/examples` draws those that are shown there.
 PICTURES ?= pictures
 examples: .venv/ready
 	$(BIN)/python examples/ticket_routing.py $(PICTURES)
@@ -53,13 +53,13 @@ browser:
 
 # Every published experiment with the paper's number of runs; 3 means that some data are not to be had, and the file says so.
 reproduction: .venv/ready
-	$(BIN)/onebit reproduce all --markdown docs/reproduction.md || [ $$? -eq 3 ]
+	$(BIN)/onebit reproduce all --markdown docs/explanation/reproduction.md || [ $$? -eq 3 ]
 
 bench: .venv/ready-bench
 	$(BIN)/python benchmarks/throughput.py
 
 docs: .venv/ready-docs
-	$(BIN)/mkdocs build --strict
+	$(BIN)/sphinx-build -b html -W --keep-going -q docs site
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "onebit needs Python 3.11 or newer; say make PYTHON=..." >&2; exit 2; }

@@ -3,7 +3,7 @@
     python benchmarks/auto.py                          # every stream with a target, 5 seeds, one core: some minutes
     python benchmarks/auto.py --only mnist --seeds 3 --json mnist.json
     python benchmarks/auto.py --unseen                 # against LinUCB, logistic regression and BPA
-    python benchmarks/auto.py --write                  # and the table into docs/auto.md
+    python benchmarks/auto.py --write                  # and the table into docs/explanation/auto.md
 
 Errors are those of the label played, in % of all rounds from the first, with 95 % intervals of the mean over seeds. `auto` gets the
 rows as they are. What it is compared with gets rows of length one: AROW (diagonal, ridge 0.01) and the perceptron have full
@@ -39,7 +39,7 @@ from onebit.errors import OnebitError, nearest
 from onebit.experiments.run import Result, run
 from onebit.experiments.statistics import estimate
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "auto.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "auto.md"
 TABLE, UNSEEN_TABLE = "the table of errors", "the table of unseen streams"  # the blocks of the page
 FIRST_SEED = 1000  # those below were used while auto was built
 
@@ -247,7 +247,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", metavar="NAME", help="this stream; may be said more than once")
     parser.add_argument("--rounds", type=int, metavar="N", help="at most so many rounds of each stream, for a look")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything to this file")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/auto.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/auto.md")
     chosen = parser.parse_args()
     if chosen.write and (chosen.only or chosen.rounds):
         parser.error("--write is for the whole table: leave out --only and --rounds")

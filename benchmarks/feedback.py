@@ -1,4 +1,4 @@
-"""What candidates and corrections are worth: the tables of docs/feedback.md.
+"""What candidates and corrections are worth: the tables of docs/how-to/feedback.md.
 
     python -m benchmarks.feedback candidates
     python -m benchmarks.feedback corrected

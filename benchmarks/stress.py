@@ -1,6 +1,6 @@
 """Streams that are made to go wrong: sorted, imbalanced, with two classes and with a hundred, with words as rare as in texts.
 
-docs/algorithms-numbers.md#stress-streams has their shapes and what learners err on them, not their constants. Those were chosen so that
+docs/explanation/algorithms-numbers.md#stress-streams has their shapes and what learners err on them, not their constants. Those were chosen so that
 reference learners err as they do there; `auto` had no part in it:
 
     two Gaussians       the distance of the means, so that the best possible rule errs 13 %

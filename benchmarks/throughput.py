@@ -3,7 +3,7 @@
     python benchmarks/throughput.py                    # all of it: two minutes, and two more where no rule is compiled yet
     python benchmarks/throughput.py --quick            # a look, on shorter streams
     python benchmarks/throughput.py --only peers --json peers.json
-    python benchmarks/throughput.py --only auto --write    # and its table into docs/auto.md
+    python benchmarks/throughput.py --only auto --write    # and its table into docs/explanation/auto.md
 
 Streams are timed in CPU seconds of one core, the best of five, contenders taking turns; start-up is on the clock. The bars are
 those of an idle machine. A missed bar is printed as missed; the exit code is 0 all the same, since a timing is not a test.
@@ -50,7 +50,7 @@ SECTIONS = {
 }
 
 ROOT = Path(__file__).resolve().parents[1]
-BLOCKS = {"auto": (ROOT / "docs" / "auto.md", "the table of costs")}  # what --write writes, and where
+BLOCKS = {"auto": (ROOT / "docs" / "explanation" / "auto.md", "the table of costs")}  # what --write writes, and where
 
 
 def main() -> None:

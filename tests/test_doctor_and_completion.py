@@ -97,12 +97,12 @@ def test_bounds_that_are_missing_or_differ_are_refused(bad: list[str]) -> None:
 
 
 def test_numba_has_an_upper_bound_while_its_internals_are_used() -> None:
-    """Those are named in docs/dependencies.md; without any of them the bound may go."""
+    """Those are named in docs/reference/dependencies.md; without any of them the bound may go."""
     (bound,) = [one for one in PROJECT["dependencies"] if one.startswith("numba")]
     assert ">=0.63" in bound
     assert "<" in bound
     used = (ROOT / "src" / "onebit" / "engine" / "compile.py").read_text()
-    reasons = (ROOT / "docs" / "dependencies.md").read_text()
+    reasons = (ROOT / "docs" / "reference" / "dependencies.md").read_text()
     for internal in ("_nrt", "entry_point", "CACHE_DIR", "forceinline", "no_cfunc_wrapper"):
         assert internal in used
         assert f"`{internal}`" in reasons

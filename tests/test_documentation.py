@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from docs.hooks import FORMULA, learners_page
+from docs.extensions.formulas import FORMULA
+from docs.extensions.learners import learners_page
+from docs.extensions.pages import expanded
 
 import onebit
 import onebit.client
@@ -40,20 +42,20 @@ from tests.serve.site import Site, site_in
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))}
-EVERYTHING = "\n".join([README, *PAGES.values(), learners_page()])
-GENERATED = ("learners.md", "reproduction.md")  # made while the site is built, and by `onebit reproduce`
+FILES = {path.name: path for path in sorted((ROOT / "docs").rglob("*.md"))}
+PAGES = {name: expanded(path.read_text()) for name, path in FILES.items()}
+EVERYTHING = "\n".join([README, *PAGES.values()])
 DESCRIBING = ("running.md", "data.md", "experiments.md", "kernels.md", "theory.md", "service.md", "offpolicy.md")
 COMMANDS = "\n".join([README, *(PAGES[name] for name in DESCRIBING)])
 CODE = [
     path
-    for folder in ("src", "tests", "benchmarks", "examples", "tools")
+    for folder in ("src", "tests", "benchmarks", "examples", "tools", "docs")
     for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 ORACLES = [path for path in CODE if path.parent.name == "oracles" and path.name != "__init__.py"]
-WRITTEN = [ROOT / "Makefile", *(ROOT / ".ci").glob("*"), *(ROOT / "docs").glob("*.css"), *CODE]
-for kind in ("md", "toml", "yml"):
-    WRITTEN += [*ROOT.glob(f"*.{kind}"), *(ROOT / "docs").glob(f"*.{kind}"), *(ROOT / "src").rglob(f"*.{kind}")]
+WRITTEN = [ROOT / "Makefile", *(ROOT / ".ci").glob("*"), *(ROOT / "docs").rglob("*.css"), *CODE]
+for kind in ("md", "toml"):
+    WRITTEN += [*ROOT.glob(f"*.{kind}"), *(ROOT / "docs").rglob(f"*.{kind}"), *(ROOT / "src").rglob(f"*.{kind}")]
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
@@ -268,7 +270,7 @@ def anchors(text: str) -> set[str]:
 
 def pointers(path: Path) -> list[tuple[str, str]]:
     """The sections of pages that a source file names."""
-    return re.findall(r"\bdocs/([\w-]+\.md)#([\w-]+)", path.read_text())
+    return re.findall(r"\bdocs/([\w/-]+\.md)#([\w-]+)", path.read_text())
 
 
 @pytest.mark.parametrize("path", ORACLES, ids=lambda path: path.stem)
@@ -280,12 +282,16 @@ def test_sections_that_the_code_names_are_there() -> None:
     found = [(path, page, anchor) for path in CODE for page, anchor in pointers(path)]
     assert len({path for path, _, _ in found}) >= len(ORACLES)
     for path, page, anchor in found:
-        assert page in PAGES, f"{path.name} names {page}, which is not there"
-        assert anchor in anchors(PAGES[page]), f"{path.name} names {page}#{anchor}, and there is no such section"
+        assert (ROOT / "docs" / page).exists(), f"{path.name} names {page}, which is not there"
+        assert anchor in anchors(PAGES[Path(page).name]), (
+            f"{path.name} names {page}#{anchor}, and there is no such section"
+        )
 
 
 def test_every_rule_has_its_section() -> None:
-    found = re.findall(r"^- Exactly: \[.+\]\(([\w-]+\.md)#?([\w-]*)\)\.$", learners_page(), re.MULTILINE)
+    found = re.findall(
+        r"^- Exactly: \[.+\]\(\.\./explanation/([\w-]+\.md)#?([\w-]*)\)\.$", learners_page(), re.MULTILINE
+    )
     assert len(found) == len(registry())
     for page, anchor in found:
         assert not anchor or anchor in anchors(PAGES[page]), f"{page} has no section {anchor}"
@@ -307,7 +313,7 @@ def test_formulas_are_whole() -> None:
 
 def test_nothing_points_outside_of_the_repository() -> None:
     default = "DATA ?= ../shared/data"  # a folder of data that may be there or not, and that `make DATA=...` names
-    assert {ROOT / "README.md", ROOT / "docs" / "algorithms.md"} <= set(WRITTEN)
+    assert {ROOT / "README.md", ROOT / "docs" / "explanation" / "algorithms.md"} <= set(WRITTEN)
     for path in WRITTEN:
         text = path.read_text().replace(default, "")
         if path.suffix == ".py":  # tests hand hostile paths to the service
@@ -320,15 +326,23 @@ def test_nothing_points_outside_of_the_repository() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", *PAGES])
 def test_links_lead_somewhere(page: str) -> None:
-    path = ROOT / page if page in ("README.md", "CHANGELOG.md") else ROOT / "docs" / page
+    path = FILES.get(page, ROOT / page)
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", path.read_text()):
         goal = path if not target else (path.parent / target).resolve()
-        if goal.name in GENERATED:
-            continue
         assert goal.exists(), f"{page} has a link to {target}, which is not there"
         assert goal.is_relative_to(ROOT), f"{page} has a link to {target}, outside of the repository"
         if anchor:
-            assert anchor in anchors(goal.read_text()), anchor
+            assert anchor in anchors(expanded(goal.read_text())), anchor
+
+
+def test_every_page_has_a_name_of_its_own_and_a_place() -> None:
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    assert len(FILES) == len(pages), "two pages of one name"
+    parts = dict[str, str]()
+    for place in re.findall(r"^[\w/-]+$", PAGES["index.md"], re.MULTILINE):
+        parts[f"{Path(place).name}.md"] = place
+    assert set(FILES) == {*parts, "index.md"}
+    assert {path.parent.name for path in pages} == {"docs", "start", "how-to", "explanation", "reference"}
 
 
 def test_the_glossary_has_thirty_terms_at_most() -> None:

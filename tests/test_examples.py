@@ -20,7 +20,7 @@ matplotlib.use("Agg")
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples"
-PAGE = (ROOT / "docs" / "examples.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "examples.md").read_text()
 SMALL = {
     "ticket_routing": ("--mails", "400"),
     "model_choice": ("--prompts", "300"),
@@ -48,7 +48,7 @@ def test_all_examples_are_here_and_on_the_page() -> None:
         assert re.search(rf"\bexamples/{name}\.(py|ipynb)\b", PAGE), f"{name} is not on the page"
     shown = re.findall(r"!\[.{40,}\]\((examples/[\w-]+\.png)\)", PAGE)
     assert {Path(one).stem for one in shown} == {name.replace("_", "-") for name in found}
-    for picture in (ROOT / "docs" / "examples").iterdir():
+    for picture in (ROOT / "docs" / "how-to" / "examples").iterdir():
         assert is_a_picture(picture)
         assert picture.stat().st_size < 150_000
 

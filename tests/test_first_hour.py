@@ -1,4 +1,4 @@
-"""What docs/first-hour.md shows of the command line is run, as a newcomer would; its Python runs as all examples of the pages do."""
+"""What docs/start/first-hour.md shows of the command line is run, as a newcomer would; its Python runs as all examples of the pages do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.client.pages import Shell, examples
 
-PAGE = "docs/first-hour.md"
+PAGE = "docs/start/first-hour.md"
 ROOT = Path(__file__).parents[1]
 
 

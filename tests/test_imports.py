@@ -88,7 +88,12 @@ def test_imports_point_one_way() -> None:
 
 
 def test_the_levels_are_those_of_the_page_on_how_it_is_built() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "design.md").read_text().split("## Imports")[1].split("## ")[0]
+    page = (
+        (Path(__file__).parents[1] / "docs" / "explanation" / "design.md")
+        .read_text()
+        .split("## Imports")[1]
+        .split("## ")[0]
+    )
     shown = [set(re.split(r", | \| ", line.strip())) for line in page.splitlines() if line.startswith("    ")]
     assert shown == LAYERS
 

@@ -8,52 +8,83 @@ import sys
 from pathlib import Path
 
 import pytest
-from docs.hooks import on_page_content, on_page_markdown
+from docs.extensions.formulas import mathml
 
 from tests.report.browser import Browser, chromium
 
-pytest.importorskip("mkdocs", reason="MkDocs is not installed: pip install '.[docs]'")
+pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install '.[docs]'")
 pytest.importorskip("latex2mathml", reason="latex2mathml is not installed: pip install '.[docs]'")
 
 ROOT = Path(__file__).parents[1]
+needs_chromium = pytest.mark.skipif(chromium() is None, reason="Chromium is not installed: make browser")
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-d", str(folder / "read"), "docs", str(folder / "pages")]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
-    return folder
+    return folder / "pages"
 
 
 def test_every_formula_is_set(site: Path) -> None:
-    for path in sorted((ROOT / "docs").glob("*.md")):
-        text, page = path.read_text(), (site / f"{path.stem}.html").read_text()
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        name = path.relative_to(ROOT / "docs")
+        text, page = path.read_text(), (site / name).with_suffix(".html").read_text()
         displayed, inline = text.count("```math\n"), text.count("$`")
-        assert page.count('<div class="formula" tabindex="0"><math') == displayed, path.name
-        assert page.count("<math ") == displayed + inline, path.name
-        assert "-formula-" not in page
+        assert page.count('<div class="formula" tabindex="0"><math') == displayed, name
+        assert page.count("<math ") == displayed + inline, name
 
 
 @pytest.mark.parametrize("formula", [r"\nosuchcommand x", "a & b"])
 def test_a_formula_that_cannot_be_set_ends_the_build(formula: str) -> None:
     with pytest.raises(ValueError, match="does not know all of this formula"):
-        on_page_content(on_page_markdown(f"$`{formula}`$"))
+        mathml(formula)
 
 
 def test_pages_fetch_nothing_from_elsewhere(site: Path) -> None:
-    for path in site.glob("*.html"):
+    for path in site.rglob("*.html"):
         assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=.?(?:https?:)?//", path.read_text()), path.name
 
 
-@pytest.mark.skipif(chromium() is None, reason="Chromium is not installed: make browser")
-def test_formulas_fit_on_a_phone(site: Path, tmp_path: Path) -> None:
+def test_what_ends_an_example_for_doctest_is_not_shown(site: Path) -> None:
+    examples = re.findall(r"<pre>.*?</pre>", (site / "index.html").read_text(), re.DOTALL)
+    assert any("&gt;&gt;&gt;" in one for one in examples)
+    assert not any(re.search(r"\n\s*\n(</span>)*</pre>$", one) for one in examples)
+
+
+@needs_chromium
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_on_a_phone(site: Path, tmp_path: Path, scheme: str) -> None:
+    wide = ("algorithms", "algorithms-first-order", "algorithms-second-order", "errata", "performance")
     with Browser(tmp_path) as browser:
         browser.send("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=False)
-        for name in ("algorithms", "algorithms-first-order", "algorithms-second-order", "errata"):
+        browser.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        for name in ("index", *(f"explanation/{one}" for one in wide), "reference/learners", "reference/service"):
             browser.open(site / f"{name}.html")
             assert browser.run("document.documentElement.scrollWidth <= innerWidth"), name
             assert browser.run(
                 "[...document.querySelectorAll('math')].every(one => one.getBoundingClientRect().width > 0)"
             )
+            dark = "getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0] < 100"
+            assert browser.run(dark) is (scheme == "dark")
+        assert not browser.complaints
+        assert all(one.startswith(("file:", "data:")) for one in browser.requests)
+
+
+@needs_chromium
+def test_search_works_from_a_folder(site: Path, tmp_path: Path) -> None:
+    with Browser(tmp_path) as browser:
+        browser.send("Page.navigate", url=f"{(site / 'search.html').as_uri()}?q=propensity")
+        browser.until("document.querySelector('#search-results a[href^=\"how-to/learner.html\"]') !== null")
+        assert not browser.complaints
+
+
+@needs_chromium
+def test_the_copy_button_leaves_out_prompts(site: Path, tmp_path: Path) -> None:
+    with Browser(tmp_path) as browser:
+        browser.open(site / "index.html")
+        browser.run("void addEventListener('copy', event => { window.copied = event.target.value })")
+        browser.click("document.querySelector('.highlight-python button.copybtn')")
+        assert browser.run("window.copied").startswith("import onebit\nlearner = onebit.Auto(")

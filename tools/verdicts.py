@@ -1,7 +1,7 @@
 """List the verdicts that changed between two pages of `onebit reproduce all --markdown`, each with its reason.
 
 git show v0.3.0:docs/reproduction.md > /tmp/old.md
-python tools/verdicts.py /tmp/old.md docs/reproduction.md
+python tools/verdicts.py /tmp/old.md docs/explanation/reproduction.md
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What docs/service.md and docs/deployment.md show is run, against the real service."""
+"""What docs/reference/service.md and docs/how-to/deployment.md show is run, against the real service."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ needs_programs = pytest.mark.skipif(
 
 
 @needs_programs
-@pytest.mark.parametrize(("page", "section"), [("README.md", "As a service"), ("docs/service.md", "")])
+@pytest.mark.parametrize(("page", "section"), [("README.md", "As a service"), ("docs/reference/service.md", "")])
 def test_what_the_pages_show_can_be_done(
     page: str, section: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -52,7 +52,7 @@ def test_what_the_pages_show_can_be_done(
         shell.close()
         service.end()
     printed = capsys.readouterr().out.split("\n")
-    if page == "docs/service.md":
+    if page == "docs/reference/service.md":
         assert (
             "409 conflict decision 'mail-1' was said to be wrong before, and the first answer counts unless it is revised: give revise"
             in printed
@@ -85,7 +85,7 @@ def at_the_end() -> Iterator[ExitStack]:
 @needs_programs
 def test_a_backup_made_as_the_page_says_can_be_restored(tmp_path: Path, at_the_end: ExitStack) -> None:
     """Under load, with snapshots that come and go; what is restored equals what its log alone gives, bit for bit."""
-    blocks = {one.text.split("=")[0].split("\n")[0]: one.text for one in examples("docs/deployment.md")}
+    blocks = {one.text.split("=")[0].split("\n")[0]: one.text for one in examples("docs/how-to/deployment.md")}
     backup, restore = (
         blocks[first]
         .replace("/var/lib/onebit", str(tmp_path / "lib"))

@@ -1,6 +1,6 @@
 """AROW, multiclass, against the top rival, full information.
 
-Specification: docs/algorithms-second-order.md#arow.
+Specification: docs/explanation/algorithms-second-order.md#arow.
 """
 
 from __future__ import annotations

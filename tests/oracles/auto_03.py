@@ -1,6 +1,6 @@
 """Auto of 0.3 on dense rows: softmax members on views of x and one of clusters, weighed by what they gave to what was heard.
 
-Specification: docs/auto-03.md#dense-rows. Five things stand there in short, and are written out here: a class
+Specification: docs/explanation/auto-03.md#dense-rows. Five things stand there in short, and are written out here: a class
 is left alone below 1e-4 (not 1e-5), by its evidence given that of the others where matrices are full; a right answer with
 rest^2 q_a < 1e-7 leaves a member alone; with two classes a wrong answer tells G that the other was right; after 1,000 rows the
 variances of columns, and what G makes of them, are taken anew only every 16 rows; and rows whose scales differ by orders of magnitude
@@ -287,7 +287,7 @@ class Oracle(SlowTwin):
         return hoped, thought
 
     def parts(self, x: Array, label: int, rival: int) -> tuple[Array, float]:
-        """What each column adds to the lead of a class over another, and the constant; docs/auto-03.md#why-this-class."""
+        """What each column adds to the lead of a class over another, and the constant; docs/explanation/auto-03.md#why-this-class."""
         total, constant, taken = np.zeros(len(x)), 0.0, self.scales.taken(x)
         for v, view, member in zip(self.weights[:-1], self.views, self.members, strict=True):
             w, z = v * (member.w[label] - member.w[rival]), self.seen(view, x)

@@ -1,6 +1,6 @@
 """Auto of 0.3 on sparse rows: a regression on the non-zeros of a row whatever their scale, with naive Bayes as one more feature.
 
-Specification: docs/auto-03.md#sparse-rows. How naive Bayes counts, and the order of the updates, is written out here alone. Everything
+Specification: docs/explanation/auto-03.md#sparse-rows. How naive Bayes counts, and the order of the updates, is written out here alone. Everything
 is kept as tables of features by classes.
 """
 
@@ -69,7 +69,7 @@ class Oracle(SlowTwin):
         return s, q, g
 
     def parts(self, x: Array, label: int, rival: int) -> tuple[Array, float]:
-        """What each column adds to the lead of a class over another, and the constant; docs/auto-03.md#why-this-class."""
+        """What each column adds to the lead of a class over another, and the constant; docs/explanation/auto-03.md#why-this-class."""
         total = np.zeros(len(x))
         if not x.any():
             return total, 0.0

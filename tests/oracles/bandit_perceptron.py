@@ -1,6 +1,6 @@
 """Bandit perceptron for strongly separable data, linear form (Beygelzimer et al. 2019; thesis of Prompak).
 
-Specification: docs/algorithms-first-order.md#bandit-perceptron.
+Specification: docs/explanation/algorithms-first-order.md#bandit-perceptron.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Banditron (Kakade, Shalev-Shwartz, Tewari 2008).
 
-Specification: docs/algorithms-first-order.md#banditron.
+Specification: docs/explanation/algorithms-first-order.md#banditron.
 """
 
 from __future__ import annotations

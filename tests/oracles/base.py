@@ -1,7 +1,7 @@
 """What the slow twins share: scores, ties, the epsilon-greedy draw, the binary passive-aggressive step size, and candidates.
 
-Specification: docs/algorithms.md#notation, docs/algorithms.md#exploring, docs/algorithms.md#ties,
-docs/algorithms.md#passive-aggressive-steps and docs/algorithms.md#candidates-rewards-and-truths.
+Specification: docs/explanation/algorithms.md#notation, docs/explanation/algorithms.md#exploring, docs/explanation/algorithms.md#ties,
+docs/explanation/algorithms.md#passive-aggressive-steps and docs/explanation/algorithms.md#candidates-rewards-and-truths.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """BPA, BPA-I, BPA-II: bandit passive-aggressive (Zhong and Dauce).
 
-Specification: docs/algorithms-first-order.md#bpa.
+Specification: docs/explanation/algorithms-first-order.md#bpa.
 """
 
 from __future__ import annotations

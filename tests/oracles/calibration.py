@@ -1,6 +1,6 @@
 """The slow twin of the calibration of confidences, and of its thresholds.
 
-Specification: docs/confidence.md#from-the-raw-score-to-a-probability and docs/confidence.md#a-promise-at-most-this-share-wrong, with their
+Specification: docs/explanation/confidence.md#from-the-raw-score-to-a-probability and docs/explanation/confidence.md#a-promise-at-most-this-share-wrong, with their
 letters. Answers are kept one by one with their weights, and matrices are matrices.
 """
 

@@ -1,6 +1,6 @@
 """Confidit (Crammer and Gentile 2011/2013).
 
-Specification: docs/algorithms-second-order.md#confidit, and docs/algorithms-second-order.md#two-forms-of-a-diagonal. The step of the
+Specification: docs/explanation/algorithms-second-order.md#confidit, and docs/explanation/algorithms-second-order.md#two-forms-of-a-diagonal. The step of the
 paper, as far as it is known, is written for all classes at once, with W' the K projected vectors:
 
     W_t = A_t^-1 (A_{t-1} W'_{t-1} + X_t),   X_t = (0, ..., lab x, ..., 0)

@@ -1,6 +1,6 @@
 """Conservative OVA reduction with passive-aggressive learners and output codes (Chen et al. 2009).
 
-Specification: docs/algorithms-first-order.md#conservative-ova. The coding matrix is built explicitly and decoded literally.
+Specification: docs/explanation/algorithms-first-order.md#conservative-ova. The coding matrix is built explicitly and decoded literally.
 """
 
 from __future__ import annotations

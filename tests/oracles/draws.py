@@ -1,6 +1,6 @@
 """The slow twin of the draws: splitmix64 of splitmix64 in whole numbers.
 
-Specification: docs/design.md#draws-are-functions-not-a-generator.
+Specification: docs/explanation/design.md#draws-are-functions-not-a-generator.
 
 A learner's seed gives a key. The key and the decision's id give a state, and the state, the stream and the index give the
 number, of which the top 53 bits are used.

@@ -1,9 +1,9 @@
 """EPABF, EPABF-I, EPABF-II: exact passive-aggressive with bandit feedback (Arora and Manwani 2020).
 
-Specification: `update="printed"` is docs/algorithms-first-order.md#epabf-as-printed word for word, `"stated"` the minimiser of the
-problem of docs/algorithms-first-order.md#epabf, `"others"` the same with the constraint r = y left out when right.
+Specification: `update="printed"` is docs/explanation/algorithms-first-order.md#epabf-as-printed word for word, `"stated"` the minimiser of the
+problem of docs/explanation/algorithms-first-order.md#epabf, `"others"` the same with the constraint r = y left out when right.
 
-The exact steps are found by bisection, not by the sorted walk of docs/algorithms-first-order.md#epabf-the-exact-minimiser. With beta = change of the score of the
+The exact steps are found by bisection, not by the sorted walk of docs/explanation/algorithms-first-order.md#epabf-the-exact-minimiser. With beta = change of the score of the
 played class y, the optimality conditions are
 
     lam_r = the multiplier of constraint r, a function of what is still missing there, g_r - a beta (r != y)

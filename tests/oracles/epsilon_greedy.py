@@ -1,6 +1,6 @@
 """Epsilon-greedy play on ridge scores, or on one-vs-all logistic scores learnt with AdaGrad.
 
-Specification: docs/algorithms-second-order.md#epsilon-greedy.
+Specification: docs/explanation/algorithms-second-order.md#epsilon-greedy.
 """
 
 from __future__ import annotations

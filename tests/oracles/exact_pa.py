@@ -1,6 +1,6 @@
 """Exact multiclass PA with all K-1 constraints and one shared slack (support classes; Matsushima et al. 2010).
 
-Specification: docs/algorithms-first-order.md#exact-pa. With the losses l_r = 1 - s_y + s_r (r != y) and multipliers lam_r >= 0,
+Specification: docs/explanation/algorithms-first-order.md#exact-pa. With the losses l_r = 1 - s_y + s_r (r != y) and multipliers lam_r >= 0,
 stationarity gives w_r -= lam_r x, w_y += (sum lam) x, and tight constraints give lam_r = [l_r - th]_+ / n with
 
     PA      th = n sum(lam)                    (no slack)

@@ -1,6 +1,6 @@
 """Gaptron with logistic, hinge and smooth hinge loss, full information and bandit (van der Hoeven 2020).
 
-Specification: docs/algorithms-first-order.md#gaptron (the table of losses and gaps, and the constants).
+Specification: docs/explanation/algorithms-first-order.md#gaptron (the table of losses and gaps, and the constants).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A kernel for any first-order rule, slowly: stored rows and coefficients as plain lists, kernel values by their formulas.
 
-Specification: docs/algorithms-first-order.md#bandit-perceptron (f_i(x) = sum of z k(x', x) over what is stored), and for budgets
-docs/kernels.md#what-it-costs and the text at the head of `onebit/spaces/kernel.py`.
+Specification: docs/explanation/algorithms-first-order.md#bandit-perceptron (f_i(x) = sum of z k(x', x) over what is stored), and for budgets
+docs/how-to/kernels.md#what-it-costs and the text at the head of `onebit/spaces/kernel.py`.
 
 A first-order rule knows of x only the scores and n = k(x, x). So the rule's own linear twin is posed the same question in one
 dimension: x = [sqrt(n)] and W = s / sqrt(n) have those scores and that norm, and what it adds to W tells the coefficients.

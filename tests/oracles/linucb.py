@@ -1,6 +1,6 @@
 """LinUCB: the label with the best upper bound on its ridge score is played.
 
-Specification: docs/algorithms-second-order.md#linucb.
+Specification: docs/explanation/algorithms-second-order.md#linucb.
 """
 
 from __future__ import annotations

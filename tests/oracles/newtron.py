@@ -1,6 +1,6 @@
 """Newtron (Hazan and Kale 2011), in the form with two distributions.
 
-Specification: docs/algorithms-second-order.md#newtron.
+Specification: docs/explanation/algorithms-second-order.md#newtron.
 """
 
 from __future__ import annotations

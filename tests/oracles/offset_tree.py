@@ -1,6 +1,6 @@
 """Offset tree: realizable (no weights) and general (1/2 offset) (Beygelzimer and Langford 2009; Chen et al. 2009).
 
-Specification: docs/algorithms-first-order.md#offset-tree, with the tree in the shape of a heap: positions 0..K-2 are
+Specification: docs/explanation/algorithms-first-order.md#offset-tree, with the tree in the shape of a heap: positions 0..K-2 are
 internal, the children of position i are 2i+1 (left) and 2i+2 (right), positions K-1..2K-2 are leaves.
 """
 

@@ -1,6 +1,6 @@
 """PAB, passive-aggressive with bandit feedback: Simple (rho = 0) and Full (rho = 1) (Zhong, Dauce, Ralaivola 2015).
 
-Specification: docs/algorithms-first-order.md#pab; `exploration` is 1 minus the paper's gamma.
+Specification: docs/explanation/algorithms-first-order.md#pab; `exploration` is 1 minus the paper's gamma.
 """
 
 from __future__ import annotations

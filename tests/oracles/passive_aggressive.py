@@ -1,6 +1,6 @@
 """Multiclass PA, PA-I, PA-II with the single most violated constraint (Crammer et al. 2006), full information.
 
-Specification: docs/algorithms-first-order.md#passive-aggressive.
+Specification: docs/explanation/algorithms-first-order.md#passive-aggressive.
 """
 
 from __future__ import annotations

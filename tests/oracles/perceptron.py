@@ -1,6 +1,6 @@
 """Multiclass Perceptron (Kesler's construction), full information.
 
-Specification: docs/algorithms-first-order.md#perceptron.
+Specification: docs/explanation/algorithms-first-order.md#perceptron.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Policy gradient (REINFORCE) on a softmax policy (Dauce, Proix, Ralaivola 2013, 2015).
 
-Specification: docs/algorithms-first-order.md#policy-gradient; late feedback: docs/algorithms.md#late-feedback.
+Specification: docs/explanation/algorithms-first-order.md#policy-gradient; late feedback: docs/explanation/algorithms.md#late-feedback.
 """
 
 from __future__ import annotations

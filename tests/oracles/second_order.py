@@ -3,7 +3,7 @@
 A diagonal is the diagonal of the recursion: each step is solved with the whole matrix A + x x', and only then is everything
 off its diagonal thrown away. With a full matrix the same step adds up to the normal equations.
 
-Specification: docs/algorithms-second-order.md#two-forms-of-a-diagonal and docs/algorithms-second-order.md#the-ridge-core.
+Specification: docs/explanation/algorithms-second-order.md#two-forms-of-a-diagonal and docs/explanation/algorithms-second-order.md#the-ridge-core.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Second-order perceptron, multiclass, full information.
 
-Specification: docs/algorithms-second-order.md#second-order-perceptron.
+Specification: docs/explanation/algorithms-second-order.md#second-order-perceptron.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SOBA (Beygelzimer, Orabona and Zhang 2017).
 
-Specification: docs/algorithms-second-order.md#soba, and docs/algorithms-second-order.md#two-forms-of-a-diagonal.
+Specification: docs/explanation/algorithms-second-order.md#soba, and docs/explanation/algorithms-second-order.md#two-forms-of-a-diagonal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Softmax (Boltzmann) play on ridge scores.
 
-Specification: docs/algorithms-second-order.md#softmax.
+Specification: docs/explanation/algorithms-second-order.md#softmax.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SquareCB: inverse gap weighting of ridge scores (Foster and Rakhlin 2020).
 
-Specification: docs/algorithms-second-order.md#squarecb.
+Specification: docs/explanation/algorithms-second-order.md#squarecb.
 """
 
 from __future__ import annotations

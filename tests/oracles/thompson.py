@@ -1,6 +1,6 @@
 """Thompson sampling on ridge scores, from the marginal of each class (independent between classes).
 
-Specification: docs/algorithms-second-order.md#thompson. The normal numbers are the cosines of Box and Muller.
+Specification: docs/explanation/algorithms-second-order.md#thompson. The normal numbers are the cosines of Box and Muller.
 """
 
 from __future__ import annotations

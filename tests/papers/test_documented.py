@@ -1,4 +1,4 @@
-"""docs/reproduction.md is what this release measures: of its version, with every item and all that the papers state."""
+"""docs/explanation/reproduction.md is what this release measures: of its version, with every item and all that the papers state."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from onebit.papers.paper import paper_named, paper_names
 from onebit.version import VERSION
 
-PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
-AGAIN = "measure it again: onebit reproduce all --markdown docs/reproduction.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "reproduction.md"
+AGAIN = "measure it again: onebit reproduce all --markdown docs/explanation/reproduction.md"
 
 
 def release(version: str) -> str:

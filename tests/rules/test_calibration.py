@@ -1,4 +1,4 @@
-"""Confidences against their slow twin, and what docs/confidence.md says of them and of the thresholds that keep a risk, by simulation.
+"""Confidences against their slow twin, and what docs/explanation/confidence.md says of them and of the thresholds that keep a risk, by simulation.
 
 Seeds are fixed. The promise may fail with probability 0.05; in these streams it fails far less often than that, since each of the 19 levels has
 a nineteenth of it.

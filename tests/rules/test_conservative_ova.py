@@ -66,7 +66,7 @@ def nearest(distances: Vector) -> Vector:
 
 
 def binary(variant: str, price: float, score: float, sign: float, norm: float) -> float:
-    """The binary passive-aggressive step of docs/algorithms.md#passive-aggressive-steps."""
+    """The binary passive-aggressive step of docs/explanation/algorithms.md#passive-aggressive-steps."""
     loss = max(0.0, 1.0 - sign * score)
     size = {"PA": loss / norm, "PA-I": min(price, loss / norm), "PA-II": loss / (norm + 1.0 / (2.0 * price))}[variant]
     return sign * size

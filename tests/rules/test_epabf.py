@@ -488,7 +488,7 @@ def at_one(variant: str, many: int, seed: int) -> Iterator[Problem]:
 
 
 def test_at_a_equal_to_one_epabf_is_exact_pa() -> None:
-    """Printed and others give the step of docs/algorithms-first-order.md#exact-pa, for EPABF itself."""
+    """Printed and others give the step of docs/explanation/algorithms-first-order.md#exact-pa, for EPABF itself."""
     moved = 0
     for problem in at_one("PA", 300, seed=15):
         reference = bench_of(exact_pa.RULE, problem.classes, variant="PA")

@@ -353,7 +353,7 @@ def test_full_information_constants(classes: int, max_norm: float) -> None:
 @pytest.mark.parametrize("radius", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("horizon", [10.0, 1e4, 1e8])
 def test_bandit_constants(classes: int, radius: float, horizon: float) -> None:
-    """Exploration and rate of docs/algorithms-first-order.md#gaptron for X = 1.5; D^2/(2 rate) + gamma (K-1)T/K is at most the regret promised."""
+    """Exploration and rate of docs/explanation/algorithms-first-order.md#gaptron for X = 1.5; D^2/(2 rate) + gamma (K-1)T/K is at most the regret promised."""
     max_norm = 1.5
     square = (classes * max_norm) ** 2
     reach = square * radius**2

@@ -108,7 +108,7 @@ def test_the_descent_is_the_tournament() -> None:
 
 
 def climbed(path: Path, scores: Vector, right: bool, stop: str, norm: float) -> list[int]:
-    """The nodes that plain PA visits by each reading of the stop test, from docs/algorithms-first-order.md#offset-tree."""
+    """The nodes that plain PA visits by each reading of the stop test, from docs/explanation/algorithms-first-order.md#offset-tree."""
     visited = []
     for node in from_the_leaf(path):
         visited.append(node)

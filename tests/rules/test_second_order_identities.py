@@ -1,7 +1,7 @@
 """What the papers say about the second-order rules, tested on the slow twins and on the compiled learners alike.
 
 Every identity is stated in what a user can see (weights, scores, variances, probabilities), so that one test serves both. The
-formulas here are the fused ones of docs/algorithms-second-order.md#confidit and its neighbours; the slow twins solve linear systems instead.
+formulas here are the fused ones of docs/explanation/algorithms-second-order.md#confidit and its neighbours; the slow twins solve linear systems instead.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Theorems A and B: bounds of our own for EPABF, EPABF-I and EPABF-II, in place of Theorems 3 to 5 of Arora and Manwani, which cannot be read.
 
-Proved in docs/theory.md. A round has constraints <w, z_r> >= 1 with z_r = a x (x) e_y - x (x) e_r, y the class played, a = 1[right]/P(y), and
+Proved in docs/explanation/theory.md. A round has constraints <w, z_r> >= 1 with z_r = a x (x) e_y - x (x) e_r, y the class played, a = 1[right]/P(y), and
 every reading of the update is w + sum lam_r z_r with lam >= 0. With l the learner's losses and l* those of any u, in every run
 
     EPABF      sum_t |l|^2 / (n (1 + K a^2))                    <= (B + sqrt(B^2 + ||u||^2))^2,   B^2 = sum_t |l*|^2 / n
