@@ -228,6 +228,18 @@ class Curve(Value):
 
 
 @dataclass(frozen=True)
+class ShadowStats(Value):
+    """The learner's own error while something else was shown, estimated from so many rounds, with the ends of its 95 % interval."""
+
+    rounds: int
+    error: float | None
+    low: float
+    high: float
+    effective: float
+    missing: float
+
+
+@dataclass(frozen=True)
 class SureStats(Value):
     """Of the decisions of which somebody asked whether they are sure: how many were (`answered` is their share), and how wrong those were.
 
@@ -276,6 +288,7 @@ class Stats(Value):
     truths: int = 0
     mean_reward: float | None = None
     certainty: SureStats | None = None
+    shadow: ShadowStats | None = None
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:
@@ -288,6 +301,8 @@ class Stats(Value):
             "exploration": Exploration.read(body["exploration"]),
             "curve": Curve.read(body["curve"]),
         }
+        if body.get("shadow") is not None:  # None where nothing else was shown; before 0.4 it was not there
+            parts["shadow"] = ShadowStats.read(body["shadow"])
         if "certainty" in body:  # before 0.4 there was none
             parts["certainty"] = SureStats.read(body["certainty"])
         return super().read({**body, **parts})

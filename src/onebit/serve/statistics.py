@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.description import share
-from onebit.errors import InputError, brief
-from onebit.manifest import is_whole
+from onebit.errors import InputError
 from onebit.serve.feedback_curve import REWARD, SURE, SURE_WRONG, FeedbackCurve
 from onebit.serve.log.records import Event, Played
+from onebit.serve.ring import WINDOW, Ring, refuse_uncountable
+from onebit.serve.shadow import ShadowRounds
 from onebit.serve.terms import is_unsure
 from onebit.validation import ClassName
 
-WINDOW = 10_000  # the last feedbacks and decisions that are remembered one by one
 SECONDS = 120
 WENT_BACK_S = 600  # feedback is counted after the decisions beside it, but is seldom older by so much
 BOUNDS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 1800, 7200, 43_200, 86_400, 604_800)
-MOST_COUNTED = 2**53  # by anything that counts
 COUNTS = (
     *("decisions", "feedback", "right", "late", "silences", "revised", "withdrawn", "refused"),
     *("rewards", "truths"),  # feedbacks that said a number, and that named the right class
@@ -42,52 +41,6 @@ def wilson(successes: int, trials: int) -> tuple[float, float] | tuple[None, Non
     return share(successes, trials)[1:]
 
 
-class Ring:
-    """The last yes and no of many, or the last numbers."""
-
-    def __init__(self, kind: type = bool) -> None:
-        self._flags: np.ndarray[Any, Any] = np.zeros(WINDOW, dtype=kind)
-        self.count = 0  # of all that came
-
-    def add(self, flags: np.ndarray[Any, Any]) -> None:
-        """Remember these too."""
-        size = len(self._flags)
-        last = flags[-size:]
-        start = self.count + len(flags) - len(last)
-        self._flags[(start + np.arange(len(last))) % size] = last
-        self.count += len(flags)
-
-    def last(self, count: int) -> np.ndarray[Any, Any]:
-        """The last so many, or as many as are remembered, oldest first."""
-        count = min(count, self.count, len(self._flags))
-        return self._flags[(self.count - count + np.arange(count)) % len(self._flags)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For a snapshot."""
-        last = self.last(len(self._flags))
-        stored = np.packbits(last) if last.dtype == bool else last.astype("<f8")
-        return {"count": self.count, "last": stored.tobytes().hex()}
-
-    @classmethod
-    def from_dict(cls, kept: dict[str, Any], kind: type = bool) -> Ring:
-        """From a snapshot."""
-        ring = cls(kind)
-        _refuse_uncountable("count", kept["count"])
-        known = min(kept["count"], len(ring._flags))
-        last = bytes.fromhex(kept["last"])
-        if len(last) != (-(-known // 8) if kind is bool else 8 * known):
-            raise InputError(f"{len(last)} bytes of the last {known} are remembered, but all must be")
-        if kind is bool:
-            flags = np.unpackbits(np.frombuffer(last, dtype=np.uint8), count=known).astype(bool)
-        else:
-            flags = np.frombuffer(last, dtype="<f8")
-            if not ((flags >= 0.0) & (flags <= 1.0)).all():
-                raise InputError("the last rewards of the statistics must be numbers from 0 to 1")
-        ring.count = kept["count"] - known
-        ring.add(flags)
-        return ring
-
-
 class Statistics:
     """The counts of one task. One thread adds; any may look."""
 
@@ -101,6 +54,7 @@ class Statistics:
         self._seconds: dict[int, list[int]] = {}  # decisions and feedbacks of the last seconds
         self._rewards: Ring | None = None  # None where all of them were right or wrong
         self._curve = FeedbackCurve()
+        self._shadow: ShadowRounds | None = None  # None where nothing was shown in the place of a decision
 
     @property
     def classes(self) -> int:
@@ -143,6 +97,7 @@ class Statistics:
             self._counts["rewards"] += sum(event.reward is not None for event in counted)
             self._counts["truths"] += sum(event.truth is not None for event in counted)
             self._remember_rewards(counted)
+            self._remember_shown([event for event in counted if event.shown is not None])
             np.add.at(self._classes[1], labels, 1)
             np.add.at(self._classes[2], labels[right], 1)
             self._wrong.add(~right)
@@ -161,6 +116,11 @@ class Statistics:
             self._rewards.add((~before).astype(float))
         if self._rewards is not None:
             self._rewards.add(np.array([event.worth for event in events], dtype=float))
+
+    def _remember_shown(self, events: Sequence[Event]) -> None:
+        if events:
+            self._shadow = self._shadow or ShadowRounds()
+            self._shadow.add(events, self.classes)
 
     def refused(self, count: int) -> None:
         """A learner could not learn from so many."""
@@ -227,6 +187,7 @@ class Statistics:
                     "rate": float(explored.mean()) if len(explored) else None,
                 },
                 "curve": curve,
+                "shadow": None if self._shadow is None else self._shadow.shown(window),
                 "certainty": {**self._certainty(), "answered_curve": answered, "error_curve": sure_error},
             }
 
@@ -254,6 +215,7 @@ class Statistics:
                 "delays": self._delays.tolist(),
                 "seconds": [[second, *counts] for second, counts in self._last_seconds()],
                 "rewards": None if self._rewards is None else self._rewards.to_dict(),
+                "shadow": None if self._shadow is None else self._shadow.to_dict(),
                 **self._curve.to_dict(),
             }
 
@@ -261,7 +223,7 @@ class Statistics:
     def from_dict(cls, kept: dict[str, Any]) -> Statistics:
         """From a snapshot, which may be anybody's: what could not have been counted is refused."""
         for name in ("counts", "classes", "delays", "seconds"):
-            _refuse_uncountable(name, kept[name])
+            refuse_uncountable(name, kept[name])
         if not _fits(kept) or kept["counts"].get("right", 0) > kept["counts"].get("feedback", 0):
             raise InputError(
                 "the statistics contradict themselves: more right or wrong answers than answers, or other lengths"
@@ -276,6 +238,8 @@ class Statistics:
         made._curve = FeedbackCurve.from_dict(kept)
         if kept.get("rewards") is not None:
             made._rewards = Ring.from_dict(kept["rewards"], float)
+        if kept.get("shadow") is not None:
+            made._shadow = ShadowRounds.from_dict(kept["shadow"])
         return made
 
 
@@ -290,15 +254,6 @@ def _fits(kept: dict[str, Any]) -> bool:
 
 def _share(part: float, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def _refuse_uncountable(name: str, thing: Any) -> None:
-    """A sentence for what is not made of whole numbers that counting can reach."""
-    parts = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list) else None
-    if parts is None and not is_whole(thing, 0, MOST_COUNTED):
-        raise InputError(f"{name} of the statistics has {brief(thing)} in it, but must have whole numbers from 0 up")
-    for part in parts or ():
-        _refuse_uncountable(name, part)
 
 
 def _of_class(name: ClassName, played: int, heard: int, right: int) -> dict[str, Any]:

@@ -61,6 +61,22 @@ class Curve(BaseModel):
     reward: list[float]
 
 
+class ShadowStats(BaseModel):
+    """How wrong the learner's own decisions would have been in the last rounds in which something else was shown, with a 95 % interval.
+
+    It is estimated from the probabilities in the log (SNIPS); null where none of what was shown could have been played. `effective` is the number of
+    rounds of its own that would say as much, and `missing` the share of its probability on classes that could not be shown, as far as known, by which the
+    interval is widened.
+    """
+
+    rounds: int
+    error: float | None
+    low: float
+    high: float
+    effective: float
+    missing: float
+
+
 class SureStats(BaseModel):
     """Of the decisions of which somebody asked whether they are sure: how many were, and how wrong those were.
 

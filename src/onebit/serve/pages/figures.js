@@ -114,6 +114,7 @@ export class Figures {
     this.showError(stats.window);
     byId("mean-reward").hidden = stats.rewards === 0;
     say(byId("mean-reward"), `Mean reward of the same ${number(stats.window.mean_reward ?? 0)}, over all ${number(stats.mean_reward ?? 0)}.`);
+    this.showShadow(stats.shadow);
     this.showState(stats);
     this.showCertainty(stats);
     const { feedback, error } = stats.curve;
@@ -140,6 +141,16 @@ export class Figures {
     say(byId("error-now"), percent(error));
     const interval = `95 % interval ${percent(low)} to ${percent(high)}; ${count(wrong)} wrong of ${count(feedback)} heard.`;
     say(byId("error-interval"), error === null ? "Nothing heard yet." : interval);
+  }
+
+  // How wrong the learner's own decisions would have been, while something else was shown.
+  showShadow(shadow) {
+    byId("own-error").hidden = shadow === null;
+    if (shadow === null) return;
+    const { rounds, error, low, high, missing } = shadow;
+    const estimate = error === null ? "not known yet" : `about ${percent(error)}`;
+    const unseen = missing > 0 ? ` It would have played ${percent(missing)} on classes that are never shown.` : "";
+    say(byId("own-error"), `The learner's own error: ${estimate}, 95 % interval ${percent(low)} to ${percent(high)}, from ${count(rounds)} rounds.${unseen}`);
   }
 
   showCertainty({ certainty, curve }) {

@@ -17,7 +17,7 @@ from onebit.rules import chosen_rules
 from onebit.serve import schemas
 from onebit.serve.decide import PROBABILITIES_AT_ONCE
 from onebit.serve.errors import ForbiddenError
-from onebit.serve.statistics import WINDOW
+from onebit.serve.ring import WINDOW
 from onebit.serve.tokens import SCOPES
 from onebit.serve.web.metrics import CONTENT_TYPE, Metrics
 from onebit.serve.web.replies import STRICT, Reply, empty_reply, json_in_pieces, json_reply

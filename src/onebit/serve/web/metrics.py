@@ -152,6 +152,11 @@ class Metrics(Collector):
         overshoot = GaugeMetricFamily(
             "onebit_risk_overshoot", "By how much that is above the risk of the task at least.", labels=["task"]
         )
+        own_error = GaugeMetricFamily(
+            "onebit_shadow_error",
+            f"The learner's own error, estimated from the last {WINDOW} rounds in which something else was shown, and the ends of its 95 % interval.",
+            labels=["task", "end"],
+        )
         delays = HistogramMetricFamily(
             "onebit_feedback_delay_seconds", "From a decision to its feedback.", labels=["task"]
         )
@@ -177,10 +182,14 @@ class Metrics(Collector):
                 sure_error.add_metric([task], certainty["error"])
             if certainty["overshoot"] is not None:
                 overshoot.add_metric([task], certainty["overshoot"])
+            if stats["shadow"] is not None:
+                for end in ("error", "low", "high"):
+                    if stats["shadow"][end] is not None:
+                        own_error.add_metric([task, end], stats["shadow"][end])
             queue.add_metric([task], stats["queue"])
             delays.add_metric([task], _buckets(stats["delays"]["bounds_s"], stats["delays"]["counts"]), None)
         certainties = (asked, sure, sure_error, overshoot)
-        return iter((decisions, feedback, right, refused, rate, truths, reward, *certainties, queue, delays))
+        return iter((decisions, feedback, right, refused, rate, truths, reward, *certainties, own_error, queue, delays))
 
 
 def _buckets(bounds: list[float] | tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:
