@@ -159,7 +159,10 @@ def everything_from(connection: socket.socket) -> bytes:
 def error_in(content: bytes) -> dict[str, Any]:
     """The error of an answer, which has the one shape of errors and nothing else."""
     body = json.loads(content)
-    assert list(body) == ["error"]
+    assert list(body) == ["type", "title", "status", "detail", "error"]
     assert list(body["error"]) == ["code", "message", "field"]
-    assert body["error"]["message"]
+    assert body["detail"] == body["error"]["message"]
+    assert body["detail"]
+    assert body["title"]
+    assert body["type"] == f"urn:onebit:error:{body['error']['code']}"
     return dict(body["error"])

@@ -52,6 +52,23 @@ def test_each_token_has_its_own_rate(tmp_path: Path) -> None:
         assert site.ask("GET", "/healthz").status_code == 200
 
 
+def test_a_token_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
+    with site_in(tmp_path, max_rate=3) as site:
+        less, more = site.tokens.create(["read"], max_rate=1), site.tokens.create(["read"], max_rate=1000)
+        assert [site.ask("GET", "/v1/tasks", more).status_code for _ in range(20)] == [200] * 20
+        answers = [site.ask("GET", "/v1/tasks", less) for _ in range(20)]
+        refused = [answer for answer in answers if answer.status_code == 429]
+        assert "1 requests a second, the most for this token" in error_in(refused[0].content)["message"]
+        assert refused[0].headers["retry-after"] == "1"
+
+
+def test_a_token_has_its_rate_where_the_service_has_none(tmp_path: Path) -> None:
+    with site_in(tmp_path) as site:
+        less, any_ = site.tokens.create(["read"], max_rate=1), site.tokens.create(["read"])
+        assert [site.ask("GET", "/v1/tasks", any_).status_code for _ in range(20)] == [200] * 20
+        assert 429 in [site.ask("GET", "/v1/tasks", less).status_code for _ in range(20)]
+
+
 def test_without_tokens_everybody_shares_one_rate(tmp_path: Path) -> None:
     with site_in(tmp_path, max_rate=3) as site:
         assert 429 in [site.ask("GET", "/v1/tasks").status_code for _ in range(20)]
@@ -111,7 +128,7 @@ def test_what_was_left_out_is_said_once(caplog: pytest.LogCaptureFixture) -> Non
 def test_large_requests_of_one_token_wait_for_each_other() -> None:
     async def scenario() -> None:
         rate_limiter = RateLimiter(None)
-        contexts = [RequestContext() for _ in range(LARGE_AT_ONCE + 1)]
+        contexts = [RequestContext("POST") for _ in range(LARGE_AT_ONCE + 1)]
         for context in contexts:
             context.rate_limiter = rate_limiter
         for context in contexts[:-1]:

@@ -64,7 +64,7 @@ def test_the_shape(site: Site, failure: str) -> None:
     assert answer.status_code == status, answer.text
     error = error_in(answer.content)
     assert (error["code"], error["field"]) == (code, field), answer.text
-    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]

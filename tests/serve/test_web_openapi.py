@@ -79,7 +79,7 @@ def test_every_refusal_is_there(operations: dict[tuple[str, str], dict[str, Any]
             expected |= {"404"}
         assert expected <= refused, (method, path)
         for status in refused:
-            assert "#/components/schemas/ErrorReply" in json.dumps(operation["responses"][status])
+            assert "#/components/schemas/Problem" in json.dumps(operation["responses"][status])
         assert bool(operation.get("security")) == (path not in PUBLIC)
 
 

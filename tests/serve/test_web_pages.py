@@ -183,13 +183,14 @@ def test_metrics(tmp_path: Path) -> None:
     with site_in(tmp_path) as site:
         assert site.ask("POST", "/v1/tasks", json=NEW).status_code == 201
         answer = after_some_requests(site)
+        version = site.ask("GET", "/version").json()
     assert answer.headers["content-type"].startswith("text/plain; version=")
     values = dict(re.findall(r"^(\w+(?:\{.*\})?) (\S+)$", answer.text, re.MULTILINE))
     assert float(values['onebit_decisions_total{task="fruit"}']) == 3
     assert float(values['onebit_feedback_total{status="accepted",task="fruit"}']) == 2
     assert float(values['onebit_feedback_total{status="late",task="fruit"}']) == 0
     assert float(values['onebit_right_total{task="fruit"}']) == 1
-    assert float(values['onebit_right_rate{task="fruit"}']) == 0.5
+    assert float(values['onebit_right_ratio{task="fruit"}']) == 0.5
     assert float(values['onebit_mean_reward{task="fruit"}']) == 0.5
     assert float(values['onebit_truths_total{task="fruit"}']) == 0
     assert (
@@ -206,11 +207,14 @@ def test_metrics(tmp_path: Path) -> None:
     counts = [float(values[bound]) for bound in bounds]
     assert counts == sorted(counts)
     assert float(values['onebit_feedback_delay_seconds_bucket{le="+Inf",task="fruit"}']) == 2
-    route = 'route="/v1/tasks/{task}/decide"'
+    route = 'method="POST",route="/v1/tasks/{task}/decide"'
     assert float(values[f'onebit_request_seconds_count{{{route},status="200"}}']) == 3
     assert float(values[f'onebit_request_seconds_count{{{route},status="400"}}']) == 1
     assert float(values[f'onebit_request_seconds_bucket{{le="+Inf",{route},status="200"}}']) == 3
-    assert float(values['onebit_request_seconds_count{route="none",status="404"}']) == 1
+    assert float(values['onebit_request_seconds_count{method="GET",route="none",status="404"}']) == 1
+    (about,) = [name for name in values if name.startswith("onebit_build_info")]
+    assert dict(re.findall(r'(\w+)="([^"]*)"', about)) == version
+    assert float(values[about]) == 1
     assert float(values["process_resident_memory_bytes"]) > 0
 
 

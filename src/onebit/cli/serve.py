@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import math
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ from onebit.cli.options import positive, whole
 from onebit.errors import InputError, MissingExtraError
 from onebit.installation import install_command
 from onebit.serve.settings import Settings
+
+USUAL_PORTS = {"http": ":80", "https": ":443"}
 
 
 class Option(NamedTuple):
@@ -60,6 +63,17 @@ def form(text: str) -> str:
     return text
 
 
+def origin(text: str) -> str:
+    """The origin of a page as browsers send it: the port only where it is not the usual one."""
+    found = re.fullmatch(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:\d{1,5})?/?", text.lower())
+    if found is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the origin of a page: it has a scheme, a host and perhaps a port, as https://app.example.org"
+        )
+    scheme, host, port = found.groups()
+    return f"{scheme}://{host}{'' if port in (None, USUAL_PORTS[scheme]) else port}"
+
+
 def whole_path(text: str) -> str:
     """A rule by the whole path of its file, so that other processes find it too."""
     path, colon, name = text.rpartition(":")
@@ -83,6 +97,13 @@ OPTIONS = {
         "most requests a second of one token, and as many at once; no limit if not given",
     ),
     "max_connections": Option("ONEBIT_SERVE_MAX_CONNECTIONS", positive, "N", "most connections at once"),
+    "cors_origin": Option(
+        "ONEBIT_SERVE_CORS_ORIGIN",
+        origin,
+        "ORIGIN",
+        "a site whose pages may use the service, such as https://app.example.org; may be given several times; none if not given",
+        many=True,
+    ),
     "snapshot_every": Option(
         "ONEBIT_SERVE_SNAPSHOT_EVERY", positive, "N", "events of a task from snapshot to snapshot"
     ),
@@ -167,7 +188,7 @@ def execute(chosen: argparse.Namespace) -> int:
     given = {name: setting(chosen, name) for name in OPTIONS}
     if given["data"] is None:
         raise InputError("--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA)")
-    given["rule"] = tuple(given["rule"] or ())
+    given |= {name: tuple(given[name] or ()) for name, option in OPTIONS.items() if option.many}
     settings = Settings(**{name: value for name, value in given.items() if value is not None})
     with needing_extra():
         from onebit.serve.process import serve

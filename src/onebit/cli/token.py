@@ -19,7 +19,7 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from onebit.cli.options import names_of
+from onebit.cli.options import names_of, positive
 from onebit.cli.serve import add_setting, needing_extra, setting
 from onebit.errors import InputError, brief
 from onebit.serve.settings import TOKENS
@@ -50,6 +50,12 @@ def declare(command: argparse.ArgumentParser) -> None:
         help="until when a new token is good: so long from now (12h, 90d, 8w), or a day or time here (2027-01-01, 2027-01-01T12:00); "
         "default: until it is revoked",
     )
+    command.add_argument(
+        "--max-rate",
+        metavar="N",
+        type=positive,
+        help="most requests a second of a new token, and as many at once (default: --max-rate of onebit serve)",
+    )
     command.add_argument("--json", action="store_true", help="print the list as JSON")
 
 
@@ -57,9 +63,9 @@ def execute(chosen: argparse.Namespace) -> int:
     """Make, list or revoke."""
     tokens = _tokens(chosen)
     if chosen.action != "create":
-        for option in ("scope", "task", "name", "expires"):
+        for option in ("scope", "task", "name", "expires", "max_rate"):
             if getattr(chosen, option):
-                raise InputError(f"--{option} is for onebit token create")
+                raise InputError(f"--{option.replace('_', '-')} is for onebit token create")
     if chosen.action == "revoke":
         if chosen.id is None:
             raise InputError("ID is missing: the id of the token to revoke; `onebit token list` shows them")
@@ -71,7 +77,7 @@ def execute(chosen: argparse.Namespace) -> int:
     if chosen.action == "list":
         _show(tokens.listed(), chosen.json)
         return 0
-    text = tokens.create(names_of(chosen.scope), chosen.task, chosen.name, chosen.expires)
+    text = tokens.create(names_of(chosen.scope), chosen.task, chosen.name, chosen.expires, chosen.max_rate)
     print(text)
     data = setting(chosen, "data")
     if data is not None and not (data / "onebit.db").exists():
@@ -99,9 +105,9 @@ def _show(tokens: list[Token], as_json: bool) -> None:
         tasks = "all tasks" if token.tasks is None else ", ".join(token.tasks)
         revoked = "" if token.revoked is None else f"  revoked {_day(token.revoked)}"
         name = "" if token.name is None else f"  {token.name}"
-        print(
-            f"{token.id}  {_day(token.created)}  {','.join(token.scopes)}  {tasks}{name}{_end(token.expires)}{revoked}"
-        )
+        rate = "" if token.max_rate is None else f"  {token.max_rate} a second"
+        about = f"{','.join(token.scopes)}  {tasks}{rate}{name}{_end(token.expires)}{revoked}"
+        print(f"{token.id}  {_day(token.created)}  {about}")
 
 
 def _end(expires: float | None) -> str:

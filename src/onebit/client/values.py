@@ -67,7 +67,8 @@ class Heard(Value):
 class LoggedDecision(Decided):
     """A decision as the log has it, with the last word on it where feedback has come. `seq` is its place in the log.
 
-    `revised_time` is when its feedback was revised, or withdrawn where `right` is None.
+    `revised_time` is when its feedback was revised, or withdrawn where `right` is None. `decided_at`, `feedback_at` and `revised_at` are the
+    times as texts.
     """
 
     seq: int
@@ -88,6 +89,9 @@ class LoggedDecision(Decided):
     complete: bool = False
     raw: float | None = None
     sure: float | None = None
+    decided_at: str | None = None
+    feedback_at: str | None = None
+    revised_at: str | None = None
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,8 @@ class Task(Value):
     retired: list[ClassName] = field(default_factory=list)
     sure: float | None = None
     risk: float | None = None
+    created_at: str | None = None
+    deleted_at: str | None = None
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:

@@ -8,9 +8,25 @@ program did not exist. The order of the log is that of `seq`; who asks how old a
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 
 PULL_S = 60.0  # by how much the log may be ahead, and times still go on from it
+_EPOCH = datetime.fromtimestamp(0.0, UTC).replace(tzinfo=None)
 MADE = 1_767_225_600.0  # the beginning of 2026: a clock that says less is wrong, such as one without a battery after a power cut
+
+
+def rfc3339(seconds: float | None) -> str | None:
+    """A time as a text, to the millisecond; None where there is none, or no calendar has it.
+
+    >>> rfc3339(1_767_225_600.25), rfc3339(-1e12)
+    ('2026-01-01T00:00:00.250Z', None)
+    """
+    if seconds is None:
+        return None
+    try:
+        return f"{(_EPOCH + timedelta(seconds=seconds)).isoformat(timespec='milliseconds')}Z"
+    except OverflowError:
+        return None
 
 
 class Clock:

@@ -13,7 +13,7 @@ UNKNOWN = "nobody knows whether this was done: send it again, with the same id"
 
 
 class RequestError(OnebitError):
-    """A request that is not done. `field` names the part of the body that is wrong, where there is one."""
+    """A request that cannot be read. Others are kinds of it; `field` names the part of the body that is wrong, where there is one."""
 
     status = 400
     code = "bad_request"

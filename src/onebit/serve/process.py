@@ -20,6 +20,7 @@ from typing import Any
 import uvicorn
 
 from onebit.errors import InputError
+from onebit.serve.clock import rfc3339
 from onebit.serve.log_throttle import LogThrottle
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
@@ -230,7 +231,7 @@ class _JsonLines(logging.Formatter):
         """A record as JSON."""
         message = record.getMessage().strip()
         line = {
-            "time": _utc(record.created),
+            "time": rfc3339(record.created),
             "level": record.levelname.lower(),
             "event": record.name,  # where what is logged has no name of its own
             **{name: value for name, value in record.__dict__.items() if name not in _STANDARD},
@@ -247,12 +248,8 @@ class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """A record as a line."""
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        line = f"{_utc(record.created)} {level}{record.getMessage()}"
+        line = f"{rfc3339(record.created)} {level}{record.getMessage()}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
-
-
-def _utc(seconds: float) -> str:
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03d}Z"
 
 
 @contextlib.contextmanager

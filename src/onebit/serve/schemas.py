@@ -148,7 +148,9 @@ class Task(BaseModel):
     display: Image | None
     items: str | None
     created: float
+    created_at: str | None
     deleted: float | None
+    deleted_at: str | None
     generation: int
     learnt: int
     position: int
@@ -233,10 +235,12 @@ class LoggedDecision(Decided):
     time: float
     weight: float
     notes: Annotated[list[float], Field(min_length=2, max_length=2)]
+    decided_at: str | None
     mode: Mode
     x: list[float] | dict[str, float] | str
     right: bool | None
     feedback_time: float | None
+    feedback_at: str | None
     late: bool
     source: Source | None
     shown: str | int | None
@@ -244,6 +248,7 @@ class LoggedDecision(Decided):
     reward: float | None
     truth: str | int | None
     revised_time: float | None
+    revised_at: str | None
     complete: bool
     raw: float | None
     sure: float | None
@@ -371,17 +376,3 @@ class Learners(BaseModel):
     """All learners that learn from one bit."""
 
     learners: list[LearnerKind]
-
-
-class Problem(BaseModel):
-    """What is wrong: a code for machines, a sentence for people, and the field."""
-
-    code: str
-    message: str
-    field: str | None = None
-
-
-class ErrorReply(BaseModel):
-    """The one shape of all errors."""
-
-    error: Problem

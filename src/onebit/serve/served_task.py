@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from onebit.serve.clock import rfc3339
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.schemas import Task, Training
 from onebit.serve.tasks import TaskInfo, texts_of
@@ -40,7 +41,9 @@ def shown(served: ServedTask) -> Task:
         **{field: value for field, value in info.detail.items() if field != "seed"},
         retired=info.retired,
         created=info.created_at,
+        created_at=rfc3339(info.created_at),
         deleted=info.deleted,
+        deleted_at=rfc3339(info.deleted),
         generation=info.generation,
         learnt=follower.replicas.learnt,
         position=follower.position,

@@ -56,6 +56,7 @@ class Token(BaseModel):
     created: float
     revoked: float | None
     expires: float | None = None  # files of 0.3.0 do not have it
+    max_rate: int | None = Field(default=None, ge=1)  # nor this one
 
 
 class _File(BaseModel):
@@ -73,6 +74,7 @@ class Principal:
     scopes: frozenset[str]
     tasks: frozenset[str] | None  # None: all of them
     expires: float | None = None
+    max_rate: int | None = None  # requests a second; None: as many as the service lets any token send
 
     def sees(self, task: str) -> bool:
         """Whether this task is any of their business."""
@@ -107,6 +109,7 @@ class Tokens:
         tasks: Iterable[str] = (),
         name: str | None = None,
         expires: float | None = None,
+        max_rate: int | None = None,
     ) -> str:
         """A new token, in the only moment in which its text is known; it is good until a time, or until it is revoked."""
         wanted, allowed = list(dict.fromkeys(scopes)), list(dict.fromkeys(tasks))
@@ -133,6 +136,7 @@ class Tokens:
             created=time.time(),
             revoked=None,
             expires=expires,
+            max_rate=max_rate,
         )
         with self._locked():
             self._write([*self.listed(), token])
@@ -319,7 +323,7 @@ def _digest(secret: str) -> str:
 def _principal(token: Token) -> Principal:
     scopes = frozenset(SCOPES) if "admin" in token.scopes else frozenset(token.scopes)
     tasks = None if token.tasks is None else frozenset(token.tasks)
-    return Principal(token.id, scopes, tasks, token.expires)
+    return Principal(token.id, scopes, tasks, token.expires, token.max_rate)
 
 
 def _check_name(task: str) -> None:

@@ -5,17 +5,8 @@ import { exampleOf, resolved, shapeElement, typeOf } from "./schema.js";
 import { shell, trouble } from "./shell.js";
 
 const METHODS = ["get", "post", "put", "patch", "delete"];
-const GROUPS = [
-  ["Tasks", /^\/v1\/tasks(\/\{[^/]+\}(\/learner)?)?$/],
-  ["Decide and hear", /\/(decide|feedback)$/],
-  ["Look", /^\/v1\//],
-  ["The service", /^\/(healthz|readyz|version|metrics|openapi)/],
-  ["Session and pages", /^\//],
-];
 
 let document_ = null;
-
-const groupOf = (path) => GROUPS.find(([, pattern]) => pattern.test(path))?.[0] ?? "Others";
 
 const jsonOf = (content) => content?.["application/json"] ?? null;
 
@@ -140,16 +131,17 @@ const show = async () => {
   const names = (await call("GET", "/v1/tasks").catch(() => ({ tasks: [] }))).tasks.map(({ name }) => name);
   document.body.append(make("datalist", { id: "task-names" }, ...names.map((value) => make("option", { value }))));
   byId("about").textContent = [document_.info.title, document_.info.version].join(" ");
-  const groups = new Map(GROUPS.map(([title]) => [title, []]));
+  const groups = new Map((document_.tags ?? []).map(({ name }) => [name, []]));
   for (const [path, item] of Object.entries(document_.paths).sort(([one], [other]) => one.localeCompare(other, "en"))) {
     for (const method of METHODS.filter((one) => item[one])) {
-      const title = groupOf(path);
-      if (!groups.has(title)) groups.set(title, []);
-      groups.get(title).push(routeElement(path, method, item[method], item.parameters ?? [], names));
+      const tag = item[method].tags?.[0] ?? "others";
+      if (!groups.has(tag)) groups.set(tag, []);
+      groups.get(tag).push(routeElement(path, method, item[method], item.parameters ?? [], names));
     }
   }
-  for (const [title, routes] of groups) {
-    if (routes.length) byId("routes").append(make("section", {}, make("h2", { textContent: title }), ...routes));
+  const titles = new Map((document_.tags ?? []).map(({ name, description }) => [name, description ?? name]));
+  for (const [tag, routes] of groups) {
+    if (routes.length) byId("routes").append(make("section", {}, make("h2", { textContent: titles.get(tag) ?? tag }), ...routes));
   }
 };
 

@@ -15,14 +15,14 @@ from starlette.responses import Response
 
 from onebit.rules import chosen_rules
 from onebit.serve import schemas
+from onebit.serve.clock import rfc3339
 from onebit.serve.decide import PROBABILITIES_AT_ONCE
 from onebit.serve.errors import ForbiddenError
 from onebit.serve.ring import WINDOW
 from onebit.serve.tokens import SCOPES
-from onebit.serve.web.metrics import CONTENT_TYPE, Metrics
+from onebit.serve.web.metrics import CONTENT_TYPE, Metrics, build_info
 from onebit.serve.web.replies import STRICT, Reply, empty_reply, json_in_pieces, json_reply
 from onebit.serve.web.request import COOKIE, context_of, principal_of
-from onebit.storage import platform_info
 
 if TYPE_CHECKING:
     from onebit.serve.service import Service
@@ -32,6 +32,11 @@ TASKS_AT_ONCE = 10  # that are written before others get a turn
 CLASSES_AT_ONCE = 1000
 NUMBERS_AT_ONCE = 50_000
 LARGEST = 2**63 - 1
+TIMES = {
+    "decided_at": "time",
+    "feedback_at": "feedback_time",
+    "revised_at": "revised_time",
+}  # as texts, and the numbers
 REMEMBERED_S = 180 * 86_400  # a token in a browser; where it expires or is revoked, that ends it sooner
 
 
@@ -55,8 +60,7 @@ class Api:
 
     async def version(self) -> object:
         """What the service runs on, on which it depends whether two of them learn the same bit for bit."""
-        here = platform_info()
-        return {"version": here["onebit"], **{name: here[name] for name in ("python", "numba", "numpy", "cpu")}}
+        return build_info()
 
     async def metrics(self) -> Response:
         """Counts and times, as Prometheus reads them."""
@@ -104,12 +108,13 @@ class Api:
             ]
         }
 
-    async def create(self, request: Request, body: schemas.NewTask) -> object:
+    async def create(self, request: Request, body: schemas.NewTask) -> Response:
         """Create a task."""
         who = principal_of(request)
         if not who.sees(body.name):
             raise ForbiddenError("the token is for other tasks")
-        return await self._service.create(body, who.id)
+        task = await self._service.create(body, who.id)
+        return json_reply(task, 201, [(b"location", f"/v1/tasks/{task.name}".encode())])
 
     async def tasks(self, request: Request) -> object:
         """The tasks that the token may see."""
@@ -190,7 +195,9 @@ class Api:
         return await self._service.explain(task, id, top)
 
     async def _shown(self, decision: dict[str, Any]) -> dict[str, Any]:
-        """A decision as it is sent: where its x is long, others get a turn while it is written."""
+        """A decision as it is sent, its times as texts too. Where its x is long, others get a turn while it is written."""
+        for name, number in TIMES.items():
+            decision[name] = rfc3339(decision[number])
         if isinstance(decision["x"], list) and len(decision["x"]) > NUMBERS_AT_ONCE:
             written = await json_in_pieces(decision["x"], self._service.heavy_work, NUMBERS_AT_ONCE)
             decision["x"] = Fragment(written.body)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.routing import Match, Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from onebit.serve import schemas
 from onebit.serve.errors import ConflictError, NoMemoryError, NotFoundError
@@ -48,7 +51,9 @@ class App:
         self._routes = routes
         router = Router(routes, redirect_slashes=False, default=self._not_found)
         hosts = {*LOOPBACK, settings.host.lower()}
-        self._app = Middleware(router, self.tokens, hosts, public, requests, rate_limiters, self._login)
+        origins = frozenset(settings.cors_origin)
+        middleware = Middleware(router, self.tokens, hosts, origins, public, requests, rate_limiters, self._login)
+        self._app: ASGIApp = _shared(middleware, origins) if origins else middleware
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -76,6 +81,17 @@ class App:
         await response(scope, receive, send)
 
 
+def _shared(app: ASGIApp, origins: Iterable[str]) -> ASGIApp:
+    """Let scripts of pages of these origins use the service, with a token that they have. The cookie of somebody who is logged in stays out."""
+    return CORSMiddleware(
+        app,
+        allow_origins=sorted(origins),
+        allow_methods=("GET", "POST", "PATCH", "DELETE"),
+        allow_headers=("authorization", "content-type", "if-none-match", "traceparent", "tracestate"),
+        expose_headers=("etag", "location", "retry-after"),
+    )
+
+
 def _from_browser(scope: Scope) -> bool:
     """Whether somebody looks at this: browsers ask for HTML by name when an address is entered, programs do not."""
     return any(name == b"accept" and b"text/html" in value.lower() for name, value in scope["headers"])
@@ -84,55 +100,46 @@ def _from_browser(scope: Scope) -> bool:
 def _operations(api: Api, pages: Pages, settings: Settings, service: Service) -> list[Operation]:
     made: list[Operation] = []
 
-    def add(method: str, path: str, endpoint: Endpoint, needs: Needs, **more: Any) -> None:
+    def add(tag: str, method: str, path: str, endpoint: Endpoint, needs: Needs, **more: Any) -> None:
         more |= {"settings": settings, "heavy_work": service.heavy_work}
-        made.append(Operation(method, path, endpoint, needs=needs, **more))
+        made.append(Operation(method, path, endpoint, needs=needs, tag=tag, **more))
 
     one = "/v1/tasks/{task}"
     decided = schemas.Decided | list[schemas.Decided]
     heard = schemas.Heard | list[schemas.Heard]
-    add("POST", f"{one}/decide", api.decide, "decide", reply=decided, refuses=[ConflictError])
-    add("POST", f"{one}/feedback", api.feedback, "feedback", reply=heard, refuses=[ConflictError])
-    add("GET", f"{one}/stats", api.stats, "read", reply=schemas.Stats)
-    add("GET", f"{one}/decisions", api.decisions, "read", reply=schemas.LoggedDecisions)
-    add("GET", f"{one}/decisions/{{id:text}}", api.decision, "read", reply=schemas.LoggedDecision)
-    add("GET", f"{one}/explanation", api.explanation, "read", reply=schemas.Explained)
-    add("GET", f"{one}/item", api.item, "decide", reply=schemas.Item)
-    add(
-        "POST",
-        f"{one}/learner",
-        api.switch,
-        "admin",
-        reply=schemas.Task,
-        status=202,
-        refuses=[ConflictError, NoMemoryError],
-    )
-    add("GET", one, api.task, "anybody", reply=schemas.Task)
-    add("PATCH", one, api.change, "admin", reply=schemas.Task, refuses=[ConflictError, NoMemoryError])
-    add("DELETE", one, api.delete, "admin", reply=schemas.Task | schemas.TaskAside)
-    add(
-        "POST",
-        "/v1/tasks",
-        api.create,
-        "admin",
-        reply=schemas.Task,
-        status=201,
-        refuses=[ConflictError, NoMemoryError],
-    )
-    add("GET", "/v1/tasks", api.tasks, "anybody", reply=schemas.Tasks)
-    add("GET", "/v1/learners", api.learners, "anybody", reply=schemas.Learners)
-    add("GET", "/healthz", api.healthz, "nobody", reply=schemas.Health)
+    changes = [ConflictError, NoMemoryError]  # why a change of a task is refused
+    decisions, look = partial(add, "decisions"), partial(add, "look")
+    decisions("POST", f"{one}/decide", api.decide, "decide", reply=decided, refuses=[ConflictError])
+    decisions("POST", f"{one}/feedback", api.feedback, "feedback", reply=heard, refuses=[ConflictError])
+    look("GET", f"{one}/stats", api.stats, "read", reply=schemas.Stats, polled="kept")
+    look("GET", f"{one}/decisions", api.decisions, "read", reply=schemas.LoggedDecisions, polled="private")
+    look("GET", f"{one}/decisions/{{id:text}}", api.decision, "read", reply=schemas.LoggedDecision, polled="private")
+    look("GET", f"{one}/explanation", api.explanation, "read", reply=schemas.Explained)
+    look("GET", f"{one}/item", api.item, "decide", reply=schemas.Item)
+    tasks = partial(add, "tasks")
+    tasks("POST", f"{one}/learner", api.switch, "admin", reply=schemas.Task, status=202, refuses=changes)
+    tasks("GET", one, api.task, "anybody", reply=schemas.Task, polled="kept")
+    tasks("PATCH", one, api.change, "admin", reply=schemas.Task, refuses=changes)
+    tasks("DELETE", one, api.delete, "admin", reply=schemas.Task | schemas.TaskAside)
+    where = {"Location": "The path of the new task"}
+    tasks("POST", "/v1/tasks", api.create, "admin", reply=schemas.Task, status=201, refuses=changes, headers=where)
+    tasks("GET", "/v1/tasks", api.tasks, "anybody", reply=schemas.Tasks, polled="kept")
+    tasks("GET", "/v1/learners", api.learners, "anybody", reply=schemas.Learners, polled="kept")
+    watch = partial(add, "service")
     ready = schemas.Readiness
-    add("GET", "/readyz", api.readyz, "anybody", reply=ready, also={503: ready | schemas.ErrorReply})
-    add("GET", "/version", api.version, "anybody", reply=schemas.Version)
-    add("GET", "/metrics", api.metrics, "everything", content=CONTENT_TYPE)
-    add("POST", "/session", api.log_in, "anybody", status=204)
-    add("GET", "/session", api.session, "anybody", reply=schemas.Session)
-    add("DELETE", "/session", api.log_out, "anybody", status=204)
-    add("GET", "/openapi.json", api.openapi, "anybody", content="application/json")
-    add("GET", "/", pages.dashboard, "anybody", page=True, content=HTML)
-    add("GET", "/play/{task}", pages.play, "anybody", page=True, content=HTML)
-    add("GET", "/docs", pages.docs, "anybody", page=True, content=HTML)
-    add("GET", "/favicon.ico", pages.favicon, "nobody", content=ICON)
-    add("GET", "/assets/{name}", pages.asset, "anybody", content="*/*")
+    watch("GET", "/healthz", api.healthz, "nobody", reply=schemas.Health)
+    watch("GET", "/readyz", api.readyz, "anybody", reply=ready, also={503: ready})
+    watch("GET", "/version", api.version, "anybody", reply=schemas.Version, polled="kept")
+    watch("GET", "/metrics", api.metrics, "everything", content=CONTENT_TYPE)
+    watch("GET", "/openapi.json", api.openapi, "anybody", content="application/json", polled="kept")
+    session = partial(add, "session")
+    session("POST", "/session", api.log_in, "anybody", status=204)
+    session("GET", "/session", api.session, "anybody", reply=schemas.Session)
+    session("DELETE", "/session", api.log_out, "anybody", status=204)
+    page = partial(add, "pages")
+    page("GET", "/", pages.dashboard, "anybody", page=True, content=HTML)
+    page("GET", "/play/{task}", pages.play, "anybody", page=True, content=HTML)
+    page("GET", "/docs", pages.docs, "anybody", page=True, content=HTML)
+    page("GET", "/favicon.ico", pages.favicon, "nobody", content=ICON)
+    page("GET", "/assets/{name}", pages.asset, "anybody", content="*/*")
     return made

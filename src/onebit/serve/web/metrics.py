@@ -13,6 +13,7 @@ from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
+    InfoMetricFamily,
     Metric,
     SummaryMetricFamily,
 )
@@ -23,6 +24,7 @@ from onebit.serve.errors import TaskSetAsideError
 from onebit.serve.web.connections import Connections
 from onebit.serve.web.rate_limit import RateLimiters
 from onebit.serve.web.request import RequestContext
+from onebit.storage import platform_info
 
 if TYPE_CHECKING:
     from onebit.serve.service import Service
@@ -31,20 +33,26 @@ if TYPE_CHECKING:
 BOUNDS_S = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 4.0, 8.0)
 WINDOW = 1000  # feedbacks of the rates
 
-__all__ = ["CONTENT_TYPE", "Metrics", "Requests"]
+__all__ = ["CONTENT_TYPE", "Metrics", "Requests", "build_info"]
+
+
+def build_info() -> dict[str, str]:
+    """What the service runs on, as `schemas.Version` has it."""
+    here = platform_info()
+    return {"version": here["onebit"], **{name: here[name] for name in ("python", "numba", "numpy", "cpu")}}
 
 
 class Requests:
-    """How long requests took, by route and status. Counting one takes half a microsecond."""
+    """How long requests took, by method, route and status. Counting one takes half a microsecond."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, int], list[int]] = {}
-        self._sums: dict[tuple[str, int], float] = {}
+        self._counts: dict[tuple[str, str, int], list[int]] = {}
+        self._sums: dict[tuple[str, str, int], float] = {}
 
     def observe(self, context: RequestContext) -> None:
         """One request was answered."""
         seconds = perf_counter() - context.started
-        key = (context.route, context.status)
+        key = (context.method, context.route, context.status)
         counts = self._counts.get(key)
         if counts is None:
             counts = self._counts[key] = [0] * (len(BOUNDS_S) + 1)
@@ -55,10 +63,12 @@ class Requests:
     def metric(self) -> HistogramMetricFamily:
         """All of them, as a histogram."""
         made = HistogramMetricFamily(
-            "onebit_request_seconds", "From the head of a request to the end of its answer.", labels=["route", "status"]
+            "onebit_request_seconds",
+            "From the head of a request to the end of its answer.",
+            labels=["method", "route", "status"],
         )
-        for (route, status), counts in list(self._counts.items()):
-            made.add_metric([route, str(status)], _buckets(BOUNDS_S, counts), self._sums[route, status])
+        for key, counts in list(self._counts.items()):
+            made.add_metric([str(part) for part in key], _buckets(BOUNDS_S, counts), self._sums[key])
         return made
 
 
@@ -88,6 +98,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All of it."""
+        yield InfoMetricFamily("onebit_build", "What the service runs on.", build_info())
         yield self._requests.metric()
         yield CounterMetricFamily(
             "onebit_rate_limited", "Requests beyond the rate of their token.", value=self._rate_limiters.refused
@@ -139,7 +150,7 @@ class Metrics(Collector):
         right = CounterMetricFamily("onebit_right", "Feedbacks that said right.", labels=["task"])
         refused = CounterMetricFamily("onebit_refused", "Feedbacks that could not be learnt from.", labels=["task"])
         rate = GaugeMetricFamily(
-            "onebit_right_rate", f"The share of right in the last {WINDOW} feedbacks.", labels=["task"]
+            "onebit_right_ratio", f"The share of right in the last {WINDOW} feedbacks.", labels=["task"]
         )
         queue = GaugeMetricFamily("onebit_queue_events", "Rows of the log that are not learnt yet.", labels=["task"])
         truths = CounterMetricFamily("onebit_truths", "Feedbacks that named the right class.", labels=["task"])
@@ -148,12 +159,14 @@ class Metrics(Collector):
         )
         asked = CounterMetricFamily("onebit_asked_sure", "Decisions that were asked to be sure.", labels=["task"])
         sure = CounterMetricFamily("onebit_sure", "Those that were.", labels=["task"])
-        sure_error = GaugeMetricFamily("onebit_sure_error", "The error of sure decisions, over all.", labels=["task"])
+        sure_error = GaugeMetricFamily(
+            "onebit_sure_error_ratio", "The error of sure decisions, over all.", labels=["task"]
+        )
         overshoot = GaugeMetricFamily(
-            "onebit_risk_overshoot", "By how much that is above the risk of the task at least.", labels=["task"]
+            "onebit_risk_overshoot_ratio", "By how much that is above the risk of the task at least.", labels=["task"]
         )
         own_error = GaugeMetricFamily(
-            "onebit_shadow_error",
+            "onebit_shadow_error_ratio",
             f"The learner's own error, estimated from the last {WINDOW} rounds in which something else was shown, and the ends of its 95 % interval.",
             labels=["task", "end"],
         )

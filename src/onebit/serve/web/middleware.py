@@ -49,6 +49,7 @@ class Middleware:
         app: ASGIApp,
         tokens: Tokens,
         hosts: Collection[str],
+        origins: Collection[str],
         public: Collection[str],
         requests: Requests,
         rate_limiters: RateLimiters,
@@ -57,6 +58,7 @@ class Middleware:
         self._app = app
         self._tokens = tokens
         self._hosts = frozenset(host.encode() for host in hosts)
+        self._origins = frozenset(origin.encode() for origin in origins)  # whose pages may use the service with a token
         self._public = frozenset(public)
         self._requests = requests
         self._rate_limiters = rate_limiters
@@ -67,7 +69,7 @@ class Middleware:
         if scope["type"] != "http":  # the start and the end of a server; there are no websockets
             await self._app(scope, receive, send)
             return
-        context = RequestContext()
+        context = RequestContext(scope["method"])
         # The server leaves the body of an answer to HEAD away by itself.
         scope = {**scope, "onebit": context, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
         try:
@@ -120,8 +122,8 @@ class Middleware:
                 "a service without tokens answers only to the names of this machine, such as localhost"
             )
         # The browser of somebody who is logged in here sends the cookie along, whichever page asks.
-        trusting = (by_cookie or principal.id is None) and scope["method"] not in SAFE
-        if trusting and origin and origin.partition(b"://")[2] != host:
+        trusting = by_cookie or (principal.id is None and origin not in self._origins)
+        if trusting and scope["method"] not in SAFE and origin and origin.partition(b"://")[2] != host:
             raise ForbiddenError("the request comes from a page of another site")
         return principal
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
@@ -10,12 +9,22 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
-from onebit.serve.schemas import ErrorReply
+from onebit.serve.errors import TooManyRequestsError, UnavailableError
+from onebit.serve.web.problems import CONTENT_TYPE, Problem, title_of
 from onebit.serve.web.request import COOKIE
 from onebit.serve.web.routes import Operation
 from onebit.version import VERSION
 
+TAGS = {  # in this order
+    "tasks": "Create, change and delete tasks",
+    "decisions": "Decide, and say whether that was right",
+    "look": "See how a task does",
+    "service": "Watch the service",
+    "session": "Log in with a browser",
+    "pages": "Pages for people",
+}
 REFERENCE = "#/components/schemas/{model}"
+AGAIN = (TooManyRequestsError, UnavailableError)  # which say when the same may be sent again
 SECURITY: dict[str, dict[str, str]] = {
     "token": {"type": "http", "scheme": "bearer", "description": "A token of `onebit token create`"},
     "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "Set by POST /session"},
@@ -52,6 +61,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "onebit", "summary": "Decide, hear right or wrong, learn.", "version": VERSION},
+        "tags": [{"name": name, "description": said} for name, said in TAGS.items()],
         "paths": paths,
         "components": {"schemas": schemas.made(), "securitySchemes": SECURITY},
     }
@@ -76,7 +86,8 @@ def _described(one: Operation, schemas: _Schemas) -> dict[str, Any]:
     described: dict[str, Any] = {
         "summary": name.replace("_", " ").title(),
         "description": one.endpoint.__doc__,
-        "operationId": re.sub(r"\W", "_", f"{name}{one.path}_{one.method.lower()}"),
+        "operationId": name,
+        "tags": [one.tag],
         "x-scope": one.needs,
     }
     if one.needs != "nobody":
@@ -94,17 +105,27 @@ def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
         good["content"] = _json(schemas.of(one.reply, "serialization"))
     elif one.content is not None:
         good["content"] = {one.content: {}}
+    if one.headers:
+        good["headers"] = {name: _header(said) for name, said in one.headers.items()}
     found = {str(one.status): good}
+    if one.polled is not None:
+        found["304"] = {"description": "It is as it was"}
     for kind in sorted(one.errors, key=lambda kind: kind.status):
-        said = (kind.__doc__ or "").partition("\n")[0]
-        found[str(kind.status)] = {"description": said, "content": _json(schemas.of(ErrorReply, "serialization"))}
+        found[str(kind.status)] = _refusal(title_of(kind), schemas)
+        if kind in AGAIN:
+            found[str(kind.status)]["headers"] = {"Retry-After": _header("Seconds after which to send it again")}
     for status, kind in one.also.items():
-        found[str(status)] = {
-            "description": HTTPStatus(status).phrase,
-            "content": _json(schemas.of(kind, "serialization")),
-        }
-    other = {"description": "Whatever else goes wrong", "content": _json(schemas.of(ErrorReply, "serialization"))}
-    return {**found, "default": other}
+        found.setdefault(str(status), {"description": HTTPStatus(status).phrase, "content": {}})
+        found[str(status)]["content"] |= _json(schemas.of(kind, "serialization"))
+    return {**found, "default": _refusal("Whatever else goes wrong", schemas)}
+
+
+def _refusal(said: str, schemas: _Schemas) -> dict[str, Any]:
+    return {"description": said, "content": {CONTENT_TYPE: {"schema": schemas.of(Problem, "serialization")}}}
+
+
+def _header(said: str) -> dict[str, Any]:
+    return {"description": said, "schema": {"type": "string"}}
 
 
 def _json(schema: dict[str, Any]) -> dict[str, Any]:

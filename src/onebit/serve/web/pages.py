@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from importlib.resources import files
 
@@ -10,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from onebit.serve.errors import NotFoundError
-from onebit.serve.web.replies import STRICT, Reply
+from onebit.serve.web.replies import REVALIDATED, STRICT, Reply, is_known, not_modified, tag_of
 
 PAGES = ("dashboard", "play", "docs", "login", "missing")
 ICON = "image/x-icon"
@@ -32,23 +31,19 @@ class File:
 
     def __init__(self, content: bytes, kind: str) -> None:
         self._content = content
-        self._tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+        self._tag = tag_of(content)
         self._headers = (
             *STRICT,
             (b"content-type", kind.encode()),
             (b"content-security-policy", _policy("'self'", "'self'")),
-            (b"cache-control", b"private, no-cache"),  # kept, but asked for each time: it is not for everybody
-            (b"vary", b"authorization, cookie"),
-            (b"etag", self._tag.encode()),
+            *REVALIDATED,
+            (b"etag", self._tag),
         )
 
     def reply(self, request: Request) -> Response:
         """The file, or that it has not changed."""
-        known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
-        if self._tag in known:
-            response = Response(status_code=304)
-            response.raw_headers = list(self._headers)
-            return response
+        if is_known(self._tag, request.scope):
+            return not_modified(self._headers)
         return Reply(self._content, 200, self._headers)
 
 

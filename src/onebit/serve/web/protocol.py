@@ -19,7 +19,7 @@ from onebit.installation import install_command
 from onebit.serve.errors import RequestError, RequestTimeoutError, TooLargeError, UnavailableError
 from onebit.serve.settings import Settings
 from onebit.serve.web.connections import Connections
-from onebit.serve.web.replies import error_body
+from onebit.serve.web.problems import CONTENT_TYPE, problem_of
 
 LARGEST_HEAD = 64 * 2**10  # bytes of the line and the headers of a request
 MOST_IN_A_ROW = 16  # requests that come before those before them are answered; hardly anybody sends two
@@ -75,7 +75,7 @@ class _Joining:
             self._transport.write(b"".join(parts))
 
 
-class _Parser(httptools.HttpRequestParser):
+class _RequestParser(httptools.HttpRequestParser):
     """A parser to which the offer of another protocol is nothing: what comes with it is a request like any other.
 
     Java's client and `curl --http2` offer HTTP/2 with their first request (`Upgrade: h2c`), and llhttp takes what follows the head for
@@ -107,7 +107,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.parser = _Parser(self)
+        self.parser = _RequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
         self._due: float | None = None  # when the request that is arriving must be there
         self._stuck: float | None = None  # since when the sender takes no answer
@@ -249,13 +249,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self._deaf = True
             return
         if self._in_head if under_way is None else not under_way.response_started:
-            body = orjson.dumps(error_body(error))
-            head = (
-                b"content-type: application/json\r\ncache-control: no-store\r\nconnection: close\r\n"
-                b"%bcontent-length: %d\r\n\r\n"
-            )
+            body = orjson.dumps(problem_of(error))
+            head = b"content-type: %b\r\ncache-control: no-store\r\nconnection: close\r\n%bcontent-length: %d\r\n\r\n"
             again = b"" if error.retry_after_s is None else b"retry-after: %d\r\n" % error.retry_after_s
-            self.transport.write(STATUS_LINE[error.status] + head % (again, len(body)) + body)
+            self.transport.write(STATUS_LINE[error.status] + head % (CONTENT_TYPE.encode(), again, len(body)) + body)
         self._leave()
         self.transport.close()
 

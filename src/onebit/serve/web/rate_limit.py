@@ -33,13 +33,13 @@ class RateLimiter:
         if self._left < 1.0:
             wait_s = math.ceil((1.0 - self._left) / self._rate)
             raise TooManyRequestsError(
-                f"this is more than {self._rate} requests a second, the most for one token", wait_s
+                f"this is more than {self._rate} requests a second, the most for this token", wait_s
             )
         self._left -= 1.0
 
 
 class RateLimiters:
-    """Those of all tokens. A service without tokens has one, for everybody."""
+    """Those of all tokens: each has its own rate, or that of the service. A service without tokens has one, for everybody."""
 
     def __init__(self, rate: int | None) -> None:
         self._rate = rate
@@ -50,7 +50,7 @@ class RateLimiters:
         """That of one token."""
         found = self._known.get(principal.id)
         if found is None:
-            found = self._known[principal.id] = RateLimiter(self._rate)
+            found = self._known[principal.id] = RateLimiter(principal.max_rate or self._rate)
         return found
 
     def acquire(self, principal: Principal) -> RateLimiter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.errors import RequestError, UnauthorizedError
+from onebit.serve.web.problems import CONTENT_TYPE, problem_of
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -21,12 +23,18 @@ STRICT: tuple[tuple[bytes, bytes], ...] = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+NOT_KEPT = (b"cache-control", b"no-store")
+REVALIDATED = (  # kept, but asked for each time: it is not for everybody
+    (b"cache-control", b"private, no-cache"),
+    (b"vary", b"authorization, cookie"),
+)
 _JSON: tuple[tuple[bytes, bytes], ...] = (
     *STRICT,
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
-    (b"cache-control", b"no-store"),
+    NOT_KEPT,
 )
 _JSON_HEADERS: tuple[tuple[bytes, bytes], ...] = ((b"content-type", b"application/json"), *_JSON)
+_PROBLEM_HEADERS: tuple[tuple[bytes, bytes], ...] = ((b"content-type", CONTENT_TYPE.encode()), *_JSON)
 PART = 2**18  # bytes of an answer that are handed over at a time
 
 
@@ -66,6 +74,37 @@ def json_reply(value: object, status: int = 200, headers: Headers = ()) -> Reply
     return Reply(body, status, [*_JSON_HEADERS, *headers])
 
 
+async def tagged(reply: Reply, scope: Scope, *, kept: bool) -> Response:
+    """The same reply with the hash of its bytes as its tag, or 304 where who asks has these bytes. Browsers may keep it where it is `kept`."""
+    # Of a large one the hash takes a while, in which others are served.
+    tag = tag_of(reply.body) if len(reply.body) <= PART else await asyncio.to_thread(tag_of, reply.body)
+    headers = [one for one in reply.raw_headers if not (kept and one == NOT_KEPT)]
+    headers += [(b"etag", tag), *(REVALIDATED if kept else ())]
+    if is_known(tag, scope):
+        return not_modified([one for one in headers if one[0] not in (b"content-length", b"content-type")])
+    reply.raw_headers = headers
+    return reply
+
+
+def tag_of(content: bytes | memoryview) -> bytes:
+    """The tag of some bytes, for ETag and If-None-Match."""
+    return b'"%b"' % hashlib.sha256(content).hexdigest()[:32].encode()
+
+
+def is_known(tag: bytes, scope: Scope) -> bool:
+    """Whether who asks has what has this tag."""
+    given = b",".join(value for name, value in scope["headers"] if name == b"if-none-match")
+    known = [one.strip().removeprefix(b"W/") for one in given.split(b",")]
+    return tag in known or known == [b"*"]
+
+
+def not_modified(headers: Headers) -> Response:
+    """What was asked for is as it was."""
+    response = Response(status_code=304)
+    response.raw_headers = list(headers)
+    return response
+
+
 def empty_reply(headers: Headers = ()) -> Response:
     """Done, and nothing to say."""
     response = Response(status_code=204)
@@ -80,12 +119,7 @@ def error_reply(error: RequestError, headers: Headers = ()) -> Reply:
         own.append((b"www-authenticate", b'Bearer realm="onebit"'))
     if error.retry_after_s is not None:
         own.append((b"retry-after", b"%d" % error.retry_after_s))
-    return json_reply(error_body(error), error.status, [*own, *headers])
-
-
-def error_body(error: RequestError) -> dict[str, Any]:
-    """The one shape of all errors."""
-    return {"error": {"code": error.code, "message": error.message, "field": error.field}}
+    return Reply(orjson.dumps(problem_of(error)), error.status, [*_PROBLEM_HEADERS, *own, *headers])
 
 
 def _plain(value: object) -> Any:

@@ -15,9 +15,10 @@ COOKIE = "onebit_token"
 class RequestContext:
     """What is known of a request while it is answered."""
 
-    __slots__ = ("is_large", "principal", "rate_limiter", "route", "started", "status", "token")
+    __slots__ = ("is_large", "method", "principal", "rate_limiter", "route", "started", "status", "token")
 
-    def __init__(self) -> None:
+    def __init__(self, method: str) -> None:
+        self.method = method
         self.principal: Principal | None = None
         self.token: str | None = None  # its text
         self.route = "none"  # the path as it is declared

@@ -30,12 +30,14 @@ from onebit.serve.errors import (
 )
 from onebit.serve.settings import Settings
 from onebit.serve.web.bodies import BodyReader, QueryReader, read_body
-from onebit.serve.web.replies import empty_reply, error_reply, json_reply
+from onebit.serve.web.replies import Reply, empty_reply, error_reply, json_reply, tagged
 from onebit.serve.web.request import RequestContext
 
 # "nobody" needs no token at all; "anybody" needs a token, of any scope; "everything" is read for a token of all tasks.
 Needs = Literal["nobody", "anybody", "decide", "feedback", "read", "admin", "everything"]
 Endpoint = Callable[..., Awaitable[object]]
+# Of what is asked for again and again, who has it already is told so; "kept" is for what browsers may keep, "private" for what they may not.
+Polled = Literal["kept", "private"]
 
 
 class _Text(StringConvertor):
@@ -69,6 +71,7 @@ class Operation:
         endpoint: Endpoint,
         *,
         needs: Needs,
+        tag: str,
         reply: Any = None,
         status: int = 200,
         refuses: Iterable[type[RequestError]] = (),
@@ -77,17 +80,24 @@ class Operation:
         page: bool = False,
         content: str | None = None,
         also: dict[int, Any] | None = None,
+        headers: dict[str, str] | None = None,
+        polled: Polled | None = None,
     ) -> None:
         self.method = method
         self.pattern = path  # as Starlette's routes have it
         self.path = path.replace(":text", "")
         self.endpoint = endpoint
         self.needs: Needs = needs
+        self.tag = tag  # the group in which it is described
         self.reply = reply  # the type of what is answered, where that is JSON
         self.status = status
         self.page = page  # for people: they are shown how to log in
         self.content = content  # the type of an answer that is no JSON
         self.also = also or {}  # the types of answers of other statuses
+        self.headers = headers or {}  # of an answer that is no refusal, and what they say
+        self.polled = polled
+        if polled is not None:
+            self.headers["ETag"] = "Of what was answered: with it in If-None-Match, 304 says that it has not changed"
         self._max_body = settings.max_body
         hints = get_type_hints(endpoint, include_extras=True)
         given = inspect.signature(endpoint).parameters
@@ -125,6 +135,8 @@ class Operation:
             arguments["request"] = Request(scope)
         answer = await self.endpoint(**arguments)
         response = answer if isinstance(answer, Response) else json_reply(answer, self.status)
+        if self.polled is not None and isinstance(response, Reply):
+            response = await tagged(response, scope, kept=self.polled == "kept")
         context.status = response.status_code
         await response(scope, receive, send)
 
