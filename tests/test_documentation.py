@@ -29,7 +29,7 @@ from onebit.options import MEANINGS
 from onebit.papers.paper import KINDS, PaperItem, paper_names
 from onebit.rules import registry
 from onebit.serve import errors, schemas
-from onebit.serve.log.schema import TABLES
+from onebit.serve.log.sqlite.schema import TABLES
 from onebit.serve.tokens import SCOPES
 from onebit.serve.web.middleware import InternalError
 from onebit.spaces.kernel import WHEN_FULL

@@ -14,7 +14,7 @@ import onebit
 from onebit.contract.rule import Rule
 from onebit.learner import Learner
 from onebit.rules import registry
-from onebit.serve.log.schema import FILE
+from onebit.serve.log.sqlite.schema import FILE
 from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewTask, NumbersFeatures, TextFeatures
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings

@@ -28,7 +28,8 @@ import orjson
 from onebit import state
 from onebit.errors import OnebitError
 from onebit.learner import Learner
-from onebit.serve.log.schema import FILE
+from onebit.serve.log.sqlite.appending import SqliteAppender
+from onebit.serve.log.sqlite.schema import FILE
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewTask
 from onebit.serve.service import Service
@@ -102,6 +103,13 @@ async def outcome(work: Awaitable[Any]) -> Any:
         return await asyncio.wait_for(work, PATIENCE_S)
     except Exception as error:
         return error
+
+
+def appender_of(service: Service) -> SqliteAppender:
+    """What writes the log of a service."""
+    appender = service._writer.appender
+    assert isinstance(appender, SqliteAppender)
+    return appender
 
 
 # --- the log, as it is on disk ---------------------------------------------------------------------------------------

@@ -20,8 +20,9 @@ from onebit.client import Client
 from onebit.errors import OnebitError
 from onebit.learner import learner_on
 from onebit.serve.errors import RequestError, TaskSetAsideError, UnavailableError
+from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.schema import FILE
+from onebit.serve.log.sqlite.schema import FILE
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
@@ -370,7 +371,7 @@ def test_what_cannot_be_read_for_one_task_holds_up_no_other(tmp_path: Path, monk
 
     def unreadable(reader: Reader, of: Any, *arguments: Any) -> Any:
         if of.name == "bad":
-            raise sqlite3.OperationalError("disk I/O error")
+            raise LogError("disk I/O error")
         return events(reader, of, *arguments)
 
     async def work() -> None:
@@ -544,9 +545,7 @@ def test_a_log_that_is_garbled_while_the_service_runs(tmp_path: Path) -> None:
 
 def test_damage_that_a_request_met_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def torn(*arguments: Any) -> Any:
-        error = sqlite3.DatabaseError("database disk image is malformed")
-        error.sqlite_errorname = "SQLITE_CORRUPT"
-        raise error
+        raise LogError("the file is damaged (database disk image is malformed)", damaged=True)
 
     async def work() -> None:
         async with service_in(tmp_path / "data") as service:
@@ -565,7 +564,7 @@ def test_what_passes_is_forgotten_when_the_log_can_be_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def busy(*arguments: Any) -> Any:
-        raise sqlite3.OperationalError("database is locked")
+        raise LogError("database is locked")
 
     async def work() -> None:
         async with service_in(tmp_path / "data") as service:

@@ -14,7 +14,7 @@ import pytest
 
 from onebit.cli import main
 from onebit.serve.checking import MOST_FAULTS, check
-from onebit.serve.log.schema import FILE
+from onebit.serve.log.sqlite.schema import FILE
 from onebit.serve.service import Service
 from onebit.serve.tokens import Tokens
 from tests.serve.driving import change, decided, followed, heard, new_task, run, service_in, snapshots_in

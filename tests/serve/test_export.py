@@ -27,7 +27,7 @@ from onebit.installation import install_command
 from onebit.offpolicy import read_log, train
 from onebit.serve import export
 from onebit.serve.export import escaped, named, write
-from onebit.serve.log.reading import LogReader
+from onebit.serve.log.log_reader import LogReader
 from onebit.serve.log.records import Logged
 from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewTask
 from onebit.serve.service import Service

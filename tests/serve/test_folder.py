@@ -13,7 +13,7 @@ import pytest
 from onebit.cli import main
 from onebit.errors import OnebitError
 from onebit.serve.folder import refuse_network
-from onebit.serve.log.schema import FILE
+from onebit.serve.log.sqlite.schema import FILE
 from tests.golden.write import HERE as GOLDEN
 from tests.serve.driving import (
     crash_image,

@@ -12,7 +12,7 @@ import pytest
 
 import onebit
 from onebit.cli import main
-from onebit.serve.log.reading import LogReader
+from onebit.serve.log.log_reader import LogReader
 from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewLearner, NewTask, NumbersFeatures
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings

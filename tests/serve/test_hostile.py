@@ -16,8 +16,9 @@ from typing import Any
 import orjson
 import pytest
 
-from onebit.serve.log.reading import NO_END, PAGE_BYTES, LogReader, Reader
-from onebit.serve.log.schema import FILE
+from onebit.serve.log.log_reader import LogReader
+from onebit.serve.log.reading import NO_END, PAGE_BYTES
+from onebit.serve.log.sqlite.store import SqliteStore
 from onebit.serve.settings import Settings
 from tests.serve.site import Process, Site, error_in, everything_from, process_in, site_in
 
@@ -245,7 +246,7 @@ def test_a_log_of_large_rows_is_read_a_little_at_a_time(site: Site) -> None:
     site.ask("POST", "/v1/tasks/wide/feedback", json=[{"id": ask["id"], "right": True} for ask in asks])
     with LogReader(site.settings.data) as log:
         task = log.task("wide")
-        reader = Reader(site.settings.data / FILE)
+        reader = SqliteStore(site.settings.data).reader()
         events, more = reader.events(task.expected, 0, NO_END, 1000)
         reader.close()
         assert more

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from onebit.serve.checking import check
-from onebit.serve.log.reading import LogReader
-from onebit.serve.log.schema import FILE, TABLES, VERSION, version_of
+from onebit.serve.log.log_reader import LogReader
+from onebit.serve.log.sqlite.schema import FILE, TABLES, VERSION, version_of
 from onebit.serve.replay import rounds_of
 from tests.serve.driving import restarted, run
 from tests.serve.logs import fill, served
@@ -77,7 +77,7 @@ def test_read_as_it_is_and_brought_up(log: Path, tmp_path: Path, version: int) -
 def test_what_an_older_log_is_read_with_uses_its_indices(log: Path, tmp_path: Path) -> None:
     """Else a page of the dashboard of a large log would read all of it."""
     from onebit.serve.log.records import DECISIONS, EVENTS
-    from onebit.serve.log.schema import opened
+    from onebit.serve.log.sqlite.schema import opened
 
     folder = of_version(log, tmp_path / "old", 2)
     queries = (f"{DECISIONS} WHERE d.task = :task AND d.seq < :before ORDER BY d.seq DESC LIMIT :most", EVENTS)

@@ -15,7 +15,7 @@ import onebit
 from onebit.cli import main
 from onebit.offpolicy import Round, evaluate, read_log, train
 from onebit.serve.inputs import stored_classes
-from onebit.serve.log.reading import LogReader
+from onebit.serve.log.log_reader import LogReader
 from onebit.serve.replay import rounds_of
 from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
 from onebit.serve.service import Service

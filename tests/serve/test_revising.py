@@ -15,7 +15,7 @@ from onebit.errors import InputError
 from onebit.learner import Learner
 from onebit.serve import revising
 from onebit.serve.errors import ConflictError, InvalidError, NotFoundError, RequestError
-from onebit.serve.log.reading import LogReader
+from onebit.serve.log.log_reader import LogReader
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.replay import rounds_of
 from onebit.serve.schemas import FeedbackRequest, NewLearner

@@ -11,6 +11,7 @@ import pytest
 from onebit.learner import Learner
 from onebit.serve import recent
 from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
+from onebit.serve.log.sqlite.database import SqliteDatabase
 from onebit.serve.service import Service
 from tests.serve.driving import (
     ask,
@@ -396,9 +397,11 @@ def test_those_who_have_time_left_cost_nothing(tmp_path: Path, clock: type[HandC
                     steps[-1] += 1
                     return 0
 
-                service._reader._connection.set_progress_handler(step, 10)
+                database = service._reader.database
+                assert isinstance(database, SqliteDatabase)
+                database.connection.set_progress_handler(step, 10)
                 await service._feedback.sweep(service._served["fruit"])
-                service._reader._connection.set_progress_handler(None, 10)
+                database.connection.set_progress_handler(None, 10)
             assert steps[1] < 2 * steps[0] + 10
 
     run(work())

@@ -18,11 +18,13 @@ import pytest
 
 from onebit.errors import OnebitError
 from onebit.serve.errors import RequestError, UnavailableError, UnfinishedError
+from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.schema import NAMES
+from onebit.serve.log.tables import NAMES
 from onebit.serve.service import Service
 from tests.serve.driving import (
     PATIENCE_S,
+    appender_of,
     ask,
     change,
     decided,
@@ -57,9 +59,11 @@ class Cause:
         if self._kind == "locked":
             self._undone.enter_context(locked(self._service.settings.data))
             return
-        real = self._service._writer._connection
+        real = appender_of(self._service).connection
         troubled = Broken(real) if self._kind == "broken" else Set(real, self._kind)
-        self._undone.enter_context(pytest.MonkeyPatch.context()).setattr(self._service._writer, "_connection", troubled)
+        self._undone.enter_context(pytest.MonkeyPatch.context()).setattr(
+            appender_of(self._service), "connection", troubled
+        )
 
     def end(self) -> None:
         self._undone.close()
@@ -170,7 +174,7 @@ def test_causes_that_come_and_go_under_traffic(tmp_path: Path, monkeypatch: pyte
     """Whatever was acknowledged is there; whatever was refused is not, and its id can be used again."""
     chance = random.Random(kind)
     monkeypatch.setattr("onebit.serve.log.writing.RETRY_S", 0.02)
-    monkeypatch.setattr("onebit.serve.log.schema.BUSY_S", 0.02)
+    monkeypatch.setattr("onebit.serve.log.sqlite.schema.BUSY_S", 0.02)
 
     async def work() -> None:
         async with service_in(tmp_path) as service:
@@ -234,7 +238,7 @@ def test_a_commit_that_failed_after_all_was_written_is_found_when_the_request_co
             await service.create(new_task())
             await decided(service, "a")
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(service._writer, "_connection", Kept(service._writer._connection))
+                patched.setattr(appender_of(service), "connection", Kept(appender_of(service).connection))
                 unknown = await outcome(decided(service, "b"))
             assert isinstance(unknown, UnfinishedError)
             assert "nobody knows whether this was done: send it again" in str(unknown)
@@ -267,7 +271,7 @@ def test_a_writer_that_meets_something_unforeseen_does_not_leave_anybody_waiting
         async with service_in(tmp_path) as service:
             await service.create(new_task())
             with monkeypatch.context() as patched:
-                patched.setattr(service._writer, "_connection", Odd(service._writer._connection))
+                patched.setattr(appender_of(service), "connection", Odd(appender_of(service).connection))
                 waiting = asyncio.create_task(outcome(decided(service, "a")))
                 await asyncio.wait([waiting], timeout=3.0)
                 assert waiting.done()
@@ -289,7 +293,7 @@ def test_a_learner_that_cannot_read_the_log_for_a_while(tmp_path: Path, monkeypa
                 def method(self: Reader, *arguments: Any) -> Any:
                     if fails["left"] > 0:
                         fails["left"] -= 1
-                        raise sqlite3.OperationalError("disk I/O error")
+                        raise LogError("disk I/O error")
                     return real(self, *arguments)
 
                 return method
@@ -315,7 +319,7 @@ def test_a_log_that_cannot_be_read_for_a_moment_is_no_fault_of_whoever_asks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
-        raise sqlite3.OperationalError("disk I/O error")
+        raise LogError("disk I/O error")
 
     async def work() -> None:
         async with service_in(tmp_path) as service:

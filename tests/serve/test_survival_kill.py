@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from onebit.serve.log.schema import FILE
+from onebit.serve.log.sqlite.schema import FILE
 from tests.serve.driving import (
     PATIENCE_S,
     TEXT,

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from onebit.errors import OnebitError
-from onebit.serve.log.reading import Reader
-from onebit.serve.log.schema import FILE
+from onebit.serve.log.sqlite.schema import FILE
+from onebit.serve.log.sqlite.store import SqliteStore
 from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
 from onebit.serve.snapshots import Snapshots
@@ -577,7 +577,7 @@ def test_a_hostile_snapshot_is_put_aside(folder: Path, field: str, value: Any) -
         inside = inside[name]
     inside[rest[-1]] = value
     write(manifest, arrays, newest)
-    reader = Reader(folder / FILE)
+    reader = SqliteStore(folder).reader()
     try:
         names = {found.position for found in Snapshots(folder, int(newest.parent.name), 3).good(reader, reader.last())}
     finally:

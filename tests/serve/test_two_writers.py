@@ -16,11 +16,13 @@ import httpx
 import pytest
 
 from onebit.serve.errors import RequestError, UnavailableError, UnfinishedError
-from onebit.serve.log.schema import FILE, NAMES
+from onebit.serve.log.sqlite.schema import FILE
+from onebit.serve.log.tables import NAMES
 from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
 from tests.serve.driving import (
     PATIENCE_S,
+    appender_of,
     change,
     decided,
     everything_in,
@@ -170,9 +172,9 @@ def test_a_commit_that_failed_is_said_to_be_undone_only_where_that_is_known(
             await service.create(new_task())
             await decided(service, "a")
             with pytest.MonkeyPatch.context() as patched:
-                failing = Failing(service._writer._connection)
+                failing = Failing(appender_of(service).connection)
                 failing.name = name
-                patched.setattr(service._writer, "_connection", failing)
+                patched.setattr(appender_of(service), "connection", failing)
                 for request in (decided(service, "b"), heard(service, "a"), service.create(new_task("more"))):
                     error = await outcome(request)
                     assert type(error) is kind
@@ -192,7 +194,7 @@ def test_feedback_that_was_kept_though_the_commit_failed_is_learnt_and_not_taken
             for identity in "abc":
                 await decided(service, identity)
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(service._writer, "_connection", Kept(service._writer._connection))
+                patched.setattr(appender_of(service), "connection", Kept(appender_of(service).connection))
                 assert isinstance(await outcome(heard(service, "a")), UnfinishedError)
                 assert await heard(service, "a") == "duplicate"
             await decided(service, "d")  # no feedback comes with it
@@ -213,7 +215,7 @@ def test_a_change_that_was_kept_though_the_commit_failed_stops_the_service(tmp_p
         async with service_in(tmp_path) as service:
             await service.create(new_task())
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(service._writer, "_connection", Kept(service._writer._connection))
+                patched.setattr(appender_of(service), "connection", Kept(appender_of(service).connection))
                 assert isinstance(await outcome(service.change("fruit", change(add_classes=["d"]))), UnfinishedError)
             assert isinstance(await outcome(decided(service, "a")), UnavailableError)
             assert "a change of a task was written" in str(service.ready)

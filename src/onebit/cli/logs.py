@@ -15,7 +15,7 @@ from onebit.trials.trial import Progress
 
 if TYPE_CHECKING:
     from onebit.learner import Learner
-    from onebit.serve.log.reading import LogReader
+    from onebit.serve.log.log_reader import LogReader
     from onebit.serve.tasks import TaskInfo
 
 Row = TypeVar("Row")
@@ -57,10 +57,9 @@ def add_learner_options(command: argparse.ArgumentParser) -> None:
 @contextmanager
 def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
     """The log that was named, and the task."""
-    import sqlite3
-
     try:
-        from onebit.serve.log.reading import LogReader
+        from onebit.serve.log.errors import LogError
+        from onebit.serve.log.log_reader import LogReader
     except ImportError as error:
         raise MissingExtraError(
             f"`onebit {chosen.command}` needs {error.name}, as the service does: {install_command('serve')}"
@@ -72,7 +71,7 @@ def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
     try:
         with LogReader(chosen.folder) as log:
             yield log, log.task(chosen.task)
-    except sqlite3.Error as error:
+    except LogError as error:
         raise InputError(f"the log in {chosen.folder} cannot be read: {error}") from None
 
 

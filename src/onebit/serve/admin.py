@@ -25,7 +25,7 @@ from onebit.serve.items import Items
 from onebit.serve.learner_thread import LearnerThread
 from onebit.serve.log.folding import DamagedTask
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.schema import FILE
+from onebit.serve.log.store import Store
 from onebit.serve.log.writing import Writer
 from onebit.serve.log_follower import NEAR, LogFollower, Trainee, first_classes
 from onebit.serve.progress import Progress
@@ -33,7 +33,6 @@ from onebit.serve.replicas import Replicas
 from onebit.serve.schemas import Change, NewLearner, NewTask, Training
 from onebit.serve.served_task import ServedTask
 from onebit.serve.settings import Settings
-from onebit.serve.snapshots import Snapshots
 from onebit.serve.statistics import Statistics
 from onebit.serve.tasks import (
     TaskInfo,
@@ -62,6 +61,7 @@ class Admin:
     def __init__(  # noqa: PLR0917 -- what the service is made of
         self,
         settings: Settings,
+        store: Store,
         served: dict[str, ServedTask],
         set_aside: dict[str, DamagedTask],
         writer: Writer,
@@ -74,6 +74,7 @@ class Admin:
         next_task: int,
     ) -> None:
         self._settings = settings
+        self._store = store
         self._served = served
         self._set_aside = set_aside
         self._writer = writer
@@ -148,7 +149,7 @@ class Admin:
             learner = await in_thread(self._compiler.learner, info.detail, classes, info.inputs)
         replicas = await in_thread(Replicas, learner, 1)  # a copy, which may be large
         info.number, self._next_task = self._next_task, self._next_task + 1
-        snapshots = Snapshots(self._settings.data, info.number, self._settings.keep_snapshots)
+        snapshots = self._store.snapshots(info.number, self._settings.keep_snapshots)
         follower = LogFollower(info.expected, replicas, Statistics(len(classes)), 0, snapshots)
         served = ServedTask(info, follower)
         self._learner_thread.followers[info.number] = follower
@@ -222,7 +223,7 @@ class Admin:
             raise
         finally:
             self._creating.pop(name, None)
-        await asyncio.to_thread(Snapshots(self._settings.data, one.number, self._settings.keep_snapshots).remove)
+        await asyncio.to_thread(self._store.snapshots(one.number, self._settings.keep_snapshots).remove)
         LOG.info(f"task {name}: deleted", extra={"event": "task-deleted", "task": name})
 
     async def switch(self, served: ServedTask, new: NewLearner, token: str | None) -> None:
@@ -328,7 +329,7 @@ class Admin:
 
     def _train_near(self, trainee: Trainee, training: Training, ended: threading.Event) -> None:
         """Come so near to the end of the log that the rest is a matter of a moment, and was learnt by the one that decides."""
-        reader = Reader(self._settings.data / FILE)
+        reader = self._store.reader()
         try:
             end = self._writer.last  # a bad row up to here must end this training, and not the task
             while not ended.is_set() and trainee.position < max(end, self._writer.last - NEAR):

@@ -27,11 +27,14 @@ from onebit.serve.log.checks import (
     of_probabilities,
     or_none,
 )
-from onebit.serve.log.files import refuse_remains
+from onebit.serve.log.errors import DamagedLogError, LogError
 from onebit.serve.log.folding import fold
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.records import CHANGES, HALF_SHOWN
-from onebit.serve.log.schema import DAMAGED, FILE, NAMES, DamagedLogError, opened, reason, version_of
+from onebit.serve.log.sqlite.database import SqliteDatabase
+from onebit.serve.log.sqlite.files import refuse_remains
+from onebit.serve.log.sqlite.schema import DAMAGED, FILE, opened, reason, version_of
+from onebit.serve.log.tables import NAMES
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import FOLDER as SNAPSHOTS
 from onebit.serve.snapshots import UNREADABLE, snapshot_at
@@ -105,9 +108,13 @@ def check(folder: Path, token_file: Path | None = None) -> Report:
             report.version = version_of(connection)
             connection.text_factory = _text
             _check_log(connection, report)
-        with closing(Reader(path)) as reader:
+        with closing(Reader(SqliteDatabase(path))) as reader:
             _check_snapshots(folder, reader, report)
     except DamagedLogError as error:
+        report.add(FILE, str(error))
+    except LogError as error:
+        if not error.damaged:
+            raise InputError(f"{path} cannot be read: {error}") from None
         report.add(FILE, str(error))
     except sqlite3.Error as error:
         if not (error.sqlite_errorname or "").startswith(DAMAGED):

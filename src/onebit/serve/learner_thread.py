@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import queue
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from onebit.errors import OnebitError
+from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import Reader
+from onebit.serve.log.store import Store
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.revising import Reviser
 from onebit.serve.snapshots import Packed
@@ -25,8 +25,8 @@ LOG = logging.getLogger("onebit.serve")
 class LearnerThread:
     """The thread that follows the log for all tasks, and the one that writes their snapshots."""
 
-    def __init__(self, log: Path, snapshot_every: int, followed: Callable[[], None]) -> None:
-        self._log = log
+    def __init__(self, store: Store, snapshot_every: int, followed: Callable[[], None]) -> None:
+        self._store = store
         self._snapshot_every = snapshot_every
         self._followed = followed  # called on the learner thread when something new has been learnt
         self.followers: dict[int, LogFollower] = {}
@@ -38,7 +38,7 @@ class LearnerThread:
         self._thread = threading.Thread(target=self._run, name="onebit-learner", daemon=True)
         self._writer = threading.Thread(target=self._write, name="onebit-snapshots", daemon=True)
         self._reviser = Reviser(
-            log,
+            store,
             snapshot_every,
             lambda follower, snapshot: self._packed.put((follower, snapshot, False)),
             lambda follower: self.tell(0, {(follower.task, "revisions")}),
@@ -79,9 +79,9 @@ class LearnerThread:
         while not ending:
             last, ending = self._hear(last, behind)
             try:
-                reader = reader or Reader(self._log)
+                reader = reader or self._store.reader()
                 behind, why = self._follow_all(behind, reader, last)
-            except (sqlite3.Error, OnebitError) as error:
+            except (LogError, OnebitError) as error:
                 why = str(error)
             if why is not None and self._unreadable is None:
                 LOG.warning(f"the log cannot be read now: {why}", extra={"event": "log-unreadable"})
@@ -128,7 +128,7 @@ class LearnerThread:
                     self._revise(follower, reader)
                 if self._due(follower):
                     self._keep(follower, reader)
-            except sqlite3.Error as error:
+            except LogError as error:
                 left[task], why = tables, str(error)
             except Exception as error:  # the log has everything, and the next start tries again
                 follower.set_aside(error)

@@ -23,7 +23,7 @@ from onebit.serve.inputs import Inputs
 from onebit.serve.log.checks import Expected
 from onebit.serve.log.reading import NO_END, Reader
 from onebit.serve.log.records import Event, Played, check_events
-from onebit.serve.log.schema import NAMES
+from onebit.serve.log.tables import NAMES
 from onebit.serve.replicas import Replicas
 from onebit.serve.set_aside import set_aside
 from onebit.serve.snapshots import Packed, Snapshot, Snapshots
@@ -170,7 +170,7 @@ class LogFollower:
     ) -> None:
         """Take everything up to a position of the log, where these tables have new records of the task, or until it gives up.
 
-        With the revisions up to there, or up to another position that is beyond. If it cannot be read (sqlite3.Error), nothing of it is
+        With the revisions up to there, or up to another position that is beyond. If it cannot be read (`LogError`), nothing of it is
         taken.
         """
         if "revisions" in tables:

@@ -7,29 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import NamedTuple
 
 from onebit.errors import InputError, OnebitError
-from onebit.files import owned_as_its_folder
 from onebit.serve.clock import Clock
 from onebit.serve.items import Items
 from onebit.serve.learner_thread import LearnerThread
-from onebit.serve.log.files import check_files
+from onebit.serve.log.errors import LogError
 from onebit.serve.log.folding import DamagedTask
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.schema import FILE
+from onebit.serve.log.store import Store
 from onebit.serve.log.writing import Writer
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.served_task import ServedTask
 from onebit.serve.set_aside import free_name, set_aside
 from onebit.serve.settings import Settings
-from onebit.serve.snapshots import FOLDER as SNAPSHOTS
-from onebit.serve.snapshots import Snapshots, refuse_lost_rows
 from onebit.serve.tasks import TaskInfo, warm
 
 LOG = logging.getLogger("onebit.serve")
@@ -47,19 +42,17 @@ class Recovered(NamedTuple):
 
 def recover(
     settings: Settings,
+    store: Store,
     followed: Callable[[], None],
     items: Items,
     served: dict[str, ServedTask],
     aside: dict[str, DamagedTask],
 ) -> Recovered:
-    """Fill `served` and `aside` with the tasks of a folder. `followed` is called when something new has been learnt."""
-    path = settings.data / FILE
-    _check_folder(settings.data, path)
-    learner_thread = LearnerThread(path, settings.snapshot_every, followed)
-    writer = Writer(path, learner_thread.tell)
-    for one in settings.data.glob(f"{FILE}*"):
-        owned_as_its_folder(one, settings.data)
-    with closing(Reader(path)) as reader:
+    """Fill `served` and `aside` with the tasks of a log. `followed` is called when something new has been learnt."""
+    store.check()
+    learner_thread = LearnerThread(store, settings.snapshot_every, followed)
+    writer = store.writer(learner_thread.tell)
+    with closing(store.reader()) as reader:
         clock = Clock(reader.last_time(), writer.last)
         _warn_of(clock)
         tasks, damaged = reader.tasks()
@@ -69,8 +62,8 @@ def recover(
             try:
                 if info.name in served:
                     raise InputError(f"its name is that of task number {served[info.name].info.number} too")
-                task = _recovered(info, reader, writer.last, settings, items)
-            except sqlite3.Error:  # the file, and not a record
+                task = _recovered(info, store, reader, writer.last, settings, items)
+            except LogError:  # the log, and not a record
                 raise
             except Exception as error:
                 reason = set_aside(info.name, error, writer.last)
@@ -84,14 +77,6 @@ def recover(
                 _put(aside, gone, served)
     numbers = [info.number for info in tasks] + [gone.number for gone in damaged]
     return Recovered(writer, learner_thread, clock, 1 + max((one for one in numbers if one < MOST_TASKS), default=0))
-
-
-def _check_folder(folder: Path, path: Path) -> None:
-    """Refuse a folder of which something is missing, before anything in it is changed."""
-    check_files(path, folder / SNAPSHOTS)
-    if path.exists() and path.stat().st_size:
-        with closing(Reader(path)) as reader:
-            refuse_lost_rows(folder, reader.last())
 
 
 def _warn_of(clock: Clock) -> None:
@@ -111,10 +96,10 @@ def _put(aside: dict[str, DamagedTask], task: DamagedTask, served: dict[str, Ser
     aside[free_name(task.number, taken) if task.name is None or task.name in taken else task.name] = task
 
 
-def _recovered(info: TaskInfo, reader: Reader, last: int, settings: Settings, items: Items) -> ServedTask:
+def _recovered(info: TaskInfo, store: Store, reader: Reader, last: int, settings: Settings, items: Items) -> ServedTask:
     """A task with its learner, which has followed the log to its end."""
     began = time.perf_counter()
-    snapshots = Snapshots(settings.data, info.number, settings.keep_snapshots)
+    snapshots = store.snapshots(info.number, settings.keep_snapshots)
     follower = LogFollower.begun(info.expected, snapshots, reader, last)
     since = follower.position
     follower.follow(reader, last)

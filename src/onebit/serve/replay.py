@@ -17,7 +17,7 @@ import numpy as np
 
 from onebit.offpolicy import Round
 from onebit.serve.inputs import numbers_in
-from onebit.serve.log.reading import LogReader
+from onebit.serve.log.log_reader import LogReader
 from onebit.serve.tasks import TaskInfo
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import queue
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
+from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import Reader
+from onebit.serve.log.store import Store
 from onebit.serve.log_follower import NEAR, LogFollower
 from onebit.serve.snapshots import Packed
 
@@ -30,12 +30,12 @@ class Reviser:
 
     def __init__(
         self,
-        log: Path,
+        store: Store,
         snapshot_every: int,
         keep: Callable[[LogFollower, Packed], None],
         rebuilt: Callable[[LogFollower], None],
     ) -> None:
-        self._log = log
+        self._store = store
         self._snapshot_every = snapshot_every
         self._keep = keep  # called on this thread with snapshots of a task that are to be written
         self._rebuilt = rebuilt  # called on this thread when another follower waits to take over
@@ -75,9 +75,9 @@ class Reviser:
         """Whether there is no need to try again."""
         began = time.perf_counter()
         try:
-            with closing(Reader(self._log)) as reader:
+            with closing(self._store.reader()) as reader:
                 self._follow_again(follower, reader)
-        except (sqlite3.Error, MemoryError) as error:  # which pass
+        except (LogError, MemoryError) as error:  # which pass
             follower.successor = None  # of which half may have been taught
             follower.revising_error = str(error) or type(error).__name__
             about = {"event": "revision-failed", "task": follower.expected.name}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -31,13 +30,13 @@ from onebit.serve.errors import (
 )
 from onebit.serve.export import as_object
 from onebit.serve.feedback import FeedbackHandler
-from onebit.serve.folder import FolderLock, refuse_network
 from onebit.serve.items import Items
 from onebit.serve.log.checks import BadRecordError
+from onebit.serve.log.errors import LogError
 from onebit.serve.log.folding import DamagedTask
 from onebit.serve.log.health import LogHealth
-from onebit.serve.log.reading import Reader
-from onebit.serve.log.schema import FILE
+from onebit.serve.log.store import Store
+from onebit.serve.log.stores import store_at
 from onebit.serve.progress import Progress
 from onebit.serve.readiness import ReadinessWarning, WarningSource
 from onebit.serve.recent import Recent
@@ -57,13 +56,13 @@ class Service:
 
     def __init__(self, settings: Settings, *, compiles_apart: bool = False) -> None:
         self.settings = settings
+        self.store: Store = store_at(settings.data)
         for one in settings.rule:
             add_rule(one)
         self._compiler = Compiler(
             compiles_apart, settings.rule
         )  # in another process, which takes longer, and holds nobody up
-        self._path = settings.data / FILE
-        self.log_health = LogHealth(self._path)
+        self.log_health = LogHealth(self.store)
         self._served: dict[str, ServedTask] = {}
         self._set_aside: dict[str, DamagedTask] = {}  # tasks that could not be brought up
         self.warning_sources: list[WarningSource] = [
@@ -80,27 +79,27 @@ class Service:
     # --- beginning and end -------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Take the folder, and come to the state that its log tells of."""
-        refuse_network(self.settings.data)
-        self._lock = FolderLock(self.settings.data)
+        """Take the log, and come to the state that it tells of."""
+        self.store.take()
         self._progress = Progress()
         try:
             recovered = await in_thread(
-                recover, self.settings, self._progress.tell, self._items, self._served, self._set_aside
+                recover, self.settings, self.store, self._progress.tell, self._items, self._served, self._set_aside
             )
-        except sqlite3.Error as error:
-            self._lock.release()
-            raise InputError(f"{self._path} cannot be used: {error}") from None
+        except LogError as error:
+            self.store.release()
+            raise InputError(f"{self.store.name} cannot be used: {error}") from None
         except BaseException:
-            self._lock.release()
+            self.store.release()
             raise
         self._writer, self._learner_thread, self._clock, next_task = recovered
-        self._reader = Reader(self._path)
+        self._reader = self.store.reader()
         parts = (self._writer, self._reader, Recent(), self._clock)
         self._decide = DecideHandler(*parts, self.heavy_work, self.settings.max_values)
         self._feedback = FeedbackHandler(*parts)
         self._admin = Admin(
             self.settings,
+            self.store,
             self._served,
             self._set_aside,
             self._writer,
@@ -118,7 +117,7 @@ class Service:
         self._sweeper = asyncio.create_task(self._sweep_for_ever())
 
     async def stop(self) -> None:
-        """Write what is under way, learn it, keep a snapshot of every task, and let go of the folder."""
+        """Write what is under way, learn it, keep a snapshot of every task, and let go of the log."""
         self._stopping = True
         self._admin.stop()  # before what it waits for ends, which it would take for a failure
         await asyncio.to_thread(self._compiler.stop)
@@ -129,7 +128,7 @@ class Service:
         await asyncio.to_thread(self._learner_thread.stop)
         self._reader.close()
         self._writer.close()
-        self._lock.release()
+        self.store.release()
 
     @property
     def ready(self) -> str | None:
@@ -174,7 +173,7 @@ class Service:
         """What cannot be read from the log now is no fault of whoever asks; a row that is damaged sets its task aside."""
         try:
             yield
-        except sqlite3.Error as error:
+        except LogError as error:
             raise UnavailableError(self.log_health.met(error)) from None
         except BadRecordError as error:
             served.follower.set_aside(error)
@@ -281,7 +280,7 @@ class Service:
                         await asyncio.sleep(0)
                 except BadRecordError as error:
                     served.follower.set_aside(error)
-                except (OnebitError, sqlite3.Error):  # said already; the next time it is tried again
+                except (OnebitError, LogError):  # said already; the next time it is tried again
                     continue
                 except Exception:
                     LOG.exception("deadlines could not be looked after", extra={"event": "sweep-failed"})

@@ -19,7 +19,7 @@ from onebit.learner import Learner, learner_on
 from onebit.manifest import is_whole
 from onebit.rules import chosen_rule
 from onebit.serve.log.reading import Mark, Reader
-from onebit.serve.log.schema import NAMES
+from onebit.serve.log.tables import NAMES
 from onebit.serve.statistics import Statistics
 from onebit.state import from_state, state_of
 from onebit.storage import naming, read, write

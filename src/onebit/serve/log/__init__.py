@@ -1,1 +1,1 @@
-"""The log: an SQLite file to which rows are only ever added. What the learners know is a function of it."""
+"""The log, to which rows are only ever added: what the learners know is a function of it. Each room below is a store that keeps one."""

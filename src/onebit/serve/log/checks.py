@@ -17,12 +17,12 @@ import numpy as np
 
 from onebit.errors import OnebitError, brief
 from onebit.serve.inputs import Inputs, classes_in, numbers_in
-from onebit.serve.log.schema import LATEST
+from onebit.serve.log.database import Row
+from onebit.serve.log.tables import LATEST
 from onebit.serve.schemas import LONGEST_ID, Mode, Source
 
 MOST = 2**53
 ROUNDED = 1.0 + 1e-6  # a probability, as sums and single precision leave it
-Row = tuple[Any, ...]
 
 
 class BadRecordError(OnebitError):

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from onebit.errors import OnebitError, brief
-from onebit.serve.log.checks import TIME, BadRecordError, Row, detail_in
+from onebit.serve.log.checks import TIME, BadRecordError, detail_in
+from onebit.serve.log.database import Row
 from onebit.serve.schemas import TaskName
 from onebit.serve.tasks import TaskInfo, read_detail, texts_of
 

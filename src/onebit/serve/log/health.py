@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import sqlite3
 import time
-from pathlib import Path
 
 from onebit.errors import OnebitError
-from onebit.serve.log.reading import Reader
-from onebit.serve.log.schema import is_damage, reason
+from onebit.serve.log.errors import LogError
+from onebit.serve.log.store import Store
 
 PROBED_S = 0.5  # how long it is believed what a look has found
 
 
 class LogHealth:
-    """What is known of the file of the log. Used on one event loop."""
+    """What is known of the log. Used on one event loop."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._damage: str | None = None  # in the file itself: that does not pass
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._damage: str | None = None  # in the log itself: that does not pass
         self._unreadable: str | None = None
         self._probed = -math.inf
 
@@ -30,10 +28,10 @@ class LogHealth:
         """Why the log cannot be read now."""
         return self._damage or self._unreadable
 
-    def met(self, error: sqlite3.Error) -> str:
+    def met(self, error: LogError) -> str:
         """A request could not read it; why, for people."""
-        self._unreadable = f"the log cannot be read: {reason(error)}"
-        if is_damage(error):
+        self._unreadable = f"the log cannot be read: {error}"
+        if error.damaged:
             self._damage = self._unreadable
         return self._unreadable
 
@@ -49,10 +47,10 @@ class LogHealth:
 
     def _look(self) -> str | None:
         try:
-            with contextlib.closing(Reader(self._path)) as reader:
+            with contextlib.closing(self._store.reader()) as reader:
                 reader.last()
-        except sqlite3.Error as error:
-            return f"the log cannot be read: {reason(error)}"
+        except LogError as error:
+            return f"the log cannot be read: {error}"
         except OnebitError as error:
             return str(error)
         return None

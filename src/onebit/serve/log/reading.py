@@ -1,15 +1,16 @@
-"""Reading the log: one decision, the newest, what is new since a position, or all of a task from the command line."""
+"""Reading the log: one decision, the newest, what is new since a position."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
-from onebit.errors import InputError, brief, nearest
-from onebit.serve.log.checks import ID, MODE, TIME, BadRecordError, Expected, Row, is_utf8, or_none
+from onebit.errors import brief
+from onebit.serve.log.checks import ID, MODE, TIME, BadRecordError, Expected, is_utf8, or_none
+from onebit.serve.log.database import Database, Row
+from onebit.serve.log.errors import UndecodableError
 from onebit.serve.log.folding import DamagedTask, folded
 from onebit.serve.log.records import (
     CHANGES,
@@ -31,7 +32,6 @@ from onebit.serve.log.records import (
     Logged,
     Played,
     Text,
-    check_events,
     check_known,
     check_logged,
     check_offers,
@@ -39,7 +39,7 @@ from onebit.serve.log.records import (
     check_revisions,
     logged,
 )
-from onebit.serve.log.schema import FILE, NAMES, last_seq, last_time, opened
+from onebit.serve.log.tables import NAMES
 from onebit.serve.tasks import TaskInfo, read_detail
 
 Mark = list[list[float] | None]  # the seq and the time of the last row of each table
@@ -53,34 +53,32 @@ PAGE_BYTES = 2**22  # of x and the probabilities in them
 class Reader:
     """A connection that reads. Used by one thread. A row that cannot be what was written raises BadRecordError."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = opened(path)
+    def __init__(self, database: Database) -> None:
+        self.database = database
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._connection.close()
+        """Let go of the log."""
+        self.database.close()
 
     def tasks(self, upto: int = NO_END) -> tuple[list[TaskInfo], list[DamagedTask]]:
         """All tasks, deleted ones too, in the order in which they were created, as the changes have left them.
 
         And those whose changes cannot be read.
         """
-        return folded(self._connection.execute(f"{CHANGES} WHERE seq <= ? ORDER BY seq", (upto,)))
+        return folded(self.database.rows(f"{CHANGES} WHERE seq <= ? ORDER BY seq", (upto,)))
 
     def task(self, number: int, upto: int) -> TaskInfo | None:
         """A task as it was at a position of the log; None where it was not there, or where its changes cannot be read."""
-        changes = self._connection.execute(f"{CHANGES} WHERE task = ? AND seq <= ? ORDER BY seq", (number, upto))
+        changes = self.database.rows(f"{CHANGES} WHERE task = ? AND seq <= ? ORDER BY seq", (number, upto))
         return next(iter(folded(changes)[0]), None)
 
     def tasks_of(self, token: str) -> int:
         """How many tasks there are that were created with this token."""
-        return int(
-            self._connection.execute(
-                "SELECT count(DISTINCT task) FROM changes WHERE kind = 'created' AND token = ? "
-                "AND task NOT IN (SELECT task FROM changes WHERE kind = 'deleted')",
-                (token,),
-            ).fetchone()[0]
+        query = (
+            "SELECT count(DISTINCT task) FROM changes WHERE kind = 'created' AND token = ? "
+            "AND task NOT IN (SELECT task FROM changes WHERE kind = 'deleted')"
         )
+        return int(self.database.rows(query, (token,))[0][0])
 
     def mark(self, task: int, position: int, revised: int) -> Mark | None:
         """What a task's part of the log ends with at a position, and its revisions at another; None where the log is not so long."""
@@ -88,16 +86,16 @@ class Reader:
             return None
         found: Mark = []
         for table in NAMES:
-            row = self._connection.execute(
+            rows = self.database.rows(
                 f"SELECT seq, time FROM {table} WHERE task = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
                 (task, revised if table == "revisions" else position),
-            ).fetchone()
-            found.append(None if row is None else [row[0], row[1]])
+            )
+            found.append(list(rows[0]) if rows else None)
         return found
 
     def changes(self, of: Expected, after: int, upto: int) -> list[tuple[int, str, dict[str, Any]]]:
         """What was changed of a task: (seq, kind, detail)."""
-        rows = self._connection.execute(
+        rows = self.database.rows(
             f"{CHANGES} WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq", (of.task, after, upto)
         )
         found = []
@@ -111,11 +109,11 @@ class Reader:
 
     def played(self, of: Expected, after: int, upto: int, most: int) -> list[Played]:
         """A task's decisions, as statistics need them. Which classes there were then is not known here."""
-        rows = self._connection.execute(
+        rows = self.database.rows(
             f"SELECT {', '.join(Played._fields)} FROM decisions "
             "WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
             (of.task, after, upto, most),
-        ).fetchall()
+        )
         of.check("decisions", rows, PLAYED)
         return list(map(Played._make, rows))
 
@@ -166,28 +164,28 @@ class Reader:
 
     def revised(self, of: Expected, after: int, upto: int, most: int) -> list[tuple[int, int]]:
         """(seq, feedback) of a task's revisions after a position."""
-        rows = self._connection.execute(REVISIONS, (of.task, after, upto, most)).fetchall()
+        rows = self.database.rows(REVISIONS, (of.task, after, upto, most))
         check_revisions(of, rows)
         return [row[:2] for row in rows]
 
     def is_revised(self, task: int, position: int, after: int, upto: int) -> bool:
         """Whether something that a task had heard up to a position was revised between two others."""
         query = "SELECT EXISTS (SELECT 1 FROM revisions WHERE task = ? AND seq > ? AND seq <= ? AND feedback <= ?)"
-        return bool(self._connection.execute(query, (task, after, upto, position)).fetchone()[0])
+        return bool(self.database.rows(query, (task, after, upto, position))[0][0])
 
     def known(self, info: TaskInfo, ids: Sequence[str]) -> list[tuple[Any, ...]]:
         """The columns KNOWN of the decisions with these ids."""
-        rows = self._connection.execute(
+        rows = self.database.rows(
             f"SELECT {', '.join(KNOWN)} FROM decisions WHERE task = ? AND id IN ({_marks(ids)})", (info.number, *ids)
-        ).fetchall()
+        )
         check_known(info, rows)
         return rows
 
     def offers(self, info: TaskInfo, ids: Sequence[str]) -> list[tuple[str, int, bytes | None]]:
         """(id, label, among) of the decisions with these ids."""
-        rows = self._connection.execute(
+        rows = self.database.rows(
             f"SELECT id, label, among, seq FROM decisions WHERE task = ? AND id IN ({_marks(ids)})", (info.number, *ids)
-        ).fetchall()
+        )
         check_offers(info, rows)
         return [row[:3] for row in rows]
 
@@ -207,12 +205,12 @@ class Reader:
 
     def first_unanswered(self, task: int, after: int) -> int | None:
         """The first decision after a seq without a feedback that counts."""
-        row = self._connection.execute(
+        rows = self.database.rows(
             "SELECT seq FROM decisions d WHERE task = ? AND seq > ? AND NOT EXISTS "
             "(SELECT 1 FROM feedback f WHERE f.decision = d.seq AND f.late = 0) ORDER BY seq LIMIT 1",
             (task, after),
-        ).fetchone()
-        return None if row is None else int(row[0])
+        )
+        return int(rows[0][0]) if rows else None
 
     def decision(self, info: TaskInfo, identity: str) -> Logged | None:
         """One decision by its id."""
@@ -228,8 +226,8 @@ class Reader:
 
     def generations(self, task: int, upto: int) -> list[tuple[int, bool, int]]:
         """How many feedbacks that count the decisions of each learner have: (generation, whether another label was shown, count)."""
-        rows = self._connection.execute(
-            "SELECT d.generation, iif(r.seq IS NULL, f.shown, r.shown) IS NOT NULL, count(*) FROM feedback f "
+        rows = self.database.rows(
+            "SELECT d.generation, (CASE WHEN r.seq IS NULL THEN f.shown ELSE r.shown END) IS NOT NULL, count(*) FROM feedback f "
             f"JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format(end='upto')} WHERE f.task = :task "
             f"AND f.seq <= :upto AND f.late = 0 AND {NOT_WITHDRAWN} GROUP BY 1, 2 ORDER BY 1, 2",
             {"task": task, "upto": upto},
@@ -247,25 +245,25 @@ class Reader:
 
     def last(self) -> int:
         """Where the log ends."""
-        return last_seq(self._connection)
+        return self.database.last_seq()
 
     def last_time(self) -> float:
         """When the last row was added."""
-        return last_time(self._connection)
+        return self.database.last_time()
 
     def count(self, task: int, upto: int) -> int:
         """How many decisions a task has."""
-        rows = self._connection.execute("SELECT count(*) FROM decisions WHERE task = ? AND seq <= ?", (task, upto))
-        return int(rows.fetchone()[0])
+        rows = self.database.rows("SELECT count(*) FROM decisions WHERE task = ? AND seq <= ?", (task, upto))
+        return int(rows[0][0])
 
     def count_heard(self, task: int, upto: int) -> int:
         """How many feedbacks of a task count: neither late ones, nor those that were withdrawn."""
-        rows = self._connection.execute(
+        rows = self.database.rows(
             f"SELECT count(*) FROM feedback f {REVISED_UPTO.format(end='upto')} "
             f"WHERE f.task = :task AND f.seq <= :upto AND f.late = 0 AND {NOT_WITHDRAWN}",
             {"task": task, "upto": upto},
         )
-        return int(rows.fetchone()[0])
+        return int(rows[0][0])
 
     def _logged(self, info: TaskInfo, query: str, values: Any, most_bytes: int) -> list[Logged]:
         def page(rows: Iterator[Row]) -> list[Row]:
@@ -286,19 +284,12 @@ class Reader:
         taken: Callable[[Iterator[Row]], list[Row]] = list,
     ) -> list[Row]:
         """The rows of a query, in which a text that is none is a bad row, and not a file that cannot be read."""
-        try:
-            return taken(self._connection.execute(query, values))
-        except sqlite3.OperationalError as error:
-            if "decode to UTF-8" not in str(error):
-                raise
-        self._connection.text_factory = bytes
-        try:
-            for row in self._connection.execute(query, values):
-                for index, table, seq in texts:
-                    if isinstance(row[index], bytes) and not is_utf8(row[index]):
-                        raise BadRecordError(of.name, table, row[seq], f"{brief(row[index])} is not a text in UTF-8")
-        finally:
-            self._connection.text_factory = str
+        with suppress(UndecodableError):
+            return self.database.rows(query, values, taken)
+        for row in self.database.raw_rows(query, values):
+            for index, table, seq in texts:
+                if isinstance(row[index], bytes) and not is_utf8(row[index]):
+                    raise BadRecordError(of.name, table, row[seq], f"{brief(row[index])} is not a text in UTF-8")
         raise BadRecordError(of.name, texts[0][1], 0, "a text is not in UTF-8")
 
 
@@ -315,72 +306,3 @@ def _some(rows: Iterable[tuple[Any, ...]], probabilities: int, most: int) -> Ite
 
 def _marks(values: Sequence[str]) -> str:
     return ", ".join("?" * len(values))
-
-
-class LogReader:
-    """The log of a data folder, for commands, as it was when it was opened: the service may be running or not.
-
-    Rows are only added, so that moment is a position: what is after it is left out.
-    """
-
-    def __init__(self, folder: Path | str) -> None:
-        self._reader = Reader(Path(folder) / FILE)
-        self._end = self._reader.last()
-
-    def __enter__(self) -> LogReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._reader.close()
-
-    def tasks(self) -> list[TaskInfo]:
-        """All tasks, deleted ones too, in the order in which they were created."""
-        return self._reader.tasks(self._end)[0]
-
-    def task(self, name: str) -> TaskInfo:
-        """The task of a name; of several the one that is not deleted, or the newest."""
-        tasks, damaged = self._reader.tasks(self._end)
-        named = [one for one in tasks if one.name == name]
-        broken = [one.reason for one in damaged if one.name in (name, None)]
-        if broken and not any(one.deleted is None for one in named):
-            raise InputError(f"there is no task {brief(name)} that can be read: {broken[0]}")
-        if not named:
-            raise InputError(f"there is no task {brief(name)}; {nearest(name, {one.name for one in tasks})}")
-        return max(named, key=lambda one: (one.deleted is None, one.number))
-
-    def count(self, info: TaskInfo) -> int:
-        """How many decisions a task has."""
-        return self._reader.count(info.number, self._end)
-
-    def count_heard(self, info: TaskInfo) -> int:
-        """How many feedbacks of a task count."""
-        return self._reader.count_heard(info.number, self._end)
-
-    def changes(self, info: TaskInfo) -> list[tuple[int, str, dict[str, Any]]]:
-        """What was changed of a task: (seq, kind, detail)."""
-        return self._reader.changes(info.expected, 0, self._end)
-
-    def generations(self, info: TaskInfo) -> list[tuple[int, bool, int]]:
-        """Which learners decided what has a feedback that counts: (generation, whether another label was shown, how many)."""
-        return self._reader.generations(info.number, self._end)
-
-    def logged(self, info: TaskInfo) -> Iterator[Logged]:
-        """All decisions of a task, in their order."""
-        after = 0
-        while page := self._reader.following(info, after, self._end, PAGE):
-            yield from page
-            after = page[-1].seq
-
-    def events(self, info: TaskInfo) -> Iterator[Event]:
-        """All feedbacks of a task with their decisions, in the order in which they came, as revisions have left them."""
-        after = 0
-        more = True
-        while more:
-            page, more = self._reader.events(info.expected, after, self._end, PAGE)
-            check_events(info.expected, page, len(info.classes))
-            yield from page
-            after = page[-1].seq if page else after

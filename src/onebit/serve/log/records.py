@@ -17,13 +17,13 @@ from onebit.serve.log.checks import (
     TIME,
     BadRecordError,
     Expected,
-    Row,
     Tests,
     of_candidates,
     of_class,
     of_probabilities,
     or_none,
 )
+from onebit.serve.log.database import Row
 from onebit.serve.tasks import TaskInfo
 from onebit.serve.terms import is_unsure
 from onebit.validation import ClassName
@@ -145,7 +145,8 @@ REVISED_UPTO = (
     "LEFT JOIN revisions r ON r.seq = (SELECT max(seq) FROM revisions WHERE feedback = f.seq AND seq <= :{end})"
 )
 LAST_WORD = ", ".join(
-    f"iif(r.seq IS NULL, f.{name}, r.{name})" for name in ("right", "shown", "shown_propensity", "reward", "truth")
+    f"CASE WHEN r.seq IS NULL THEN f.{name} ELSE r.{name} END"
+    for name in ("right", "shown", "shown_propensity", "reward", "truth")
 )
 NOT_WITHDRAWN = "(r.seq IS NULL OR r.right IS NOT NULL)"
 EVENTS = f"""

@@ -1,12 +1,9 @@
-"""The one thread that writes to the log.
+"""The one thread of a service that writes to its log.
 
-Rows that wait are written together, in the order in which they were handed over, in one transaction that is on disk (fsync)
-before anybody hears of it. If it cannot be, none of them is there, and everybody who waits for one is told why; the next rows
-are tried again, and while none come the thread tries by itself, so that it is known when the cause is gone. Where the disk has
-failed at the last step, nobody knows whether they are there, and that is what is said.
-
-Nobody else writes. Each transaction looks whether the log is still this service's and ends where it left it; if not, nothing is
-written any more, since every number would be given twice, and what is in memory is of another log.
+Rows that wait are written together, in the order in which they were handed over, in one transaction that is on disk before anybody
+hears of it. If it cannot be, none of them is there, and everybody who waits for one is told why; the next rows are tried again,
+and while none come the thread tries by itself, so that it is known when the cause is gone. Where the store does not know
+whether they are there, that is what is said.
 """
 
 from __future__ import annotations
@@ -15,25 +12,18 @@ import asyncio
 import contextlib
 import logging
 import queue
-import secrets
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from onebit.errors import OnebitError
 from onebit.serve.errors import UNKNOWN, RequestError, UnavailableError, UnfinishedError
-from onebit.serve.log.schema import COLUMNS, created, last_seq, reason, writable
+from onebit.serve.log.errors import ForeignWriteError
 
 MOST_ROWS = 20_000  # in one transaction
 RETRY_S = 0.5
 LOG = logging.getLogger("onebit.serve")
-STATE = "SELECT (SELECT service FROM owner), (SELECT max(seq) FROM numbers)"
-# What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
-UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
-INSERTS = {table: f"INSERT INTO {table} VALUES ({', '.join('?' * count)})" for table, count in COLUMNS.items()}
+Keys = set[tuple[int, str]]  # tasks, and tables in which they have new rows
 
 
 class Batch(NamedTuple):
@@ -49,27 +39,31 @@ class Batch(NamedTuple):
         return self.rows[0][0], self.table
 
 
-class Doubt(NamedTuple):
-    """A commit that failed so that nobody knows whether its rows are there: where the log ends then, and what is in them."""
+class Appender(Protocol):
+    """What a store writes rows with. Used by one thread.
 
-    last: int
-    keys: set[tuple[int, str]]
+    It tells whoever follows the log of the seq of the last row and of what is new, as soon as that can be read.
+    """
 
+    @property
+    def last(self) -> int:
+        """The seq of the last row that is known to be on disk."""
 
-class ForeignWriteError(Exception):
-    """The log is not as this service left it."""
+    def append(self, group: Sequence[Batch]) -> list[int]:
+        """Write a group, all or nothing; the seq of the first row of each batch. Without any it tries whether it could.
+
+        Where it could not, that is a `LogError`, and where it never will again a `ForeignWriteError`.
+        """
+
+    def close(self) -> None:
+        """Let go of the log, when nobody reads it any more."""
 
 
 class Writer:
     """Writes batches of rows. `submit` is called on the event loop, and its future is the seq of the first row."""
 
-    def __init__(self, path: Path, committed: Callable[[int, set[tuple[int, str]]], None]) -> None:
-        self._path = path
-        self._committed = committed  # told the seq of the last row and the tasks and tables, on this thread
-        self._connection = created(path)
-        self._service = secrets.token_hex(16)
-        self._last = self._taken()
-        self._doubt: Doubt | None = None
+    def __init__(self, appender: Appender) -> None:
+        self.appender = appender
         self._ended = False  # for good
         self._waiting: queue.SimpleQueue[list[Batch] | None] = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -81,7 +75,7 @@ class Writer:
     @property
     def last(self) -> int:
         """The seq of the last row that is on disk."""
-        return self._last
+        return self.appender.last
 
     def start(self) -> None:
         """Begin to write, for callers on this event loop."""
@@ -106,22 +100,8 @@ class Writer:
             self._thread.join()
 
     def close(self) -> None:
-        """Let go of the file, when nobody reads it any more; all of it is in one piece then, and can be copied alone."""
-        with contextlib.suppress(sqlite3.Error):
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._connection.close()
-
-    def _taken(self) -> int:
-        """Take the log from whichever service had it; where it ends."""
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.execute("UPDATE owner SET service = ?", (self._service,))
-            last = last_seq(self._connection)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._connection.close()
-            raise
-        return last
+        """Let go of the log, when nobody reads it any more."""
+        self.appender.close()
 
     def _run(self) -> None:
         while True:
@@ -151,79 +131,34 @@ class Writer:
             self._tell(_refuse, [(batch.written, self._undone()) for batch in group])
             return
         began = time.perf_counter()
-        firsts: list[int] = []
-        doubt: Doubt | None = None
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            seq = self._end() + 1
-            for batch in group:
-                firsts.append(seq)
-                numbered = [(number, *row) for number, row in enumerate(batch.rows, seq)]
-                self._connection.executemany(INSERTS[batch.table], numbered)
-                seq += len(numbered)
-            if not group:
-                self._connection.execute("UPDATE heartbeat SET beats = beats + 1")
-            doubt = Doubt(seq - 1, {batch.key for batch in group})
-            self._connection.execute("COMMIT")
+            firsts = self.appender.append(group)
         except Exception as error:  # whatever it is, nobody may be left waiting
-            undone = doubt is None or (getattr(error, "sqlite_errorname", None) or "").startswith(UNDONE)
-            self._give_up(error, group, None if undone else doubt)
+            self._give_up(error, group)
             return
         if self.failing:
             LOG.info("the log can be written again", extra={"event": "log-recovered"})
             self.failing = None
         self.transactions += 1
-        self._last = seq - 1
         self.seconds += time.perf_counter() - began
         if group:
-            self._committed(self._last, doubt.keys)
             self._tell(_fulfil, [(batch.written, first) for batch, first in zip(group, firsts, strict=True)])
 
-    def _end(self) -> int:
-        """Where the log ends, in this transaction: where this service left it."""
-        service, last = self._connection.execute(STATE).fetchone()
-        doubt, self._doubt = self._doubt, None
-        if service != self._service:
-            raise ForeignWriteError("another service has taken the folder over")
-        if doubt is not None and last == doubt.last:  # it is there, and those who learn have not heard of it
-            if any(table == "changes" for _, table in doubt.keys):
-                raise ForeignWriteError("a change of a task was written though the disk had said that it was not")
-            self._last = doubt.last
-            self._committed(doubt.last, doubt.keys)
-        if (last or 0) != self._last:
-            raise ForeignWriteError(
-                f"another program has written to the log, which ended at row {self._last}, up to row {last}"
-            )
-        return self._last
-
-    def _give_up(self, error: Exception, group: list[Batch], doubt: Doubt | None) -> None:
+    def _give_up(self, error: Exception, group: list[Batch]) -> None:
         if isinstance(error, ForeignWriteError):
             self._ended = True
             why = f"nothing is written to the log any more, since {error}: see that one service alone uses it, and start that again"
         else:
-            why = f"the log cannot be written: {reason(error)}"
+            why = f"the log cannot be written: {error or type(error).__name__}"
         if why != self.failing:
             LOG.error(why, extra={"event": "log-failed"})
         self.failing = why
-        self._doubt = doubt or self._doubt
-        try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            self._reopen()
-        unknown = f"{why}; {UNKNOWN}"
-        errors = [(batch.written, self._undone() if doubt is None else UnfinishedError(unknown)) for batch in group]
-        self._tell(_refuse, errors)
+        unknown = getattr(error, "unknown", False)
+        refusal = UnfinishedError(f"{why}; {UNKNOWN}") if unknown else self._undone()
+        self._tell(_refuse, [(batch.written, refusal) for batch in group])
 
     def _undone(self) -> UnavailableError:
         return UnavailableError(f"{self.failing}; nothing of this request was done, and it may be sent again")
-
-    def _reopen(self) -> None:
-        """A connection that could not even roll back is given up; what it had not written is not in the file."""
-        with contextlib.suppress(sqlite3.Error):
-            self._connection.close()
-        with contextlib.suppress(sqlite3.Error, OnebitError):
-            self._connection = writable(self._path)
 
     def _tell(self, how: Callable[[list[Any]], None], answers: list[Any]) -> None:
         assert self._loop is not None

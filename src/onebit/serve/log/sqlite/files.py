@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from onebit.errors import InputError
-from onebit.serve.log.schema import DamagedLogError
+from onebit.serve.log.errors import DamagedLogError
 
 MAGIC = b"SQLite format 3\0"
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")

@@ -11,18 +11,14 @@ from pathlib import Path
 
 from onebit.errors import InputError, OnebitError
 from onebit.files import write_atomically
+from onebit.serve.log.errors import DamagedLogError
+from onebit.serve.log.tables import LATEST, NAMES
 
 FILE = "onebit.db"
 APPLICATION = 0x31626974  # "1bit": by which a database is known as a log, from version 2 on
-LATEST = 253_402_300_800.0  # the year 10,000, in seconds since 1970: no row has a later time
 BUSY_S = 2.0  # how long another program's lock on the file is waited for
 
 DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQLITE_FORMAT")
-
-
-class DamagedLogError(OnebitError):
-    """What is there was a log once, or is made to look like one."""
-
 
 # All rows share one count, `seq`: the order in which things happened. Numbers of classes are places in the task's list, to
 # which names are only added. x is eight bytes a number, or JSON, or text, as the task's features say; it stands behind what is read
@@ -120,8 +116,6 @@ CREATE TEMP VIEW decisions AS SELECT *, NULL AS among, 0 AS complete, NULL AS ra
 CREATE TEMP VIEW feedback AS SELECT *, NULL AS reward, NULL AS truth FROM main.feedback;
 CREATE TEMP TABLE revisions (seq INTEGER PRIMARY KEY, task, feedback, time, right, shown, shown_propensity, reward, truth);
 """
-NAMES = ("changes", "decisions", "feedback", "revisions")
-COLUMNS = {"changes": 6, "decisions": 20, "feedback": 12, "revisions": 9}
 
 
 def _only_added_to(tables: Iterable[str]) -> str:

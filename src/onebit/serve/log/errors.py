@@ -1,0 +1,29 @@
+"""What goes wrong with a log, in kinds that are the same for every store."""
+
+from __future__ import annotations
+
+from onebit.errors import OnebitError
+
+
+class LogError(Exception):
+    """The log cannot be read or written now; the message says why, for people. It is no fault of whoever asks, and may pass.
+
+    `damaged` says that it does not pass by itself, and `unknown` that nobody knows whether what was being written is there.
+    """
+
+    def __init__(self, message: str, *, damaged: bool = False, unknown: bool = False) -> None:
+        super().__init__(message)
+        self.damaged = damaged
+        self.unknown = unknown
+
+
+class ForeignWriteError(Exception):
+    """The log is not as this service left it, and nothing can be written to it any more."""
+
+
+class UndecodableError(Exception):
+    """A text in the rows that were asked for is none."""
+
+
+class DamagedLogError(OnebitError):
+    """What is there was a log once, or is made to look like one."""

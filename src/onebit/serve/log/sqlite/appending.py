@@ -1,0 +1,126 @@
+"""Adding rows to the SQLite file of a log.
+
+Nobody else writes. Each transaction looks whether the log is still this service's and ends where it left it; if not, nothing is
+written any more, since every number would be given twice, and what is in memory is of another log. Where the disk has failed at
+the last step, nobody knows whether the rows are there; the next transaction finds out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from onebit.errors import OnebitError
+from onebit.serve.log.errors import ForeignWriteError, LogError
+from onebit.serve.log.sqlite.database import in_our_words
+from onebit.serve.log.sqlite.schema import created, last_seq, reason, writable
+from onebit.serve.log.tables import COLUMNS
+from onebit.serve.log.writing import Batch, Keys
+
+STATE = "SELECT (SELECT service FROM owner), (SELECT max(seq) FROM numbers)"
+# What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
+UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
+INSERTS = {table: f"INSERT INTO {table} VALUES ({', '.join('?' * count)})" for table, count in COLUMNS.items()}
+
+
+class Doubt(NamedTuple):
+    """A commit that failed so that nobody knows whether its rows are there: where the log ends then, and what is in them."""
+
+    last: int
+    keys: Keys
+
+
+class SqliteAppender:
+    """Writes groups of batches, each in one transaction that is on disk (fsync) when `append` returns."""
+
+    def __init__(self, path: Path, committed: Callable[[int, Keys], None]) -> None:
+        self._path = path
+        self._committed = committed
+        with in_our_words():
+            self.connection = created(path)
+            self._service = secrets.token_hex(16)
+            self._last = self._taken()
+        self._doubt: Doubt | None = None
+
+    @property
+    def last(self) -> int:
+        """The seq of the last row that is on disk."""
+        return self._last
+
+    def append(self, group: Sequence[Batch]) -> list[int]:
+        """Write a group, all or nothing; the seq of the first row of each batch. Without any it tries whether it could."""
+        firsts: list[int] = []
+        doubt: Doubt | None = None
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            seq = self._end() + 1
+            for batch in group:
+                firsts.append(seq)
+                numbered = [(number, *row) for number, row in enumerate(batch.rows, seq)]
+                self.connection.executemany(INSERTS[batch.table], numbered)
+                seq += len(numbered)
+            if not group:
+                self.connection.execute("UPDATE heartbeat SET beats = beats + 1")
+            doubt = Doubt(seq - 1, {batch.key for batch in group})
+            self.connection.execute("COMMIT")
+        except Exception as error:  # whatever it is, nothing of it may be half done
+            undone = doubt is None or (getattr(error, "sqlite_errorname", None) or "").startswith(UNDONE)
+            self._roll_back()
+            if isinstance(error, ForeignWriteError):
+                raise
+            self._doubt = self._doubt if undone else doubt
+            raise LogError(reason(error), unknown=not undone) from error
+        self._last = seq - 1
+        if group:
+            self._committed(self._last, doubt.keys)
+        return firsts
+
+    def close(self) -> None:
+        """Let go of the file, when nobody reads it any more; all of it is in one piece then, and can be copied alone."""
+        with contextlib.suppress(sqlite3.Error):
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.connection.close()
+
+    def _taken(self) -> int:
+        """Take the log from whichever service had it; where it ends."""
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            self.connection.execute("UPDATE owner SET service = ?", (self._service,))
+            last = last_seq(self.connection)
+            self.connection.execute("COMMIT")
+        except BaseException:
+            self.connection.close()
+            raise
+        return last
+
+    def _end(self) -> int:
+        """Where the log ends, in this transaction: where this service left it."""
+        service, last = self.connection.execute(STATE).fetchone()
+        doubt, self._doubt = self._doubt, None
+        if service != self._service:
+            raise ForeignWriteError("another service has taken the folder over")
+        if doubt is not None and last == doubt.last:  # it is there, and those who learn have not heard of it
+            if any(table == "changes" for _, table in doubt.keys):
+                raise ForeignWriteError("a change of a task was written though the disk had said that it was not")
+            self._last = doubt.last
+            self._committed(doubt.last, doubt.keys)
+        if (last or 0) != self._last:
+            raise ForeignWriteError(
+                f"another program has written to the log, which ended at row {self._last}, up to row {last}"
+            )
+        return self._last
+
+    def _roll_back(self) -> None:
+        """A connection that cannot even do that is given up; what it had not written is not in the file."""
+        try:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            with contextlib.suppress(sqlite3.Error):
+                self.connection.close()
+            with contextlib.suppress(sqlite3.Error, OnebitError):
+                self.connection = writable(self._path)
