@@ -1,14 +1,12 @@
 # `make run` sets everything up and shows what it does, `make serve` starts the service, `make test` sets up and runs everything that CI runs.
+# Real data are taken from the folder named by ONEBIT_DATA; tests that need some which are not there are skipped.
 PYTHON ?= python3
 BIN := .venv/bin
-# Data may lie in a folder beside the clone; `make DATA=...` names another, and without any the tests of real data are skipped.
-DATA ?= ../shared/data
 # What `make lowest` runs: what the extras are used by. `make lowest LOWEST=` runs all tests.
 LOWEST ?= tests/test_run.py tests/test_compile_cache.py tests/test_storage.py tests/test_features.py tests/data tests/report \
   tests/experiments tests/client tests/theory/test_margins.py tests/serve/test_web_bodies.py tests/serve/test_web_errors.py \
   tests/serve/test_web_protocol.py tests/serve/test_export.py tests/executors/test_executors.py \
   tests/executors/test_dask_backend.py tests/executors/test_ray_backend.py
-export ONEBIT_DATA ?= $(realpath $(DATA))
 
 .PHONY: run serve examples test types suite lowest browser reproduction bench docs clean
 

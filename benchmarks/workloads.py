@@ -69,9 +69,9 @@ def shuffled(name: str, prepare: str | None = None, rounds: int | None = None, s
     return _ordered(name, "shuffle", prepare, rounds, seed)
 
 
-def resampled(name: str, rounds: int) -> Workload:
-    """Rows of a small data set, drawn with replacement."""
-    return _ordered(name, "resample", None, rounds, SEED)
+def resampled(name: str, rounds: int, prepare: str | None = None, seed: int = SEED) -> Workload:
+    """Rows of a small data set, drawn with replacement, as `onebit.run(..., order="resample")` brings them."""
+    return _ordered(name, "resample", prepare, rounds, seed)
 
 
 @cache

@@ -13,17 +13,28 @@ project = "onebit"
 author = project_copyright = "The onebit developers"
 version = release = VERSION
 
-extensions = ["myst_parser", "sphinx_copybutton", "docs.extensions.formulas", "docs.extensions.pages"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx_copybutton",
+    "docs.extensions.formulas",
+    "docs.extensions.pages",
+]
 root_doc = "index"
 templates_path: list[str] = []
 exclude_patterns = ["extensions"]
-nitpicky = True
 
 myst_heading_anchors = 4
 myst_fence_as_directive = {"math"}
 highlight_language = "text"  # of an indented block, which names none
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+
+default_role = "code"  # of `words` in docstrings
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+python_maximum_signature_line_length = 90
+toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = "onebit"

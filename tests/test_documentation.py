@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from docs.extensions.api import public_names
 from docs.extensions.formulas import FORMULA
 from docs.extensions.learners import learners_page
 from docs.extensions.pages import expanded
@@ -27,6 +28,7 @@ from onebit.data.streams import ORDERS
 from onebit.executors import EXECUTORS
 from onebit.options import MEANINGS
 from onebit.papers.paper import KINDS, PaperItem, paper_names
+from onebit.public import HOMES
 from onebit.rules import registry
 from onebit.serve import errors, schemas
 from onebit.serve.log.sqlite.schema import TABLES
@@ -45,8 +47,6 @@ README = (ROOT / "README.md").read_text()
 FILES = {path.name: path for path in sorted((ROOT / "docs").rglob("*.md"))}
 PAGES = {name: expanded(path.read_text()) for name, path in FILES.items()}
 EVERYTHING = "\n".join([README, *PAGES.values()])
-DESCRIBING = ("running.md", "data.md", "experiments.md", "kernels.md", "theory.md", "service.md", "offpolicy.md")
-COMMANDS = "\n".join([README, *(PAGES[name] for name in DESCRIBING)])
 CODE = [
     path
     for folder in ("src", "tests", "benchmarks", "examples", "tools", "docs")
@@ -54,7 +54,8 @@ CODE = [
 ]
 ORACLES = [path for path in CODE if path.parent.name == "oracles" and path.name != "__init__.py"]
 WRITTEN = [ROOT / "Makefile", *(ROOT / ".ci").glob("*"), *(ROOT / "docs").rglob("*.css"), *CODE]
-for kind in ("md", "toml"):
+WRITTEN += [path for path in (ROOT / ".github").rglob("*") if path.is_file()]
+for kind in ("md", "toml", "cff", "yaml"):
     WRITTEN += [*ROOT.glob(f"*.{kind}"), *(ROOT / "docs").rglob(f"*.{kind}"), *(ROOT / "src").rglob(f"*.{kind}")]
 
 
@@ -83,26 +84,34 @@ def test_the_public_names_are_what_dir_says() -> None:
 
 
 @pytest.mark.parametrize("name", registry())
-def test_every_learner_is_in_the_readme_and_on_its_page(name: str) -> None:
+def test_every_learner_is_on_the_pages_of_the_learners(name: str) -> None:
     rule = registry()[name]
-    assert f"`{name}`" in README
-    assert f"`{rule.title}`" in README
-    page = learners_page()
+    page = PAGES["learners.md"]
     assert f"`{name}`" in page
+    assert f"`{rule.title}`" in page
+    assert f"`onebit.{rule.title}`" in PAGES["api.md"]
     for parameter, note in rule.parameters.items():
         assert f"`{parameter}`" in page
         assert note.meaning
 
 
-def test_the_readme_counts_the_algorithms() -> None:
-    said = re.search(r"([A-Z][\w-]+)\s+published algorithms", README)
-    tens, ones = (
-        ("", "", "Twenty", "Thirty"),
-        ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
-    )
-    count = len(set(registry()) - {"auto", "auto-0.3"})  # which are this project's own
-    assert said
-    assert said[1] == "-".join(filter(None, (tens[count // 10], ones[count % 10])))
+def test_the_readme_is_short_and_names_its_picture() -> None:
+    assert 600 <= len(README.split()) <= 700
+    assert "docs/start/digits.svg" in README
+    assert "contextual bandits for classification" in README
+    picture = (ROOT / "docs" / "start" / "digits.svg").read_text()
+    assert len(picture) < 60_000
+
+
+@pytest.mark.parametrize("name", [name for name, home in HOMES.items() if home != f"onebit.{name}"])
+def test_every_public_name_is_in_the_reference(name: str) -> None:
+    assert re.search(rf"^\.\. auto\w+:: onebit\.{name}$", PAGES["api.md"], re.MULTILINE)
+
+
+@pytest.mark.parametrize("module", ["offpolicy", "client", "theory"])
+def test_every_name_of_a_module_is_in_the_reference(module: str) -> None:
+    for name in public_names(f"onebit.{module}"):
+        assert f":: onebit.{module}.{name}\n" in EVERYTHING
 
 
 @pytest.mark.parametrize("option", MEANINGS)
@@ -111,13 +120,23 @@ def test_every_common_option_is_documented(option: str) -> None:
 
 
 @pytest.mark.parametrize("command", commands())
-def test_every_command_and_option_is_documented(command: str) -> None:
-    assert f"onebit {command}" in EVERYTHING
+def test_every_command_and_option_is_in_the_reference(command: str) -> None:
+    page = PAGES["commands.md"]
+    assert f"## onebit {command}\n" in page
+    section = page.split(f"## onebit {command}\n")[1].split("\n## ")[0]
     for action in commands()[command]._actions:
         for option in action.option_strings:
             if option.startswith("--") and option != "--help":
-                found = re.search(rf"{option}(?![\w-])", COMMANDS)  # --out is not documented by --outer
-                assert found, f"{option} of {command} is not documented"
+                assert re.search(rf"^\| `{option}[ `]", section, re.MULTILINE), (
+                    f"{option} of {command} is not documented"
+                )
+                assert action.help, f"{option} of {command} says nothing of itself"
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_is_explained(command: str) -> None:
+    """Beside the reference, on a page that says what it is for."""
+    assert any(f"onebit {command}" in text for name, text in PAGES.items() if name != "commands.md")
 
 
 @pytest.mark.parametrize("command", ["margin", "bounds", "adversary"])
@@ -225,6 +244,7 @@ def test_every_setting_of_the_service_is_documented(name: str) -> None:
 
 def test_every_route_of_the_service_is_documented(site: Site) -> None:
     for one in site.app.operations:
+        assert f"### {one.method} {one.path}\n" in PAGES["http.md"]
         assert f"`{one.method} {one.path}`" in PAGES["service.md"], f"{one.method} {one.path} is not documented"
 
 
@@ -312,10 +332,12 @@ def test_formulas_are_whole() -> None:
 
 
 def test_nothing_points_outside_of_the_repository() -> None:
-    default = "DATA ?= ../shared/data"  # a folder of data that may be there or not, and that `make DATA=...` names
+    data = (
+        ROOT / ".ci" / "run"
+    )  # which names a folder of data that may be beside the clone on the machine where it runs
     assert {ROOT / "README.md", ROOT / "docs" / "explanation" / "algorithms.md"} <= set(WRITTEN)
     for path in WRITTEN:
-        text = path.read_text().replace(default, "")
+        text = path.read_text() if path != data else path.read_text().replace("../shared/data", "")
         if path.suffix == ".py":  # tests hand hostile paths to the service
             outside = re.findall(r"\bshared/[\w-]+\.md\b", text)
         else:
@@ -324,7 +346,7 @@ def test_nothing_points_outside_of_the_repository() -> None:
         assert not outside, f"{path.relative_to(ROOT)} points to {outside}"
 
 
-@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", *PAGES])
+@pytest.mark.parametrize("page", [*(path.name for path in ROOT.glob("*.md")), *PAGES])
 def test_links_lead_somewhere(page: str) -> None:
     path = FILES.get(page, ROOT / page)
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", path.read_text()):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
+
+from docs.extensions.tables import table
 
 from onebit.cli.learners import feedback_of, shown
 from onebit.contract.parameters import OneOf, Parameter
@@ -26,7 +27,7 @@ def learners_page() -> str:
     """
     rules = registry().values()
     lines = [
-        *_table(
+        *table(
             ("name", "class", "feedback", "paper"),
             [
                 (f"[`{rule.name}`](#{_anchor(rule)})", f"`{rule.title}`", feedback_of(rule), rule.paper)
@@ -38,7 +39,7 @@ def learners_page() -> str:
         "",
         "Every class takes these beside its own parameters.",
         "",
-        *_table(("option", "meaning"), [(f"`{name}`", meaning) for name, meaning in MEANINGS.items()]),
+        *table(("option", "meaning"), [(f"`{name}`", meaning) for name, meaning in MEANINGS.items()]),
     ]
     for rule in rules:
         lines += ["", *_section(rule)]
@@ -63,7 +64,7 @@ def _section(rule: Rule) -> list[str]:
     ]
     if rule.parameters:
         rows = [(f"`{name}`", _default(rule, name), _range(one), one.meaning) for name, one in rule.parameters.items()]
-        lines += _table(("parameter", "default", "range", "meaning"), rows)
+        lines += table(("parameter", "default", "range", "meaning"), rows)
     else:
         lines.append("There is nothing to set.")
     return [*lines, "", "**Example**", "", *_example(rule, needed), "", *_command(rule, needed)]
@@ -126,8 +127,3 @@ def _example(rule: Rule, options: dict[str, Any]) -> list[str]:
 def _command(rule: Rule, options: dict[str, Any]) -> list[str]:
     given = "".join(f" --set {name}={shown(value)}" for name, value in options.items())
     return ["```bash", f"onebit run {rule.name} synsep9 --rounds 10000{given}", "```"]
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    cells = [head, tuple("---" for _ in head), *(tuple(cell.replace("|", "\\|") for cell in row) for row in rows)]
-    return ["| " + " | ".join(row) + " |" for row in cells]

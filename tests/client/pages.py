@@ -22,11 +22,9 @@ class Example(NamedTuple):
     line: int
 
 
-def examples(page: str, section: str = "") -> Iterator[Example]:
-    """The examples of a page, or of one section of it."""
+def examples(page: str) -> Iterator[Example]:
+    """The examples of a page."""
     content = (ROOT / page).read_text()
-    if section:
-        content = content[content.index(f"## {section}\n") :].split("\n## ")[0]
     for found in re.finditer(r"^```(\w+)\n(.*?)^```$", content, re.MULTILINE | re.DOTALL):
         yield Example(found[1], found[2], content[: found.start()].count("\n") + 2)
 

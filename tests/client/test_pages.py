@@ -1,4 +1,4 @@
-"""What docs/reference/service.md and docs/how-to/deployment.md show is run, against the real service."""
+"""What docs/start/serving.md, docs/reference/service.md and docs/how-to/deployment.md show is run, against the real service."""
 
 from __future__ import annotations
 
@@ -28,11 +28,9 @@ needs_programs = pytest.mark.skipif(
 
 
 @needs_programs
-@pytest.mark.parametrize(("page", "section"), [("README.md", "As a service"), ("docs/reference/service.md", "")])
-def test_what_the_pages_show_can_be_done(
-    page: str, section: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first, *rest = [one for one in examples(page, section) if one.language != "text"]
+@pytest.mark.parametrize("page", ["docs/start/serving.md", "docs/reference/service.md"])
+def test_what_the_pages_show_can_be_done(page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, *rest = [one for one in examples(page) if one.language != "text"]
     assert first.text.strip() == START
     service = Process(tmp_path / "onebit-data")
     shell = Shell(tmp_path)

@@ -1,4 +1,4 @@
-"""What docs/start/first-hour.md shows of the command line is run, as a newcomer would; its Python runs as all examples of the pages do."""
+"""What docs/start/command-line.md shows is run, as a newcomer would."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.client.pages import Shell, examples
 
-PAGE = "docs/start/first-hour.md"
+PAGE = "docs/start/command-line.md"
 ROOT = Path(__file__).parents[1]
 
 

@@ -1,0 +1,87 @@
+"""The reference page of the command line, made from the parsers: a command and its options are documented by being there."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+
+from docs.extensions.tables import table
+
+from onebit.cli import parser
+
+WIDTH = 100  # of the lines that show how a command is called
+
+
+def commands_page() -> str:
+    """All commands with their options, as Markdown.
+
+    >>> "`--delay" in commands_page()
+    True
+    """
+    lines = list[str]()
+    for command in _below(parser()):
+        lines += _section(command)
+    return "\n".join(lines) + "\n"
+
+
+def _below(above: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parsers of the commands, each followed by those of its own commands."""
+    for action in above._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for one in action.choices.values():
+                yield one
+                yield from _below(one)
+
+
+def _section(command: argparse.ArgumentParser) -> list[str]:
+    formatter = argparse.HelpFormatter(command.prog, width=WIDTH)
+    formatter.add_usage(command.usage, command._actions, command._mutually_exclusive_groups, prefix="")
+    depth = "#" * len(command.prog.split())
+    lines = [f"{depth} {command.prog}", "", *_prose(command.description or ""), ""]
+    lines += ["```text", formatter.format_help().strip(), "```", ""]
+    rows = [
+        (_named(one), _plain(formatter._expand_help(one) if one.help else ""))
+        for one in command._actions
+        if _shown(one)
+    ]
+    return [*lines, *(table(("argument", "meaning"), rows) if rows else []), ""]
+
+
+def _shown(action: argparse.Action) -> bool:
+    of_all = isinstance(action, argparse._HelpAction | argparse._SubParsersAction)
+    return not of_all and action.help is not argparse.SUPPRESS
+
+
+def _named(action: argparse.Action) -> str:
+    """An option with what follows it, or the name of an argument."""
+    value = action.metavar or (
+        "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
+    )
+    given = " ".join(value) if isinstance(value, tuple) else value
+    if not action.option_strings:
+        return f"`{given}`"
+    longest = max(action.option_strings, key=len)
+    return f"`{longest}`" if action.nargs == 0 else f"`{longest} {given}`"
+
+
+def _plain(text: str) -> str:
+    """Help, in which Markdown's own signs mean themselves; what is between backticks stays."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if part.startswith("`") else re.sub(r"([*_<\[])", r"\\\1", part) for part in parts)
+
+
+def _prose(text: str) -> list[str]:
+    """The description of a command; the lines of its examples become a block."""
+    lines, shown = list[str](), False
+    for line in text.strip().split("\n"):
+        example = line.strip().startswith("onebit ") and (
+            shown or not lines or not lines[-1] or line.startswith("    ")
+        )
+        if example and not shown:
+            lines += ["", "```bash"]
+        elif shown and not example:
+            lines += ["```", ""]
+        shown = example
+        lines.append(line.strip() if example else _plain(line.strip()))
+    return [*lines, "```"] if shown else lines
