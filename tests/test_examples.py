@@ -21,6 +21,7 @@ matplotlib.use("Agg")
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples"
 PAGE = (ROOT / "docs" / "how-to" / "examples.md").read_text()
+PICTURES = ROOT / "docs" / "how-to" / "examples"
 SMALL = {
     "ticket_routing": ("--mails", "400"),
     "model_choice": ("--prompts", "300"),
@@ -46,9 +47,14 @@ def test_all_examples_are_here_and_on_the_page() -> None:
     assert found == {*SMALL, *NOTEBOOKS}
     for name in found:
         assert re.search(rf"\bexamples/{name}\.(py|ipynb)\b", PAGE), f"{name} is not on the page"
+        own = (PICTURES / f"{name.replace('_', '-')}.md").read_text()
+        assert re.search(rf"\bexamples/{name}\.(py|ipynb)\n", own) or f"examples/{name}.ipynb -->" in own, (
+            "without its source"
+        )
+        assert re.search(rf"!\[.{{40,}}\]\({name.replace('_', '-')}\.png\)", own)
     shown = re.findall(r"!\[.{40,}\]\((examples/[\w-]+\.png)\)", PAGE)
     assert {Path(one).stem for one in shown} == {name.replace("_", "-") for name in found}
-    for picture in (ROOT / "docs" / "how-to" / "examples").iterdir():
+    for picture in PICTURES.glob("*.png"):
         assert is_a_picture(picture)
         assert picture.stat().st_size < 150_000
 

@@ -11,6 +11,7 @@ from docs.extensions.api import api_page, classes_page
 from docs.extensions.commands import commands_page
 from docs.extensions.formulas import as_roles
 from docs.extensions.learners import learners_page
+from docs.extensions.notebooks import notebook_page
 from docs.extensions.routes import routes_page
 
 if TYPE_CHECKING:  # the tests read this file where Sphinx is not installed
@@ -23,8 +24,9 @@ GENERATED: dict[str, Callable[..., str]] = {
     "commands": commands_page,
     "routes": routes_page,
     "learners": learners_page,
+    "notebook": notebook_page,
 }
-MARK = re.compile(r"^<!-- generated: (?P<what>\w+)(?P<of>[\w. ]*) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- generated: (?P<what>\w+)(?P<of>[\w./ ]*) -->$", re.MULTILINE)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
