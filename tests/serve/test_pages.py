@@ -450,6 +450,18 @@ def test_a_short_curve_counts_in_whole_feedbacks(reader: Reader) -> None:
 
 
 @needs_chromium
+def test_the_dashboard_tells_of_drift(reader: Reader) -> None:
+    reader.new_task("drifting")
+    for start, right in ((0, True), (500, True), (1000, False)):
+        ids = [f"{number}" for number in range(start, start + 500)]
+        reader.ask("POST", "/v1/tasks/drifting/decide", [{"id": one, "x": [1, 2]} for one in ids])
+        reader.ask("POST", "/v1/tasks/drifting/feedback", [{"id": one, "right": right} for one in ids])
+    reader.visit("/#task=drifting")
+    reader.browser.until(f"{text_of('#drift-list')}?.includes('100.0 % of the last')")
+    assert not reader.browser.run(f"{one('#drift')}.hidden")
+
+
+@needs_chromium
 def test_in_shadow_mode_the_error_is_that_of_what_was_shown(reader: Reader) -> None:
     browser = reader.browser
     heads = "[...document.querySelectorAll('#classes thead button')].map(e => e.textContent)"

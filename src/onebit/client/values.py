@@ -266,6 +266,35 @@ class SureStats(Value):
 
 
 @dataclass(frozen=True)
+class DriftAlarm(Value):
+    """More mistakes than before, and too many for chance: after `feedback` feedbacks, at the row `seq` of the log.
+
+    `usual` is the error that the task was used to, at the most, and `error` that of the last `since` feedbacks.
+    """
+
+    seq: int
+    time: float
+    raised_at: str | None
+    feedback: int
+    since: int
+    usual: float
+    error: float
+
+
+@dataclass(frozen=True)
+class DriftStats(Value):
+    """How often a task began to err more than it used to, and the last of these alarms, oldest first."""
+
+    count: int
+    alarms: list[DriftAlarm]
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Self:
+        """With its alarms."""
+        return cls(body["count"], [DriftAlarm.read(one) for one in body["alarms"]])
+
+
+@dataclass(frozen=True)
 class Stats(Value):
     """What there is to see of a task. `print` leaves `rates`, `delays`, `classes` and `curve` out, which are long."""
 
@@ -295,6 +324,7 @@ class Stats(Value):
     mean_reward: float | None = None
     certainty: SureStats | None = None
     shadow: ShadowStats | None = None
+    drift: DriftStats | None = None
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:
@@ -307,6 +337,8 @@ class Stats(Value):
             "exploration": Exploration.read(body["exploration"]),
             "curve": Curve.read(body["curve"]),
         }
+        if "drift" in body:
+            parts["drift"] = DriftStats.read(body["drift"])
         if body.get("shadow") is not None:  # None where nothing else was shown; before 0.4 it was not there
             parts["shadow"] = ShadowStats.read(body["shadow"])
         if "certainty" in body:  # before 0.4 there was none

@@ -8,7 +8,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from onebit.rules import DEFAULT
-from onebit.serve.stats_parts import ClassStats, Curve, Delays, Exploration, Rates, ShadowStats, SureStats, Window
+from onebit.serve.stats_parts import (
+    ClassStats,
+    Curve,
+    Delays,
+    DriftStats,
+    Exploration,
+    Rates,
+    ShadowStats,
+    SureStats,
+    Window,
+)
 
 ClassName = Annotated[str, Field(min_length=1, max_length=200)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -319,6 +329,7 @@ class Stats(BaseModel):
     exploration: Exploration
     curve: Curve
     shadow: ShadowStats | None
+    drift: DriftStats
     certainty: SureStats
 
 

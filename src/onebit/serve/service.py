@@ -20,6 +20,7 @@ from onebit.serve.admin import Admin
 from onebit.serve.compiling import Compiler
 from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.decide import DecideHandler
+from onebit.serve.drift_watch import DriftWatch
 from onebit.serve.errors import (
     InvalidError,
     NotFoundError,
@@ -45,6 +46,7 @@ from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLear
 from onebit.serve.served_task import ServedTask, shown
 from onebit.serve.settings import Settings
 from onebit.serve.threads import in_thread
+from onebit.serve.webhook import webhook_of
 
 LOG = logging.getLogger("onebit.serve")
 SWEEP_S = 0.5  # how often deadlines are looked after
@@ -70,6 +72,9 @@ class Service:
             self._revision_warnings,
             self._clock_warnings,
         ]  # whoever has something to warn of adds itself
+        self.drift_watch = DriftWatch(webhook_of(settings))
+        if self.drift_watch.webhook is not None:
+            self.warning_sources.append(self.drift_watch.webhook.warnings)
         self._items = Items()
         self.heavy_work = CooperativeLock()
         self._explaining = asyncio.Lock()
@@ -114,6 +119,7 @@ class Service:
         self._writer.start()
         self._learner_thread.start()
         self._admin.resume()
+        self.drift_watch.start(self._served.values())
         self._sweeper = asyncio.create_task(self._sweep_for_ever())
 
     async def stop(self) -> None:
@@ -124,6 +130,7 @@ class Service:
         self._progress.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()
+        await asyncio.to_thread(self.drift_watch.stop)
         await asyncio.to_thread(self._writer.stop)
         await asyncio.to_thread(self._learner_thread.stop)
         self._reader.close()
@@ -276,6 +283,7 @@ class Service:
                 await self.log_health.probe()
             for served in list(self._served.values()):
                 try:
+                    self.drift_watch.look(served)
                     while served.follower.failing is None and await self._feedback.sweep(served):
                         await asyncio.sleep(0)
                 except BadRecordError as error:

@@ -10,6 +10,7 @@ import numpy as np
 
 from onebit.contract.description import share
 from onebit.errors import InputError
+from onebit.serve.drift import DriftDetector
 from onebit.serve.feedback_curve import REWARD, SURE, SURE_WRONG, FeedbackCurve
 from onebit.serve.log.records import Event, Played
 from onebit.serve.ring import WINDOW, Ring, refuse_uncountable
@@ -54,6 +55,7 @@ class Statistics:
         self._seconds: dict[int, list[int]] = {}  # decisions and feedbacks of the last seconds
         self._rewards: Ring | None = None  # None where all of them were right or wrong
         self._curve = FeedbackCurve()
+        self.drift = DriftDetector()
         self._shadow: ShadowRounds | None = None  # None where nothing was shown in the place of a decision
 
     @property
@@ -102,7 +104,9 @@ class Statistics:
             np.add.at(self._classes[2], labels[right], 1)
             self._wrong.add(~right)
             self._count_seconds([event.time for event in counted], 1)
-            for event in counted:
+            before = self._counts["feedback"] - len(counted)
+            for number, event in enumerate(counted, start=before + 1):
+                self.drift.hear(event.seq, event.time, event.worth, self.classes, number)
                 # How sure it was, it was of its own label.
                 asked = event.sure is not None and event.shown in (None, event.label)
                 sure = asked and not is_unsure(event.confidence, event.sure)
@@ -188,6 +192,7 @@ class Statistics:
                 },
                 "curve": curve,
                 "shadow": None if self._shadow is None else self._shadow.shown(window),
+                "drift": self.drift.shown(),
                 "certainty": {**self._certainty(), "answered_curve": answered, "error_curve": sure_error},
             }
 
@@ -216,6 +221,7 @@ class Statistics:
                 "seconds": [[second, *counts] for second, counts in self._last_seconds()],
                 "rewards": None if self._rewards is None else self._rewards.to_dict(),
                 "shadow": None if self._shadow is None else self._shadow.to_dict(),
+                "drift": self.drift.to_dict(),
                 **self._curve.to_dict(),
             }
 
@@ -240,6 +246,8 @@ class Statistics:
             made._rewards = Ring.from_dict(kept["rewards"], float)
         if kept.get("shadow") is not None:
             made._shadow = ShadowRounds.from_dict(kept["shadow"])
+        if "drift" in kept:  # snapshots of 0.3.0 do not have it
+            made.drift = DriftDetector.from_dict(kept["drift"])
         return made
 
 

@@ -95,3 +95,25 @@ class SureStats(BaseModel):
     overshoot: float | None
     answered_curve: list[float | None]
     error_curve: list[float | None]
+
+
+class DriftAlarm(BaseModel):
+    """More mistakes than before, and too many for chance: after `feedback` feedbacks, at the row `seq` of the log.
+
+    `usual` is the error that the task was used to, at the most, and `error` that of the last `since` feedbacks, in which it has risen.
+    """
+
+    seq: int
+    time: float
+    raised_at: str | None
+    feedback: int
+    since: int
+    usual: float
+    error: float
+
+
+class DriftStats(BaseModel):
+    """How often a task began to err more than it used to, and the last of these alarms, oldest first."""
+
+    count: int
+    alarms: list[DriftAlarm]

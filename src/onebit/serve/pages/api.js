@@ -10,7 +10,7 @@ export class Refused extends Error {
 const PATIENCE_MS = { GET: 20000, OTHERS: 120000 }; // a new task may have to be compiled first
 
 export const call = async (method, path, body) => {
-  const options = { method, signal: AbortSignal.timeout(PATIENCE_MS[method] ?? PATIENCE_MS.OTHERS), cache: "no-store" };
+  const options = { method, signal: AbortSignal.timeout(PATIENCE_MS[method] ?? PATIENCE_MS.OTHERS), cache: "no-cache" }; // what has not changed is not sent again
   if (body !== undefined) {
     options.body = JSON.stringify(body);
     options.headers = { "Content-Type": "application/json" };

@@ -7,6 +7,7 @@ import { why } from "./why.js";
 
 const WINDOWS = [100, 1000, 10000];
 const LAST = 8; // decisions shown
+const DRIFTS = 3; // alarms shown
 const CLASSES_AT_FIRST = 20;
 const MORE_CLASSES = 100;
 const PROBABILITIES = 3; // bars of one decision
@@ -114,6 +115,7 @@ export class Figures {
     this.showError(stats.window);
     byId("mean-reward").hidden = stats.rewards === 0;
     say(byId("mean-reward"), `Mean reward of the same ${number(stats.window.mean_reward ?? 0)}, over all ${number(stats.mean_reward ?? 0)}.`);
+    this.showDrift(stats.drift);
     this.showShadow(stats.shadow);
     this.showState(stats);
     this.showCertainty(stats);
@@ -144,6 +146,18 @@ export class Figures {
   }
 
   // How wrong the learner's own decisions would have been, while something else was shown.
+  showDrift({ count: alarms, alarms: last }) {
+    byId("drift").hidden = alarms === 0;
+    keyed(
+      byId("drift-list"),
+      [...last].reverse().slice(0, DRIFTS),
+      ({ seq }) => seq,
+      () => make("li"),
+      (item, { time, feedback, since, usual, error }) =>
+        say(item, `${new Date(1000 * time).toLocaleString()}, after ${count(feedback)} feedbacks: ${percent(error)} of the last ${count(since)} were wrong, and ${percent(usual)} at most before.`),
+    );
+  }
+
   showShadow(shadow) {
     byId("own-error").hidden = shadow === null;
     if (shadow === null) return;

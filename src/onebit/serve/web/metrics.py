@@ -108,6 +108,14 @@ class Metrics(Collector):
             "onebit_connections_refused", "Connections beyond the most at once.", value=self._connections.refused
         )
         yield from self._tasks()
+        webhook = self._service.drift_watch.webhook
+        if webhook is not None:
+            sent = CounterMetricFamily("onebit_webhook_attempts", "Attempts to send an event.", labels=["status"])
+            sent.add_metric(["delivered"], webhook.delivered)
+            sent.add_metric(["failed"], webhook.failed)
+            yield sent
+            yield CounterMetricFamily("onebit_webhook_given_up", "Events that nobody took.", value=webhook.given_up)
+            yield GaugeMetricFamily("onebit_webhook_waiting", "Events that are not taken yet.", value=webhook.waiting)
         gauges = self._service.gauges()
         yield GaugeMetricFamily("onebit_log_position", "The last row of the log.", value=gauges["position"])
         yield SummaryMetricFamily(
@@ -151,6 +159,9 @@ class Metrics(Collector):
         refused = CounterMetricFamily("onebit_refused", "Feedbacks that could not be learnt from.", labels=["task"])
         rate = GaugeMetricFamily(
             "onebit_right_ratio", f"The share of right in the last {WINDOW} feedbacks.", labels=["task"]
+        )
+        drift = CounterMetricFamily(
+            "onebit_drift_alarms", "How often a task began to err more than it used to.", labels=["task"]
         )
         queue = GaugeMetricFamily("onebit_queue_events", "Rows of the log that are not learnt yet.", labels=["task"])
         truths = CounterMetricFamily("onebit_truths", "Feedbacks that named the right class.", labels=["task"])
@@ -199,10 +210,13 @@ class Metrics(Collector):
                 for end in ("error", "low", "high"):
                     if stats["shadow"][end] is not None:
                         own_error.add_metric([task, end], stats["shadow"][end])
+            drift.add_metric([task], stats["drift"]["count"])
             queue.add_metric([task], stats["queue"])
             delays.add_metric([task], _buckets(stats["delays"]["bounds_s"], stats["delays"]["counts"]), None)
         certainties = (asked, sure, sure_error, overshoot)
-        return iter((decisions, feedback, right, refused, rate, truths, reward, *certainties, own_error, queue, delays))
+        return iter(
+            (decisions, feedback, right, refused, rate, truths, reward, drift, *certainties, own_error, queue, delays)
+        )
 
 
 def _buckets(bounds: list[float] | tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:
