@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -25,6 +26,7 @@ from onebit.serve.web.metrics import Requests
 from onebit.serve.web.rate_limit import RateLimiters
 from onebit.serve.web.replies import error_reply
 from onebit.serve.web.request import COOKIE, RequestContext
+from onebit.serve.web.tracing import tracing
 
 LOG = logging.getLogger("onebit.serve")
 
@@ -63,6 +65,7 @@ class Middleware:
         self._requests = requests
         self._rate_limiters = rate_limiters
         self._login = login
+        self._tracing = tracing()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer why not."""
@@ -72,6 +75,10 @@ class Middleware:
         context = RequestContext(scope["method"])
         # The server leaves the body of an answer to HEAD away by itself.
         scope = {**scope, "onebit": context, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
+        with nullcontext() if self._tracing is None else self._tracing.request(scope, context):
+            await self._handle(scope, context, receive, send)
+
+    async def _handle(self, scope: Scope, context: RequestContext, receive: Receive, send: Send) -> None:
         try:
             try:
                 if scope["path"] not in self._public:
