@@ -29,7 +29,7 @@ from onebit import state
 from onebit.errors import OnebitError
 from onebit.learner import Learner
 from onebit.serve.log.sqlite.appending import SqliteAppender
-from onebit.serve.log.sqlite.schema import FILE
+from onebit.serve.log.sqlite.schema import FILE, opened
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewTask
 from onebit.serve.service import Service
@@ -117,7 +117,7 @@ def appender_of(service: Service) -> SqliteAppender:
 
 def rows_of(folder: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
     """Rows of the log."""
-    with closing(sqlite3.connect(f"file:{folder / FILE}?mode=ro", uri=True)) as connection:
+    with closing(opened(folder / FILE)) as connection:
         return connection.execute(query, values).fetchall()
 
 

@@ -13,13 +13,14 @@ import pytest
 
 from onebit.serve.checking import check
 from onebit.serve.log.log_reader import LogReader
-from onebit.serve.log.sqlite.schema import FILE, TABLES, VERSION, version_of
+from onebit.serve.log.sqlite.schema import FILE, TABLES, VERSION, opened, version_of
 from onebit.serve.replay import rounds_of
 from tests.serve.driving import restarted, run
 from tests.serve.logs import fill, served
 from tests.serve.test_bad_records import as_an_attacker
 
 OLD_COLUMNS = {"changes": 6, "decisions": 15, "feedback": 10}
+THIRD_COLUMNS = {"changes": 6, "decisions": 20, "feedback": 12, "revisions": 9}
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +36,12 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def of_version(log: Path, folder: Path, version: int) -> Path:
     """The same rows in a log of an older version."""
     folder.mkdir()
-    with closing(sqlite3.connect(folder / FILE)) as old, closing(sqlite3.connect(log / FILE)) as new:
+    columns = OLD_COLUMNS if version < 3 else THIRD_COLUMNS
+    with closing(sqlite3.connect(folder / FILE)) as old, closing(opened(log / FILE)) as new:
         old.executescript("".join(TABLES[:version]))
-        rows = sorted((row[0], table, row) for table in OLD_COLUMNS for row in new.execute(f"SELECT * FROM {table}"))
+        rows = sorted((row[0], table, row) for table in columns for row in new.execute(f"SELECT * FROM {table}"))
         for _, table, row in rows:
-            count = OLD_COLUMNS[table] - (version == 1 and table == "changes")
+            count = columns[table] - (version == 1 and table == "changes")
             old.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * count)})", row[:count])
         old.execute(f"PRAGMA user_version = {version}")
         old.commit()
@@ -57,7 +59,7 @@ def everything_read(folder: Path) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_read_as_it_is_and_brought_up(log: Path, tmp_path: Path, version: int) -> None:
     folder = of_version(log, tmp_path / "old", version)
     content = (folder / FILE).read_bytes()
@@ -69,7 +71,7 @@ def test_read_as_it_is_and_brought_up(log: Path, tmp_path: Path, version: int) -
     shutil.rmtree(new / "snapshots")
     assert run(restarted(folder)) == run(restarted(new))
     with closing(sqlite3.connect(folder / FILE)) as brought:
-        assert version_of(brought) == VERSION == 3
+        assert version_of(brought) == VERSION == 4
     assert everything_read(folder) == everything_read(log)
     assert check(folder).fine
 
@@ -77,7 +79,6 @@ def test_read_as_it_is_and_brought_up(log: Path, tmp_path: Path, version: int) -
 def test_what_an_older_log_is_read_with_uses_its_indices(log: Path, tmp_path: Path) -> None:
     """Else a page of the dashboard of a large log would read all of it."""
     from onebit.serve.log.records import DECISIONS, EVENTS
-    from onebit.serve.log.sqlite.schema import opened
 
     folder = of_version(log, tmp_path / "old", 2)
     queries = (f"{DECISIONS} WHERE d.task = :task AND d.seq < :before ORDER BY d.seq DESC LIMIT :most", EVENTS)

@@ -35,7 +35,6 @@ from tests.serve.driving import (
     outcome,
     replayed,
     restarted,
-    rows_of,
     run,
     service_in,
     snapshots_in,
@@ -498,7 +497,8 @@ def test_a_database_of_somebody_else(tmp_path: Path) -> None:
     error = run(outcome(restarted(tmp_path)))
     assert isinstance(error, OnebitError)
     assert "other tables" in str(error)
-    assert rows_of(tmp_path, "SELECT * FROM secrets") == [("sesame",)]
+    with closing(sqlite3.connect(tmp_path / FILE)) as connection:
+        assert connection.execute("SELECT * FROM secrets").fetchall() == [("sesame",)]
 
 
 def test_the_log_is_only_added_to(folder: Path) -> None:

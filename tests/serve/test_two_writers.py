@@ -115,7 +115,7 @@ def test_no_number_is_there_twice_in_whichever_tables(tmp_path: Path, other: str
     run(work())
     rows = {
         "changes": "(2, 1, 0.0, 'changed', '{}', NULL)",
-        "decisions": "(3, 1, 'x', 0.0, 'learn', 1, 0, 0, 0, 0.0, 0.0, 0.0, 1.0, x'', x'', NULL, 0, NULL, NULL, NULL)",
+        "decisions": "(3, 1, 'x', 0.0, 'learn', 1, 0, 0, 0, 0.0, 0.0, 0.0, 1.0, x'', x'', NULL, 0, NULL, NULL, NULL, NULL, NULL)",
         "feedback": "(1, 1, 2, 0.0, 'caller', 1, 1, 0, NULL, NULL, NULL, NULL)",
         "revisions": "(1, 1, 3, 0.0, 1, NULL, NULL, NULL, NULL)",
     }

@@ -26,6 +26,7 @@ from onebit.serve.served_task import ServedTask
 from onebit.serve.tasks import refuse_rule
 from onebit.serve.terms import RequestTerms, is_same_set, is_unsure, terms_of
 
+DIGITS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"  # of the ids made here, in their order
 AT_ONCE = 256  # rows that are decided before others get a turn, at most
 NAMES_AT_ONCE = 10_000  # of candidates, which are looked up
 PROBABILITIES_AT_ONCE = 25_600
@@ -55,7 +56,7 @@ class DecideHandler:
         self._reader = reader
         self._recent = recent
         self._clock = clock
-        self._process = os.urandom(6).hex()
+        self._process = _digits(int.from_bytes(os.urandom(6), "big"), 8)
         self._made = itertools.count()
 
     async def decide(self, served: ServedTask, requests: Sequence[DecideRequest], single: bool) -> list[dict[str, Any]]:
@@ -217,7 +218,16 @@ class DecideHandler:
 
     def _new_id(self) -> str:
         """An id that nobody else has, and that sorts by time, so that the index of the log grows at its end."""
-        return f"{time.time_ns() // 1_000_000:012x}{self._process}{next(self._made):08x}"
+        return f"{_digits(time.time_ns() // 1_000_000, 8)}{self._process}{_digits(next(self._made), 5)}"
+
+
+def _digits(number: int, count: int) -> str:
+    """A number with 64 digits, in the order of which texts sort; more than `count` where it is too large for them."""
+    found = ""
+    while number or len(found) < count:
+        number, digit = divmod(number, 64)
+        found = DIGITS[digit] + found
+    return found
 
 
 def _again(served: ServedTask, row: tuple[Any, ...], asked: Ask) -> dict[str, Any]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import contextlib
 import secrets
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from onebit.errors import OnebitError
+from onebit.serve.log.database import Row
 from onebit.serve.log.errors import ForeignWriteError, LogError
 from onebit.serve.log.sqlite.database import in_our_words
+from onebit.serve.log.sqlite.packing import packed_few, packed_numbers
 from onebit.serve.log.sqlite.schema import created, last_seq, reason, writable
 from onebit.serve.log.tables import COLUMNS
 from onebit.serve.log.writing import Batch, Keys
@@ -24,7 +26,12 @@ from onebit.serve.log.writing import Batch, Keys
 STATE = "SELECT (SELECT service FROM owner), (SELECT max(seq) FROM numbers)"
 # What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
 UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
-INSERTS = {table: f"INSERT INTO {table} VALUES ({', '.join('?' * count)})" for table, count in COLUMNS.items()}
+PROBABILITIES, X = 12, 13  # their places in a row of a decision without its seq
+PACKED = {"decisions": 2}  # columns that this store adds
+INSERTS = {
+    table: f"INSERT INTO {table} VALUES ({', '.join('?' * (count + PACKED.get(table, 0)))})"
+    for table, count in COLUMNS.items()
+}
 
 
 class Doubt(NamedTuple):
@@ -60,7 +67,8 @@ class SqliteAppender:
             seq = self._end() + 1
             for batch in group:
                 firsts.append(seq)
-                numbered = [(number, *row) for number, row in enumerate(batch.rows, seq)]
+                kept = _packed(batch.rows) if batch.table == "decisions" else batch.rows
+                numbered = [(number, *row) for number, row in enumerate(kept, seq)]
                 self.connection.executemany(INSERTS[batch.table], numbered)
                 seq += len(numbered)
             if not group:
@@ -124,3 +132,12 @@ class SqliteAppender:
                 self.connection.close()
             with contextlib.suppress(sqlite3.Error, OnebitError):
                 self.connection = writable(self._path)
+
+
+def _packed(rows: Sequence[Row]) -> Iterator[Row]:
+    """Rows of decisions as they are kept."""
+    numbers = packed_numbers([row[X] for row in rows])
+    few = [packed_few(row[PROBABILITIES]) for row in rows]
+    for row, probabilities, x in zip(rows, few, numbers, strict=True):
+        plain = (row[PROBABILITIES] if probabilities is None else b"", row[X] if x is None else b"")
+        yield (*row[:PROBABILITIES], *plain, *row[X + 1 :], probabilities, x)

@@ -12,6 +12,7 @@ from pathlib import Path
 from onebit.errors import InputError, OnebitError
 from onebit.files import write_atomically
 from onebit.serve.log.errors import DamagedLogError
+from onebit.serve.log.sqlite.packing import unpacked
 from onebit.serve.log.tables import LATEST, NAMES
 
 FILE = "onebit.db"
@@ -108,9 +109,34 @@ CREATE INDEX revisions_by_feedback ON revisions (feedback);
 CREATE INDEX revisions_by_task ON revisions (task);
 CREATE TRIGGER revisions_numbered AFTER INSERT ON revisions BEGIN INSERT INTO numbers VALUES (NEW.seq); END;
 """
-# A log of an older version as one of this version shows it, for a connection that only reads: what stands in `temp` is found first.
-_AS_NOW = """
-PRAGMA temp_store = MEMORY;
+# What is packed (`packing`) stands in a column of its own, and its plain one is empty.
+_FOURTH = """
+ALTER TABLE decisions ADD COLUMN packed_probabilities BLOB;
+ALTER TABLE decisions ADD COLUMN packed_x BLOB;
+"""
+# The tables as they are read: what stands in `temp` is found first.
+_PLAIN = (
+    "seq",
+    "task",
+    "id",
+    "time",
+    "mode",
+    "generation",
+    "learnt",
+    "label",
+    "greedy",
+    "weight",
+    "note",
+    "second_note",
+    "propensity",
+)
+_UNPACKED = "CASE WHEN packed_{0} IS NULL THEN {0} ELSE unpacked(packed_{0}) END AS {0}"
+_AS_READ = f"""
+CREATE TEMP VIEW decisions AS SELECT {", ".join(_PLAIN)}, {_UNPACKED.format("probabilities")}, {_UNPACKED.format("x")},
+    among, complete, raw, confidence, sure FROM main.decisions;
+"""
+# A log of an older version as one of this version shows it, for a connection that only reads.
+_AS_THIRD = """
 CREATE TEMP VIEW decisions AS SELECT *, NULL AS among, 0 AS complete, NULL AS raw, NULL AS confidence, NULL AS sure
     FROM main.decisions;
 CREATE TEMP VIEW feedback AS SELECT *, NULL AS reward, NULL AS truth FROM main.feedback;
@@ -130,6 +156,7 @@ TABLES = (  # of each version, made from those of the version before
     f"{_FIRST}{_only_added_to(['changes', 'decisions', 'feedback'])}",
     f"{_SECOND}{_only_added_to(['numbers'])}PRAGMA application_id = {APPLICATION};\n",
     f"{_THIRD}{_only_added_to(['revisions'])}",
+    _FOURTH,
 )
 VERSION = len(TABLES)
 
@@ -170,8 +197,9 @@ def opened(path: Path) -> sqlite3.Connection:
             version = _checked(connection, path)
             if version == 0:
                 raise InputError(f"{path} is not a log of `onebit serve`")
-            if version < VERSION:
-                connection.executescript(_AS_NOW)
+            connection.create_function("unpacked", 1, unpacked, deterministic=True)
+            as_now = _AS_READ if version >= 4 else _AS_THIRD if version < 3 else ""
+            connection.executescript(f"PRAGMA temp_store = MEMORY;{as_now}")
         except BaseException:
             connection.close()
             raise
