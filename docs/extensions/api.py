@@ -7,8 +7,12 @@ import inspect
 
 from docs.extensions.tables import table
 
+from onebit.decision import DecisionFields
+from onebit.deprecation import Renamed
 from onebit.public import HOMES
 from onebit.rules import registry
+
+_FIELD = type(inspect.getattr_static(DecisionFields, "label"))
 
 
 def api_page(module: str, *names: str) -> str:
@@ -38,14 +42,16 @@ def _members(kind: type) -> list[str]:
     return [
         name
         for name in dict.fromkeys(name for base in own for name in vars(base))
-        if not name.startswith("_") and _home(inspect.getattr_static(kind, name)).startswith("onebit.")
+        if not name.startswith("_") and _belongs(inspect.getattr_static(kind, name))
     ]
 
 
-def _home(member: object) -> str:
-    """The module in which a member was written; a field has none, and is the class's."""
+def _belongs(member: object) -> bool:
+    """Whether a member was written here, and is neither an old name nor a field of a tuple, which the signature shows."""
+    if isinstance(member, Renamed | _FIELD):
+        return False
     function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-    return getattr(function, "__module__", None) or "onebit."
+    return (getattr(function, "__module__", None) or "onebit.").startswith("onebit.")
 
 
 def public_names(module: str) -> list[str]:

@@ -67,16 +67,21 @@ _PROBABILITIES = DecisionFields._fields.index("probabilities")
 
 
 class Decision(DecisionFields):
-    """What a learner decided for one x, with all that learning from it will need.
+    """What a learner decided for one x, with everything that learning from it needs. It is an immutable value, and can be sent as JSON.
 
-    `label` is the class to play and `propensity` the probability with which it was played. `greedy` is the class that the
-    learner thinks best. `weight` is the probability that the learner's rule divides by, as its paper has it, and `notes` are what else
-    it must keep. `version` is the number of feedbacks that it had learnt by then, and `learner` says which learner it was. `among` are the
-    candidates, the classes that could be played, None where all could; `complete` says that the right class is known to be one of them. `probabilities` has the
-    probability of every class that could have been played. `confidence` is the probability that the label is right, as the answers so far have it (None
-    before there were any),
-    and `raw` what the rule itself says of how sure it is; `sure` is the confidence from which a decision is sure, where somebody asked. What older
-    versions wrote has none of these.
+    - `id`: the name of the decision, yours or the next free number
+    - `label`: the class to play
+    - `propensity`: the probability with which it was played
+    - `probabilities`: the probability of every class that could have been played
+    - `greedy`: the class that the learner considers best
+    - `among`: the candidates, or None if every class could be played; `complete`: whether the right class is known to be one of them
+    - `confidence`: the probability that the label is right, calibrated on the feedback so far; None before there was any
+    - `sure`: the confidence that was asked for; `raw`: the rule's own measure of how sure it is
+    - `x`: what was decided on
+    - `version`: how many feedbacks the learner had learnt by then; `learner`: which learner it was
+    - `weight`, `notes`: what the rule needs in order to learn from it
+
+    Decisions written by older versions have no `probabilities`, `confidence`, `raw` and `sure`.
     """
 
     __slots__ = ()
@@ -102,7 +107,7 @@ class Decision(DecisionFields):
 
     @property
     def unsure(self) -> bool:
-        """Whether the learner is less sure of the label than was asked for, or nobody knows yet how sure. It is a decision like any other."""
+        """Whether the learner is less sure of the label than was asked for, or cannot tell yet. Apart from that it is a decision like any other."""
         return self.sure is not None and (self.confidence is None or self.confidence < self.sure)
 
     def to_json(self) -> str:
@@ -123,7 +128,7 @@ class Decision(DecisionFields):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Decision:
-        """The decision that `to_json` wrote; anything else is refused with a sentence."""
+        """The decision that `to_json` wrote; anything else raises an `InputError`."""
         try:
             fields = json.loads(text)
         except (ValueError, TypeError, RecursionError) as error:

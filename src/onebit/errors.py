@@ -11,7 +11,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class OnebitError(Exception):
-    """What onebit refuses; the message says what is wrong, where, and what would be right. The others are kinds of it."""
+    """The base class of all errors of onebit; the message says what is wrong, where, and what would be right."""
 
 
 class InputError(OnebitError, ValueError):
@@ -43,7 +43,7 @@ def short(text: str, most: int = MOST_SHOWN) -> str:
 
 
 class OnebitWarning(UserWarning):
-    """Something goes on, but not quite as one might think."""
+    """Something works, but perhaps not as you expect."""
 
 
 _SHORT = reprlib.Repr()

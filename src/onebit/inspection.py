@@ -42,12 +42,12 @@ class InspectableLearner:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Every parameter of the rule as it is in force: given, by default, or worked out by the rule."""
+        """Every parameter of the rule with its current value: given, the default, or worked out by the rule."""
         return self.runtime.settings
 
     @property
     def weights(self) -> NDArray[Any]:
-        """A copy of the weights: one line for each head, one column for each feature, the bias last.
+        """A copy of the weights: one row for each head, one column for each feature, the bias last.
 
         Those of `auto` are in the views of its members, side by side.
         """
@@ -67,7 +67,7 @@ class InspectableLearner:
         return self.describe()._repr_html_()
 
     def describe(self) -> Description:
-        """What the learner says of itself: its error so far, and for `auto` its members and what exploring brought.
+        """A report of the learner on itself: its error so far and, for `auto`, its members and what exploring has gained.
 
         >>> import onebit
         >>> learner = onebit.Perceptron(classes=2)
@@ -78,15 +78,15 @@ class InspectableLearner:
         return description_of(self.runtime)
 
     def scores(self, x: Any) -> NDArray[np.float64]:
-        """The score of every head for x: one for each class, node or pair, as the rule has it; of `auto` what it believes of each class."""
+        """The score of every head for x: one for each class, node or pair, depending on the rule; for `auto`, its belief in each class."""
         return self.runtime.scores(x)
 
     def beliefs(self, x: Any) -> dict[ClassName, float]:
-        """The probability that each class is right for x, as the rule believes, of removed classes too: not how often it is played."""
+        """The probability that each class is right for x, according to the rule, removed classes included. `probabilities` has how often each is played."""
         return dict(zip(self.classes, belief_of(self.runtime, x).tolist(), strict=True))
 
     def explain(
         self, x: Any, label: ClassName | None = None, top: int | None = 10, *, among: Among = None
     ) -> Explanation:
-        """Which features or words of x speak for a label, or for the class thought best, and against the best of the others."""
+        """Which features or words of x speak for a label (by default the class considered best), and against the best of the others."""
         return explanation_of(self.runtime, x, label, top, among)

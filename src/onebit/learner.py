@@ -40,10 +40,10 @@ PROPENSITY = Real("(0, 1]", "the probability with which a label was played")
 
 
 class Learner(InspectableLearner):
-    """Learns to classify from right and wrong.
+    """Learns to classify from feedback that says right or wrong.
 
-    `onebit.Banditron(classes=...)` and its sisters are this class with the rule filled in; a `Rule` of your own goes in here. Without
-    a rule it is `auto`, which needs no tuning.
+    `onebit.Banditron(classes=...)` and the other learner classes are this class with the rule filled in; pass a `Rule` of your own as `rule`. The
+    default is `auto`, which needs no tuning. A learner may be used from several threads.
     """
 
     __slots__ = ()
@@ -89,11 +89,13 @@ class Learner(InspectableLearner):
         sure: float | None = None,
         risk: float | None = None,
     ) -> Decision:
-        """Decide on a class for x. Without an id the next free number is taken, which is all that changes.
+        """Choose a class for x.
 
-        `among` are the candidates: only these classes can be played. A wrong one says nothing of the others, unless the right class is
-        known to be among them (`complete`). A decision whose confidence is below `sure` is `unsure`; `risk` is the share of the others that
-        may be wrong, and chooses that confidence.
+        Side effect: without an `id`, the next free number is used up. Nothing else changes, so an unanswered decision costs nothing.
+
+        `among` restricts the choice to these candidates. If the candidate played turns out wrong, that says nothing about the others, unless `complete`
+        says that the right class is one of them. A decision with a confidence below `sure` is marked `unsure`; with `risk` in place of `sure`, that
+        threshold is chosen so that at most this share of the other decisions is wrong.
 
         >>> import onebit
         >>> learner = onebit.BPA(classes=["left", "right", "up"])
@@ -118,7 +120,10 @@ class Learner(InspectableLearner):
         sure: float | None = None,
         risk: float | None = None,
     ) -> list[Decision]:
-        """Decide on a class for each row of X, all with the weights of this moment; `among` is one list of candidates, or one a row."""
+        """Choose a class for each row of X, all with the current weights; `among` is one list of candidates, or one list for each row.
+
+        Side effect: without `ids`, as many free numbers are used up as there are rows.
+        """
         refuse_what_is_no_table(X)
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
@@ -141,10 +146,10 @@ class Learner(InspectableLearner):
         among: Among = None,
         complete: bool = False,
     ) -> Decision:
-        """The decision of somebody else, who played this label with this probability, for `learn` to take.
+        """A decision made by another system, which played this label with this probability, in the form that `learn` takes.
 
-        That is how a learner is trained from the log of another one, or beside the system that it will replace. `among` and `complete` are
-        those of `decide`.
+        Use it to train a learner from a log, or alongside the system that it will replace. `among` and `complete` mean the same as in `decide`.
+        Side effect: without an `id`, the next free number is used up.
 
         >>> import onebit
         >>> learner = onebit.BPA(classes=["left", "right"])
@@ -175,7 +180,7 @@ class Learner(InspectableLearner):
         return theirs if label == decision.label else theirs._replace(raw=None, confidence=None, sure=None)
 
     def probabilities(self, x: Any, *, among: Among = None) -> dict[ClassName, float]:
-        """The probability with which each class would be played for x, over all ids; 0 outside of `among`. Changes nothing.
+        """The probability with which each class would be played for x, over all ids; 0 outside `among`. Nothing changes.
 
         >>> import onebit
         >>> onebit.Banditron(classes=["a", "b"], exploration=0.1).probabilities([1.0])
@@ -188,14 +193,14 @@ class Learner(InspectableLearner):
             return dict(zip(runtime.classes, found.tolist(), strict=True))
 
     def best(self, x: Any, id: IdLike | None = None, *, among: Among = None) -> ClassName:  # noqa: A002
-        """The class that the learner thinks best for x, without exploring; ties as `decide` with this id breaks them."""
+        """The class that the learner considers best for x, without exploring; ties are broken as `decide` breaks them for this id. Nothing changes."""
         runtime = self.runtime
         with runtime.lock:
             asked = asked_once(runtime, among, False)
             return decided(runtime, x, checked_id(runtime.next_id if id is None else id), asked).greedy
 
     def best_many(self, X: Any, *, among: Among | Sequence[Among] = None) -> list[ClassName]:
-        """The class that the learner thinks best for each row of X, as `best` says it: nothing is decided."""
+        """The class that the learner considers best for each row of X, as `best` does. Nothing changes."""
         refuse_what_is_no_table(X)
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
@@ -218,10 +223,12 @@ class Learner(InspectableLearner):
         reward: float | None = None,
         truth: ClassName | None = None,
     ) -> None:
-        """Learn what came of a decision: whether it was right, or what it was worth, from 0 to 1 (`reward`).
+        """Learn from the outcome of a decision: whether it was `right`, or what it was worth from 0 to 1 (`reward`).
 
-        `truth` is the class that would have been right, as a person says it: one step for that in place of the one for right or wrong.
-        `label` says the same for a learner with full information, which needs it; others use one bit of it.
+        `truth` is the class that would have been right, where somebody has said so; the learner then takes one full-information step in place of the bandit
+        step. A learner with full information needs `label`, the right class; other learners use only whether it equals the class played.
+
+        Side effects: the weights change, and the id counts as learnt, so that the same decision cannot be learnt twice.
 
         >>> import onebit
         >>> learner = onebit.LinUCB(classes=["left", "right"])
@@ -244,9 +251,9 @@ class Learner(InspectableLearner):
         rewards: Sequence[float] | NDArray[Any] | None = None,
         truths: Sequence[ClassName | None] | NDArray[Any] | None = None,
     ) -> None:
-        """Learn from many decisions, in this order. If one cannot be learnt, none is.
+        """Learn from many decisions, in the given order. If one of them is refused, none is learnt.
 
-        Beside `right`, `truths` has the class that would have been right where somebody said it, and None elsewhere.
+        `truths` has the class that would have been right where somebody has said so, and None elsewhere. The side effects are those of `learn`.
         """
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
@@ -255,7 +262,9 @@ class Learner(InspectableLearner):
                 runtime.learn_batch(batch)
 
     def teach(self, X: Any, y: Iterable[ClassName]) -> None:
-        """Learn from labelled rows: the full-information step of the rule's family, or what it would learn by playing.
+        """Learn from labelled rows, with the full-information step of the rule's family; a rule without one plays, and learns from that.
+
+        Side effect: the weights change.
 
         >>> import onebit
         >>> learner = onebit.ConservativeOVA(classes=["no", "yes"])
@@ -266,7 +275,7 @@ class Learner(InspectableLearner):
         self.runtime.teach(X, y)
 
     def add_class(self, name: ClassName) -> None:
-        """Add a class at run time. Its weights start at 0, which beats scores that are all negative: it is tried at once.
+        """Add a class to this learner. Its weights start at 0, which beats negative scores, so that it is tried at once.
 
         >>> import onebit
         >>> learner = onebit.BPA(classes=["left", "right"])
@@ -277,7 +286,7 @@ class Learner(InspectableLearner):
         self.runtime.add_class(name)
 
     def remove_class(self, name: ClassName) -> None:
-        """Retire a class: it is never played again. What was learnt of it is kept, and so is its place in `classes`.
+        """Retire a class of this learner: it is never played again. Its weights and its place in `classes` are kept.
 
         >>> import onebit
         >>> learner = onebit.BPA(classes=["left", "right", "up"])
@@ -290,7 +299,7 @@ class Learner(InspectableLearner):
     # --- keeping ---------------------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
-        """Write the learner to one file, atomically. `onebit.load` gives it back, and going on is as if never stopped."""
+        """Write the learner to one file, atomically; an existing file is replaced. `onebit.load` reads it, and training continues as if it had never stopped."""
         write(*state_of(self.runtime), path)
 
     def to_bytes(self) -> bytes:
@@ -299,7 +308,7 @@ class Learner(InspectableLearner):
 
     @classmethod
     def from_bytes(cls, content: bytes, rule: Rule | str | None = None) -> Learner:
-        """The learner of `to_bytes`; `rule` is needed where it learnt by a rule of your own. Nothing in them is executed.
+        """The learner that `to_bytes` wrote. If it used a rule of your own, pass that as `rule`. Nothing in the bytes is executed.
 
         >>> import onebit
         >>> onebit.Learner.from_bytes(onebit.BPA(classes=2).to_bytes())
@@ -339,7 +348,7 @@ def learner_on(runtime: Runtime) -> Learner:
 
 
 def load(path: Any, rule: Rule | str | None = None) -> Learner:
-    """The learner that was saved in a file; `rule` is needed where it learnt by a rule of your own."""
+    """Load a learner that `save` wrote. If it used a rule of your own, pass that as `rule`. Nothing in the file is executed."""
     manifest, arrays = read(path)
     with naming(path):
         return learner_on(from_state(manifest, arrays, rule))

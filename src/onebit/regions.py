@@ -107,9 +107,9 @@ def plot_boundary(
     at: Sequence[float] | None = None,
     label: ClassName | None = None,
 ) -> Any:
-    """The class that a learner thinks best at each point of the plane of two features, as a matplotlib figure.
+    """The class that a learner considers best at each point of the plane of two features, as a matplotlib figure.
 
-    The rows X span the rectangle, and are drawn where they have labels y; the other features are `at`, by itself their mean.
+    The rows X span the rectangle, and are drawn where they have labels y; the other features are fixed `at` these values, by default their means.
     With a `label` the boundary of that class is drawn in black.
     """
     return figure(regions_of(learner, X, y, features=features, at=at, label=label))

@@ -49,7 +49,7 @@ class AsyncTaskHandle:
         return f"{type(self).__name__}({self.name!r})"
 
     async def info(self) -> Task:
-        """How the task is now."""
+        """The current state of the task."""
         return await self._run(self._calls.info(self.name))
 
     async def decide(
@@ -64,9 +64,9 @@ class AsyncTaskHandle:
     ) -> Decided:
         """Decide on one x: a row of numbers, a dict of names and numbers, or a text.
 
-        The same id again gives the same answer. Without one, one is made here, before the request is sent. `among`
-        are the classes that can be played, and `complete` says that the right one is among them. The decision is
-        `unsure` below a confidence of `sure`, or of what keeps the `risk`; unless given, as the task says.
+        The same id gives the same answer again; without one, the client makes one up before it sends the request. `among`
+        lists the candidates, and `complete` says that the right class is one of them. The decision is
+        `unsure` below a confidence of `sure`, or of what keeps the `risk`; the defaults are those of the task.
         """
         return await self._run(self._calls.decide(self.name, x, id, among, complete, sure, risk))
 
@@ -97,11 +97,11 @@ class AsyncTaskHandle:
         truth: ClassName | None = None,
         revise: bool = False,
     ) -> Heard:
-        """Say whether a decision, given by its id or as such, was right.
+        """Report whether a decision (or the decision with this id) was right. The service learns from it.
 
         Or what it was worth, from 0 to 1 (`reward`), or which class would have been right (`truth`): one of the three. In shadow mode `shown` is the class that was really shown, and `right` speaks of that;
-        `shown_propensity` is the probability with which it was chosen. With `revise` this stands in the place
-        of what was said before, or of silence.
+        `shown_propensity` is the probability with which it was chosen. With `revise` this replaces
+        what was said before, or silence.
         """
         said = (right, reward, truth)
         return await self._run(self._calls.feedback(self.name, id, said, shown, shown_propensity, revise))
@@ -117,24 +117,24 @@ class AsyncTaskHandle:
         truths: Iterable[ClassName | None] | None = None,
         revise: bool = False,
     ) -> list[Heard]:
-        """Say of each decision whether it was right, or with `revise` that of all of them something else is true.
+        """Report for each decision whether it was right; with `revise` this replaces what was said before.
 
         Or what each was worth, or which class would have been right; where several are given, each decision has one
-        of them, and None of the others. Here an unknown id and a conflict are answers, and not errors.
+        of them, and None of the others. An unknown id or a conflict is reported in the answer, not raised.
         """
         said = (right, rewards, truths)
         return await self._run(self._calls.feedback_many(self.name, ids, said, shown, shown_propensity, revise))
 
     async def withdraw(self, id: str | Decided) -> Heard:  # noqa: A002
-        """Take back what was said of a decision: nothing is learnt from it then."""
+        """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
         return await self._run(self._calls.withdraw(self.name, id))
 
     async def withdraw_many(self, ids: Iterable[str | Decided]) -> list[Heard]:
-        """Take back what was said of each decision. Here an unknown id and a conflict are answers, and not errors."""
+        """Withdraw the feedback on each decision. An unknown id or a conflict is reported in the answer, not raised."""
         return await self._run(self._calls.withdraw_many(self.name, ids))
 
     async def stats(self, window: int = 1000) -> Stats:
-        """Errors, rates, delays and classes; `window` is how many of the last feedbacks the error is of."""
+        """Errors, rates, delays and classes; the error is that of the last `window` feedbacks."""
         return await self._run(self._calls.stats(self.name, window))
 
     async def decisions(self, limit: int = 50, before: int | None = None) -> list[LoggedDecision]:
@@ -146,7 +146,7 @@ class AsyncTaskHandle:
         return await self._run(self._calls.decision(self.name, id))
 
     async def explain(self, id: str | Decided, top: int = 10) -> Explained:  # noqa: A002
-        """Which features or words speak for the label of a decision, to the learner as it is now; the `top` largest."""
+        """Which features or words speak for the label of a decision, according to the current learner; the `top` largest."""
         return await self._run(self._calls.explain(self.name, id, top))
 
     async def change(
@@ -161,7 +161,7 @@ class AsyncTaskHandle:
         sure: float | Literal["keep"] | None = KEEP,
         risk: float | Literal["keep"] | None = KEEP,
     ) -> Task:
-        """Change what is named; the rest stays. A deadline of None takes the deadline away, and so with `revise_within`, `sure` and `risk`.
+        """Change the settings that are given; the others stay. None removes a deadline, `revise_within`, `sure` or `risk`.
 
         Classes that are removed are never played again; what was heard of them stays known. A `sure` takes the
         place of a `risk`, and the other way round.
@@ -178,7 +178,7 @@ class AsyncTaskHandle:
         exploration_floor: float | None = None,
         seed: int | None = None,
     ) -> Task:
-        """Have another learner trained from the log. It takes over by itself; `info().training` says how far it is."""
+        """Train another learner from the log, which then takes over by itself; `info().training` shows its progress."""
         wanted = learner_of(learner, parameters=parameters, exploration_floor=exploration_floor, seed=seed)
         return await self._run(self._calls.switch(self.name, wanted))
 
@@ -191,8 +191,8 @@ class AsyncClient:
     """A connection to `onebit serve`, as `Client` with an `await`; safe to use from many tasks of one event loop.
 
     An attempt waits `timeout_s` for a connection, and for each next part of the reply; at least two minutes for that
-    where the service may have to compile a learner first. What fails in passing is tried `attempts` times in all, with
-    pauses that grow and are drawn at random. `transport` is HTTPX's, for a Unix socket
+    where the service may have to compile a learner first. Temporary failures are retried, `attempts` times in all, with
+    random pauses that grow. `transport` is HTTPX's, for a Unix socket
     or for tests.
     """
 
@@ -211,7 +211,7 @@ class AsyncClient:
 
     @classmethod
     def from_env(cls, *, timeout_s: float = 10.0, attempts: int = 4) -> Self:
-        """A client for ONEBIT_URL, with ONEBIT_TOKEN where that is set."""
+        """A client for the address in ONEBIT_URL, with the token in ONEBIT_TOKEN if that is set."""
         url, token = from_environment()
         return cls(url, token, timeout_s=timeout_s, attempts=attempts)
 
@@ -242,10 +242,10 @@ class AsyncClient:
         items: str | None = None,
         exist_ok: bool = False,
     ) -> AsyncTaskHandle:
-        """Create a task. What is not given is as the service has it.
+        """Create a task. For whatever is not given, the defaults of the service apply.
 
         `features` is how many numbers x has, "dict", "text", or all of it: {"kind": "text", "hash_bits": 20}.
-        With `exist_ok` it is fine if the task is there already, as long as it is as given here.
+        With `exist_ok` it is no error if the task exists already with the same settings.
         """
         wanted = task_of(
             name,
@@ -276,7 +276,7 @@ class AsyncClient:
         return await self._run(self._calls.version())
 
     async def ready(self) -> Readiness:
-        """Whether the service takes requests, asked once: true or false, with a reason."""
+        """Whether the service takes requests at the moment, and if not, why."""
         return await self._run(self._calls.ready())
 
     async def aclose(self) -> None:

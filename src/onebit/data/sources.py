@@ -118,11 +118,11 @@ def source_of(
 ) -> Source:
     """The source behind a name, the path of a file, or rows with labels; a source is its own.
 
-    `label`, `text`, `categorical`, `numeric` and `drop` name columns of a file or a frame; what nobody speaks of is what its first values look like. `text=True`
+    `label`, `text`, `categorical`, `numeric` and `drop` name columns of a file or a frame; other columns are taken for what their first values look like. `text=True`
     says that the rows are texts themselves. Texts are cut into words, and into `ngrams` of characters (`3`, or `3-5`), or are what the method `transform` of
     `vectorizer` makes of them. `candidates` names the column that lists the classes of which one can be played, or is a list with those of each row; `rewards` are the
     columns with what each class is worth in a row (`["walk", "drive"]`, or `"worth_*"`), or a matrix. `prepare` says what is done to the rows (`onebit.data.preparation`). With
-    `same_rows` a generator draws its rows once, for all runs. `progress` hears of downloads and conversions.
+    `same_rows` a generator draws its rows once, for all runs. `progress` is called during downloads and conversions, which write to the user's cache.
 
     >>> source_of("synsep10").make(50, 0).X.shape
     (50, 100)

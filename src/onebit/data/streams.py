@@ -54,7 +54,7 @@ _ORDER, _NOISE = 15, 16  # drift, delays and what is missing have the next ones
 
 @dataclass(frozen=True)
 class Stream:
-    """Labelled data as they come to a learner. Made by `onebit.stream`."""
+    """Labelled data in the order in which a learner meets them, made by `onebit.stream`."""
 
     source: Source
     rounds: int
@@ -77,7 +77,7 @@ class Stream:
 
     @property
     def name(self) -> str:
-        """What it is called in tables: the data, and what was done to them."""
+        """The name shown in tables: the data, and how they were changed."""
         settings = {
             "noise": self.noise,
             "drift": self.drift,
@@ -335,15 +335,18 @@ def stream(
     seed: int | None = None,
     **data: Any,
 ) -> Stream:
-    """Turn labelled data into a stream of right and wrong.
+    """Turn labelled data into a stream of rounds that are answered with right or wrong.
 
-    `X` is a data name, a path, or rows with labels `y`; the further keywords are those of `onebit.data.source_of`. Rows are shuffled
-    unless another `order` is given: many files are sorted by class, and then "the same as before" is nearly always right. What is
-    generated comes as it is drawn. A label is replaced by one drawn uniformly with probability `noise`, and the feedback on a round never comes with probability `missing`.
+    `X` is the name of a data set, a path, or rows with labels `y`; further keywords are those of `onebit.data.source_of`. Rows are shuffled
+    unless another `order` is given, because many files are sorted by class, and then "the same as before" is nearly always right. Generated data
+    arrive in the order in which they are drawn. With probability `noise` a label is replaced by one drawn uniformly, and with probability `missing` the
+    feedback on a round never arrives.
 
-    `candidates=5` lets one of so many classes be played in each round, the right one among them; or it names the column that lists them, or is such a list with
-    the names for each row. With `corrected` the label is revealed in that share of the wrong rounds. `rewards` says what each class is worth in each row, from 0 to 1: columns of a
-    table, or a matrix.
+    With `candidates=5` each round has five candidates, the right class among them; `candidates` can also name the column that lists them, or be such a list
+    with the names for each row. With `corrected`, the label is revealed in that share of the wrong rounds. `rewards` gives the worth of each class in each row, from 0 to
+    1, as columns of a table or as a matrix.
+
+    Side effect: data that are not on this machine may be downloaded into the user's cache.
 
     >>> import onebit
     >>> learner = onebit.BPA(classes=10, aggressiveness=0.001)

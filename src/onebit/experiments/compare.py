@@ -79,7 +79,7 @@ class DataResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison gave: a result for each stream."""
+    """The result of `onebit.compare`: one for each stream."""
 
     results: list[DataResult]
     runs: int
@@ -115,11 +115,11 @@ class Comparison:
 
     @property
     def finding(self) -> str:
-        """What was found, in a sentence or two: who is best and where, and who cannot be told from it."""
+        """The finding in a sentence or two: which learner is best on which stream, and which cannot be distinguished from it."""
         return finding(self.results)
 
     def save(self, folder: str | Path | None = None) -> Path:
-        """Write the page and its figures into a folder, by itself the one that the runs are kept in; the path of the page."""
+        """Write the page and its figures into a folder, by default the one that has the runs; returns the path of the page."""
         if folder is None and self.folder is None:
             raise InputError("this comparison has no folder of its own: name one to save it in")
         return save_page(self.page(), folder or self.folder or "")
@@ -130,7 +130,7 @@ class Comparison:
         return [record for result in self.results for record in result.failures]
 
     def frame(self) -> pandas.DataFrame:
-        """All runs as a pandas frame, one line a run."""
+        """All runs as a pandas frame, one row for each."""
         return frame(
             [record for result in self.results for one in result.summaries for record in one.records] + self.failures
         )
@@ -185,9 +185,11 @@ def compare(
     """Run learners on the same streams and compare their errors.
 
     `data` is what `onebit.stream` takes (a name, a path, a stream, or a pair of rows and labels), or a list of those; the rows of files and arrays are
-    shuffled unless `order` says otherwise. `learners` are names, learner classes or rules, or pairs of one and its options; without
-    them all take part, but those that are kept for what older versions wrote. Where `out` names a folder, every run is kept there as soon as it is done, and not run again.
-    `on` says where they run: `auto`, `threads` of this process, `gpu`, or a cluster: `dask`, `dask://host:port`, `ray`, `ray://host:port`.
+    shuffled unless `order` says otherwise. `learners` are names, learner classes or rules, or pairs of one of these and its options; by default all
+    take part, except those that are kept only for files of older versions. `on` says where the runs take place: `auto`, `threads` of this process, `gpu`, or a cluster: `dask`, `dask://host:port`, `ray`, `ray://host:port`.
+
+    Side effects: if `out` names a folder, every run is written there as soon as it is finished, and is not run again. The first use of a rule
+    compiles it into the user's cache, and data may be downloaded into it.
 
     >>> import onebit
     >>> found = onebit.compare("synsep9", ["bpa", ("bpa", {"aggressiveness": 1})], rounds=500, runs=3)

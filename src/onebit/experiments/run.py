@@ -46,7 +46,7 @@ class ErrorCurve:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run gave: errors are fractions of the rounds, one for each run."""
+    """The result of `onebit.run`. Errors are fractions of the rounds, one for each run."""
 
     rule: str
     params: dict[str, Any]
@@ -83,12 +83,12 @@ class Result:
 
     @property
     def greedy_error(self) -> float:
-        """The mean error of the labels that the learner thought best."""
+        """The mean error of the labels that the learner considered best."""
         return float(self.greedy_errors.mean())
 
     @property
     def greedy_error_interval(self) -> MeanEstimate:
-        """The mean error of the labels that the learner thought best, with the ends of its interval."""
+        """The mean error of the labels that the learner considered best, with the ends of its 95 % interval."""
         return estimate(self.greedy_errors)
 
     @property
@@ -103,7 +103,7 @@ class Result:
 
     @property
     def greedy_reward(self) -> float:
-        """The mean reward of the labels that the learner thought best."""
+        """The mean reward of the labels that the learner considered best."""
         return float(np.mean(1.0 - self.greedy_errors if self.greedy_rewards is None else self.greedy_rewards))
 
     def to_dict(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class Result:
 
 
 class Stopped(KeyboardInterrupt):
-    """Ctrl-C during an experiment; `result` holds what was done by then, or is None where that is nothing."""
+    """Ctrl-C during an experiment; `result` has what was finished by then, or is None if nothing was."""
 
     def __init__(self, result: Any) -> None:
         super().__init__("stopped")
@@ -171,11 +171,12 @@ def run(
 ) -> Result:
     """Run a learner over a stream and count its mistakes.
 
-    `learner` is a name, a rule or a learner class with its `options`, or a Learner, from a copy of which every run starts; without one
-    it is `auto`, and `onebit.run("digits")` is enough. `X` is a data name, a path,
-    rows, which then need labels `y`, or a stream; the keywords of `onebit.stream` (`rounds`, `order`, `noise`, `delay`, `prepare`, ...)
-    say how the data come. More `rounds` than rows go through the rows again. The learner given is not changed. With `calibrate` the learner of the
-    result also knows how sure it is of a label (`Decision.confidence`), which takes a tenth of a microsecond a round.
+    `learner` is a name, a rule or a learner class with its `options`, or a `Learner`; every run starts from a copy, and the learner itself does not change. The
+    default is `auto`: `onebit.run("digits")` is enough. `X` is the name of a data set, a path, rows with labels `y`, or a stream; the keywords of
+    `onebit.stream` (`rounds`, `order`, `noise`, `delay`, `prepare`, ...) say how the data arrive. With more `rounds` than rows, the rows are used again.
+    With `calibrate`, the learner of the result also knows how sure it is of a label (`Decision.confidence`), which takes a tenth of a microsecond a round.
+
+    Side effects: the first use of a rule compiles it into the user's cache, and data may be downloaded into it.
 
     >>> import onebit
     >>> result = onebit.run("perceptron", "synsep10", rounds=2000, runs=2)

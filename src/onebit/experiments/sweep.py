@@ -41,7 +41,7 @@ FRESH = 1_000_000  # the fresh seeds begin so far above the tuning seeds
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep gave. `summaries` has one for each setting of the grid, None where a run failed or was not done."""
+    """The result of `onebit.sweep`. `summaries` has one entry for each setting of the grid, None if a run of it failed or was not finished."""
 
     grid: Grid
     stream: Stream
@@ -61,7 +61,7 @@ class Sweep:
 
     @property
     def best(self) -> dict[str, Any] | None:
-        """The setting with the lowest mean error on the tuning streams, or the highest mean reward; None where none was run whole."""
+        """The setting with the lowest mean error on the tuning streams, or the highest mean reward; None if none was finished."""
         if self.chosen is None:
             return None
         return dict(zip(self.grid.axes, self.grid.points[self.chosen], strict=True))
@@ -79,13 +79,13 @@ class Sweep:
         return sweep_html(self)
 
     def save(self, folder: str | Path | None = None) -> Path:
-        """Write the page and its figures into a folder, by itself the one that the runs are kept in; the path of the page."""
+        """Write the page and its figures into a folder, by default the one that has the runs; returns the path of the page."""
         if folder is None and self.folder is None:
             raise InputError("this sweep has no folder of its own: name one to save it in")
         return save_page(self.page(), folder or self.folder or "")
 
     def frame(self) -> pandas.DataFrame:
-        """All runs as a pandas frame, one line a run; those with seeds from 1,000,000 above the first on are the fresh ones."""
+        """All runs as a pandas frame, one row for each; those whose seeds are at least 1,000,000 above the first one are the fresh ones."""
         summaries = [*self.summaries, self.fresh]
         return frame([record for one in summaries if one is not None for record in one.records] + self.failures)
 
@@ -158,11 +158,11 @@ def sweep(
 ) -> Sweep:
     """Run a rule with every setting of a grid, choose the one with the lowest error (of streams with rewards, the highest mean reward), and run that on fresh streams.
 
-    `grid` has the values of each parameter, a list or a text such as "0.001..0.3:log:8"; `options` are the other parameters. The data are
-    as for `onebit.compare`, and so are `out`, where what is there is not run again, and `on`, which says where they run.
+    `grid` has the values of each parameter, a list or a text such as "0.001..0.3:log:8"; `options` are the other parameters. `data`,
+    `out` and `on` mean the same as in `onebit.compare`, and the side effects are the same.
 
-    `callback` is called with the `Record` of each run, once it is kept, in the thread that called: first with those that `out` had. What it
-    raises ends the sweep and comes out as it is; the runs done by then are kept in `out`.
+    `callback` is called with the `Record` of each run once it is kept, in the calling thread; first with those that were in `out` already. If it
+    raises an exception, the sweep ends and the exception is passed on; the runs finished by then are kept in `out`.
 
     >>> import onebit
     >>> found = onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, rounds=500, runs=2, fresh_runs=2)

@@ -60,7 +60,7 @@ class Scores(NamedTuple):
 class Estimate(NamedTuple):
     """A right rate, or mean reward, with the ends of its 95 % interval; NaN where there is nothing to estimate it from.
 
-    `effective` is the number of rounds of one's own that would say as much, and `rounds` how many logged ones it rests on.
+    `effective` is the number of rounds of its own that would be as informative, and `rounds` the number of logged rounds it is based on.
     `warnings` are plain sentences on why not to trust it.
     """
 

@@ -186,7 +186,7 @@ def evaluate(
     unanswered: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """What this learner would have scored on a log; the learner itself stays as it is.
+    """What this learner would have scored on a log. The learner itself does not change.
 
     A copy goes through the log: in each round it is first asked for its probabilities, of the candidates alone where the round has some, which
     are scored, and then learns from what was shown (with `learning=False` it stays as it was given). Another copy, for replay, draws decisions of its own and learns from those
@@ -222,7 +222,7 @@ def evaluate_many(
     unanswered: int = 0,
     progress: Progress | None = None,
 ) -> list[Evaluation]:
-    """The same for several learners in one walk through the log, in their order; each is what it would be by itself."""
+    """`evaluate` for several learners in one pass through the log; each result is the same as on its own."""
     if not learners:
         raise InputError("there are no learners to evaluate")
     first = learners[0]

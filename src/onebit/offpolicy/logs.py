@@ -155,9 +155,9 @@ def read_log(
     """A log in a file: Vowpal Wabbit's `.vw` (action:cost:probability) and `.dsjson`, or a `.csv`, `.tsv` or `.parquet` with named columns.
 
     `x` names the columns of the features of a table, or `text` one with a text; `action`, `right`, `propensity` and `id` name the others (by
-    themselves `action` or `label`, `right` or `reward`, `propensity` or `pscore`, `id`). `right` may hold rewards, numbers from 0 to 1; of a table with both
+    default `action` or `label`, `right` or `reward`, `propensity` or `pscore`, `id`). `right` may hold rewards, numbers from 0 to 1; of a table with both
     usual columns the reward is taken in each row that has one. `truth` names
-    a column of classes that would have been right, and `among` (by itself `among`) one of the candidates, with nothing where that are all; `complete` says that the right class
+    a column of classes that would have been right, and `among` (by default `among`) one of the candidates, empty if these are all; `complete` says that the right class
     was always one of them. `classes` are the actions that occur unless they are given. `costs` are those of right and wrong: in Vowpal Wabbit's
     files where they are not 0 and 1, and in a table where its column has costs, or rewards on another scale.
     """

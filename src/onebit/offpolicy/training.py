@@ -23,7 +23,9 @@ def usual_floor(rule: Rule) -> float:
 
 
 def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None = None) -> int:
-    """Let a learner learn every round of a log, in this order, each with its candidates; how many it learnt.
+    """Train a learner on every round of a log, in order, each with its candidates; returns the number of rounds learnt.
+
+    Side effect: the learner changes, also if a later round is refused.
 
     That is all of them, but for rules that can learn only from labels that they would have played themselves (Newtron): these pass
     over the others. A round that cannot be learnt raises an OnebitError with its number, and what came before it stays learnt: a log

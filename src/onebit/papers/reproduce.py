@@ -56,7 +56,8 @@ def reproduce(
 ) -> Reproduction:
     """Run a paper's experiments, or some of its items, and compare with what was published.
 
-    `quick` takes two runs of each, and one of each setting of a grid. Without `measure` nothing is run, and what `out` has is shown. `out`, `on` and `threads` are as for `onebit.compare`; `began` is told the number of rounds ahead, `heard` of downloads.
+    With `quick` there are two runs of each, and one of each setting of a grid. Without `measure` nothing is run, and the result is what `out` has. `out`, `on` and
+    `threads` mean the same as in `onebit.compare`, and the side effects are the same; `began` is called with the number of rounds ahead, `heard` during downloads.
 
     >>> import onebit
     >>> found = onebit.reproduce("hoeven2020", ["figure1"])

@@ -117,7 +117,7 @@ class ItemResult:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of a paper; `measured_with` says for each machine that ran any of it with which versions."""
+    """The result of `onebit.reproduce`; `measured_with` has the versions used on each machine that ran a part of it."""
 
     paper: Paper
     results: list[ItemResult]

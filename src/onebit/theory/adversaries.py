@@ -267,7 +267,7 @@ def adversary(
 ) -> Forced:
     """Play against a learner: by an adversary that sees what it plays, and by one that has fixed all classes beforehand.
 
-    `feedback` says which lower bound; by itself the one for what the learner gets. `ratio` is R/margin.
+    `feedback` chooses the lower bound, by default the one for the feedback that the learner gets. `ratio` is R/margin.
 
     >>> from onebit.theory import adversary
     >>> found = adversary("banditron", classes=3, ratio=4.0, runs=5)

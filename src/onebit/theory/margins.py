@@ -136,8 +136,8 @@ def margin(
     """The largest margin of data, or a proof that they have none and the rows most in the way.
 
     `X` is a data name, a path, a source, or rows with labels `y`; the further keywords are those of `onebit.data.source_of`. `rounds` rows are
-    drawn by a generator, or sampled from a file, with `seed`. `groups` are lists of classes, for the kind "group": without them the
-    fewest groups with a margin are searched for. `kernel` is as for a learner, `bias` reads x as (x, 1). `told` hears how it goes.
+    drawn by a generator, or sampled from a file, with `seed`. `groups` are lists of classes, for the kind "group": by default the
+    fewest groups with a margin are searched for. `kernel` is as for a learner, `bias` reads x as (x, 1). `told` is called with the progress.
 
     >>> found = margin([[0.0, 1.0], [1.0, 0.0]], ["up", "right"], kind="weak")
     >>> round(found.margin, 6), found.vectors.round(3).tolist(), found.certified
