@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ import pytest
 
 from onebit.client import Client
 from onebit.serve.tokens import Tokens
-from tests.client.pages import Example, Shell, examples
+from tests.client.pages import ROOT, Example, Shell, examples
+from tests.serve.driving import PATIENCE_S
 from tests.serve.site import Process
 
 SHOWN = "http://127.0.0.1:8000"  # on the pages
@@ -42,6 +44,8 @@ def test_what_the_pages_show_can_be_done(page: str, tmp_path: Path, capsys: pyte
                 said = _said(shell, example, text)
             elif example.language == "python":
                 exec(compile(text, f"{page}:{example.line}", "exec"), names)
+            elif example.language == "ts":
+                _run_by_node(text, tmp_path)
             elif example.language == "json":
                 _same_form(json.loads(example.text), json.loads(said), f"{page}:{example.line}")
             else:
@@ -62,6 +66,16 @@ def _said(shell: Shell, example: Example, text: str) -> str:
     assert status == 0, f"line {example.line}: {said}"
     assert ('"error":{' in said) is ('{"x": 3}' in text), f"line {example.line}: {said}"  # the one that shows an error
     return said
+
+
+def _run_by_node(text: str, folder: Path) -> None:
+    """Run what has no types in it, where node is."""
+    node, program = shutil.which("node"), folder / "example.mjs"
+    if node is not None:
+        client = ROOT / "clients" / "typescript" / "index.js"
+        program.write_text(text.replace('"onebit-client"', json.dumps(client.as_uri())))
+        done = subprocess.run([node, str(program)], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 def _same_form(shown: Any, found: Any, place: str) -> None:

@@ -1,0 +1,499 @@
+// Written by tools/typescript.py from the OpenAPI document of the service. Do not edit.
+
+import { Transport } from "./runtime.js";
+
+export { OnebitError, type Options } from "./runtime.js";
+
+/** What of a task is to be changed; what is not named stays. */
+export interface Change {
+  add_classes?: (string | number)[];
+  remove_classes?: (string | number)[];
+  mode?: "learn" | "shadow" | "log-only" | null;
+  deadline_s?: number | null;
+  silence?: "nothing" | "wrong" | "right" | null;
+  revise_within?: number | null;
+  sure?: number | null;
+  risk?: number | null;
+}
+
+/** How often a class was played, heard of, and right, with the ends of the 95 % interval of its right rate. */
+export interface ClassStats {
+  name: string | number;
+  played: number;
+  heard: number;
+  right: number;
+  right_rate: number | null;
+  low: number | null;
+  high: number | null;
+}
+
+/** The error after so many feedbacks, over all and since the point before; and the mean reward over all. */
+export interface Curve {
+  feedback: number[];
+  error: number[];
+  recent: number[];
+  reward: number[];
+}
+
+/**
+ * One x to decide on. The same id again gives the same answer; without an id, one is made.
+ *
+ * `among` are the classes that can be played, and `complete` says that the right one is among them. A decision is sure from a confidence of
+ * `sure` on, or so that at most the share `risk` of the sure ones is wrong; as the task says where neither is there.
+ */
+export interface DecideRequest {
+  id?: string | null;
+  among?: (string | number)[] | null;
+  complete?: boolean;
+  sure?: number | null;
+  risk?: number | null;
+  x: number[] | Record<string, number> | string;
+}
+
+/**
+ * A decision. `version` is the generation of the learner, and how many feedbacks it had learnt.
+ *
+ * `among` are the classes that could be played, null where all could. `confidence` is the probability that the label is right, null
+ * before anything was heard; `unsure` says that it is less than was asked for.
+ */
+export interface Decided {
+  id: string;
+  label: string | number;
+  greedy: string | number;
+  propensity: number;
+  probabilities: Record<string, number>;
+  version: string;
+  among: (string | number)[] | null;
+  confidence: number | null;
+  unsure: boolean;
+}
+
+/** How many feedbacks came within each bound; the last count is beyond the last bound. */
+export interface Delays {
+  bounds_s: number[];
+  counts: number[];
+}
+
+/** x is an object of name and number; names are hashed into 2^hash_bits columns. */
+export interface DictFeatures {
+  kind: "dict";
+  hash_bits?: number;
+}
+
+/**
+ * More mistakes than before, and too many for chance: after `feedback` feedbacks, at the row `seq` of the log.
+ *
+ * `usual` is the error that the task was used to, at the most, and `error` that of the last `since` feedbacks, in which it has risen.
+ */
+export interface DriftAlarm {
+  seq: number;
+  time: number;
+  raised_at: string | null;
+  feedback: number;
+  since: number;
+  usual: number;
+  error: number;
+}
+
+/** How often a task began to err more than it used to, and the last of these alarms, oldest first. */
+export interface DriftStats {
+  count: number;
+  alarms: DriftAlarm[];
+}
+
+/** Why a label rather than `rival`, the best of the others, to the learner of now: `lead` is the sum of parts, constant and rest. */
+export interface Explained {
+  id: string;
+  label: string | number;
+  rival: string | number;
+  lead: number;
+  parts: ExplainedPart[];
+  constant: number;
+  rest: number;
+  left_out: number;
+  version: string;
+}
+
+/** What one value of x adds to the lead of a label. Names of this x that share a hashed column speak together. */
+export interface ExplainedPart {
+  names: (string | number)[];
+  value: number;
+  contribution: number;
+}
+
+/** The share of the last decisions whose label was not the one thought best. */
+export interface Exploration {
+  window: number;
+  rate: number | null;
+}
+
+/**
+ * Whether a decision was right, or what it was worth, from 0 to 1, or which class would have been right: one of these.
+ *
+ * In shadow mode that is said of what was shown instead. With `revise` it stands in the place of what was said before; with `withdraw`, and nothing else, nothing does.
+ */
+export interface FeedbackRequest {
+  id: string;
+  right?: boolean | null;
+  reward?: number | null;
+  truth?: string | number | null;
+  shown?: string | number | null;
+  shown_propensity?: number | null;
+  revise?: boolean;
+  withdraw?: boolean;
+}
+
+/** The process answers. */
+export interface Health {
+  status: "ok";
+}
+
+/** What became of one feedback. */
+export interface Heard {
+  id: string;
+  status: "accepted" | "revised" | "withdrawn" | "duplicate" | "late" | "unknown" | "conflict";
+  message?: string | null;
+}
+
+/** x is a picture, row after row; `lowest` is white and `highest` black. */
+export interface Image {
+  kind: "image";
+  width: number;
+  height: number;
+  lowest?: number;
+  highest?: number;
+}
+
+/** An item of the data of a task, to play with. */
+export interface Item {
+  number: number;
+  of: number;
+  x: number[] | Record<string, number> | string;
+  truth: string | number;
+}
+
+/** A learner that a task can have. */
+export interface LearnerKind {
+  name: string;
+  summary: string;
+  parameters: LearnerParameter[];
+}
+
+/** What can be set of a learner. */
+export interface LearnerParameter {
+  name: string;
+  default: unknown;
+  range: string;
+  meaning: string;
+}
+
+/** All learners that learn from one bit. */
+export interface Learners {
+  learners: LearnerKind[];
+}
+
+/** A decision as the log has it, with its feedback where that has come. */
+export interface LoggedDecision {
+  id: string;
+  label: string | number;
+  greedy: string | number;
+  propensity: number;
+  probabilities: Record<string, number>;
+  version: string;
+  among: (string | number)[] | null;
+  confidence: number | null;
+  unsure: boolean;
+  seq: number;
+  time: number;
+  weight: number;
+  notes: number[];
+  decided_at: string | null;
+  mode: "learn" | "shadow" | "log-only";
+  x: number[] | Record<string, number> | string;
+  right: boolean | null;
+  feedback_time: number | null;
+  feedback_at: string | null;
+  late: boolean;
+  source: "caller" | "silence" | null;
+  shown: string | number | null;
+  shown_propensity: number | null;
+  reward: number | null;
+  truth: string | number | null;
+  revised_time: number | null;
+  revised_at: string | null;
+  complete: boolean;
+  raw: number | null;
+  sure: number | null;
+}
+
+/** Decisions, the newest first. */
+export interface LoggedDecisions {
+  decisions: LoggedDecision[];
+}
+
+/** Which learner, with which parameters; an exploration floor and a seed of null are the usual ones. */
+export interface NewLearner {
+  learner: string;
+  parameters?: Record<string, unknown>;
+  exploration_floor?: number | null;
+  seed?: number | null;
+}
+
+/** A task to be created: what is decided on, and how it is learnt. */
+export interface NewTask {
+  learner?: string;
+  parameters?: Record<string, unknown>;
+  exploration_floor?: number | null;
+  seed?: number | null;
+  name: string;
+  classes: (string | number)[] | number;
+  features: NumbersFeatures | DictFeatures | TextFeatures;
+  mode?: "learn" | "shadow" | "log-only";
+  deadline_s?: number | null;
+  silence?: "nothing" | "wrong" | "right";
+  revise_within?: number | null;
+  sure?: number | null;
+  risk?: number | null;
+  display?: Image | null;
+  items?: string | null;
+}
+
+/** x is a list of so many numbers. */
+export interface NumbersFeatures {
+  kind: "numbers";
+  size: number;
+}
+
+/** The one shape of all errors: problem details (RFC 9457). `detail` is the sentence of `error`, and `type` has its code. */
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  error: ProblemError;
+}
+
+/** What is wrong: a code for machines, a sentence for people, and the field. */
+export interface ProblemError {
+  code: string;
+  message: string;
+  field?: string | null;
+}
+
+/** How much comes in: a second, over the last minute; and each of the last 120 seconds, oldest first. */
+export interface Rates {
+  decisions_per_s: number;
+  feedback_per_s: number;
+  decisions: number[];
+  feedback: number[];
+}
+
+/** Whether decisions and feedback are taken, and why not; tasks that are set aside, and what else to look after. */
+export interface Readiness {
+  ready: boolean;
+  reason: string | null;
+  set_aside: TaskAside[];
+  warnings: string[];
+}
+
+/** What a token may do; with tasks of null, for all of them. `open`: the service has no tokens. */
+export interface Session {
+  scopes: ("decide" | "feedback" | "read" | "admin")[];
+  tasks: string[] | null;
+  open: boolean;
+}
+
+/**
+ * How wrong the learner's own decisions would have been in the last rounds in which something else was shown, with a 95 % interval.
+ *
+ * It is estimated from the probabilities in the log (SNIPS); null where none of what was shown could have been played. `effective` is the number of
+ * rounds of its own that would say as much, and `missing` the share of its probability on classes that could not be shown, as far as known, by which the
+ * interval is widened.
+ */
+export interface ShadowStats {
+  rounds: number;
+  error: number | null;
+  low: number;
+  high: number;
+  effective: number;
+  missing: number;
+}
+
+/** What there is to see of a task. */
+export interface Stats {
+  task: string;
+  mode: "learn" | "shadow" | "log-only";
+  learner: string;
+  generation: number;
+  learnt: number;
+  position: number;
+  queue: number;
+  decisions: number;
+  feedback: number;
+  right: number;
+  late: number;
+  silences: number;
+  revised: number;
+  withdrawn: number;
+  refused: number;
+  rewards: number;
+  truths: number;
+  mean_reward: number | null;
+  window: Window;
+  rates: Rates;
+  delays: Delays;
+  classes: ClassStats[];
+  exploration: Exploration;
+  curve: Curve;
+  shadow: ShadowStats | null;
+  drift: DriftStats;
+  certainty: SureStats;
+}
+
+/**
+ * Of the decisions of which somebody asked whether they are sure: how many were, and how wrong those were.
+ *
+ * `answered` is the share that was sure, and `error` that of the sure ones that were heard of. `overshoot` is by how much the error is above the
+ * `risk` of the task at least, at all times at once but for a probability of 0.05; null where the task has no risk. The lists have a number
+ * for each point of the curve, null where there is none yet: of all feedbacks so far, which were of sure ones, and the error of those.
+ */
+export interface SureStats {
+  asked: number;
+  sure: number;
+  answered: number | null;
+  heard: number;
+  wrong: number;
+  error: number | null;
+  risk: number | null;
+  overshoot: number | null;
+  answered_curve: (number | null)[];
+  error_curve: (number | null)[];
+}
+
+/** A task as it is now. The classes in `retired` are never played again. */
+export interface Task {
+  name: string;
+  classes: (string | number)[];
+  retired: (string | number)[];
+  learner: string;
+  parameters: Record<string, unknown>;
+  exploration_floor: number;
+  features: NumbersFeatures | DictFeatures | TextFeatures;
+  mode: "learn" | "shadow" | "log-only";
+  deadline_s: number | null;
+  silence: "nothing" | "wrong" | "right";
+  revise_within: number | null;
+  sure: number | null;
+  risk: number | null;
+  display: Image | null;
+  items: string | null;
+  created: number;
+  created_at: string | null;
+  deleted: number | null;
+  deleted_at: string | null;
+  generation: number;
+  learnt: number;
+  position: number;
+  training: Training | null;
+}
+
+/** A task that is set aside, and why: its routes answer 503, and it can be deleted. */
+export interface TaskAside {
+  name: string;
+  reason: string;
+}
+
+/** All tasks that the token may see. */
+export interface Tasks {
+  tasks: Task[];
+  set_aside: TaskAside[];
+}
+
+/** x is a text, read as the set of its words, which are hashed into 2^hash_bits columns. */
+export interface TextFeatures {
+  kind: "text";
+  hash_bits?: number;
+}
+
+/** A learner that is being trained from the log, to take over. */
+export interface Training {
+  learner: string;
+  done: number;
+  of: number;
+  error?: string | null;
+}
+
+/** What the service runs on. */
+export interface Version {
+  version: string;
+  python: string;
+  numba: string;
+  numpy: string;
+  cpu: string;
+}
+
+/** The error of the last feedbacks, with the ends of its 95 % interval. */
+export interface Window {
+  size: number;
+  feedback: number;
+  wrong: number;
+  error: number | null;
+  low: number | null;
+  high: number | null;
+  mean_reward: number | null;
+}
+
+export class Client extends Transport {
+  /** Decide on x, or on many, among all classes or some; the same id again gives the same answer. */
+  decide(task: string, body: DecideRequest): Promise<Decided>;
+  decide(task: string, body: DecideRequest[]): Promise<Decided[]>;
+
+  /** Say whether a decision was right, what it was worth or what would have been right, or of many; in any order, at any time, and again. Revise it, or withdraw it. */
+  feedback(task: string, body: FeedbackRequest): Promise<Heard>;
+  feedback(task: string, body: FeedbackRequest[]): Promise<Heard[]>;
+
+  /** What there is to see of a task. */
+  stats(task: string, query?: { window?: number }): Promise<Stats>;
+
+  /** The last decisions of a task, the newest first; `before` is the seq of the last one seen. */
+  decisions(task: string, query?: { limit?: number; before?: number | null }): Promise<LoggedDecisions>;
+
+  /** One decision, as the log has it. */
+  decision(task: string, id: string): Promise<LoggedDecision>;
+
+  /** Which features or words speak for the label of a decision, to the learner as it is now. */
+  explanation(task: string, query: { id: string; top?: number }): Promise<Explained>;
+
+  /** An item of the data of the task, to play with. */
+  item(task: string, query: { number: number }): Promise<Item>;
+
+  /** Train another learner from the log of the task; it takes over when it is trained. */
+  switch(task: string, body: NewLearner): Promise<Task>;
+
+  /** A task as it is now. */
+  task(task: string): Promise<Task>;
+
+  /** Add classes to a task or retire some, or change its mode, deadline, what silence means, for how long revisions are taken, and how sure it must be. */
+  change(task: string, body: Change): Promise<Task>;
+
+  /** Delete a task: it is gone, its rows stay in the log, and its name is free again. */
+  delete(task: string): Promise<Task | TaskAside>;
+
+  /** Create a task. */
+  create(body: NewTask): Promise<Task>;
+
+  /** The tasks that the token may see. */
+  tasks(): Promise<Tasks>;
+
+  /** The learners that a task can have, and their parameters. */
+  learners(): Promise<Learners>;
+
+  /** Whether the process answers. */
+  healthz(): Promise<Health>;
+
+  /** Whether decisions and feedback are taken, and why not; tasks that are set aside, and what else to look after. */
+  readyz(): Promise<Readiness>;
+
+  /** What the service runs on, on which it depends whether two of them learn the same bit for bit. */
+  version(): Promise<Version>;
+}
