@@ -184,19 +184,19 @@ def test_every_executor_is_documented(on: str) -> None:
 
 @pytest.mark.parametrize("paper", paper_names())
 def test_every_paper_is_documented(paper: str) -> None:
-    assert f"`{paper}`" in PAGES["experiments.md"]
+    assert f"`{paper}`" in PAGES["reproduce.md"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_item_is_documented(kind: str) -> None:
-    assert f"`{kind}`" in PAGES["experiments.md"]
+    assert f"`{kind}`" in PAGES["reproduce.md"]
 
 
 @pytest.mark.parametrize(
     "key", [field for field in PaperItem.__dataclass_fields__ if field not in ("learners", "claims", "adversaries")]
 )
 def test_every_key_of_an_item_is_documented(key: str) -> None:
-    assert re.search(rf"`item\.{key}`|^    {key} =", PAGES["experiments.md"], re.MULTILINE)
+    assert re.search(rf"`item\.{key}`|^    {key} =", PAGES["reproduce.md"], re.MULTILINE)
 
 
 def test_every_field_of_a_row_is_documented() -> None:

@@ -28,7 +28,7 @@ def regions_of(
     label: Any = None,
     title: str = "",
 ) -> Regions:
-    """The regions of a learner of arrays in the plane of two features, the others being `at` (by itself the mean of X, or 0).
+    """The regions of a learner of arrays in the plane of two features, the others being `at` (by default the mean of X, or 0).
 
     The rectangle is that of the rows X, or [-1, 1] in both directions. With a `label` the boundary of that class is drawn: where its
     score is 0, or for rules without a score for each class where the learner changes its mind.

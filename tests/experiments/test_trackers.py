@@ -10,7 +10,7 @@ import pytest
 
 from tests.client.pages import Example, examples
 
-PAGE = "docs/how-to/experiments.md"
+PAGE = "docs/how-to/tune.md"
 
 
 def shown(library: str) -> Example:

@@ -89,7 +89,7 @@ def add_feedback_options(command: argparse.ArgumentParser) -> None:
     beyond.add_argument(
         "--rewards",
         metavar="A,B,... or 'PREFIX*'",
-        help="columns of a file with what each class is worth in a row, from 0 to 1, in the place of a label",
+        help="columns of a file with what each class is worth in a row, from 0 to 1, in place of a label",
     )
     beyond.add_argument(
         "--corrected",
