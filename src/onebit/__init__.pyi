@@ -33,6 +33,8 @@ from onebit.learner import load as load
 from onebit.papers.reproduce import reproduce as reproduce
 from onebit.papers.verdicts import Reproduction as Reproduction
 from onebit.regions import plot_boundary as plot_boundary
+from onebit.serve.open_task import OpenTask as OpenTask
+from onebit.serve.opening import open as open
 
 __version__: str
 

@@ -13,6 +13,8 @@ HOMES = {
     "OnebitWarning": "onebit.errors",
     "Rule": "onebit.contract.rule",
     "load": "onebit.learner",
+    "open": "onebit.serve.opening",
+    "OpenTask": "onebit.serve.open_task",
     "plot_boundary": "onebit.regions",
     "run": "onebit.experiments.run",
     "Result": "onebit.experiments.run",

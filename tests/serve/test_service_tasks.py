@@ -589,7 +589,7 @@ def test_others_are_served_while_a_learner_is_made(tmp_path: Path, monkeypatch: 
     async def work() -> None:
         async with service_in(tmp_path) as service:
             await service.create(new_task())
-            for module in ("admin", "log_follower", "compiling"):
+            for module in ("admin", "task_changes", "log_follower", "compiling"):
                 monkeypatch.setattr(f"onebit.serve.{module}.learner_of", slow)
             making = asyncio.create_task(
                 outcome(

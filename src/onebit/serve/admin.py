@@ -16,7 +16,6 @@ from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
 from onebit.serve.errors import (
     ConflictError,
-    InvalidError,
     NotFoundError,
     UnavailableError,
     UnfinishedError,
@@ -34,19 +33,16 @@ from onebit.serve.schemas import Change, NewLearner, NewTask, Training
 from onebit.serve.served_task import ServedTask
 from onebit.serve.settings import Settings
 from onebit.serve.statistics import Statistics
+from onebit.serve.task_changes import check_change, check_new, given_in, task_of
 from onebit.serve.tasks import (
-    TaskInfo,
     about,
     check_learner,
     floor_of,
     learner_of,
-    refuse_both,
     refuse_large,
     refuse_rule,
-    texts_of,
 )
 from onebit.serve.threads import in_thread
-from onebit.validation import ClassName
 from onebit.version import VERSION
 
 LOG = logging.getLogger("onebit.serve")
@@ -114,43 +110,16 @@ class Admin:
         return await _shielded(creating)
 
     async def _create(self, new: NewTask, token: str | None) -> ServedTask:
-        refuse_both(new.sure, new.risk)
-        classes: list[ClassName] = list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes)
-        if new.display is not None:
-            pixels = new.display.width * new.display.height
-            if new.features.kind != "numbers" or new.features.size != pixels:
-                raise InvalidError(f"display asks for {pixels} numbers, and features has others", "display")
-        if new.items is not None:
-            await in_thread(self._items.check, new.items, new.features.model_dump(), classes)
+        info = task_of(new, self._next_task, self._clock.now())
+        if info.items is not None:
+            await in_thread(self._items.check, info.items, info.features, info.classes)
+        await in_thread(check_new, info, self._settings.max_task_memory)
         with about("parameters"):
-            floor = floor_of(new.learner, new.exploration_floor)
-            info = TaskInfo(
-                number=self._next_task,
-                name=new.name,
-                created_at=self._clock.now(),
-                classes=classes,
-                learner=new.learner,
-                parameters=new.parameters,
-                exploration_floor=floor,
-                seed=secrets.randbelow(2**53) if new.seed is None else new.seed,
-                features=new.features.model_dump(),
-                mode=new.mode,
-                deadline_s=new.deadline_s,
-                silence=new.silence,
-                revise_within=new.revise_within,
-                sure=new.sure,
-                risk=new.risk,
-                display=None if new.display is None else new.display.model_dump(),
-                items=new.items,
-            )
-            await in_thread(texts_of, classes)
-            plain = await in_thread(check_learner, info.detail, classes, info.inputs)
-            refuse_large(plain, len(classes), info.inputs, self._settings.max_task_memory, "features")
-            learner = await in_thread(self._compiler.learner, info.detail, classes, info.inputs)
+            learner = await in_thread(self._compiler.learner, info.detail, info.classes, info.inputs)
         replicas = await in_thread(Replicas, learner, 1)  # a copy, which may be large
         info.number, self._next_task = self._next_task, self._next_task + 1
         snapshots = self._store.snapshots(info.number, self._settings.keep_snapshots)
-        follower = LogFollower(info.expected, replicas, Statistics(len(classes)), 0, snapshots)
+        follower = LogFollower(info.expected, replicas, Statistics(len(info.classes)), 0, snapshots)
         served = ServedTask(info, follower)
         self._learner_thread.followers[info.number] = follower
         try:
@@ -166,30 +135,10 @@ class Admin:
         await _whole(self._change(served, change, token))
 
     async def _change(self, served: ServedTask, change: Change, token: str | None) -> None:
-        refuse_both(change.sure, change.risk)
-        given = change.model_dump(exclude_unset=True)
-        # Null, and no classes, change nothing; but a deadline of null is none, and so with bounds.
-        for part in ("add_classes", "remove_classes", "mode", "silence"):
-            if not given.get(part, True):
-                del given[part]
+        given = given_in(change)
         if given:
             async with self._change_of(served):
-                if change.add_classes:
-                    info = served.info
-                    wanted: list[ClassName] = [*info.classes, *change.add_classes]
-                    try:
-                        await in_thread(texts_of, wanted)
-                        most = self._settings.max_task_memory
-                        refuse_large(served.follower.replicas.resting, len(wanted), info.inputs, most, "add_classes")
-                        await in_thread(learner_of, info.detail, wanted, info.inputs)
-                    except OnebitError as error:
-                        raise (
-                            error if isinstance(error, MemoryError) else InvalidError(str(error), "add_classes")
-                        ) from None
-                if change.remove_classes:
-                    served.info.refuse_retiring(change.add_classes, change.remove_classes)
-                    played = served.follower.replicas.resting
-                    refuse_rule(played, change.remove_classes, "remove_classes")
+                await in_thread(check_change, served, change, self._settings.max_task_memory)
                 seq = await self._log_change(served, "changed", given, token)
             await self._progress.until(lambda: _followed(served, seq))
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-import os
 import re
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +14,7 @@ from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.errors import ConflictError, InvalidError, TooLargeError, UnavailableError
+from onebit.serve.ids import NewIds
 from onebit.serve.inputs import classes_in, numbers_in, stored_classes
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.writing import Writer
@@ -26,7 +25,6 @@ from onebit.serve.served_task import ServedTask
 from onebit.serve.tasks import refuse_rule
 from onebit.serve.terms import RequestTerms, is_same_set, is_unsure, terms_of
 
-DIGITS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"  # of the ids made here, in their order
 AT_ONCE = 256  # rows that are decided before others get a turn, at most
 NAMES_AT_ONCE = 10_000  # of candidates, which are looked up
 PROBABILITIES_AT_ONCE = 25_600
@@ -56,8 +54,7 @@ class DecideHandler:
         self._reader = reader
         self._recent = recent
         self._clock = clock
-        self._process = _digits(int.from_bytes(os.urandom(6), "big"), 8)
-        self._made = itertools.count()
+        self._ids = NewIds()
 
     async def decide(self, served: ServedTask, requests: Sequence[DecideRequest], single: bool) -> list[dict[str, Any]]:
         """Decide on many x, all or none. An id that was decided before is answered from the log."""
@@ -76,7 +73,7 @@ class DecideHandler:
             )
         stored = await self._stored(served, requests, single)
         terms = await self._terms(served, requests, single)
-        ids = [request.id if request.id is not None else self._new_id() for request in requests]
+        ids = [request.id if request.id is not None else self._ids.new() for request in requests]
         given = [request.id for request in requests if request.id is not None]
         asks = [Ask(x, one) for x, one in zip(stored, terms, strict=True)]
         fresh = dict(zip(ids, asks, strict=True))
@@ -216,33 +213,14 @@ class DecideHandler:
             if not any(self._recent.get(task, one) for one in wanted):
                 return answers
 
-    def _new_id(self) -> str:
-        """An id that nobody else has, and that sorts by time, so that the index of the log grows at its end."""
-        return f"{_digits(time.time_ns() // 1_000_000, 8)}{self._process}{_digits(next(self._made), 5)}"
-
-
-def _digits(number: int, count: int) -> str:
-    """A number with 64 digits, in the order of which texts sort; more than `count` where it is too large for them."""
-    found = ""
-    while number or len(found) < count:
-        number, digit = divmod(number, 64)
-        found = DIGITS[digit] + found
-    return found
-
 
 def _again(served: ServedTask, row: tuple[Any, ...], asked: Ask) -> dict[str, Any]:
     """The answer that was given to an id, from its row in the log."""
     _, identity, generation, learnt, label, greedy, propensity, probabilities, x, *rest = row
     among, complete, confidence, sure = rest
-    if x != asked.x:
-        raise ConflictError(f"id {identity!r} was decided already, for another x", "id")
     classes, of_classes = served.info.classes, numbers_in(probabilities).tolist()
     places = None if among is None else classes_in(among).tolist()
-    retired = {served.class_indices[name] for name in served.info.retired}
-    if not is_same_set(asked.terms.among, places, len(of_classes), retired):
-        raise ConflictError(f"id {identity!r} was decided already, among other classes", "id")
-    if None not in (places, asked.terms.among) and asked.terms.complete is not bool(complete):
-        raise ConflictError(f"id {identity!r} was decided already, with another complete", "id")
+    refuse_other(served, identity, x, len(of_classes), places, bool(complete), asked)
     return {
         "id": identity,
         "label": classes[label],
@@ -254,6 +232,19 @@ def _again(served: ServedTask, row: tuple[Any, ...], asked: Ask) -> dict[str, An
         "confidence": confidence,
         "unsure": is_unsure(confidence, sure),
     }
+
+
+def refuse_other(
+    served: ServedTask, identity: str, x: bytes, count: int, among: Sequence[int] | None, complete: bool, asked: Ask
+) -> None:
+    """Refuse what is asked under an id that was decided for something else, when there were so many classes."""
+    if x != asked.x:
+        raise ConflictError(f"id {identity!r} was decided already, for another x", "id")
+    retired = {served.class_indices[name] for name in served.info.retired}
+    if not is_same_set(asked.terms.among, among, count, retired):
+        raise ConflictError(f"id {identity!r} was decided already, among other classes", "id")
+    if None not in (among, asked.terms.among) and asked.terms.complete is not complete:
+        raise ConflictError(f"id {identity!r} was decided already, with another complete", "id")
 
 
 def _rows_at_once(served: ServedTask) -> int:

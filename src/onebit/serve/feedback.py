@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onebit.serve.clock import Clock
-from onebit.serve.hearing import (
+from onebit.serve.judging import (
     SWEPT,
     WRITTEN,
     Noted,

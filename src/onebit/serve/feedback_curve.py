@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -25,13 +26,24 @@ class FeedbackCurve:
         self._open: list[float] = [0] * len(SUMS)  # of the block that is not whole yet
         self._in_open = 0
 
-    def add(self, wrong: bool, reward: float, asked: bool, sure: bool) -> None:
-        """One feedback more."""
-        for place, amount in enumerate((wrong, reward, asked, sure, 1.0 - reward if sure else 0.0)):
-            self._open[place] += amount
-        self._in_open += 1
-        if self._in_open < self._block:
-            return
+    def add(self, wrong: Sequence[bool], rewards: Sequence[float], asked: Sequence[bool], sure: Sequence[bool]) -> None:
+        """Feedbacks more, one after the other."""
+        start = 0
+        while start < len(wrong):
+            end = start + self._block - self._in_open
+            sums = self._open
+            for place, flags in ((WRONG, wrong), (ASKED, asked), (SURE, sure)):
+                sums[place] += sum(flags[start:end])
+            for reward, is_sure in zip(rewards[start:end], sure[start:end], strict=True):
+                sums[REWARD] += reward
+                if is_sure:
+                    sums[SURE_WRONG] += 1.0 - reward
+            self._in_open += len(wrong[start:end])
+            start = end
+            if self._in_open == self._block:
+                self._close_block()
+
+    def _close_block(self) -> None:
         self._whole.append(self._open)
         self._open, self._in_open = [0] * len(SUMS), 0
         if len(self._whole) == MOST_POINTS:

@@ -63,11 +63,18 @@ class FolderLock:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._file)
-            raise InputError(f"another `onebit serve` is using {folder}: one folder, one service") from None
+            raise InputError(
+                f"another `onebit serve` is using {folder}, or a program that has opened it: one folder, one owner"
+            ) from None
         except OSError as error:
             os.close(self._file)
             raise InputError(f"{folder} cannot be locked: {error.strerror or error}") from None
 
     def release(self) -> None:
         """Let another process have the folder."""
+        fcntl.flock(self._file, fcntl.LOCK_UN)  # also where a child of this process has a copy of the file
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of the file alone, which a child of the process that has the folder does."""
         os.close(self._file)

@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from onebit.errors import OnebitError
 from onebit.serve.log.errors import LogError
@@ -20,14 +21,18 @@ RETRY_S = 0.5
 COUNTED_S = 0.1  # how long decisions without feedback may wait to be counted
 WRITING_SHARE = 0.1  # of the time, at most, goes into writing snapshots
 LOG = logging.getLogger("onebit.serve")
+Alone = Callable[[], AbstractContextManager[object]]
 
 
 class LearnerThread:
     """The thread that follows the log for all tasks, and the one that writes their snapshots."""
 
-    def __init__(self, store: Store, snapshot_every: int, followed: Callable[[], None]) -> None:
+    def __init__(
+        self, store: Store, snapshot_every: int, followed: Callable[[], None], alone: Alone = nullcontext
+    ) -> None:
         self._store = store
         self._snapshot_every = snapshot_every
+        self._alone = alone  # held while it follows
         self._followed = followed  # called on the learner thread when something new has been learnt
         self.followers: dict[int, LogFollower] = {}
         self._started = False
@@ -80,7 +85,8 @@ class LearnerThread:
             last, ending = self._hear(last, behind)
             try:
                 reader = reader or self._store.reader()
-                behind, why = self._follow_all(behind, reader, last)
+                with self._alone():
+                    behind, why = self._follow_all(behind, reader, last)
             except (LogError, OnebitError) as error:
                 why = str(error)
             if why is not None and self._unreadable is None:

@@ -142,10 +142,12 @@ class LogFollower:
         self.trainees: dict[int, Trainee] = {}  # those that will take over, by generation
 
     @classmethod
-    def begun(cls, expected: Expected, snapshots: Snapshots, reader: Reader, last: int) -> LogFollower:
+    def begun(
+        cls, expected: Expected, snapshots: Snapshots, reader: Reader, last: int, copies: type[Replicas] = Replicas
+    ) -> LogFollower:
         """From the newest good snapshot, or from the beginning."""
         for found in snapshots.good(reader, last):
-            replicas = Replicas(found.learner, found.generation)
+            replicas = copies(found.learner, found.generation)
             made = cls(expected, replicas, found.statistics, found.position, snapshots)
             made.revisions.horizon = found.revised
             made.snapshot_position = found.position
@@ -153,7 +155,7 @@ class LogFollower:
             return made
         seq, _, detail = reader.changes(expected, 0, last)[0]
         learner = learner_of(detail, detail["classes"], expected.inputs)
-        return cls(expected, Replicas(learner, 1), Statistics(len(learner.classes)), seq, snapshots)
+        return cls(expected, copies(learner, 1), Statistics(len(learner.classes)), seq, snapshots)
 
     @property
     def revised_from(self) -> int | None:
@@ -218,6 +220,10 @@ class LogFollower:
         if not events:
             return
         self.statistics.heard(events)
+        self.learn(events)
+
+    def learn(self, events: Sequence[Event]) -> None:
+        """Teach what of these is to be learnt."""
         generation = self.replicas.generation
         taught = [event for event in events if event.learn and event.counts]
         picky = self.replicas.resting.runtime.rule.notes_the_label
@@ -228,6 +234,15 @@ class LogFollower:
 
         for (own, _), run in groupby(taught, lambda event: (is_own(event), event.candidates is None)):
             self.statistics.refused(self.replicas.teach(self._batch(list(run), own)))
+
+    def count(self, played: Sequence[Played], events: Sequence[Event], position: int) -> None:
+        """Count records up to a position that were learnt where they were made."""
+        if played:
+            self.statistics.decided(played)
+        if events:
+            self.statistics.heard(events)
+        self.records += len(played) + len(events)
+        self.position = position
 
     def _batch(self, events: list[Event], own: bool) -> Callable[[Learner], int]:
         """What teaches these events; it gives the number of those that were refused."""
@@ -275,7 +290,7 @@ class LogFollower:
         elif kind == "learner":
             generation = detail["generation"]
             trained = self.trainees.pop(generation)
-            self.replicas = Replicas(trained.learner, generation)
+            self.replicas = type(self.replicas)(trained.learner, generation)
             self.revisions.miss(trained.revisions.missed_from)
             self.switched = True
 

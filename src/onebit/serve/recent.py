@@ -78,9 +78,18 @@ class Recent:
         """A decision, if it is remembered."""
         return self._entries.get((task, identity))
 
+    def add(self, task: int, identity: str, entry: Entry) -> None:
+        """Remember a decision."""
+        self._entries[task, identity] = entry
+        if len(self._entries) > self._most:
+            self._forget_old()
+
     def add_all(self, task: int, ids: Iterable[str], entries: Iterable[Entry]) -> None:
         """Remember decisions."""
         self._entries.update(zip(zip(repeat(task), ids, strict=False), entries, strict=True))
+        self._forget_old()
+
+    def _forget_old(self) -> None:
         for _ in range(len(self._entries) - self._most):
             key, old = self._entries.popitem(last=False)
             if (

@@ -22,6 +22,7 @@ from onebit.serve.log.reading import Reader
 from onebit.serve.log.store import Store
 from onebit.serve.log.writing import Writer
 from onebit.serve.log_follower import LogFollower
+from onebit.serve.replicas import Replicas
 from onebit.serve.served_task import ServedTask
 from onebit.serve.set_aside import free_name, set_aside
 from onebit.serve.settings import Settings
@@ -54,7 +55,7 @@ def recover(
     writer = store.writer(learner_thread.tell)
     with closing(store.reader()) as reader:
         clock = Clock(reader.last_time(), writer.last)
-        _warn_of(clock)
+        warn_of(clock)
         tasks, damaged = reader.tasks()
         for info in tasks:
             if info.deleted is not None:
@@ -62,7 +63,7 @@ def recover(
             try:
                 if info.name in served:
                     raise InputError(f"its name is that of task number {served[info.name].info.number} too")
-                task = _recovered(info, store, reader, writer.last, settings, items)
+                task = brought_up(info, store, reader, writer.last, settings, items)
             except LogError:  # the log, and not a record
                 raise
             except Exception as error:
@@ -79,7 +80,8 @@ def recover(
     return Recovered(writer, learner_thread, clock, 1 + max((one for one in numbers if one < MOST_TASKS), default=0))
 
 
-def _warn_of(clock: Clock) -> None:
+def warn_of(clock: Clock) -> None:
+    """Say so where the clock of the machine is behind the log."""
     if clock.behind > 1.0:
         then = (
             "times go on from the log's"
@@ -96,11 +98,19 @@ def _put(aside: dict[str, DamagedTask], task: DamagedTask, served: dict[str, Ser
     aside[free_name(task.number, taken) if task.name is None or task.name in taken else task.name] = task
 
 
-def _recovered(info: TaskInfo, store: Store, reader: Reader, last: int, settings: Settings, items: Items) -> ServedTask:
+def brought_up(
+    info: TaskInfo,
+    store: Store,
+    reader: Reader,
+    last: int,
+    settings: Settings,
+    items: Items,
+    copies: type[Replicas] = Replicas,
+) -> ServedTask:
     """A task with its learner, which has followed the log to its end."""
     began = time.perf_counter()
     snapshots = store.snapshots(info.number, settings.keep_snapshots)
-    follower = LogFollower.begun(info.expected, snapshots, reader, last)
+    follower = LogFollower.begun(info.expected, snapshots, reader, last, copies)
     since = follower.position
     follower.follow(reader, last)
     warm(follower.replicas.resting, info.inputs)

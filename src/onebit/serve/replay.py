@@ -12,13 +12,15 @@ Where the delay depends on the answer, as with silence at a deadline, so does th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from onebit.offpolicy import Round
+from onebit.errors import InputError
+from onebit.offpolicy import Evaluation, Round, evaluate
 from onebit.serve.inputs import numbers_in
 from onebit.serve.log.log_reader import LogReader
-from onebit.serve.tasks import TaskInfo
+from onebit.serve.tasks import TaskInfo, floor_of, learner_of
 
 
 def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
@@ -45,3 +47,26 @@ def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
             reward=event.reward,
             truth=None if event.truth is None else task.classes[event.truth],
         )
+
+
+def evaluation(
+    log: LogReader, task: TaskInfo, learner: str, parameters: dict[str, Any], floor: float | None, seed: int
+) -> Evaluation:
+    """What a learner would have scored on the log of a task, beside the task's own where that is another one."""
+    asked = {
+        "learner": learner,
+        "exploration_floor": floor_of(learner, floor),
+        "parameters": parameters,
+        "seed": seed,
+    }
+    own = {name: getattr(task, name) for name in asked} | {"seed": seed}
+    heard = log.count_heard(task)
+    if heard == 0:
+        raise InputError(f"task {task.name!r} has no feedback yet: its log says nothing")
+    return evaluate(
+        learner_of(asked, task.classes, task.inputs),
+        rounds_of(log, task),
+        present=None if own == asked else learner_of(own, task.classes, task.inputs),
+        seed=seed,
+        unanswered=log.count(task) - heard,
+    )

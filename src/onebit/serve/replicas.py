@@ -102,6 +102,19 @@ class Replicas:
         return self._front.learner.learnt
 
 
+class OneCopy(Replicas):
+    """One learner alone, for those who decide and teach in turn."""
+
+    def __init__(self, learner: Learner, generation: int) -> None:
+        self.generation = generation
+        self._front = self._back = Seat(learner, threading.Lock())
+
+    def teach(self, update: Callable[[Learner], int]) -> int:
+        """Apply an update; what it returned."""
+        with self._back.lock:
+            return update(self._back.learner)
+
+
 def _sets(learner: Learner, terms: Sequence[RequestTerms], retired: Collection[ClassName]) -> list[Places | None]:
     """The classes that can be played, for each row; None where that are all that the learner knows."""
     classes, gone = len(learner.classes), frozenset(retired)

@@ -102,7 +102,9 @@ class Reviser:
         is revised next.
         """
         if follower.successor is None:
-            follower.successor = LogFollower.begun(follower.expected, follower.snapshots, reader, reader.last())
+            follower.successor = LogFollower.begun(
+                follower.expected, follower.snapshots, reader, reader.last(), type(follower.replicas)
+            )
         new = follower.successor
         near = False
         while not near and not self._ending.is_set():

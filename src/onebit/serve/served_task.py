@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+from onebit.contract.confidence_sequence import overshoot
 from onebit.serve.clock import rfc3339
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.schemas import Task, Training
@@ -49,3 +51,27 @@ def shown(served: ServedTask) -> Task:
         position=follower.position,
         training=served.training,
     )
+
+
+def summary_of(served: ServedTask, window: int, now: float) -> dict[str, Any]:
+    """The statistics of a task without those of its classes, which may be many, as `schemas.Stats` has them."""
+    info, follower = served.info, served.follower
+    seen = follower.statistics.shown(window, now)
+    sure, risk = seen["certainty"], info.risk
+    kept = None if risk is None else overshoot(sure["heard"], sure["wrong"], risk)
+    return {
+        "task": info.name,
+        "mode": info.mode,
+        "learner": info.learner,
+        "generation": follower.replicas.generation,
+        "learnt": follower.replicas.learnt,
+        "position": follower.position,
+        "queue": served.queue,
+        **seen,
+        "certainty": {**sure, "risk": risk, "overshoot": kept},
+    }
+
+
+def classes_of(served: ServedTask, first: int, count: int) -> list[dict[str, Any]]:
+    """So many classes of a task from one on, as `schemas.ClassStats` has them."""
+    return served.follower.statistics.by_class(served.info.classes, first, count)

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from onebit.contract.confidence_sequence import overshoot
 from onebit.errors import InputError, OnebitError, short
 from onebit.rules import add_rule
 from onebit.serve.admin import Admin
@@ -43,7 +42,7 @@ from onebit.serve.readiness import ReadinessWarning, WarningSource
 from onebit.serve.recent import Recent
 from onebit.serve.recovery import recover
 from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask, Task, TaskAside
-from onebit.serve.served_task import ServedTask, shown
+from onebit.serve.served_task import ServedTask, classes_of, shown, summary_of
 from onebit.serve.settings import Settings
 from onebit.serve.threads import in_thread
 from onebit.serve.webhook import webhook_of
@@ -301,27 +300,11 @@ class Service:
 
     def class_stats(self, name: str, first: int, count: int) -> list[dict[str, Any]]:
         """So many classes of a task from one on, as `schemas.ClassStats` has them."""
-        served = self._find(name)
-        return served.follower.statistics.by_class(served.info.classes, first, count)
+        return classes_of(self._find(name), first, count)
 
     def summary(self, name: str, window: int) -> dict[str, Any]:
         """The statistics without the classes, which may be many."""
-        served = self._find(name)
-        info, follower = served.info, served.follower
-        shown = follower.statistics.shown(window, self._clock.now())
-        sure, risk = shown["certainty"], info.risk
-        kept = None if risk is None else overshoot(sure["heard"], sure["wrong"], risk)
-        return {
-            "task": info.name,
-            "mode": info.mode,
-            "learner": info.learner,
-            "generation": follower.replicas.generation,
-            "learnt": follower.replicas.learnt,
-            "position": follower.position,
-            "queue": served.queue,
-            **shown,
-            "certainty": {**sure, "risk": risk, "overshoot": kept},
-        }
+        return summary_of(self._find(name), window, self._clock.now())
 
     def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """The newest decisions of a task, or those before a seq, as `schemas.LoggedDecision` has them."""

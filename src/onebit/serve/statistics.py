@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -107,10 +108,12 @@ class Statistics:
             before = self._counts["feedback"] - len(counted)
             for number, event in enumerate(counted, start=before + 1):
                 self.drift.hear(event.seq, event.time, event.worth, self.classes, number)
-                # How sure it was, it was of its own label.
-                asked = event.sure is not None and event.shown in (None, event.label)
-                sure = asked and not is_unsure(event.confidence, event.sure)
-                self._curve.add(not event.right, event.worth, asked, sure)
+            # How sure it was, it was of its own label.
+            asked = [event.sure is not None and event.shown in (None, event.label) for event in counted]
+            sure = [
+                one and not is_unsure(event.confidence, event.sure) for one, event in zip(asked, counted, strict=True)
+            ]
+            self._curve.add([not event.right for event in counted], [event.worth for event in counted], asked, sure)
 
     def _remember_rewards(self, events: Sequence[Event]) -> None:
         if self._rewards is None and self._counts["rewards"]:  # the first of them
@@ -135,8 +138,8 @@ class Statistics:
         if times and max(self._seconds, default=0) - int(times[-1]) > WENT_BACK_S:
             # The clock was wrong before: what lies ahead would take the place of what comes now.
             self._seconds = {second: counts for second, counts in self._seconds.items() if second <= times[-1]}
-        for when in times:
-            self._seconds.setdefault(int(when), [0, 0])[index] += 1
+        for second, count in Counter(map(int, times)).items():
+            self._seconds.setdefault(second, [0, 0])[index] += count
         if len(self._seconds) > 2 * SECONDS:
             self._seconds = dict(self._last_seconds())
 

@@ -8,9 +8,10 @@ the last step, nobody knows whether the rows are there; the next transaction fin
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ from onebit.serve.log.writing import Batch, Keys
 STATE = "SELECT (SELECT service FROM owner), (SELECT max(seq) FROM numbers)"
 # What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
 UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
-PROBABILITIES, X = 12, 13  # their places in a row of a decision without its seq
+PROBABILITIES, X = 13, 14  # their places in a row of a decision
 PACKED = {"decisions": 2}  # columns that this store adds
 INSERTS = {
     table: f"INSERT INTO {table} VALUES ({', '.join('?' * (count + PACKED.get(table, 0)))})"
@@ -61,31 +62,76 @@ class SqliteAppender:
     def append(self, group: Sequence[Batch]) -> list[int]:
         """Write a group, all or nothing; the seq of the first row of each batch. Without any it tries whether it could."""
         firsts: list[int] = []
-        doubt: Doubt | None = None
-        try:
-            self.connection.execute("BEGIN IMMEDIATE")
-            seq = self._end() + 1
+
+        def insert(last: int) -> Doubt:
+            seq = last + 1
             for batch in group:
                 firsts.append(seq)
-                kept = _packed(batch.rows) if batch.table == "decisions" else batch.rows
-                numbered = [(number, *row) for number, row in enumerate(kept, seq)]
-                self.connection.executemany(INSERTS[batch.table], numbered)
+                numbered = [(number, *row) for number, row in enumerate(batch.rows, seq)]
+                self._insert(batch.table, numbered)
                 seq += len(numbered)
             if not group:
                 self.connection.execute("UPDATE heartbeat SET beats = beats + 1")
-            doubt = Doubt(seq - 1, {batch.key for batch in group})
+            return Doubt(seq - 1, {batch.key for batch in group})
+
+        self._commit(insert)
+        return firsts
+
+    def append_numbered(self, rows: Mapping[str, Sequence[Row]]) -> None:
+        """Write rows of some tables that have their numbers already, all those after the last one; all or nothing."""
+
+        def insert(last: int) -> Doubt:
+            keys: Keys = set()
+            for table, numbered in rows.items():
+                if numbered:
+                    self._insert(table, numbered)
+                    last = max(last, numbered[-1][0])
+                    keys.add((numbered[0][1], table))
+            return Doubt(last, keys)
+
+        self._commit(insert)
+
+    def _insert(self, table: str, numbered: Sequence[Row]) -> None:
+        kept = _packed(numbered) if table == "decisions" else numbered
+        self.connection.executemany(INSERTS[table], kept)
+
+    def _commit(self, insert: Callable[[int], Doubt]) -> None:
+        """One transaction: `insert` is told where the log ends, and says where it ends then, and what is new."""
+        doubt: Doubt | None = None
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            doubt = insert(self._end())
             self.connection.execute("COMMIT")
-        except Exception as error:  # whatever it is, nothing of it may be half done
+        except BaseException as error:  # whatever it is, an interrupt too, nothing of it may be half done
             undone = doubt is None or (getattr(error, "sqlite_errorname", None) or "").startswith(UNDONE)
             self._roll_back()
             if isinstance(error, ForeignWriteError):
                 raise
             self._doubt = self._doubt if undone else doubt
+            if not isinstance(error, Exception):
+                raise
             raise LogError(reason(error), unknown=not undone) from error
-        self._last = seq - 1
-        if group:
-            self._committed(self._last, doubt.keys)
-        return firsts
+        self._last = doubt.last
+        if doubt.keys:
+            self._committed(doubt.last, doubt.keys)
+
+    def relax(self) -> None:
+        """From now on a commit is with the system when `append` returns, and on disk when `sync` does."""
+        self.connection.execute("PRAGMA synchronous = NORMAL")
+
+    def sync(self) -> None:
+        """Have on disk what was committed. Any thread may call it."""
+        # Its locks are on the other files, which must not be opened here: a process that closes one of them loses its locks on it.
+        try:
+            journal = os.open(f"{self._path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # all of it is in the database, on disk
+            return
+        try:
+            os.fsync(journal)
+        except OSError as error:
+            raise LogError(error.strerror or str(error), unknown=True) from None
+        finally:
+            os.close(journal)
 
     def close(self) -> None:
         """Let go of the file, when nobody reads it any more; all of it is in one piece then, and can be copied alone."""

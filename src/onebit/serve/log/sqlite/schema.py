@@ -220,7 +220,7 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
         uri=True,
         timeout=BUSY_S,
         isolation_level=None,
-        check_same_thread=mode != "rw",  # the writer is made by one thread and used by another
+        check_same_thread=False,  # whoever shares one sees to it that one thread uses it at a time
     )
     # The file may come from anywhere: what its schema says runs nothing, and a page that is no page is an error.
     connection.execute("PRAGMA trusted_schema = OFF")

@@ -49,12 +49,22 @@ class SqliteStore:
             self._lock.release()
             self._lock = None
 
+    def forget(self) -> None:
+        """Let go of the lock's file in a child of the process that has the folder, which keeps it."""
+        if self._lock is not None:
+            self._lock.forget()
+            self._lock = None
+
     def writer(self, committed: Callable[[int, Keys], None]) -> Writer:
         """What adds rows; the database is made where there is none yet."""
-        writer = Writer(SqliteAppender(self._path, committed))
+        return Writer(self.appender(committed))
+
+    def appender(self, committed: Callable[[int, Keys], None]) -> SqliteAppender:
+        """The same, for those who write on a thread of their own."""
+        appender = SqliteAppender(self._path, committed)
         for one in self._folder.glob(f"{FILE}*"):
             owned_as_its_folder(one, self._folder)
-        return writer
+        return appender
 
     def reader(self) -> Reader:
         """What reads rows, for one thread."""

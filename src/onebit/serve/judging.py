@@ -34,17 +34,18 @@ SAID = {
 
 
 class Noted(NamedTuple):
-    """What is to be written of requests, and of which decisions: rows of feedback and of revisions, and the places of the former."""
+    """What is to be written of requests, and of which decisions: rows of feedback and of revisions; the places and the ids of the former."""
 
     feedback: list[tuple[Any, ...]]
     revisions: list[tuple[Any, ...]]
     places: list[Place]  # of the rows of feedback, whose seq is not known yet
+    answered: list[str]
     entries: dict[str, Entry]  # by id
 
     @classmethod
     def nothing(cls) -> Noted:
         """Nothing yet."""
-        return cls([], [], [], {})
+        return cls([], [], [], [], {})
 
     def note(
         self, info: TaskInfo, request: FeedbackRequest, word: Word | None, entry: Entry, status: str, now: float
@@ -64,6 +65,7 @@ class Noted(NamedTuple):
         else:
             entry.counted = place
         self.places.append(place)
+        self.answered.append(request.id)
         learn = info.mode != "log-only" and not late
         right, *rest = word.row
         self.feedback.append((info.number, entry.seq, now, "caller", right, int(late), int(learn), *rest))
@@ -84,6 +86,7 @@ class Noted(NamedTuple):
                 entry.counted = Place(0, now, True, word)
                 self.entries[identity] = entry
                 self.places.append(entry.counted)
+                self.answered.append(identity)
                 right, *rest = word.row
                 self.feedback.append((info.number, seq, now, "silence", right, 0, learn, *rest))
         return swept
@@ -185,7 +188,7 @@ def _answer_of(request: FeedbackRequest) -> str | None:
 
 def refuse_mixed(requests: Sequence[FeedbackRequest], single: bool) -> None:
     """Refuse what says two things at once: a withdrawal that says something, and one decision twice with a second thought."""
-    times = Counter(request.id for request in requests)
+    times = Counter(request.id for request in requests) if len(requests) > 1 else {}
     for index, request in enumerate(requests):
         where = "" if single else f"[{index}]."
         if request.withdraw:
@@ -204,7 +207,7 @@ def refuse_mixed(requests: Sequence[FeedbackRequest], single: bool) -> None:
                     f"{where}{given[1]} is there, and {given[0]} too: give one of right, reward and truth",
                     f"{where}{given[1]}",
                 )
-        if times[request.id] > 1 and (request.revise or request.withdraw):
+        if (request.revise or request.withdraw) and times.get(request.id, 1) > 1:
             raise InvalidError(
                 f"{where}id is {request.id!r}, which is there more than once: what is revised or withdrawn may be there once",
                 f"{where}id",
@@ -222,15 +225,14 @@ def word_of(served: ServedTask, request: FeedbackRequest, where: str) -> Word | 
         except OnebitError as error:
             raise InvalidError(f"{where}{error}", f"{where}reward") from None
     right = reward == 1.0 if request.right is None else request.right
-    truth, shown = (_class(served, name, getattr(request, name), where) for name in ("truth", "shown"))
+    truth = None if request.truth is None else _class(served, "truth", request.truth, where)
+    shown = None if request.shown is None else _class(served, "shown", request.shown, where)
     propensity = None if shown is None else request.shown_propensity or 1.0
     return Word(right, shown, propensity, reward, truth)
 
 
-def _class(served: ServedTask, field: str, name: ClassName | None, where: str) -> int | None:
+def _class(served: ServedTask, field: str, name: ClassName, where: str) -> int:
     """The place of a class that is named."""
-    if name is None:
-        return None
     place = served.class_indices.get(name)
     if place is None:
         raise InvalidError(

@@ -1,0 +1,179 @@
+"""A task in a program (`onebit.open`), beside its learner alone and beside plain inserts into SQLite, taking turns in one run.
+
+    python benchmarks/open.py                     # a minute
+    python benchmarks/open.py --learner auto --json
+
+A pair is a decision on 64 numbers among 10 classes, and its feedback. Both are one row of the log: with `always` each waits for the disk, as one insert
+in a transaction of its own does, into a table of SQLite in the same folder with as many bytes, or into the very table of the log. Times are medians over short turns, so
+that what else runs on the machine falls on all alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.measuring import where_and_when
+
+import onebit
+from onebit.serve.log.sqlite.appending import INSERTS
+from onebit.serve.log.sqlite.schema import created
+
+CLASSES, FEATURES = 10, 64
+PAIRS = {"soon": 512, "learner alone": 512, "always": 16, "insert into a table": 16, "insert into the log's table": 16}
+Turn = Callable[[int], None]
+
+
+def streams() -> Iterator[tuple[Any, int]]:
+    """Rows without end, and the class that is right."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4096, FEATURES))
+    return itertools.cycle(zip(X, X[:, :CLASSES].argmax(1).tolist(), strict=True))
+
+
+def pairs_of(task: onebit.OpenTask, rows: Iterator[tuple[Any, int]]) -> Turn:
+    """So many pairs of a task."""
+
+    def turn(count: int) -> None:
+        for x, truth in itertools.islice(rows, count):
+            decision = task.decide(x)
+            task.feedback(decision.id, right=decision.label == truth)
+
+    return turn
+
+
+def steps_of(learner: onebit.Learner, rows: Iterator[tuple[Any, int]]) -> Turn:
+    """So many pairs of a learner alone, which writes nothing."""
+
+    def turn(count: int) -> None:
+        for x, truth in itertools.islice(rows, count):
+            decision = learner.decide(x)
+            learner.learn(decision, right=decision.label == truth)
+
+    return turn
+
+
+def plain_inserts(connection: sqlite3.Connection) -> Turn:
+    """Two inserts for each pair, each of as many bytes as a row of a decision, and on disk when it returns."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("CREATE TABLE rows (seq INTEGER PRIMARY KEY, content BLOB)")
+    content = bytes(8 * (FEATURES + CLASSES) + 150)
+
+    def turn(count: int) -> None:
+        for _ in range(2 * count):
+            connection.execute("INSERT INTO rows (content) VALUES (?)", (content,))
+
+    return turn
+
+
+def log_inserts(connection: sqlite3.Connection) -> Turn:
+    """A decision and a feedback for each pair, each inserted by itself."""
+    numbers = itertools.count(1)
+    blobs = bytes(8 * CLASSES), bytes(8 * FEATURES)
+
+    def turn(count: int) -> None:
+        for _ in range(count):
+            seq, now = next(numbers), time.time()
+            decision = (
+                seq,
+                1,
+                f"{seq:032x}",
+                now,
+                "learn",
+                1,
+                seq,
+                3,
+                3,
+                0.5,
+                0.0,
+                0.0,
+                0.5,
+                *blobs,
+                None,
+                0,
+                0.1,
+                0.5,
+                None,
+            )
+            connection.execute(INSERTS["decisions"], decision)
+            feedback = (next(numbers), 1, seq, now, "caller", 1, 0, 1, None, None, None, None)
+            connection.execute(INSERTS["feedback"], feedback)
+
+    return turn
+
+
+def measured(turns: dict[str, Turn], repeats: int) -> dict[str, dict[str, float]]:
+    """Microseconds a pair: the medians of the time that passed, and of that of the CPU."""
+    wall: dict[str, list[float]] = {name: [] for name in turns}
+    cpu: dict[str, list[float]] = {name: [] for name in turns}
+    for name, turn in turns.items():
+        turn(PAIRS[name])
+    for _ in range(repeats):
+        for name, turn in turns.items():
+            began, worked = time.perf_counter(), time.process_time()
+            turn(PAIRS[name])
+            cpu[name].append((time.process_time() - worked) / PAIRS[name] * 1e6)
+            wall[name].append((time.perf_counter() - began) / PAIRS[name] * 1e6)
+    return {
+        name: {
+            "wall_us": statistics.median(wall[name]),
+            "fastest_us": min(wall[name]),
+            "cpu_us": statistics.median(cpu[name]),
+        }
+        for name in turns
+    }
+
+
+def main() -> None:
+    """Measure, and print."""
+    command = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    command.add_argument("--learner", default="epsilon-greedy")
+    command.add_argument("--repeats", type=int, default=60)
+    command.add_argument("--json", action="store_true")
+    chosen = command.parse_args()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as open_ones:
+        path = Path(folder)
+
+        def task(durable: Any) -> onebit.OpenTask:
+            options: dict[str, Any] = {"classes": CLASSES, "features": FEATURES, "learner": chosen.learner, "seed": 1}
+            return open_ones.enter_context(onebit.open(path / durable, "bench", durable=durable, **options))
+
+        soon, always = task("soon"), task("always")
+        plain = open_ones.enter_context(closing(sqlite3.connect(path / "plain.db", isolation_level=None)))
+        (path / "log").mkdir()
+        log = open_ones.enter_context(closing(created(path / "log" / "onebit.db")))
+        found = measured(
+            {
+                "soon": pairs_of(soon, streams()),
+                "learner alone": steps_of(soon.learner, streams()),
+                "always": pairs_of(always, streams()),
+                "insert into a table": plain_inserts(plain),
+                "insert into the log's table": log_inserts(log),
+            },
+            chosen.repeats,
+        )
+    if chosen.json:
+        print(json.dumps({"learner": chosen.learner, **found}))
+        return
+    print(f"{chosen.learner}, {CLASSES} classes, {FEATURES} numbers; {where_and_when()}")
+    for name, times in found.items():
+        print(
+            f"{name:>28}: {times['wall_us']:8.1f} us a pair, fastest turn {times['fastest_us']:8.1f}, CPU {times['cpu_us']:8.1f}"
+        )
+    for name in ("insert into a table", "insert into the log's table"):
+        print(f"always, over two of {name}: {found['always']['wall_us'] / found[name]['wall_us']:.2f}")
+
+
+if __name__ == "__main__":
+    main()

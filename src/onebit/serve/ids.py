@@ -1,0 +1,36 @@
+"""Ids for decisions that come without one."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+
+DIGITS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"  # in the order of which texts sort
+
+
+class NewIds:
+    """Ids that nobody else has, and that sort by time, so that the index of the log grows at its end."""
+
+    def __init__(self) -> None:
+        self._process = _digits(int.from_bytes(os.urandom(6), "big"), 8)
+        self._made = itertools.count()
+        self._time = 0, ""
+
+    def new(self) -> str:
+        """The next one."""
+        now = time.time_ns() // 1_000_000
+        then, prefix = self._time
+        if now != then:
+            prefix = f"{_digits(now, 8)}{self._process}"
+            self._time = now, prefix
+        return prefix + _digits(next(self._made), 5)
+
+
+def _digits(number: int, count: int) -> str:
+    """A number with 64 digits; more than `count` where it is too large for them."""
+    found = ""
+    while number or len(found) < count:
+        found = DIGITS[number & 63] + found
+        number >>= 6
+    return found

@@ -1,0 +1,379 @@
+"""A task in this process: what `onebit.open` gives."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from onebit.decision import Decision
+from onebit.errors import InputError, OnebitError
+from onebit.features import refuse_what_is_no_table
+from onebit.files import whole_file
+from onebit.learner import Learner, copy_of
+from onebit.offpolicy import Evaluation
+from onebit.rules import DEFAULT
+from onebit.serve.errors import InvalidError, NotFoundError, RequestError, TaskSetAsideError, UnavailableError
+from onebit.serve.export import Written, as_object, write
+from onebit.serve.group_commit import Keeper
+from onebit.serve.log.checks import BadRecordError
+from onebit.serve.log.errors import LogError
+from onebit.serve.log.log_reader import LogReader
+from onebit.serve.log.sqlite.appending import SqliteAppender
+from onebit.serve.log.sqlite.store import SqliteStore
+from onebit.serve.made import AskedTerms
+from onebit.serve.open_core import OpenCore
+from onebit.serve.replay import evaluation
+from onebit.serve.schemas import Change, FeedbackRequest
+from onebit.serve.served_task import classes_of, shown, summary_of
+from onebit.serve.settings import Settings
+from onebit.serve.task_changes import check_change, given_in
+from onebit.serve.web.messages import message_of
+from onebit.validation import ClassName
+
+CHORES_S = 0.5  # how often deadlines are looked after
+Model = TypeVar("Model", bound=BaseModel)
+Status = Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
+Named = (
+    Decision | str | int
+)  # a decision, or its id, which is a text: as the id of a decision it may be a number to a type checker
+Format = Literal["ndjson", "parquet", "vw"]
+_OPEN: set[OpenTask] = set()  # which keeps them: a task that nobody closes is closed when the process ends
+
+
+class Hearing(NamedTuple):
+    """What became of one feedback; of many, `unknown` and `conflict` are answers too, with the reason."""
+
+    id: str
+    status: Status
+    message: str = ""
+
+
+class OpenTask:
+    """A task of a folder, in this process. Made by `onebit.open`, and safe to use from several threads.
+
+    After `feedback` has returned, the next `decide` knows it. Both return when it is on disk (`durable="always"`), or have it there within a tenth of a second
+    (`durable="soon"`): then what a crash of the machine takes is what was said in that time, and a crash of the process less.
+    """
+
+    def __init__(self, core: OpenCore, store: SqliteStore, appender: SqliteAppender, settings: Settings) -> None:
+        self._core, self._store, self._appender, self._settings = core, store, appender, settings
+        self._closed: str | None = None
+        self._closing = threading.Lock()
+        self._keeper = Keeper(core.commits, self._look_after, CHORES_S)
+        self._sweep_error: str | None = None
+        core.learner_thread.start()
+        self._keeper.start()
+        _OPEN.add(self)
+
+    # --- what it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name of the task."""
+        return self._core.served.info.name
+
+    @property
+    def classes(self) -> list[ClassName]:
+        """The classes, those that are retired too."""
+        return list(self._core.served.info.classes)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that it is in."""
+        return self._settings.data
+
+    @property
+    def learner(self) -> Learner:
+        """A copy of the learner as it is now."""
+        with self._reading(), self._core.whole():
+            copy = copy_of(self._core.served.follower.replicas.resting)
+            for name in self._core.served.info.retired:
+                copy.remove_class(name)
+            return copy
+
+    def info(self) -> dict[str, Any]:
+        """The task as it is now, as the service shows it."""
+        with self._reading(), self._core.whole():
+            return shown(self._core.served).model_dump()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{self._core.served.info.learner}"
+        return f"<onebit task {self.name!r} in {self.folder}, {state}>"
+
+    # --- deciding and hearing --------------------------------------------------------------------------------------
+
+    def decide(
+        self,
+        x: Any,
+        id: str | None = None,  # noqa: A002
+        *,
+        among: Iterable[ClassName] | None = None,
+        complete: bool = False,
+        sure: float | None = None,
+        risk: float | None = None,
+    ) -> Decision:
+        """Decide on one x: a row of numbers, a dict of names and numbers, or a text.
+
+        The same id again gives the same decision; without one, one is made. `among` are the classes that can be played, and `complete` says that
+        the right one is among them. The decision is `unsure` below a confidence of `sure`, or of what keeps the `risk`; unless given, as the task says.
+        """
+        asked = AskedTerms(None if among is None else list(among), complete, sure, risk)
+        try:
+            self._refuse_closed()
+            return self._core.decide(x, id, asked)
+        except (LogError, BadRecordError) as error:
+            raise self._unreadable(error) from None
+
+    def decide_many(
+        self,
+        X: Any,
+        ids: Sequence[str] | None = None,
+        *,
+        among: Iterable[ClassName] | None = None,
+        complete: bool = False,
+        sure: float | None = None,
+        risk: float | None = None,
+    ) -> list[Decision]:
+        """Decide on each row of a matrix, or each dict or text of a list, all of them or none; `among` is for all."""
+        refuse_what_is_no_table(X)
+        rows = list(X)
+        if ids is not None and len(ids) != len(rows):
+            raise InputError(f"there are {len(ids)} ids for {len(rows)} rows")
+        asked = AskedTerms(None if among is None else list(among), complete, sure, risk)
+        with self._reading():
+            return self._core.decide_many(rows, ids or [None] * len(rows), asked) if rows else []
+
+    def feedback(
+        self,
+        id: Named,  # noqa: A002
+        right: bool | None = None,
+        *,
+        reward: float | None = None,
+        truth: ClassName | None = None,
+        shown: ClassName | None = None,
+        shown_propensity: float | None = None,
+        revise: bool = False,
+    ) -> Hearing:
+        """Say whether a decision, given by its id or as such, was right; or what it was worth, from 0 to 1; or which class would have been right.
+
+        In shadow mode `shown` is the class that was really shown, with the probability `shown_propensity`. With `revise` this stands in the place of what was said before.
+        """
+        said = _said(id, right, reward, truth, shown=shown, shown_propensity=shown_propensity, revise=revise)
+        try:
+            self._refuse_closed()
+            return Hearing(*self._core.hear(said))  # type: ignore[arg-type]
+        except (LogError, BadRecordError) as error:
+            raise self._unreadable(error) from None
+
+    def feedback_many(
+        self,
+        ids: Sequence[Named],
+        right: Sequence[bool | None] | None = None,
+        *,
+        rewards: Sequence[float | None] | None = None,
+        truths: Sequence[ClassName | None] | None = None,
+        revise: bool = False,
+    ) -> list[Hearing]:
+        """Say of each decision whether it was right, what it was worth, or which class would have been right: one of these for each.
+
+        Here an unknown id and a conflict are answers, and not errors.
+        """
+        columns = [[None] * len(ids) if one is None else list(one) for one in (right, rewards, truths)]
+        for column in columns:
+            if len(column) != len(ids):
+                raise InputError(f"there are {len(column)} answers for {len(ids)} decisions")
+        said = [_said(one, *answers, revise=revise) for one, *answers in zip(ids, *columns, strict=True)]
+        with self._reading():
+            return [Hearing(*one) for one in self._core.hear_many(said)] if said else []  # type: ignore[arg-type]
+
+    def withdraw(self, id: Named) -> Hearing:  # noqa: A002
+        """Take back what was said of a decision: nothing is learnt from it then."""
+        with self._reading():
+            return Hearing(*self._core.hear(_said(id, withdraw=True)))  # type: ignore[arg-type]
+
+    # --- what there is to see --------------------------------------------------------------------------------------
+
+    def stats(self, window: int = 1000) -> dict[str, Any]:
+        """Errors, rates, delays and classes, as the service gives them; `window` is how many of the last feedbacks the error is of."""
+        with self._reading(), self._core.whole():
+            served = self._core.served
+            everything = summary_of(served, window, self._core.clock.now())
+            return {**everything, "classes": classes_of(served, 0, len(served.info.classes))}
+
+    def decisions(self, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
+        """The newest decisions of the log, or the newest before a `seq`."""
+        with self._reading(), self._core.whole():
+            served = self._core.served
+            return [as_object(one, served.texts) for one in self._core.reader.newest(served.info, limit, before)]
+
+    def decision(self, id: Named) -> dict[str, Any]:  # noqa: A002
+        """One decision of the log, with its feedback where that has come."""
+        identity = _identity(id)
+        with self._reading(), self._core.whole():
+            served = self._core.served
+            logged = self._core.reader.decision(served.info, identity)
+            if logged is None:
+                raise NotFoundError(f"there is no decision {identity!r} in task {self.name!r}", "id")
+            return as_object(logged, served.texts)
+
+    def export(self, path: str | Path, format: Format = "ndjson") -> Written:  # noqa: A002
+        """Write the log of the task to a file, as `onebit export` does; how many decisions were written."""
+        if format not in ("ndjson", "parquet", "vw"):
+            raise InputError(f"format is {format!r}, but must be 'ndjson', 'parquet' or 'vw'")
+        with self._log() as log, whole_file(Path(path)) as file:
+            info = log.task(self.name)
+            return write(file, format, log.logged(info), info)
+
+    def evaluate(
+        self,
+        learner: str = DEFAULT,
+        *,
+        parameters: dict[str, Any] | None = None,
+        exploration_floor: float | None = None,
+        seed: int = 0,
+    ) -> Evaluation:
+        """What another learner would have scored on the log, beside the one of the task, as `onebit evaluate` says it."""
+        with self._log() as log:
+            return evaluation(log, log.task(self.name), learner, parameters or {}, exploration_floor, seed)
+
+    # --- changes, and the end --------------------------------------------------------------------------------------
+
+    def change(self, **what: Any) -> dict[str, Any]:
+        """Change the task: add_classes, remove_classes, mode, deadline_s, silence, revise_within, sure, risk. The rest stays."""
+        change = checked(Change, what)
+        with self._reading():
+            given = given_in(change)
+            if given:
+                with self._core.whole():
+                    check_change(self._core.served, change, self._settings.max_task_memory)
+                self._core.change("changed", given)
+        return self.info()
+
+    def flush(self) -> None:
+        """Have everything on disk when this returns."""
+        with self._reading():
+            self._core.commits.sync()
+
+    def close(self) -> None:
+        """Write what is not on disk, keep a snapshot, and let go of the folder. A task that is closed can be closed again."""
+        with self._closing:
+            if self._closed is not None:
+                return
+            self._closed = f"task {self.name!r} is closed: open it again with onebit.open({str(self.folder)!r})"
+            _OPEN.discard(self)
+            self._keeper.stop()
+            with contextlib.suppress(LogError, RequestError):  # said below, where that loses anything
+                self._core.commits.sync()
+            lost = self._core.commits.waiting
+            self._core.learner_thread.stop()
+            self._core.reader.close()
+            self._appender.close()
+            self._store.release()
+            if lost:
+                why = self._core.commits.failing
+                raise UnavailableError(
+                    f"rows of task {self.name!r} that are not in the log, and are lost: {lost}, since {why}"
+                )
+
+    def __enter__(self) -> OpenTask:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- within ----------------------------------------------------------------------------------------------------
+
+    def _refuse_closed(self) -> None:
+        if self._closed is not None:
+            raise InputError(self._closed)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        self._refuse_closed()
+        try:
+            yield
+        except (LogError, BadRecordError) as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: LogError | BadRecordError) -> RequestError:
+        """What cannot be read now is no fault of whoever asks; a row that is damaged sets the task aside."""
+        if isinstance(error, LogError):
+            return UnavailableError(f"the log cannot be read: {error}")
+        self._core.served.follower.set_aside(error)
+        return TaskSetAsideError(str(error))
+
+    @contextlib.contextmanager
+    def _log(self) -> Iterator[LogReader]:
+        """The log as it is now, which goes on meanwhile."""
+        with self._reading():
+            with self._core.whole():
+                pass
+            with LogReader(self.folder) as log:
+                yield log
+
+    def _look_after(self) -> None:
+        """What is done now and then: silence is an answer when the deadline has passed."""
+        try:
+            self._core.sweep()
+        except BadRecordError as error:
+            self._core.served.follower.set_aside(error)
+        except (OnebitError, LogError):  # said to whoever comes next; it is tried again
+            pass
+
+    def _forked(self) -> None:
+        """In a child of the process that has opened it, which has neither its threads nor its lock."""
+        self._closed = f"task {self.name!r} was opened by another process, of which this one is a fork: open a folder of its own here"
+        self._store.forget()
+
+
+def _identity(given: Named) -> str:
+    identity = given.id if isinstance(given, Decision) else given
+    if not isinstance(identity, str):
+        raise InvalidError(f"id is {identity!r}, but must be a text, or a decision of this task", "id")
+    return identity
+
+
+def _said(
+    given: Named,
+    right: object = None,
+    reward: float | None = None,
+    truth: ClassName | None = None,
+    **more: Any,
+) -> FeedbackRequest:
+    """What is said of a decision, checked."""
+    if isinstance(right, np.bool_):
+        right = bool(right)
+    return checked(FeedbackRequest, {"id": _identity(given), "right": right, "reward": reward, "truth": truth, **more})
+
+
+def checked(model: type[Model], given: dict[str, Any]) -> Model:
+    """What was given, or one sentence on what is wrong with it."""
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise InvalidError(*message_of(error.errors(), given, list(model.model_fields))) from None
+
+
+def _close_all() -> None:
+    """What was not closed, when the process ends; what is lost then is said."""
+    with contextlib.ExitStack() as all_of_them:
+        for task in list(_OPEN):
+            all_of_them.callback(task.close)
+
+
+def _forget_all() -> None:
+    for task in list(_OPEN):
+        task._forked()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,208 @@
+"""`onebit.open`: a task of a folder in this process, without HTTP."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal
+
+from onebit.errors import InputError, MissingExtraError, nearest
+from onebit.installation import install_command
+
+try:
+    import orjson as _orjson  # noqa: F401 - what everything here needs
+    import pydantic as _pydantic  # noqa: F401
+except ImportError as _error:
+    raise MissingExtraError(
+        f"onebit.open needs {_error.name}, as the service does: {install_command('serve')}"
+    ) from None
+
+from onebit.serve.clock import Clock
+from onebit.serve.compiling import Compiler
+from onebit.serve.items import Items
+from onebit.serve.log.errors import LogError
+from onebit.serve.log.reading import Reader
+from onebit.serve.log.sqlite.appending import SqliteAppender
+from onebit.serve.log.sqlite.store import SqliteStore
+from onebit.serve.open_core import OpenCore
+from onebit.serve.open_task import OpenTask, checked
+from onebit.serve.recovery import brought_up, warn_of
+from onebit.serve.replicas import OneCopy
+from onebit.serve.schemas import Mode, NewTask, Silence
+from onebit.serve.settings import Settings
+from onebit.serve.task_changes import check_new, task_of
+from onebit.serve.tasks import TaskInfo, about, floor_of
+from onebit.validation import ClassName
+
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+Features = int | Literal["dict", "text"] | Mapping[str, Any]
+
+
+def open(  # noqa: A001 -- as the file of that name is opened; what a task has
+    path: str | Path,
+    task: str | None = None,
+    *,
+    classes: int | Iterable[ClassName] | None = None,
+    features: Features | None = None,
+    text: bool = False,
+    hash_bits: int | None = None,
+    learner: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    exploration_floor: float | None = None,
+    seed: int | None = None,
+    mode: Mode | None = None,
+    deadline_s: float | None = None,
+    silence: Silence | None = None,
+    revise_within: float | None = None,
+    sure: float | None = None,
+    risk: float | None = None,
+    durable: Literal["always", "soon"] = "always",
+    snapshot_every: int = Settings.snapshot_every,
+    keep_snapshots: int = Settings.keep_snapshots,
+) -> OpenTask:
+    """Open a task of a folder in this process, or create it: the service without HTTP, on the same folder.
+
+    An existing task goes on as it is, and needs none of the options but the path, and where there are several tasks its name; one that contradicts it is refused. A new one
+    needs `classes` and what x is: `features`, the number of them, `text=True`, or `features="dict"` for names and numbers. It is called as the folder unless `task` says otherwise.
+
+    With `durable="always"` a decision or a feedback is on disk before it is answered; threads that wait together share the disk's work. With `"soon"` it is there within a
+    tenth of a second, and a crash may lose what was said in that time. A folder has one owner at a time, here or `onebit serve`.
+
+    >>> import onebit, tempfile
+    >>> with onebit.open(tempfile.mkdtemp(), "tickets", classes=["mail", "web"], text=True, seed=1) as task:
+    ...     decision = task.decide("the page is blank")
+    ...     task.feedback(decision, right=True).status
+    'accepted'
+    """
+    if durable not in ("always", "soon"):
+        raise InputError(f"durable is {durable!r}, but must be 'always' or 'soon'")
+    wanted = {
+        "classes": classes if classes is None or isinstance(classes, int) else list(classes),
+        "features": _features(features, text, hash_bits),
+        "learner": learner,
+        "parameters": None if parameters is None else dict(parameters),
+        "exploration_floor": exploration_floor,
+        "seed": seed,
+        "mode": mode,
+        "deadline_s": deadline_s,
+        "silence": silence,
+        "revise_within": revise_within,
+        "sure": sure,
+        "risk": risk,
+    }
+    given = {name: value for name, value in wanted.items() if value is not None}
+    settings = Settings(data=Path(path), snapshot_every=snapshot_every, keep_snapshots=keep_snapshots)
+    store = SqliteStore(settings.data)
+    try:
+        with ExitStack() as undo:
+            made = _opened(store, settings, task, given, durable == "soon", undo)
+            undo.pop_all()
+    except LogError as error:
+        raise InputError(f"{store.name} cannot be used: {error}") from None
+    return made
+
+
+def _opened(
+    store: SqliteStore, settings: Settings, name: str | None, given: dict[str, Any], soon: bool, undo: ExitStack
+) -> OpenTask:
+    store.take()
+    undo.callback(store.release)
+    store.check()
+    appender = store.appender(lambda last, keys: None)
+    undo.callback(appender.close)
+    reader = store.reader()
+    undo.callback(reader.close)
+    clock = Clock(reader.last_time(), appender.last)
+    warn_of(clock)
+    info = _found(reader, settings, name, given)
+    if info is None:
+        info = _created(reader, appender, clock, settings, name, given)
+    else:
+        _refuse_contradictions(info, given)
+    served = brought_up(info, store, reader, appender.last, settings, Items(), OneCopy)
+    if soon:
+        appender.relax()
+    core = OpenCore(served, store, appender, reader, clock, soon, settings.snapshot_every, settings.max_values)
+    return OpenTask(core, store, appender, settings)
+
+
+def _features(features: Features | None, text: bool, hash_bits: int | None) -> dict[str, Any] | None:
+    """What x is, as a task says it."""
+    if text:
+        if features not in (None, "text"):
+            raise InputError(f"text=True says what x is, and features={features!r} something else: give one of them")
+        features = "text"
+    if features is None or isinstance(features, Mapping):
+        if hash_bits is not None:
+            raise InputError("hash_bits is for texts and dicts: give text=True or features='dict' with it")
+        return None if features is None else dict(features)
+    if isinstance(features, str):
+        return {"kind": features} | ({} if hash_bits is None else {"hash_bits": hash_bits})
+    if hash_bits is not None:
+        raise InputError("hash_bits is for texts and dicts, and features says that x is numbers")
+    return {"kind": "numbers", "size": features}
+
+
+def _found(reader: Reader, settings: Settings, name: str | None, given: dict[str, Any]) -> TaskInfo | None:
+    """The task that is meant, if it is there."""
+    tasks, damaged = reader.tasks()
+    there = [one for one in tasks if one.deleted is None]
+    broken = [one for one in damaged if not one.deleted]
+    if name is None and len(there) + len(broken) > 1:
+        names = ", ".join(map(repr, [*(one.name for one in there), *(one.name for one in broken)]))
+        raise InputError(f"{settings.data} has several tasks, {names}: give task=..., the name of one")
+    for gone in broken:
+        if name in (None, gone.name):
+            raise InputError(f"the task is set aside: {gone.reason}")
+    found = [one for one in there if name in (None, one.name)]
+    if found:
+        return found[0]
+    if "classes" in given and "features" in given:
+        return None
+    missing = "features (the number of them, text=True, or features='dict')" if "classes" in given else "classes"
+    if name is None or not there:
+        raise InputError(f"there is no task in {settings.data} yet: give {missing}, to create one")
+    known = nearest(name, [one.name for one in there])
+    raise InputError(f"there is no task {name!r} in {settings.data}; {known}; or give {missing}, to create it")
+
+
+def _created(
+    reader: Reader, appender: SqliteAppender, clock: Clock, settings: Settings, name: str | None, given: dict[str, Any]
+) -> TaskInfo:
+    """Create a task: it is on disk when this returns, and its learner is compiled."""
+    if name is None:
+        name = settings.data.resolve().name
+        if not NAME.fullmatch(name):
+            raise InputError(
+                f"the folder is called {name!r}, which cannot be the name of a task: give task=..., another one"
+            )
+    tasks, damaged = reader.tasks()
+    number = 1 + max([*(one.number for one in tasks), *(one.number for one in damaged)], default=0)
+    info = task_of(checked(NewTask, {"name": name, **given}), number, clock.now())
+    check_new(info, settings.max_task_memory)
+    with about("parameters"):
+        Compiler(apart=False).learner(info.detail, info.classes, info.inputs)  # what cannot be made is not written
+    row = (appender.last + 1, number, info.created_at, "created", json.dumps(info.detail), None)
+    appender.append_numbered({"changes": [row]})
+    return info
+
+
+def _refuse_contradictions(info: TaskInfo, given: dict[str, Any]) -> None:
+    """Refuse options that say something else than the task that is there."""
+    if "exploration_floor" in given:
+        given = {**given, "exploration_floor": floor_of(info.learner, given["exploration_floor"])}
+    for option, value in given.items():
+        there: Any = getattr(info, option)
+        if option == "classes" and isinstance(value, int):
+            value = list(range(value))  # noqa: PLW2901
+        if option == "features":
+            task = checked(NewTask, {"name": info.name, "classes": 2, "features": value})
+            value = task.features.model_dump()  # noqa: PLW2901
+        if there != value:
+            raise InputError(
+                f"task {info.name!r} has {option} {getattr(info, option)!r}, and {option} {given[option]!r} was given: leave it out, to go on "
+                "with the task as it is; task.change changes what can be changed"
+            )

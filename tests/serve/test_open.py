@@ -1,0 +1,424 @@
+"""`onebit.open`: the service in the caller's own process, on the same folder, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import onebit
+from onebit.errors import InputError, OnebitError
+from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
+from onebit.serve.tasks import learner_of
+from tests.serve.driving import (
+    ask,
+    everything_in,
+    hint,
+    new_task,
+    restarted,
+    rows_of,
+    run,
+    service_in,
+    snapshots_in,
+    state_of,
+    until,
+    visible,
+    without_snapshots,
+)
+
+SMALL: dict[str, Any] = {"classes": ["a", "b", "c"], "features": 2, "learner": "banditron", "seed": 1}
+DURABLE = ("always", "soon")
+
+
+def small(folder: Path, **more: Any) -> onebit.OpenTask:
+    return onebit.open(folder, "fruit", **{**SMALL, **more})
+
+
+def known_by(task: onebit.OpenTask) -> Any:
+    """What the learner of a task is, when everything that was revised has been learnt."""
+    with task._core.whole():
+        return state_of(task._core.served.follower.replicas.resting)
+
+
+def settle(task: onebit.OpenTask) -> None:
+    """Wait until what was revised has been learnt."""
+
+    async def work() -> None:
+        await until(lambda: task._core.served.follower.revised_from is None)
+
+    run(work())
+
+
+@pytest.mark.parametrize("durable", DURABLE)
+def test_a_program_decides_and_hears(tmp_path: Path, durable: Any) -> None:
+    """After a feedback the next decision knows it: what is decided is what a plain learner decides that is told the same, bit for bit."""
+    rng = np.random.default_rng(0)
+    with small(tmp_path / "fruit", durable=durable) as task:
+        info = task._core.served.info
+        plain = learner_of(info.detail, info.classes, info.inputs)
+        for round_ in range(60):
+            x = rng.normal(size=2)
+            decision = task.decide(x, id=f"r{round_}")
+            expected = plain.decide(x, id=f"r{round_}")
+            assert (decision.label, decision.propensity) == (expected.label, expected.propensity)
+            assert decision.probabilities == expected.probabilities
+            right = decision.label == ("a" if x[0] > 0 else "b")
+            assert task.feedback(decision.id, right=right) == (f"r{round_}", "accepted", "")
+            plain.learn(expected, right)
+        assert known_by(task) == state_of(plain)
+        assert task.stats()["learnt"] == 60
+    assert len(rows_of(tmp_path / "fruit", "SELECT seq FROM decisions")) == 60
+    assert run(restarted(without_snapshots(tmp_path / "fruit")))["fruit"] == state_of(plain)
+
+
+def answered(task: onebit.OpenTask, rng: random.Random, made: list[Any]) -> None:
+    """One random thing that a program may do."""
+    kind = rng.choice(["decide"] * 6 + ["right"] * 5 + ["reward", "truth", "revise", "withdraw", "again", "many"])
+    if kind == "decide" or not made:
+        among = rng.choice([None, None, ["a", "b"], ["a", "b", "c"]])
+        x = [rng.gauss(0, 1), rng.gauss(0, 1)]
+        made.append(task.decide(x, among=among, sure=rng.choice([None, 0.5])).id)
+    elif kind == "many":
+        made += [one.id for one in task.decide_many([[rng.gauss(0, 1), 1.0] for _ in range(3)])]
+        task.feedback_many(made[-3:], right=[True, None, None], rewards=[None, 0.5, None], truths=[None, None, "a"])
+    else:
+        answer: dict[str, dict[str, Any]] = {
+            "right": {"right": rng.random() < 0.5},
+            "reward": {"reward": rng.random()},
+            "truth": {"truth": "b"},
+        }
+        said = answer.get(kind, answer["right"])
+        try:
+            if kind == "withdraw":
+                task.withdraw(rng.choice(made))
+            else:
+                task.feedback(rng.choice(made), **said, revise=kind == "revise")
+        except (ConflictError, InvalidError):  # what was said already, or is no candidate
+            pass
+
+
+@pytest.mark.parametrize("durable", DURABLE)
+def test_the_state_is_that_of_the_log(tmp_path: Path, durable: Any) -> None:
+    """Whatever a program does: a service that follows the log comes to the same learner and the same statistics."""
+    folder, rng, made = tmp_path / "fruit", random.Random(3), list[Any]()
+    with small(folder, durable=durable, snapshot_every=100) as task:
+        for step in range(300):
+            answered(task, rng, made)
+            if step == 150:
+                task.change(add_classes=["d"], sure=0.6)
+            if step == 220:
+                task.change(remove_classes=["b"])
+        settle(task)
+        known, seen = known_by(task), visible(task.stats())
+        assert task._core.commits.last == rows_of(folder, "SELECT max(seq) FROM numbers")[0][0]
+
+    async def work(folder: Path) -> None:
+        async with service_in(folder) as service:
+            assert visible(service.stats("fruit")) == seen
+
+    assert snapshots_in(folder)
+    assert run(restarted(folder))["fruit"] == known
+    run(work(folder))
+    assert run(restarted(without_snapshots(folder)))["fruit"] == known
+    run(work(without_snapshots(folder)))
+
+
+def test_a_folder_moves_between_a_program_and_the_service(tmp_path: Path) -> None:
+    """Each goes on where the other was, and takes feedback for what the other decided."""
+    folder = tmp_path / "fruit"
+    with small(folder) as task:
+        first = task.decide([1.0, 2.0])
+        task.feedback(task.decide([2.0, 1.0], id="mine"), right=True)
+
+    async def serve() -> Any:
+        async with service_in(folder) as service:
+            assert (await service.feedback("fruit", [hint(str(first.id), False)]))[0]["status"] == "accepted"
+            await service.create(new_task("other"))
+            again = await service.decide("fruit", [ask("mine", [2.0, 1.0]), ask("theirs", [0.5, 0.5])])
+            assert again[0]["id"] == "mine"
+            return again[1]
+
+    theirs = run(serve())
+    states = run(restarted(folder))
+    with onebit.open(folder, "fruit") as task:
+        assert known_by(task) == states["fruit"]
+        assert task.decide([0.5, 0.5], id="theirs").label == theirs["label"]
+        assert task.feedback("theirs", right=True).status == "accepted"
+        assert task.feedback(first.id, right=False).status == "duplicate"
+        known = known_by(task)
+    assert run(restarted(without_snapshots(folder)))["fruit"] == known
+
+
+def test_one_owner_at_a_time(tmp_path: Path) -> None:
+    folder = tmp_path / "fruit"
+    with small(folder) as task:
+        with pytest.raises(InputError, match=r"is using .*, or a program that has opened it: one folder, one owner"):
+            onebit.open(folder)
+
+        async def serve() -> None:
+            async with service_in(folder):
+                pass
+
+        with pytest.raises(InputError, match="one folder, one owner"):
+            run(serve())
+        refused: list[Exception] = []
+
+        def elsewhere() -> None:
+            try:
+                onebit.open(folder)
+            except InputError as error:
+                refused.append(error)
+
+        other = threading.Thread(target=elsewhere)
+        other.start()
+        other.join()
+        assert len(refused) == 1
+        task.decide([1.0, 2.0])
+
+    async def and_back() -> None:
+        async with service_in(folder):
+            with pytest.raises(InputError, match="one folder, one owner"):
+                onebit.open(folder)
+
+    run(and_back())
+    onebit.open(folder).close()
+
+
+def test_what_contradicts_the_task_that_is_there_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "fruit"
+    small(folder).close()
+    before = everything_in(folder)
+    contradictions: dict[str, Any] = {
+        "classes": ["a", "b"],
+        "features": 3,
+        "learner": "bpa",
+        "seed": 2,
+        "mode": "shadow",
+        "deadline_s": 3.0,
+        "sure": 0.5,
+        "parameters": {"exploration": 0.5},
+    }
+    for option, wrong in contradictions.items():
+        with pytest.raises(InputError, match=f"^task 'fruit' has {option} .* was given: leave it out"):
+            onebit.open(folder, **{option: wrong})
+    small(folder, mode="learn").close()  # which says what is there
+    onebit.open(folder, classes=["a", "b", "c"], text=False).close()
+    with pytest.raises(InputError, match=r"there is no task 'nuts' in .*; or give classes, to create it"):
+        onebit.open(folder, "nuts")
+    onebit.open(folder, "nuts", classes=2, text=True, hash_bits=6, learner="banditron").close()
+    with pytest.raises(InputError, match="has several tasks, 'fruit', 'nuts': give task="):
+        onebit.open(folder)
+    assert everything_in(folder)[: len(before)] == before
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({}, "there is no task in .* yet: give classes"),
+        ({"classes": 2}, r"give features \(the number of them, text=True"),
+        ({"classes": 1, "features": 2}, "classes is 1, but must be"),
+        ({"classes": 2, "features": 2, "learner": "bbpa"}, "bbpa"),
+        ({"classes": 2, "features": 2, "durable": "never"}, "durable is 'never', but must be 'always' or 'soon'"),
+        ({"classes": 2, "features": 2, "text": True}, "text=True says what x is, and features=2 something else"),
+        ({"classes": 2, "features": 2, "hash_bits": 4}, "hash_bits is for texts and dicts"),
+        ({"classes": 2, "features": 2, "sure": 0.5, "risk": 0.5}, "risk is there, and sure too"),
+        ({"classes": 2, "features": 2, "mode": "train"}, "mode is 'train', but must be"),
+        ({"classes": ["a", "a"], "features": 2}, "a"),
+    ],
+)
+def test_bad_options_leave_no_task(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(OnebitError, match=sentence):
+        onebit.open(tmp_path / "fruit", **options)
+    onebit.open(tmp_path / "fruit", **SMALL).close()  # the folder is free, and called as the task
+    assert [json.loads(row[0])["name"] for row in rows_of(tmp_path / "fruit", "SELECT detail FROM changes")] == [
+        "fruit"
+    ]
+
+
+def test_a_folder_that_is_called_as_no_task(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the folder is called 'a b', which cannot be the name of a task: give task="):
+        onebit.open(tmp_path / "a b", **SMALL)
+
+
+def test_the_same_id_is_the_same_decision(tmp_path: Path) -> None:
+    folder = tmp_path / "fruit"
+    with small(folder, durable="soon") as task:
+        first = task.decide([1.0, 2.0], id="one", among=["a", "b"])
+        task.feedback("one", right=True)
+        assert task.decide([1.0, 2.0], id="one", among=["a", "b"]) == first
+        for other, sentence in (
+            ({"x": [1.0, 2.5], "among": ["a", "b"]}, "for another x"),
+            ({"x": [1.0, 2.0]}, "among other classes"),
+            ({"x": [1.0, 2.0], "among": ["a", "b"], "complete": True}, "with another complete"),
+        ):
+            with pytest.raises(ConflictError, match=f"id 'one' was decided already, {sentence}"):
+                task.decide(id="one", **other)
+        twice = task.decide_many([[3.0, 1.0], [3.0, 1.0]], ids=["two", "two"])
+        assert twice[0] == twice[1]
+        with pytest.raises(ConflictError, match="for another x"):
+            task.decide_many([[3.0, 2.0], [3.0, 1.0]], ids=["three", "three"])
+    with onebit.open(folder) as task:
+        again = task.decide([1.0, 2.0], id="one", among=["b", "a"])
+        assert (again.label, again.propensity, again.probabilities) == (
+            first.label,
+            first.propensity,
+            first.probabilities,
+        )
+        with pytest.raises(ConflictError, match="for another x"):
+            task.decide([9.0, 2.0], id="one", among=["a", "b"])
+        assert task.stats()["decisions"] == 2
+
+
+def test_what_is_refused_changes_nothing(tmp_path: Path) -> None:
+    folder, no_text, no_bool, no_format = tmp_path / "fruit", cast("Any", 7), cast("Any", "yes"), cast("Any", "xml")
+    with small(folder) as task:
+        task.decide([1.0, 2.0], id="one")
+        task.feedback("one", reward=0.5)
+        known, rows = known_by(task), everything_in(folder)
+        for refused, kind, sentence in (
+            (lambda: task.decide([1.0]), OnebitError, "takes arrays of 2 numbers"),
+            (lambda: task.decide([1.0, float("nan")]), OnebitError, "finite"),
+            (lambda: task.decide(["x", 1.0]), OnebitError, "x"),
+            (lambda: task.decide([1.0, 2.0], id=no_text), InvalidError, "id is 7, but must be a text"),
+            (lambda: task.decide([1.0, 2.0], id=""), InvalidError, "1 to 200 characters"),
+            (lambda: task.decide([1.0, 2.0], among=["z"]), OnebitError, "z"),
+            (lambda: task.decide([1.0, 2.0], sure=2.0), OnebitError, "sure"),
+            (lambda: task.decide_many([[1.0, 2.0], [1.0]]), OnebitError, "row 1|2"),
+            (lambda: task.decide_many([[1.0, 2.0]], ids=["a", "b"]), InputError, "2 ids for 1 rows"),
+            (lambda: task.feedback("two", right=True), NotFoundError, "there is no decision 'two'"),
+            (lambda: task.feedback("one", right=True), ConflictError, "said to be worth 0.5 before"),
+            (lambda: task.feedback("one"), InvalidError, "right is missing"),
+            (lambda: task.feedback("one", right=no_bool), InvalidError, "right is 'yes', but must be true or false"),
+            (lambda: task.feedback("one", truth="z", revise=True), InvalidError, "truth is 'z', but the classes are"),
+            (
+                lambda: task.feedback("one", right=True, shown="a"),
+                InvalidError,
+                "shown is for decisions made in shadow",
+            ),
+            (lambda: task.feedback(no_text, right=True), InvalidError, "id is 7"),
+            (lambda: task.feedback_many(["one"], right=[True, False]), InputError, "2 answers for 1 decisions"),
+            (lambda: task.change(remove_classes=["a", "b"]), InvalidError, "two at least must be left"),
+            (lambda: task.change(colour="red"), InvalidError, "colour"),
+            (lambda: task.export(folder / "x", no_format), InputError, "format is 'xml'"),
+        ):
+            with pytest.raises(kind, match=sentence):
+                refused()
+        assert (known_by(task), everything_in(folder)) == (known, rows)
+        answers = task.feedback_many(["one", "two"], right=[True, True])
+        assert [one.status for one in answers] == ["conflict", "unknown"]
+        assert "there is no decision 'two'" in answers[1].message
+
+
+@pytest.mark.parametrize("features", ["text", "dict"])
+def test_texts_and_dicts(tmp_path: Path, features: Any) -> None:
+    x: Any = "the page is blank" if features == "text" else {"b": np.float64(0.5), "a": 2}
+    folder = tmp_path / "fruit"
+    with small(folder, features=features, hash_bits=6, durable="soon") as task:
+        for step in range(10):
+            task.feedback(task.decide(x, id=f"r{step}"), right=step % 2 == 0)
+        assert task.decision("r3")["x"] == (x if features == "text" else {"a": 2, "b": 0.5})
+        known = known_by(task)
+        with pytest.raises(InvalidError, match="x"):
+            task.decide({"a": float("nan")} if features == "dict" else 7)
+        with pytest.raises(InvalidError, match="x"):
+            task.decide({"a": True} if features == "dict" else "half a \ud800")
+    assert run(restarted(without_snapshots(folder)))["fruit"] == known
+
+
+def test_what_there_is_to_see(tmp_path: Path) -> None:
+    folder = tmp_path / "fruit"
+    with small(folder, durable="soon") as task:
+        for step in range(30):
+            task.feedback(task.decide([float(step % 3), 1.0], id=f"r{step}"), right=step % 3 == 0)
+        assert [one["id"] for one in task.decisions(2)] == ["r29", "r28"]
+        assert task.decision("r0")["right"] is True
+        with pytest.raises(NotFoundError, match="there is no decision 'r30'"):
+            task.decision("r30")
+        assert (task.name, task.classes, task.folder) == ("fruit", ["a", "b", "c"], folder)
+        assert task.info()["learner"] == "banditron"
+        copy = task.learner
+        copy.learn(copy.decide([1.0, 1.0]), right=True)
+        assert (copy.learnt, task.learner.learnt) == (31, 30)
+        assert task.export(tmp_path / "log.ndjson").rows == 30
+        assert len((tmp_path / "log.ndjson").read_text().splitlines()) == 30
+        found = task.evaluate("bpa")
+        assert found.present is not None
+        assert task.evaluate("banditron").present is None
+        assert repr(task) == f"<onebit task 'fruit' in {folder}, banditron>"
+
+
+def test_a_task_that_is_closed(tmp_path: Path) -> None:
+    task = small(tmp_path / "fruit")
+    task.decide([1.0, 2.0], id="one")
+    task.close()
+    task.close()
+    assert "closed" in repr(task)
+    for call in (
+        lambda: task.decide([1.0, 2.0]),
+        lambda: task.feedback("one", right=True),
+        lambda: task.decide_many([[1.0, 2.0]]),
+        task.stats,
+        task.flush,
+        lambda: task.learner,
+    ):
+        with pytest.raises(InputError, match=r"task 'fruit' is closed: open it again with onebit\.open"):
+            call()
+
+
+def test_silence_is_an_answer_when_the_deadline_has_passed(tmp_path: Path) -> None:
+    with small(tmp_path / "fruit", deadline_s=0.05, silence="wrong", durable="soon") as task:
+        for step in range(3):
+            task.decide([1.0, 2.0], id=f"r{step}")
+
+        async def work() -> None:
+            await until(lambda: task.stats()["silences"] == 3)
+
+        run(work())
+        assert task.feedback("r0", right=True).status == "late"
+        known = known_by(task)
+        assert task.stats()["learnt"] == 3
+    assert run(restarted(without_snapshots(tmp_path / "fruit")))["fruit"] == known
+
+
+def test_shadow_mode(tmp_path: Path) -> None:
+    folder = tmp_path / "fruit"
+    with small(folder, mode="shadow") as task:
+        decision = task.decide([1.0, 2.0])
+        with pytest.raises(InvalidError, match="shown is missing"):
+            task.feedback(decision, right=True)
+        task.feedback(decision, right=True, shown="c", shown_propensity=0.5)
+        known = known_by(task)
+    assert run(restarted(without_snapshots(folder)))["fruit"] == known
+
+
+@pytest.mark.parametrize("durable", DURABLE)
+def test_threads_share_a_task(tmp_path: Path, durable: Any) -> None:
+    """Whatever order they come in: what is known is that of the log."""
+    folder, errors = tmp_path / "fruit", list[BaseException]()
+    with small(folder, durable=durable) as task:
+
+        def work(number: int) -> None:
+            try:
+                for step in range(25):
+                    decision = task.decide([float(number), float(step)], id=f"{number}-{step}")
+                    task.feedback(decision, right=step % 2 == 0)
+                    task.decide([float(number), float(step)], id=f"{number}-{step}")
+                    task.stats()
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert not errors
+        assert task.stats()["learnt"] == 100
+        known = known_by(task)
+    assert len(rows_of(folder, "SELECT seq FROM decisions")) == 100
+    assert run(restarted(without_snapshots(folder)))["fruit"] == known
