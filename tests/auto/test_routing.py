@@ -28,7 +28,7 @@ from onebit.rules import registry
 from onebit.serve.inputs import Inputs
 from onebit.serve.tasks import warm
 from onebit.sklearn import BanditClassifier
-from onebit.spaces.routing import DENSE_FROM, LEAST_SPARSE, MOST_DENSE, ROWS, SPARSE_BELOW, Routing, form_for
+from onebit.spaces.routing import FILLED, LEAST_SPARSE, MOST_DENSE, ROWS, Routing, form_for
 from onebit.state import from_state, state_of
 from onebit.trials.shared_data import by_shared_data
 from onebit.trials.trial import Trial, entry_of
@@ -353,11 +353,11 @@ def test_names_and_a_form_that_was_said_are_left_alone() -> None:
 
 
 def test_thresholds() -> None:
-    assert form_for("sparse", DENSE_FROM, MOST_DENSE) == "dense"
-    assert form_for("sparse", DENSE_FROM - 1e-9, 10) == "sparse"
+    assert form_for("sparse", FILLED, MOST_DENSE) == "dense"
+    assert form_for("sparse", FILLED - 1e-9, 10) == "sparse"
     assert form_for("sparse", 1.0, MOST_DENSE + 1) == "sparse"
-    assert form_for("dense", SPARSE_BELOW, 10**6) == "dense"
-    assert form_for("dense", SPARSE_BELOW - 1e-9, LEAST_SPARSE) == "sparse"
+    assert form_for("dense", FILLED, 10**6) == "dense"
+    assert form_for("dense", FILLED - 1e-9, LEAST_SPARSE) == "sparse"
     assert form_for("dense", 0.0, LEAST_SPARSE - 1) == "dense"
     assert not Routing("dense").may_move(LEAST_SPARSE - 1)
     assert not Routing("sparse").may_move(MOST_DENSE + 1)

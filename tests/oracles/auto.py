@@ -89,6 +89,7 @@ class Oracle(SlowTwin):
         self.loss = {m: 0.0 if m in eager else 3.0 for m in self.there}
         self.rate = dict.fromkeys(self.there, 0.0)
         self.stride = dict.fromkeys(self.there, 1)
+        self.worth = dict.fromkeys(self.there, (1.0, 0.1))
         self.rounds, self.mistakes = 0, 0.0
         self.trust, self.slopes = 1.0, 0.0
         self.pending, self.replayed, self.stays = False, 0, False
@@ -236,7 +237,7 @@ class Oracle(SlowTwin):
             narrowed = np.zeros(self.K)
             narrowed[list(A)] = p[list(A)] / p[list(A)].sum()
             self.p[m] = narrowed
-            self.lose(m, self.chance(m, a, A), r)
+            self.lose(m, self.chance(m, a, A, r), r)
         known = found_class(a, right, A)
         if known >= 0:
             self.clusters.hear(taken, known)
@@ -254,15 +255,20 @@ class Oracle(SlowTwin):
             self.columns.begin()
             self.forget()
 
-    def chance(self, m: str, a: int, A: Sequence[int]) -> float:
-        linear = self.linear.get(m)
-        doubts = linear is not None and linear.full and m in ("directed", "centred", "standardised", "components")
-        if doubts and linear is not None and linear.B[a] > 0.16:
-            q = linear.learnt_q(a)
-            if q > 0.16:
-                f = 1.0 / math.sqrt(1.0 + math.pi * q / 8.0)
-                return 1.0 / sum(math.exp(min(30.0, f * (self.s[m][i] - self.s[m][a]))) for i in A)
-        return float(self.p[m][a])
+    def chance(self, m: str, a: int, A: Sequence[int], r: float) -> float:
+        """What m believes of a where its scores are multiplied by b; then b moves, a logistic regression of r with the variance v."""
+        if m in SHAPED:
+            return float(self.p[m][a])
+        b, v = self.worth[m]
+        ahead = np.array([self.s[m][a] - self.s[m][i] for i in A if i != a])
+        odds = np.exp(np.minimum(30.0, -b * ahead))
+        c = 1.0 / (1.0 + odds.sum())
+        if odds.sum() > 0.0:
+            lead = float(odds @ ahead / odds.sum())
+            D = 1.0 + c * (1.0 - c) * lead**2 * v
+            moved = min(4.0, max(0.05, b + (r - c) * v * lead / D))
+            self.worth[m] = moved, min(0.1, (v - c * (1.0 - c) * (v * lead) ** 2 / D) * (1.0 + 1.0 / 500.0))
+        return float(c)
 
     def lose(self, m: str, c: float, r: float) -> None:
         loss = -r * math.log(max(0.01, c)) - (1.0 - r) * math.log(max(0.01, 1.0 - c))

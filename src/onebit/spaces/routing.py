@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 ROWS = 4  # learnt before it settles
-DENSE_FROM = 0.1  # sparse rows of which this share of the cells is filled are treated as dense
-MOST_DENSE = 5_000  # columns of such rows, with more of which they stay sparse
-SPARSE_BELOW = 0.03  # dense rows of which less is filled are treated as sparse
-LEAST_SPARSE = 200  # columns of such rows, with fewer of which they stay dense
+FILLED = 0.1  # rows of which at least this share of the cells is filled are treated as dense, others as sparse
+MOST_DENSE = 5_000  # columns, with more of which sparse rows stay so
+LEAST_SPARSE = 200  # columns, with fewer of which dense rows stay so
 MOST_BYTES = 2**30  # of a space to move to: one larger than that is not made unasked
 
 
@@ -24,8 +23,8 @@ def form_for(came: str, share: float, columns: int) -> str:
     ('dense', 'sparse', 'dense')
     """
     if came == "sparse":
-        return "dense" if share >= DENSE_FROM and columns <= MOST_DENSE else "sparse"
-    return "sparse" if share < SPARSE_BELOW and columns >= LEAST_SPARSE else "dense"
+        return "dense" if share >= FILLED and columns <= MOST_DENSE else "sparse"
+    return "sparse" if share < FILLED and columns >= LEAST_SPARSE else "dense"
 
 
 class Routing(NamedTuple):

@@ -18,24 +18,20 @@ from onebit.auto.dense.basis import KEPT, READY, forget_basis, keep, work
 from onebit.auto.dense.basis import STANDARDISED as BY_DEVIATIONS
 from onebit.auto.dense.clusters import forget_clusters, hear_of, part, shape_grown
 from onebit.auto.dense.laplace import learn_linear
-from onebit.auto.dense.linear import forget_linear, forget_member, learnt_variance, score_linear
+from onebit.auto.dense.linear import forget_linear, forget_member, score_linear
 from onebit.auto.dense.mixture import (
     BASED,
-    CENTRED,
-    COMPONENTS,
     CORRECTED,
-    DIRECTED,
-    FLATTENED,
     LINEAR,
     MEMBERS,
     MISTAKES,
     SHAPED,
-    STANDARDISED,
-    flattened,
+    Mixture,
     forget_mixture,
     lose,
     narrow,
     rest,
+    trusted_chance,
 )
 from onebit.auto.dense.scoring import correct, look_through_basis, waves_of_columns
 from onebit.auto.dense.shaped import clear_shaped, forget_shaped, learn_shaped
@@ -65,7 +61,7 @@ def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, sca
         narrow(mixture, about)
     for member in range(MEMBERS):
         if mixture.awake[member] == 1:
-            lose(mixture, member, chance_of(space, member, about, label), reward)
+            lose(mixture, member, chance_of(mixture, member, about, label, reward), reward)
     found = found_class(about, label, right, count)
     if found >= 0:
         hear_of(space.clusters, space.taken, found)
@@ -163,15 +159,11 @@ def recall(space: AutoDenseArrays, index: int) -> None:
         space.progress[PENDING] = 0.0
 
 
-def chance_of(space: AutoDenseArrays, member: int, about: Vector, label: int) -> float:
-    """What a member believed of the label: one with a view of its columns is less sure by what it does not know."""
-    linear, mixture, heads = space.linear, space.mixture, space.everything.shape[0]
-    plain = member in (DIRECTED, CENTRED, STANDARDISED, COMPONENTS) and linear.widths[member] != linear.sizes[member]
-    if plain and linear.bounds[member, label] > FLATTENED:
-        variance = learnt_variance(linear, member, label)
-        if variance > FLATTENED:
-            return flattened(mixture.scores[member * heads : (member + 1) * heads], about, label, variance)
-    return float(mixture.beliefs[member * heads + label])
+def chance_of(mixture: Mixture, member: int, about: Vector, label: int, reward: float) -> float:
+    """What a member believed of the label. The shaped clusters have a trust of their own."""
+    if member >= SHAPED:
+        return float(mixture.beliefs[member * about.shape[0] + label])
+    return trusted_chance(mixture, member, about, label, reward)
 
 
 def forget(space: AutoDenseArrays) -> None:

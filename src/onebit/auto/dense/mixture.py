@@ -35,7 +35,9 @@ HIGHEST = 30.0  # a deviation above this is as good as infinite
 # When a member sleeps: behind by so much, after so many rounds, and when there are few mistakes, in which others may be better at once.
 BEHIND, SETTLED_IN, FEW_MISTAKES, LONGEST_SLEEP = 20.0, 1000.0, 0.3, 16.0
 SLOWER = 1.3  # and losing so much more, lately
-FLATTENED = 0.16  # a variance below this does not make what a member says any less sure
+
+# How far a member's scores are trusted when it is weighed: its first trust, the variance of that, the least and the most.
+TRUST, DOUBT, LEAST_TRUST, MOST_TRUST = 1.0, 0.1, 0.05, 4.0
 
 ROUNDS, MISTAKES = 0, 1  # the facts: rounds learnt, the share of mistakes lately
 ABSENT, PRESENT, BASED = 0, 1, 2  # a member that is not there, one that is, and one that looks at principal components
@@ -48,6 +50,8 @@ class Mixture(NamedTuple):
     losses: Vector
     rates: Vector  # what they lost lately, a round
     strides: Vector  # each acts in every so many rounds
+    trusts: Vector  # what its scores are multiplied by where it is weighed
+    doubts: Vector  # the variances of these
     facts: Vector
     awake: NDArray[np.int64]
     shares: Vector
@@ -72,6 +76,8 @@ class Mixture(NamedTuple):
             "losses": members,
             "rates": members,
             "strides": ArraySpec((MEMBERS,), NUMBERS, 1.0, LONGEST_SLEEP),
+            "trusts": ArraySpec((MEMBERS,), NUMBERS, LEAST_TRUST, MOST_TRUST),
+            "doubts": ArraySpec((MEMBERS,), NUMBERS, 0.0, DOUBT),
             "facts": ArraySpec((2,), NUMBERS),
             "awake": ArraySpec((MEMBERS,), np.int64),
             "shares": members,
@@ -82,7 +88,7 @@ class Mixture(NamedTuple):
     def grown(self, heads: int) -> Mixture:
         """A copy with room for more classes."""
         made = Mixture.empty(heads, self.there.tolist())
-        for name in ("losses", "rates", "strides", "facts"):
+        for name in ("losses", "rates", "strides", "trusts", "doubts", "facts"):
             getattr(made, name)[:] = getattr(self, name)
         return made
 
@@ -135,13 +141,27 @@ def raised(chance: float, variance: float) -> float:
     return odds / (1.0 - chance + odds)
 
 
-def flattened(said: Vector, about: Vector, label: int, variance: float) -> float:
-    """The probability of a label, less sure by what is not known of it (MacKay 1992)."""
-    factor, total = 1.0 / math.sqrt(1.0 + math.pi / 8.0 * variance), 0.0
-    for other in range(said.shape[0]):
-        if about[other] > 0.0:
-            total += math.exp(min(HIGHEST, factor * (said[other] - said[label])))
-    return 1.0 / total
+def trusted_chance(mixture: Mixture, member: int, about: Vector, label: int, reward: float) -> float:
+    """What a member believes of the label where its scores are taken for what they are worth; the trust in them moves by what was heard.
+
+    A logistic regression of the reward on how far the label led over what was expected of the others, as if by Kalman's filter.
+    """
+    heads, trust, doubt = about.shape[0], mixture.trusts[member], mixture.doubts[member]
+    said, others, lead = mixture.scores[member * heads : (member + 1) * heads], 0.0, 0.0
+    for other in range(heads):
+        if other != label and about[other] > 0.0:
+            ahead = said[label] - said[other]
+            odds = math.exp(min(HIGHEST, -trust * ahead))
+            others += odds
+            lead += odds * ahead
+    chance = 1.0 / (1.0 + others)
+    if others > 0.0:
+        lead /= others
+        bend = chance * (1.0 - chance) * lead * doubt
+        moved = trust + (reward - chance) * lead * doubt / (1.0 + bend * lead)
+        mixture.trusts[member] = min(MOST_TRUST, max(LEAST_TRUST, moved))
+        mixture.doubts[member] = min(DOUBT, (doubt - bend * lead * doubt / (1.0 + bend * lead)) * (1.0 + 1.0 / LATELY))
+    return chance
 
 
 def narrow(mixture: Mixture, about: Vector) -> None:
@@ -197,5 +217,6 @@ def forget_mixture(mixture: Mixture) -> None:
         mixture.losses[member] = 0.0 if eager else HANDICAP
         mixture.rates[member] = 0.0
         mixture.strides[member] = 1.0
+        mixture.trusts[member], mixture.doubts[member] = TRUST, DOUBT
     mixture.facts[ROUNDS] = 0.0
     mixture.facts[MISTAKES] = 0.0
