@@ -26,6 +26,7 @@ exclude_patterns = ["extensions"]
 
 myst_heading_anchors = 4
 myst_fence_as_directive = {"math"}
+smartquotes = False  # which would make one dash of those of --options
 highlight_language = "text"  # of an indented block, which names none
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -42,5 +43,6 @@ html_static_path = ["extensions/site.css", "extensions/site.js"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_math_renderer = "mathml"
+html_favicon = "../src/onebit/serve/pages/favicon.ico"
 html_copy_source = html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
