@@ -1,6 +1,7 @@
 """What `auto` errs, with no parameter given: on the streams with a target, or on streams that it was not built on.
 
     python benchmarks/auto.py                          # every stream with a target, 5 seeds, one core: some minutes
+    python benchmarks/auto.py --jobs 16                # so many streams side by side; speeds are then those of a busy machine
     python benchmarks/auto.py --only mnist --seeds 3 --json mnist.json
     python benchmarks/auto.py --unseen                 # against LinUCB, logistic regression and BPA
     python benchmarks/auto.py --write                  # and the table into docs/explanation/auto.md
@@ -20,6 +21,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -246,6 +248,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED, metavar="S", help=f"default {FIRST_SEED}")
     parser.add_argument("--only", action="append", metavar="NAME", help="this stream; may be said more than once")
     parser.add_argument("--rounds", type=int, metavar="N", help="at most so many rounds of each stream, for a look")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="streams side by side (default 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything to this file")
     parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/auto.md")
     chosen = parser.parse_args()
@@ -253,6 +256,8 @@ def main() -> None:
         parser.error("--write is for the whole table: leave out --only and --rounds")
     if chosen.seeds < 1:
         parser.error("--seeds must be at least 1")
+    if chosen.jobs < 1:
+        parser.error("--jobs must be at least 1")
     problems = {problem.name: problem for problem in (OTHERS if chosen.unseen else TARGETS)}
     if chosen.rounds:  # the bars are those of whole streams
         problems = {name: replace(problem, bar=None, goal=None) for name, problem in problems.items()}
@@ -263,12 +268,15 @@ def main() -> None:
     seeds = range(chosen.first_seed, chosen.first_seed + chosen.seeds)
     started = time.perf_counter()
     found, failed = [], {}
-    for name in chosen.only or problems:
-        try:
-            found.append(measured(problems[name], contenders, seeds, chosen.rounds))
-        except OnebitError as error:
-            failed[name] = str(error)
-            print(f"{name}: {error}", file=sys.stderr, flush=True)
+    with ThreadPoolExecutor(chosen.jobs) as pool:  # threads, since compiled loops do not hold the interpreter
+        names = chosen.only or list(problems)
+        come = [pool.submit(measured, problems[name], contenders, seeds, chosen.rounds) for name in names]
+        for name, one in zip(names, come, strict=True):
+            try:
+                found.append(one.result())
+            except OnebitError as error:
+                failed[name] = str(error)
+                print(f"{name}: {error}", file=sys.stderr, flush=True)
     lines = (table_of_rivals if chosen.unseen else table_of_targets)(found)
     print("\n".join(lines))
     for name, why in failed.items():
