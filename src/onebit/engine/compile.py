@@ -30,7 +30,7 @@ from onebit.contract import calibration
 from onebit.contract.rule import Rule
 from onebit.contract.surety import surety_of
 from onebit.engine import generic
-from onebit.engine.reach import code_of, fingerprint, reach
+from onebit.engine.reach import code_of, fingerprint, functions_in, reach
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
 from onebit.errors import InputError, lines_of
 from onebit.spaces import kernel
@@ -43,7 +43,9 @@ Loop = Callable[..., int]
 # Reductions may be summed in any order and use fused multiply-add; anything more would delete the tests for NaN.
 FAST = {"reassoc", "contract"}
 # Nothing in a loop allocates, so counting references, which takes a seventh of a round, is switched off.
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
+# What a part says of itself: Python never calls it.
+PART_OPTIONS: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
 
 _NARROWING = (generic.narrowed, generic.gather, generic.scatter)
 _GENERIC_RULE = (
@@ -103,10 +105,7 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
     if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
         return None
     functions = [loop, *_rule_functions(rule, loop), *_space_functions(type(space))]
-    compiling = [
-        code_of(function) for function in (_build, _jitted, _prototype, _announce, _is_called, _caller, _resolver)
-    ]
-    facts = (sys.version, _versions(), compiling, OPTIONS, sorted(FAST), rule.record.__module__, dict(rule.kinds))
+    facts = (*_compiling(), sorted(FAST), rule.record.__module__, dict(rule.kinds))
     # What a space is made of is in the index of the cache by name, and could not be read under another.
     parts = sorted(f"{type(one).__module__}.{type(one).__qualname__}" for one in space if hasattr(one, "_fields"))
     name = fingerprint(functions, _GENERIC, *facts, *parts)
@@ -151,7 +150,6 @@ def _holds_code(folder: Path | None) -> bool:
 
 
 def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
-    import numba
     from numba.core import config, errors
 
     if config.DISABLE_JIT:  # how Numba's users ask for plain Python, to look into it with a debugger
@@ -163,7 +161,7 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
         LOG.info("compiling %s, once", what, extra={"event": "compiling"})
     _announce(rule, type(space), loop)
     dispatcher = _jitted(loop, folder)
-    signature = tuple(numba.typeof(argument) for argument in _prototype(rule, space, loop))
+    signature = _signature(rule, space, loop)
     try:
         dispatcher.compile(signature)
     except errors.NumbaError as error:
@@ -171,17 +169,34 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     return dispatcher.overloads[signature].entry_point  # type: ignore[no-any-return]
 
 
+def _signature(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:
+    """The types of the loop's arguments; where the parts of a space are called, it is handed to them by reference."""
+    import numba
+
+    from onebit.engine.linking import is_called
+    from onebit.engine.references import Reference
+
+    given = _prototype(rule, space, loop)
+    kinds = (numba.typeof(argument) for argument in given)
+    by_reference = is_called(type(space))
+    return tuple(
+        Reference(kind) if one is space and by_reference else kind for one, kind in zip(given, kinds, strict=True)
+    )
+
+
 def _jitted(function: Callable[..., Any], folder: Path | None) -> Any:
     """A function that Numba compiles when it is asked to, and keeps in the folder."""
     import numba
     from numba.core import config
 
+    from onebit.engine.linking import WholeCompiler
+
     if folder is None:
-        return numba.njit(**OPTIONS)(function)
+        return numba.njit(pipeline_class=WholeCompiler, **OPTIONS)(function)
     elsewhere = config.CACHE_DIR
     config.CACHE_DIR = str(folder)  # read by Numba when the function is decorated, and only then
     try:
-        return numba.njit(cache=True, **OPTIONS)(function)
+        return numba.njit(cache=True, pipeline_class=WholeCompiler, **OPTIONS)(function)
     finally:
         config.CACHE_DIR = elsewhere
 
@@ -197,11 +212,16 @@ def _gist(message: str, rule: Rule) -> str:
     return f"{cause} ({own_lines[-1]})" if own_lines else cause
 
 
-def _versions() -> tuple[str, ...]:
+def _compiling() -> tuple[object, ...]:
+    """What makes machine code of functions: other versions, options or code of it may make another."""
     import llvmlite
     import numba
 
-    return numba.__version__, llvmlite.__version__, np.__version__
+    from onebit.engine import linking, references
+
+    modules = (sys.modules[__name__], linking, references)
+    code = [code_of(function) for module in modules for function in functions_in(module)]
+    return sys.version, numba.__version__, llvmlite.__version__, np.__version__, OPTIONS, PART_OPTIONS, code
 
 
 def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:
@@ -246,7 +266,9 @@ def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
     """Tell Numba about every plain function that this pair reaches, and once about the generic names."""
     from numba.extending import overload, register_jitable
 
-    parts: dict[str, Any] = {"_nrt": False, "forceinline": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    from onebit.engine.linking import PartCompiler
+
+    parts: dict[str, Any] = {**PART_OPTIONS, "pipeline_class": PartCompiler}
     if not _announced:
         for function in _GENERIC:
             options = {**parts, "fastmath": FAST} if function in _GENERIC_SPACE else parts
@@ -256,24 +278,20 @@ def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
     for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], (*_GENERIC, *_SHARED)):
         if function not in _announced and function is not loop:
             _announced.add(function)
-            register_jitable(**{**parts, "forceinline": not _is_called(function)})(function)
-
-
-def _is_called(function: Callable[..., Any]) -> bool:
-    """Whether a function is called where others are put into the loop: its package says CALLED, being too much to optimise as one."""
-    package = sys.modules.get(function.__module__.rpartition(".")[0])
-    return bool(getattr(package, "CALLED", False))
+            register_jitable(**parts)(function)
 
 
 def _caller(function: Callable[..., Any]) -> Callable[..., Any]:
     """What Numba asks when it meets a shared function: one that calls its machine code, which is kept in a folder of its own."""
     from numba.extending import register_jitable
 
+    from onebit.engine.linking import PartCompiler
+
     for used in reach([function]):
         if used is not function and used not in _announced:
             _announced.add(used)
-            register_jitable(_nrt=False)(used)
-    name = fingerprint([function], (), sys.version, _versions(), OPTIONS)
+            register_jitable(pipeline_class=PartCompiler, **PART_OPTIONS)(used)
+    name = fingerprint([function], (), *_compiling())
     compiled = _jitted(function, _folder(name, function.__name__))
 
     def of_two(state: Any, number: Any) -> Any:

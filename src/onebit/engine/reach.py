@@ -43,6 +43,14 @@ def fingerprint(functions: Iterable[Callable[..., Any]], beyond: Container[Any],
     return digest.hexdigest()[:24]
 
 
+def functions_in(module: types.ModuleType) -> list[types.FunctionType]:
+    """The functions that are written in a module, and the methods of its classes, in the order of their names."""
+    own = [thing for thing in vars(module).values() if getattr(thing, "__module__", None) == module.__name__]
+    written = [*own, *(part for thing in own if isinstance(thing, type) for part in vars(thing).values())]
+    bare = [part.fget if isinstance(part, property) else part for part in written]
+    return sorted((part for part in bare if isinstance(part, types.FunctionType)), key=lambda part: part.__qualname__)
+
+
 def _names(code: types.CodeType) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:

@@ -1,0 +1,154 @@
+"""How the functions of a loop become one piece of machine code: each is lowered as a part, and machine code is made of the whole alone.
+
+Numba optimises a function when it has lowered it, makes machine code of it, and copies its code into every function that calls it,
+where all of it is optimised again: once for each caller on the way up to the loop. Here a part waits as it was lowered. A whole, which
+alone is ever called from outside, takes in all parts that it reaches, each once, and is optimised with them.
+
+Most parts are put into their callers. Those of a package that says CALLED are called, being too much to optimise as one function.
+
+Sums of a part that may be summed in any order (`fastmath`) would come out otherwise, in their last bits, if they were optimised in
+the midst of the loop. So such a part is optimised by itself first, as Numba does, unless it is called.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba.core.cgutils import normalize_ir_text
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.targetconfig import ConfigStack
+
+
+class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a function that others call, optimised by itself: no machine code is made of it."""
+
+    def __init__(self, codegen: Any, name: str) -> None:
+        super().__init__(codegen, name)
+        self.environments: dict[str, Any] = {}
+
+    @property
+    def codegen(self) -> Any:
+        """Whom Numba tells a function's environment. It is kept here until the code has an address."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Keep an environment."""
+        self.environments[name] = environment
+
+    def add_ir_module(self, ir_module: ir.Module) -> None:
+        """Take what was lowered."""
+        super().add_ir_module(_inlined(ir_module))
+
+    def _finalize_final_module(self) -> None:
+        """What is left to be done where a function is not to be executed."""
+        for library in self._linking_libraries:
+            self.environments |= getattr(library, "environments", {})
+        self._finalized = True
+
+
+class RawPartLibrary(PartLibrary):
+    """The code of a function that others call, as it was lowered: text, until a whole takes it in."""
+
+    def __init__(self, codegen: Any, name: str, *, called: bool) -> None:
+        super().__init__(codegen, name)
+        self.called = called
+        self.text = ""
+
+    def add_ir_module(self, ir_module: ir.Module) -> None:
+        """Take what was lowered."""
+        self.text = normalize_ir_text(str(ir_module if self.called else _inlined(ir_module)))
+
+    def finalize(self) -> None:
+        """There is nothing to do before a whole takes it in."""
+        self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        """The part and all that it reaches, for what is optimised by itself."""
+        if self._shared_module is None:
+            self._final_module = llvm.parse_assembly(self.text)
+            _take_in(self._final_module, self._linking_libraries)
+        return super()._get_module_for_linking()
+
+
+class WholeLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a function that is called from outside, and of all that it reaches."""
+
+    def finalize(self) -> None:
+        """Take in every part, and optimise."""
+        taken = _take_in(self._final_module, self._linking_libraries)
+        self._linking_libraries.clear()
+        super().finalize()
+        for part in taken:
+            for name, environment in part.environments.items():
+                self._codegen.set_env(name, environment)
+
+
+def _inlined(module: ir.Module) -> ir.Module:
+    """A module whose functions are put into whatever calls them."""
+    for function in module.functions:
+        if not function.is_declaration:
+            function.attributes.add("alwaysinline")
+    return module
+
+
+def _take_in(module: Any, libraries: Iterable[Any]) -> list[PartLibrary]:
+    """Link what libraries reach into a module, callers before what they call: of what is not called nothing is taken. The parts."""
+    found: dict[Any, None] = {}
+    waiting = list(libraries)
+    while waiting:
+        library = waiting.pop()
+        if library not in found:
+            found[library] = None
+            if isinstance(library, RawPartLibrary):
+                taken = llvm.parse_assembly(library.text)
+                for function in taken.functions:
+                    if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                        function.linkage = "linkonce_odr"  # where several wholes have it, it is the same
+                module.link_in(taken)
+                waiting.extend(library._linking_libraries)
+            else:
+                module.link_in(library._get_module_for_linking(), preserve=True)
+    return [library for library in found if isinstance(library, PartLibrary)]
+
+
+class PartCompiler(Compiler):  # type: ignore[misc]
+    """Numba's compiler, for a part."""
+
+    def define_pipelines(self) -> Any:
+        """The usual passes, into a library of its own kind."""
+        _hand_down_alike()
+        codegen, function = self.state.targetctx.codegen(), self.state.func_id.func
+        if self.state.flags.fastmath and not is_called(function):
+            self.state.library = PartLibrary(codegen, function.__qualname__)
+        else:
+            self.state.library = RawPartLibrary(codegen, function.__qualname__, called=is_called(function))
+        return super().define_pipelines()
+
+
+class WholeCompiler(Compiler):  # type: ignore[misc]
+    """Numba's compiler, for a whole."""
+
+    def define_pipelines(self) -> Any:
+        """The usual passes, into a library of its own kind."""
+        _hand_down_alike()
+        self.state.library = WholeLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
+def _hand_down_alike() -> None:
+    """Let what is compiled for one caller do for the next: Numba compiles it again where the caller's options are others."""
+    handed_down = ConfigStack().top()
+    for option in ("release_gil", "no_cfunc_wrapper", "no_cpython_wrapper"):  # which say nothing of what is called
+        handed_down.discard(option)
+
+
+def is_called(thing: Callable[..., Any]) -> bool:
+    """Whether a part is called where others are put into their callers; of a space, whether its parts are."""
+    package = sys.modules.get(thing.__module__.rpartition(".")[0])
+    return bool(getattr(package, "CALLED", False))

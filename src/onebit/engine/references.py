@@ -1,0 +1,82 @@
+"""Spaces as compiled code sees them: by reference.
+
+To Numba a named tuple is a value: a call hands over every field of it, and of an array seven numbers. The space of `auto` is
+700 of them, and copying those from call to call was most of what there was to compile. Here a space is a pointer to its fields,
+and so is each named tuple within. They are read where they are used; nothing writes them while a loop runs, which the compiler is told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+from numba.core.imputils import impl_ret_borrowed
+from numba.core.types import BaseNamedTuple, Type  # type: ignore[attr-defined]
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, models, register_model, unbox
+
+
+class Reference(Type):
+    """The type of a named tuple that is handed over as a pointer to its fields."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value  # the type of the named tuple itself
+        self.instance_class = value.instance_class
+        # Names of functions are made of those of types, and the whole one is thousands of letters long.
+        mark = hashlib.sha256(str(value).encode()).hexdigest()[:12]
+        super().__init__(f"{self.instance_class.__name__}Reference{mark}")
+
+    @property
+    def key(self) -> Any:
+        """What tells this type from others."""
+        return self.value
+
+    def field(self, name: str) -> Any:
+        """The type of a field, which is a reference where the field is a named tuple."""
+        kind = self.value.types[self.value.fields.index(name)] if hasattr(self.value, "types") else self.value.dtype
+        return Reference(kind) if isinstance(kind, BaseNamedTuple) else kind
+
+
+@register_model(Reference)
+class ReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
+    """A reference is an address."""
+
+    def __init__(self, manager: Any, kind: Reference) -> None:
+        super().__init__(manager, kind, manager.lookup(kind.value).get_value_type().as_pointer())
+
+    def from_argument(self, builder: Any, value: Any) -> Any:
+        """Say of what a function was handed that nothing changes it, so that fields are read once and not after every write."""
+        if isinstance(value, ir.Argument):
+            value.add_attribute("noalias")
+        return value
+
+
+@infer_getattr
+class ReferenceFields(AttributeTemplate):  # type: ignore[misc]
+    """The types of the fields."""
+
+    key = Reference
+
+    def generic_resolve(self, kind: Reference, name: str) -> Any:
+        """The type of a field."""
+        return kind.field(name) if name in kind.value.fields else None
+
+
+@lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
+def _read(context: Any, builder: Any, kind: Reference, address: Any, name: str) -> Any:
+    """The value of a field."""
+    place = cgutils.gep_inbounds(builder, address, 0, kind.value.fields.index(name))
+    field = kind.field(name)
+    if isinstance(field, Reference):
+        return place
+    return impl_ret_borrowed(context, builder, field, builder.load(place))
+
+
+@unbox(Reference)  # type: ignore[untyped-decorator]
+def _unboxed(kind: Reference, thing: Any, wrapper: Any) -> Any:
+    """The fields of a tuple of Python's, on the stack of the function that was called from there."""
+    fields = wrapper.unbox(kind.value, thing)
+    place = cgutils.alloca_once_value(wrapper.builder, fields.value)
+    return NativeValue(place, is_error=fields.is_error, cleanup=fields.cleanup)

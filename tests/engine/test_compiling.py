@@ -1,0 +1,148 @@
+"""How loops are compiled: every function once, machine code of the loop alone, a large space by reference; and what of Numba that rests on."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import pytest
+from numba.core import codegen, event, targetconfig, types
+from numba.core.options import DefaultOptions
+
+from onebit.engine.compile import OPTIONS, PART_OPTIONS, loop_for
+from onebit.engine.linking import PartCompiler, WholeCompiler
+from onebit.engine.references import Reference
+from onebit.rules import rule_named
+from onebit.spaces.dense import Dense
+
+
+class Inner(NamedTuple):
+    """Fields within fields."""
+
+    numbers: Any
+    count: int
+
+
+class Outer(NamedTuple):
+    """A named tuple as spaces are."""
+
+    weights: Any
+    inner: Inner
+    alike: Any
+
+
+class Pair(NamedTuple):
+    """Fields of one type, which Numba keeps as an array."""
+
+    first: Any
+    second: Any
+
+
+def outer() -> Outer:
+    """One of them, with numbers in it."""
+    numbers = np.arange(6.0).reshape(2, 3)
+    return Outer(np.arange(4.0, dtype=np.float32), Inner(numbers, 7), Pair(np.ones(2), np.full(3, 5.0)))
+
+
+def read_all(space: Outer) -> float:
+    """A sum over every field."""
+    inner = space.inner
+    return space.weights[3] + inner.numbers[1, 2] + inner.count + space.alike.first[0] + space.alike.second[2]
+
+
+def write(space: Outer) -> None:
+    """Change arrays, not fields."""
+    space.inner.numbers[0, 0] = 11.0
+    space.weights[0] += space.inner.numbers[0, 0]
+
+
+@contextmanager
+def lowered() -> Iterator[Counter[str]]:
+    """How often each function is lowered."""
+    counts: Counter[str] = Counter()
+
+    class Counting(event.Listener):  # type: ignore[misc]
+        def on_start(self, one: Any) -> None:
+            kind, _, name = one.data["name"].partition(" ")
+            counts[name] += kind == "native_lowering"
+
+        def on_end(self, one: Any) -> None:
+            pass
+
+    with event.install_listener("numba:run_pass", Counting()):
+        yield counts
+
+
+def test_fields_of_a_reference_are_read_and_their_arrays_written() -> None:
+    space = outer()
+    assert compiled(read_all, space)(space) == read_all(space)
+    compiled(write, space)(space)
+    assert space.inner.numbers[0, 0] == space.weights[0] == 11.0
+
+
+def compiled(function: Callable[[Outer], Any], space: Outer) -> Callable[[Outer], Any]:
+    """The entry point of a function that is given a space by reference, which is called as the engine does."""
+    dispatcher = numba.njit(function)
+    kinds = (Reference(numba.typeof(space)),)
+    dispatcher.compile(kinds)
+    return dispatcher.overloads[kinds].entry_point  # type: ignore[no-any-return]
+
+
+def test_references_are_told_apart_by_what_they_refer_to() -> None:
+    one, other = outer(), outer()._replace(weights=np.arange(4.0))
+    assert Reference(numba.typeof(one)) == Reference(numba.typeof(outer()))
+    assert Reference(numba.typeof(one)) != Reference(numba.typeof(other))
+    assert Reference(numba.typeof(one)).name != Reference(numba.typeof(other)).name
+
+
+def test_a_name_that_is_no_field_is_refused() -> None:
+    with pytest.raises(numba.TypingError, match="missing"):
+        compiled(lambda space: space.missing, outer())
+
+
+def test_every_function_of_a_loop_is_lowered_once_for_each_way_of_summing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ONEBIT_CACHE", str(tmp_path))
+    with lowered() as counts:
+        loop_for(rule_named("perceptron"), Dense.empty(3, 4, False, np.dtype(np.float64)))
+    own = {name: times for name, times in counts.items() if "<locals>" not in name}
+    assert own["[stream]"] == 1
+    assert max(own.values()) <= 2
+
+
+def called(number: float) -> float:
+    """Called by a part and by a whole."""
+    return number + 0.5
+
+
+def test_a_part_may_be_called_by_functions_that_numba_compiles_itself() -> None:
+    part = numba.njit(pipeline_class=PartCompiler, **PART_OPTIONS)(called)
+    inner = numba.njit(pipeline_class=PartCompiler, **PART_OPTIONS)(lambda number: 2.0 * part(number))
+    whole = numba.njit(pipeline_class=WholeCompiler, **OPTIONS)(lambda number: inner(number) + part(number))
+    foreign = numba.njit(lambda number: inner(number) - 1.0)
+    assert whole(1.0) == 4.5
+    assert foreign(1.0) == 2.0
+
+
+def test_the_parts_of_numba_that_are_its_own_are_where_they_were() -> None:
+    library = codegen.JITCodeLibrary
+    for method in ("finalize", "add_ir_module", "_get_module_for_linking", "_finalize_final_module"):
+        assert callable(getattr(library, method)), (
+            f"Numba has moved CodeLibrary.{method}, which engine.linking replaces"
+        )
+    source = inspect.getsource(codegen.CPUCodeLibrary)
+    for name in ("_final_module", "_shared_module", "_linking_libraries"):
+        assert name in source, f"Numba has moved CPUCodeLibrary.{name}, which engine.linking reads"
+    assert callable(codegen.JITCPUCodegen.set_env), "Numba has moved set_env, by which parts are told their environment"
+    stack = targetconfig.ConfigStack
+    assert callable(stack.top), "Numba has moved ConfigStack.top, which engine.linking changes"
+    for option in {*OPTIONS, *PART_OPTIONS}:
+        assert hasattr(DefaultOptions, option), f"Numba has lost the option {option}, which engine.compile sets"
+    assert issubclass(type(numba.typeof(outer())), types.BaseNamedTuple), "Numba has moved BaseNamedTuple"
