@@ -40,6 +40,17 @@ def test_workflows_run_what_developers_run(name: str) -> None:
     assert "permissions:\n  contents: read" in WORKFLOWS[name]
 
 
+def test_forms_and_workflows_can_be_read() -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install '.[docs]'")
+    files = [*(ROOT / ".github").rglob("*.yml"), ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff"]
+    assert len(files) >= 8
+    for path in files:
+        found = yaml.safe_load(path.read_text())
+        assert isinstance(found, dict), path.name
+        for job in found.get("jobs", {}).values():
+            assert "uses" in job or all("uses" in step or "run" in step for step in job["steps"]), path.name
+
+
 def test_commands_of_the_guide_are_there() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for page in ("CONTRIBUTING.md", "RELEASING.md"):
