@@ -38,7 +38,7 @@ def _section(command: argparse.ArgumentParser) -> list[str]:
     formatter = argparse.HelpFormatter(command.prog, width=WIDTH)
     formatter.add_usage(command.usage, command._actions, command._mutually_exclusive_groups, prefix="")
     depth = "#" * len(command.prog.split())
-    lines = [f"{depth} {command.prog}", "", *_prose(command.description or ""), ""]
+    lines = [f"{depth} {command.prog}", "", *_prose(command.description or "")]
     lines += ["```text", formatter.format_help().strip(), "```", ""]
     rows = [
         (_named(one), _plain(formatter._expand_help(one) if one.help else ""))
@@ -72,16 +72,10 @@ def _plain(text: str) -> str:
 
 
 def _prose(text: str) -> list[str]:
-    """The description of a command; the lines of its examples become a block."""
-    lines, shown = list[str](), False
-    for line in text.strip().split("\n"):
-        example = line.strip().startswith("onebit ") and (
-            shown or not lines or not lines[-1] or line.startswith("    ")
-        )
-        if example and not shown:
-            lines += ["", "```bash"]
-        elif shown and not example:
-            lines += ["```", ""]
-        shown = example
-        lines.append(line.strip() if example else _plain(line.strip()))
-    return [*lines, "```"] if shown else lines
+    """The description of a command; a paragraph of commands becomes a block."""
+    found = list[str]()
+    for paragraph in text.strip().split("\n\n"):
+        lines = [line.strip() for line in paragraph.split("\n")]
+        examples = paragraph.startswith(("    ", "onebit "))
+        found += ["```bash", *lines, "```", ""] if examples else [*map(_plain, lines), ""]
+    return found
