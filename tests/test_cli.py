@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -18,9 +19,11 @@ from onebit import cli
 from onebit.checks import rows
 from onebit.cli import console, main, parser
 from onebit.cli.options import positive, settings, whole
-from onebit.rules import registry, usual_rules
+from onebit.cli.warmup import all_compiled
+from onebit.rules import registry, rule_named, usual_rules
 from onebit.version import VERSION
 from tests.commands import Call
+from tests.slow import slow
 
 SHORT = ["--rounds", "200"]
 
@@ -358,6 +361,18 @@ def test_warmup_says_what_was_done(call: Call) -> None:
         assert row["dtype"] == "float32"
         assert row["was_compiled"] is True
         assert row["seconds"] >= 0.0
+
+
+@slow
+def test_warmup_of_several_new_learners_shares_them_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ONEBIT_CACHE", str(tmp_path))
+    rules = [rule_named(name) for name in ("passive-aggressive", "perceptron")]
+    for ready in (False, True):
+        rows = list(all_compiled(rules, "float64", processes=2))
+        pairs = [(rule.name, space) for rule in rules for space in ("dense", "sparse")]
+        assert [(row["rule"], row["space"]) for row in rows] == pairs
+        assert {row["was_compiled"] for row in rows} == {ready}
+    assert multiprocessing.active_children() == []
 
 
 # --- bad input ---------------------------------------------------------------------------------------------------------

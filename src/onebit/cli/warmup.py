@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -13,8 +16,9 @@ from onebit.cli.options import add_rule_option
 from onebit.contract.covariance import Covariance
 from onebit.contract.rule import Rule
 from onebit.engine.compile import form_of, is_compiled, loop_for
-from onebit.rules import rule_named, usual_rules
+from onebit.rules import registry, rule_named, usual_rules
 from onebit.spaces.choose import USUAL, Form, choose
+from onebit.trials.trial import cores
 
 FORMS = ((True, 1), (True, 1000), (False, 1))  # dense rows, narrow and wide, and sparse ones
 
@@ -31,15 +35,40 @@ def execute(chosen: argparse.Namespace) -> None:
     """Compile, and say how long it took."""
     rules = [rule_named(name) for name in chosen.rules] or chosen.own_rules or list(usual_rules().values())
     rows = []
-    for rule in rules:
-        for space in spaces(rule, chosen.dtype):
-            row = compiled(rule, space, chosen.dtype)
-            rows.append(row)
-            if not chosen.json:
-                how = "was compiled already" if row["was_compiled"] else f"compiled in {row['seconds']:.1f} s"
-                print(f"{row['rule']}, {row['space']}: {how}")
+    for row in all_compiled(rules, chosen.dtype, cores()):
+        rows.append(row)
+        if not chosen.json:
+            how = "was compiled already" if row["was_compiled"] else f"compiled in {row['seconds']:.1f} s"
+            print(f"{row['rule']}, {row['space']}: {how}", flush=True)
     if chosen.json:
         print(json.dumps(rows, indent=2))
+
+
+def all_compiled(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[dict[str, object]]:
+    """Compile every pair of these rules; what was done, rule by rule. Those that are new to the machine are shared out over processes."""
+    known = registry()
+    new = [rule.name for rule in rules if known.get(rule.name) is rule and not _ready(rule, dtype)]
+    if min(len(new), processes) < 2:
+        yield from (row for rule in rules for row in compiled_pairs(rule, dtype))
+        return
+    with ProcessPoolExecutor(min(len(new), processes), get_context("spawn")) as pool:
+        coming = {name: pool.submit(compiled_by_name, name, dtype) for name in new}
+        for rule in rules:
+            yield from coming[rule.name].result() if rule.name in coming else compiled_pairs(rule, dtype)
+
+
+def _ready(rule: Rule, dtype: str) -> bool:
+    return all(is_compiled(rule, space) for space in spaces(rule, dtype))
+
+
+def compiled_by_name(name: str, dtype: str) -> list[dict[str, object]]:
+    """Compile every pair of a rule of onebit's, in a process that has been given its name."""
+    return compiled_pairs(rule_named(name), dtype)
+
+
+def compiled_pairs(rule: Rule, dtype: str) -> list[dict[str, object]]:
+    """Compile every pair of a rule; what was done."""
+    return [compiled(rule, space, dtype) for space in spaces(rule, dtype)]
 
 
 def spaces(rule: Rule, dtype: str) -> list[Any]:

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import re
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import platformdirs
 
 from onebit.contract import calibration
 from onebit.contract.rule import Rule
 from onebit.contract.surety import surety_of
 from onebit.engine import generic
+from onebit.engine.code_cache import folder_for, holds_code, prune, root
 from onebit.engine.reach import code_of, fingerprint, functions_in, reach
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
 from onebit.errors import InputError, lines_of
@@ -109,19 +107,7 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
     # What a space is made of is in the index of the cache by name, and could not be read under another.
     parts = sorted(f"{type(one).__module__}.{type(one).__qualname__}" for one in space if hasattr(one, "_fields"))
     name = fingerprint(functions, _GENERIC, *facts, *parts)
-    return _folder(name, f"{rule.name}-{form_of(space).replace(' ', '-')}-{space.weights.dtype}-{loop.__name__}")
-
-
-def _folder(name: str, inner: str) -> Path | None:
-    """A folder of the cache that can be written to, or None."""
-    root = Path(os.environ.get("ONEBIT_CACHE") or platformdirs.user_cache_dir("onebit"))
-    folder = root / name / inner
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError:
-        return None
+    return folder_for(name, f"{rule.name}-{form_of(space).replace(' ', '-')}-{space.weights.dtype}-{loop.__name__}")
 
 
 @cache
@@ -142,11 +128,7 @@ def _spaces_of(rule: Rule) -> list[type[Any]]:
 
 def is_compiled(rule: Rule, space: Any) -> bool:
     """Whether using this pair now costs no compilation."""
-    return _holds_code(cache_folder(rule, space))
-
-
-def _holds_code(folder: Path | None) -> bool:
-    return folder is not None and any(folder.rglob("*.nbc"))
+    return holds_code(cache_folder(rule, space))
 
 
 def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
@@ -155,10 +137,11 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     if config.DISABLE_JIT:  # how Numba's users ask for plain Python, to look into it with a debugger
         return loop
     folder = cache_folder(rule, space, loop)
-    if not _holds_code(folder):
+    if not holds_code(folder):
         what = f"{rule.title}, {form_of(space)} {space.weights.dtype}"
         what += ", for teaching" if loop is lessons else ""
         LOG.info("compiling %s, once", what, extra={"event": "compiling"})
+        prune(root())
     _announce(rule, type(space), loop)
     dispatcher = _jitted(loop, folder)
     signature = _signature(rule, space, loop)
@@ -292,7 +275,7 @@ def _caller(function: Callable[..., Any]) -> Callable[..., Any]:
             _announced.add(used)
             register_jitable(pipeline_class=PartCompiler, **PART_OPTIONS)(used)
     name = fingerprint([function], (), *_compiling())
-    compiled = _jitted(function, _folder(name, function.__name__))
+    compiled = _jitted(function, folder_for(name, function.__name__))
 
     def of_two(state: Any, number: Any) -> Any:
         return compiled(state, number)
