@@ -31,6 +31,8 @@ from onebit.serve.log.sqlite.schema import created
 
 CLASSES, FEATURES = 10, 64
 PAIRS = {"soon": 512, "learner alone": 512, "always": 16, "insert into a table": 16, "insert into the log's table": 16}
+CHOICE = (1, 0, 3, 3, 0.5, 0.0, 0.0, 0.5)  # of a row of a decision, from the generation to the propensity
+REST = (None, 0, 0.1, 0.5, None, None, None)  # what comes after x
 Turn = Callable[[int], None]
 
 
@@ -85,27 +87,7 @@ def log_inserts(connection: sqlite3.Connection) -> Turn:
     def turn(count: int) -> None:
         for _ in range(count):
             seq, now = next(numbers), time.time()
-            decision = (
-                seq,
-                1,
-                f"{seq:032x}",
-                now,
-                "learn",
-                1,
-                seq,
-                3,
-                3,
-                0.5,
-                0.0,
-                0.0,
-                0.5,
-                *blobs,
-                None,
-                0,
-                0.1,
-                0.5,
-                None,
-            )
+            decision = (seq, 1, f"{seq:032x}", now, "learn", *CHOICE, *blobs, *REST)
             connection.execute(INSERTS["decisions"], decision)
             feedback = (next(numbers), 1, seq, now, "caller", 1, 0, 1, None, None, None, None)
             connection.execute(INSERTS["feedback"], feedback)

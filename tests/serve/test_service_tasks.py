@@ -686,7 +686,7 @@ def test_memory_that_is_not_there_is_told_of(tmp_path: Path, monkeypatch: pytest
         places = {
             "onebit.spaces.dense.np.zeros": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
             "onebit.serve.replicas.copy_of": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
-            "onebit.serve.admin.learner_of": ("PATCH", "/v1/tasks/fruit", {"add_classes": ["new"]}),
+            "onebit.serve.task_changes.learner_of": ("PATCH", "/v1/tasks/fruit", {"add_classes": ["new"]}),
             "onebit.serve.replicas.Replicas.decide": ("POST", "/v1/tasks/fruit/decide", {"x": [1, 2, 3]}),
         }
         for place, (method, path, body) in places.items():

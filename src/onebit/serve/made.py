@@ -25,6 +25,7 @@ from onebit.validation import ClassName, is_text
 MOST = 20_000  # decisions that are held, if they are not too large
 MOST_BYTES = 32 * 2**20  # of their x and probabilities
 Row = tuple[Any, ...]
+_DOUBLE = np.dtype(np.float64)
 _numbers_of: Callable[[Any], tuple[float, ...]] = struct.Struct(f"{CHOICE_COLUMNS}d").unpack_from
 # Places in a row of a decision, which begins with its seq.
 TIME, GENERATION, LEARNT, LABEL, GREEDY = 3, 5, 6, 7, 8
@@ -54,6 +55,9 @@ class AskedTerms(NamedTuple):
     risk: float | None = None
 
 
+AS_USUAL = AskedTerms()
+
+
 class MadeDecisions:
     """The last decisions by id: as many as fit."""
 
@@ -65,10 +69,13 @@ class MadeDecisions:
         """A decision, if it is held."""
         return self._made.get(identity)
 
+    def __contains__(self, identity: str) -> bool:
+        return identity in self._made
+
     def hold(self, identity: str, made: Made) -> None:
         """Hold one more, in the place of the oldest."""
         self._made[identity] = made
-        self._bytes += _size(made)
+        self._bytes += len(made.row[X]) + len(made.row[PROBABILITIES])
         while len(self._made) > MOST or self._bytes > MOST_BYTES:
             self._bytes -= _size(self._made.popitem(last=False)[1])
 
@@ -203,7 +210,7 @@ def _numbers_in(x: Any, decision: Decision) -> bytes:
     """A row of numbers as the log keeps it: as it was given, which the learner may hold in less."""
     kept = decision.x
     if isinstance(kept, np.ndarray):
-        return (kept if kept.dtype == np.float64 else np.asarray(x, dtype=np.float64)).tobytes()
+        return (kept if kept.dtype is _DOUBLE else np.asarray(x, dtype=_DOUBLE)).tobytes()
     assert isinstance(kept, SparseRow)
     dense = np.zeros(kept.size)
     dense[kept.columns] = kept.values

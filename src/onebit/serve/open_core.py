@@ -200,8 +200,7 @@ class OpenCore:
 
     def _have_in_reach(self, requests: Sequence[FeedbackRequest]) -> None:
         """What is not held is found in the log, if it is written."""
-        held = self._made.get
-        if self.commits.waiting and not all(held(request.id) for request in requests):
+        if not all(request.id in self._made for request in requests) and self.commits.waiting:
             with self.whole():
                 pass
 

@@ -13,6 +13,7 @@ back is looked at before anything is packed so, and what cannot be packed stays 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ SHORTEST = 32  # bytes: what is shorter stays as it is
 MOST_BYTES = 2**20  # of what is looked at together
 SINGLE, FEW = 32, 64
 MOST_DIFFERENT = 16
+_FIRST = struct.Struct("<d")
 _POWERS = [10**places for places in range(MOST_PLACES + 1)]
 _DOUBLE, _SINGLE = np.dtype("<f8"), np.dtype("<f4")
 _WHOLE: dict[int, np.dtype[Any]] = {1: np.dtype("<i1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
@@ -36,7 +38,7 @@ def packed_numbers(stored: Sequence[bytes]) -> list[bytes | None]:
     found: list[bytes | None] = [None] * len(stored)
     by_length: dict[int, list[int]] = {}
     for index, one in enumerate(stored):
-        if len(one) >= SHORTEST and len(one) % 8 == 0:
+        if len(one) >= SHORTEST and len(one) % 8 == 0 and _may_fit(one):
             by_length.setdefault(len(one), []).append(index)
     for length, all_indices in by_length.items():
         step = max(1, MOST_BYTES // length)
@@ -48,6 +50,14 @@ def packed_numbers(stored: Sequence[bytes]) -> list[bytes | None]:
             for index, packed in zip(indices, _packed_rows(rows), strict=True):
                 found[index] = packed
     return found
+
+
+def _may_fit(stored: bytes) -> bool:
+    """Whether the first number is a short decimal or of single precision: where it is neither, all are looked at in vain."""
+    (first,) = _FIRST.unpack_from(stored)
+    if not abs(first) < 2.0**33:  # which the others decide
+        return True
+    return round(first * _POWERS[-1]) / _POWERS[-1] == first or float(np.float32(first)) == first
 
 
 def packed_few(stored: bytes) -> bytes | None:
