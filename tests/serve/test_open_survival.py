@@ -283,3 +283,48 @@ def test_the_folder_of_a_task_must_be_one(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="cannot be used"):
         onebit.open(tmp_path / "file", classes=2, features=2)
+
+
+def test_who_comes_while_the_log_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that were added after those that could not be written are refused with them, and their numbers are given again."""
+    folder = tmp_path / "fruit"
+    with small(folder) as task:
+        Failing(task, 1, False, monkeypatch)
+        commits = task._core.commits
+        with pytest.raises(UnavailableError, match="the disk is full"):
+            task.decide([1.0, 2.0], id="one")
+        monkeypatch.setattr(commits, "refuse_failing", lambda: None)  # somebody had looked before
+        with pytest.raises(UnavailableError, match="could not be written a moment ago; try it again"):
+            task.decide([1.0, 2.0], id="two")
+        for identity in ("two", "three"):
+            task.feedback(task.decide([1.0, 2.0], id=identity), right=True)
+        known = known_by(task)
+    assert [row[0] for row in rows_of(folder, "SELECT seq FROM numbers")] == [1, 2, 3, 4, 5]
+    assert run(restarted(without_snapshots(folder)))["fruit"] == known
+
+
+@pytest.mark.parametrize("durable", DURABLE)
+def test_a_task_that_is_closed_while_others_use_it(tmp_path: Path, durable: str) -> None:
+    """Whoever comes too late is told; what was answered is there."""
+    folder, answered = tmp_path / "fruit", list[str]()
+    task = small(folder, durable=durable)
+    ended: list[Exception] = []
+
+    def work(number: int) -> None:
+        try:
+            for step in range(10**6):
+                task.decide([1.0, 2.0], id=f"{number}-{step}")
+                answered.append(f"{number}-{step}")
+        except onebit.OnebitError as error:
+            ended.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for one in threads:
+        one.start()
+    while len(answered) < 30:
+        time.sleep(0.01)
+    task.close()
+    for one in threads:
+        one.join()
+    assert len(ended) == 3
+    assert {row[0] for row in rows_of(folder, "SELECT id FROM decisions")} == set(answered)

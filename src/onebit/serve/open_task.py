@@ -269,15 +269,15 @@ class OpenTask:
 
     def close(self) -> None:
         """Write what is not on disk, keep a snapshot, and let go of the folder. A task that is closed can be closed again."""
+        if self._closed is not None:
+            return
         with self._closing:
             if self._closed is not None:
                 return
             self._closed = f"task {self.name!r} is closed: open it again with onebit.open({str(self.folder)!r})"
             _OPEN.discard(self)
             self._keeper.stop()
-            with contextlib.suppress(LogError, RequestError):  # said below, where that loses anything
-                self._core.commits.sync()
-            lost = self._core.commits.waiting
+            lost = self._core.commits.close(self._closed)
             self._core.learner_thread.stop()
             self._core.reader.close()
             self._appender.close()
