@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 
 from docs.extensions.tables import table
 
+from onebit.cli.serve import OPTIONS
 from onebit.decision import DecisionFields
 from onebit.deprecation import Renamed
 from onebit.public import HOMES
 from onebit.rules import registry
+from onebit.serve.settings import Settings
 
 _FIELD = type(inspect.getattr_static(DecisionFields, "label"))
 
@@ -68,3 +71,18 @@ def classes_page() -> str:
         for rule in registry().values()
     ]
     return "\n".join(table(("class", "learner", "what it does"), rows)) + "\n"
+
+
+def settings_page() -> str:
+    """The settings of a service, each with its field, its name in the environment, its default and its meaning."""
+    defaults = {field.name: field.default for field in dataclasses.fields(Settings)}
+    rows = [
+        (
+            f"`{name}`",
+            f"`{option.variable}`",
+            "needed" if defaults[name] is dataclasses.MISSING else f"`{defaults[name]}`",
+            option.help,
+        )
+        for name, option in OPTIONS.items()
+    ]
+    return "\n".join(table(("field", "in the environment", "default", "meaning"), rows)) + "\n"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from docs.extensions.api import api_page, classes_page
+from docs.extensions.api import api_page, classes_page, settings_page
 from docs.extensions.commands import commands_page
 from docs.extensions.formulas import as_roles
 from docs.extensions.learners import learners_page
@@ -25,6 +25,7 @@ GENERATED: dict[str, Callable[..., str]] = {
     "routes": routes_page,
     "learners": learners_page,
     "notebook": notebook_page,
+    "settings": settings_page,
 }
 MARK = re.compile(r"^<!-- generated: (?P<what>\w+)(?P<of>[\w./ ]*) -->$", re.MULTILINE)
 
