@@ -8,7 +8,7 @@ LOWEST ?= tests/test_run.py tests/test_compile_cache.py tests/test_storage.py te
   tests/serve/test_web_protocol.py tests/serve/test_export.py tests/executors/test_executors.py \
   tests/executors/test_dask_backend.py tests/executors/test_ray_backend.py
 
-.PHONY: run serve examples test types suite lowest browser reproduction bench docs clean
+.PHONY: run serve examples test types suite lowest browser postgres reproduction bench docs clean
 
 run: .venv/ready
 	$(BIN)/onebit run digits --order resample --rounds 20_000 --explain
@@ -48,6 +48,12 @@ browser:
 	@if command -v chromium >/dev/null; then :; \
 	elif command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
 	else echo "there is no apt-get: install Chromium yourself, or the test of the page is skipped" >&2; fi
+
+# The tests of a log in PostgreSQL start servers of their own, here from Debian's packages, as root; without them they are skipped.
+postgres:
+	@if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then :; \
+	elif command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql >/dev/null; \
+	else echo "there is no apt-get: install PostgreSQL yourself, or the tests of a log in it are skipped" >&2; fi
 
 # Every published experiment with the paper's number of runs; 3 means that some data are not to be had, and the file says so.
 reproduction: .venv/ready

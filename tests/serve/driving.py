@@ -285,7 +285,11 @@ class Nursery:
     def start(self, folder: Path, *options: str) -> Life:
         """A server in a folder; it may not listen yet."""
         errors = folder.with_name(f"{folder.name}.{time.monotonic_ns()}.log")
-        return Life(self, self._said("start", str(errors), "--data", str(folder), "--port", "0", *options), errors)
+        return self.begin(errors, "--data", str(folder), "--port", "0", *options)
+
+    def begin(self, errors: Path, *options: str) -> Life:
+        """A server with these options, which logs to a file."""
+        return Life(self, self._said("start", str(errors), *options), errors)
 
     def wait(self, pid: int) -> int:
         """The exit code of a server that ends; negative where a signal ended it."""
@@ -312,6 +316,11 @@ class Life:
         """What it has logged, up to the last whole line."""
         lines = self._errors.read_text().split("\n")[:-1] if self._errors.exists() else []
         return [json.loads(line) for line in lines if line.startswith("{")]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended by itself; nobody has waited for it then."""
+        return not Path(f"/proc/{self.pid}").exists() or " Z " in Path(f"/proc/{self.pid}/stat").read_text()
 
     @property
     def port(self) -> int | None:

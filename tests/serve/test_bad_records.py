@@ -23,10 +23,11 @@ from onebit.serve.errors import RequestError, TaskSetAsideError, UnavailableErro
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.sqlite.schema import FILE
+from onebit.serve.log.sqlite.store import SqliteStore
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
-from onebit.serve.snapshots import Snapshot, Snapshots, packed
+from onebit.serve.snapshots import Snapshot, packed
 from onebit.serve.statistics import Statistics
 from onebit.state import from_state
 from onebit.storage import read
@@ -426,7 +427,7 @@ def test_a_snapshot_and_the_log_that_disagree(tmp_path: Path, caplog: pytest.Log
         other = Snapshot(learner, 1, beside["position"], beside["revised"], beside["mark"], Statistics(4))
         for path in paths:
             path.unlink()
-        Snapshots(folder, number, 3).write(packed(other))
+        SqliteStore(folder).snapshots(number, 3).write(packed(other))
         async with service_in(folder) as service:
             assert service.stats("bad")["learnt"] == expected
             assert service.set_aside() == []

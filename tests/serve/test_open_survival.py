@@ -113,7 +113,7 @@ class Failing:
             self._left -= 1
             last = self._appender._last
             self._commit(insert)
-            self._appender._doubt = Doubt(self._appender._last, {(1, "feedback")})
+            self._appender._doubt = Doubt(self._appender._last, {(1, "feedback"): 1})
             self._appender._last = last
             raise LogError("the disk is tired", unknown=True)
         if self._left:

@@ -461,14 +461,14 @@ def test_a_learner_trained_before_and_told_after(tmp_path: Path, monkeypatch: py
             await service.create(new_task())
             await taught(service, 20)
             admin, served = service._admin, service._served["fruit"]
-            near = admin._train_near
+            near = admin._trainers._train_near
 
             def revised_in_between(*given: Any) -> None:
                 near(*given)
                 asyncio.run_coroutine_threadsafe(said(service, revise("3", False), withdrawal("6")), loop).result()
 
             loop = asyncio.get_running_loop()
-            monkeypatch.setattr(admin, "_train_near", revised_in_between)
+            monkeypatch.setattr(admin._trainers, "_train_near", revised_in_between)
             await service.switch("fruit", NewLearner(learner="bpa", seed=5))
             await until(lambda: served.training is None)
             await same_everywhere(service)

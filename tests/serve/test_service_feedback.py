@@ -63,8 +63,8 @@ class HandClock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> type[HandClock]:
     made = type("HandClock", (HandClock,), {})
-    monkeypatch.setattr("onebit.serve.recovery.Clock", made)
-    monkeypatch.setattr("onebit.serve.service.SWEEP_S", 0.01)
+    monkeypatch.setattr("onebit.serve.log.sqlite.store.Clock", made)
+    monkeypatch.setattr("onebit.serve.sweeping.SWEEP_S", 0.01)
     return made
 
 

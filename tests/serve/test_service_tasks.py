@@ -13,11 +13,11 @@ import pytest
 
 from onebit.errors import OnebitError
 from onebit.learner import Learner
-from onebit.serve.admin import MOST_STARTS
 from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
 from onebit.serve.schemas import NewLearner, Task
 from onebit.serve.service import Service
 from onebit.serve.tasks import learner_of
+from onebit.serve.training import MOST_STARTS
 from tests.serve.driving import (
     ask,
     change,
@@ -382,14 +382,14 @@ class Held:
     """Training that goes on until it is let go, as it does on a log of a million rows."""
 
     def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._go, train = threading.Event(), service._admin._train_near
+        self._go, train = threading.Event(), service._admin._trainers._train_near
 
         def slow(*arguments: Any) -> None:
             train(*arguments)
             self._go.wait(30.0)
             train(*arguments)
 
-        monkeypatch.setattr(service._admin, "_train_near", slow)
+        monkeypatch.setattr(service._admin._trainers, "_train_near", slow)
 
     def let_go(self) -> None:
         self._go.set()
@@ -493,9 +493,9 @@ def test_a_training_that_failed_is_not_begun_again(tmp_path: Path, monkeypatch: 
         async with service_in(tmp_path) as service:
             await service.create(new_task())
             with monkeypatch.context() as patched:
-                patched.setattr(service._admin, "_train_near", fails)
+                patched.setattr(service._admin._trainers, "_train_near", fails)
                 await service.switch("fruit", NewLearner(learner="bpa"))
-                await until(lambda: not service._admin._trainers)
+                await until(lambda: not service._admin._trainers._under_way)
             assert service.task("fruit").training.error == "no room for it"  # type: ignore[union-attr]
         async with service_in(tmp_path) as service:
             assert (service.task("fruit").learner, service.task("fruit").training) == ("banditron", None)
@@ -515,12 +515,12 @@ def test_a_training_that_ends_the_service_again_and_again_is_given_up(
             Held(service, monkeypatch)
             await service.switch("fruit", NewLearner(learner="bpa"))
             await asyncio.sleep(0.05)
-        monkeypatch.setattr("onebit.serve.admin.Admin._train_near", lambda *_: time.sleep(0.5))
+        monkeypatch.setattr("onebit.serve.training.Trainers._train_near", lambda *_: time.sleep(0.5))
         for starts in range(2, MOST_STARTS + 1):
             async with service_in(tmp_path) as service:
                 await until(lambda: service._find("fruit").info.training["starts"] == starts)  # type: ignore[index]  # noqa: B023
         async with service_in(tmp_path) as service:
-            await until(lambda: not service._admin._trainers)
+            await until(lambda: not service._admin._trainers._under_way)
             training = service.task("fruit").training
             assert training is not None
             assert training.error is not None
@@ -541,7 +541,7 @@ def test_a_task_that_is_deleted_while_a_learner_is_trained(tmp_path: Path, monke
             await service.delete("fruit")
             await service.create(new_task())
             held.let_go()
-            await until(lambda: not service._admin._trainers)
+            await until(lambda: not service._admin._trainers._under_way)
             assert service.task("fruit").learner == "banditron"
             await decided(service, "a")
             await equal_everywhere(service)
@@ -589,7 +589,7 @@ def test_others_are_served_while_a_learner_is_made(tmp_path: Path, monkeypatch: 
     async def work() -> None:
         async with service_in(tmp_path) as service:
             await service.create(new_task())
-            for module in ("admin", "task_changes", "log_follower", "compiling"):
+            for module in ("training", "task_changes", "log_follower", "compiling"):
                 monkeypatch.setattr(f"onebit.serve.{module}.learner_of", slow)
             making = asyncio.create_task(
                 outcome(
@@ -604,7 +604,7 @@ def test_others_are_served_while_a_learner_is_made(tmp_path: Path, monkeypatch: 
             await decided(service, "a")
             served.set()
             assert not isinstance(await making, Exception)
-            await until(lambda: not service._admin._trainers)
+            await until(lambda: not service._admin._trainers._under_way)
 
     run(work())
     assert all(in_time)

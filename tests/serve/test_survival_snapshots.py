@@ -20,7 +20,6 @@ from onebit.serve.log.sqlite.schema import FILE
 from onebit.serve.log.sqlite.store import SqliteStore
 from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
-from onebit.serve.snapshots import Snapshots
 from onebit.storage import read, write
 from tests.serve.driving import (
     State,
@@ -579,7 +578,10 @@ def test_a_hostile_snapshot_is_put_aside(folder: Path, field: str, value: Any) -
     write(manifest, arrays, newest)
     reader = SqliteStore(folder).reader()
     try:
-        names = {found.position for found in Snapshots(folder, int(newest.parent.name), 3).good(reader, reader.last())}
+        names = {
+            found.position
+            for found in SqliteStore(folder).snapshots(int(newest.parent.name), 3).good(reader, reader.last())
+        }
     finally:
         reader.close()
     assert newest.with_suffix(".unused").exists()

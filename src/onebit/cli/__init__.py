@@ -33,6 +33,7 @@ COMMANDS = (
     "token",
     "export",
     "check",
+    "copy",
     "replay",
     "evaluate",
     "doctor",

@@ -89,6 +89,13 @@ def address(text: str) -> str:
     return text
 
 
+def database(text: str) -> str:
+    """The address of a database."""
+    if not text.startswith(("postgresql://", "postgres://")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the address of a database, such as postgresql://HOST/NAME")
+    return text
+
+
 def whole_path(text: str) -> str:
     """A rule by the whole path of its file, so that other processes find it too."""
     path, colon, name = text.rpartition(":")
@@ -98,6 +105,12 @@ def whole_path(text: str) -> str:
 OPTIONS = {
     "data": Option(
         "ONEBIT_SERVE_DATA", Path, "DIR", "folder for the log, the snapshots and the tokens; made if need be"
+    ),
+    "log": Option(
+        "ONEBIT_SERVE_LOG",
+        database,
+        "ADDRESS",
+        "a PostgreSQL database for the log, the snapshots and the tokens, which other nodes may share: postgresql://...; in the place of DIR",
     ),
     "host": Option("ONEBIT_SERVE_HOST", str, "NAME", "name or address to listen on"),
     "port": Option("ONEBIT_SERVE_PORT", port, "PORT", "port to listen on; 0 takes one that is free"),
@@ -207,6 +220,14 @@ def needing_extra() -> Iterator[None]:
 def execute(chosen: argparse.Namespace) -> int:
     """Serve until told to end."""
     given = {name: setting(chosen, name) for name in OPTIONS}
+    if given["log"] is not None:
+        if given["data"] is not None:
+            raise InputError("--data and --log are two places for one log: give one of them")
+        if given["webhook"] is not None:
+            raise InputError(
+                "--webhook is for a service with --data, whose folder says what was sent; nodes that share a log would each send it"
+            )
+        given["data"] = Path()
     if given["data"] is None:
         raise InputError("--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA)")
     given |= {name: tuple(given[name] or ()) for name, option in OPTIONS.items() if option.many}

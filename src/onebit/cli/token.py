@@ -17,12 +17,13 @@ import re
 import sys
 import time
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onebit.cli.options import names_of, positive
 from onebit.cli.serve import add_setting, needing_extra, setting
 from onebit.errors import InputError, brief
-from onebit.serve.settings import TOKENS
+from onebit.serve.settings import TOKENS, Settings
 
 if TYPE_CHECKING:
     from onebit.serve.tokens import Token, Tokens
@@ -35,6 +36,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument("action", choices=["create", "list", "revoke"], help="what to do")
     command.add_argument("id", metavar="ID", nargs="?", help="the token to revoke, by its id or its text")
     add_setting(command, "data")
+    add_setting(command, "log")
     add_setting(command, "token_file")
     command.add_argument(
         "--scope", metavar="A,B,...", help="what a new token may do: decide, feedback, read, admin (all of it)"
@@ -82,18 +84,21 @@ def execute(chosen: argparse.Namespace) -> int:
     data = setting(chosen, "data")
     if data is not None and not (data / "onebit.db").exists():
         print(f"there is no service in {data} yet", file=sys.stderr)
-    print(f"this is the only time that it is shown; {tokens.path} keeps a hash of it", file=sys.stderr)
+    print(f"this is the only time that it is shown; {tokens.name} keeps a hash of it", file=sys.stderr)
     return 0
 
 
 def _tokens(chosen: argparse.Namespace) -> Tokens:
-    data, file = setting(chosen, "data"), setting(chosen, "token_file")
-    if file is None and data is None:
+    data, log, file = (setting(chosen, name) for name in ("data", "log", "token_file"))
+    if file is None and data is None and log is None:
         raise InputError(
-            "--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA), or --token-file FILE"
+            "--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA), or --token-file FILE, or --log ADDRESS"
         )
     with needing_extra():
+        from onebit.serve.log.stores import store_at
         from onebit.serve.tokens import Tokens
+    if log is not None and file is None:
+        return store_at(log).tokens(Settings(data=Path(), log=log))
     return Tokens(file or data / TOKENS)
 
 

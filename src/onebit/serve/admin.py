@@ -7,47 +7,52 @@ import contextlib
 import json
 import logging
 import secrets
-import threading
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import closing
 from typing import Any, TypeVar
 
-from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
 from onebit.serve.errors import (
     ConflictError,
     NotFoundError,
-    UnavailableError,
-    UnfinishedError,
 )
 from onebit.serve.items import Items
 from onebit.serve.learner_thread import LearnerThread
+from onebit.serve.log.database import Row
+from onebit.serve.log.errors import LogError, StaleError
 from onebit.serve.log.folding import DamagedTask
+from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.store import Store
+from onebit.serve.log.tables import NAMES
 from onebit.serve.log.writing import Writer
-from onebit.serve.log_follower import NEAR, LogFollower, Trainee, first_classes
+from onebit.serve.log_follower import LogFollower
+from onebit.serve.neighbours import Neighbours
 from onebit.serve.progress import Progress
+from onebit.serve.recovery import brought_up
 from onebit.serve.replicas import Replicas
-from onebit.serve.schemas import Change, NewLearner, NewTask, Training
+from onebit.serve.schemas import Change, NewLearner, NewTask
 from onebit.serve.served_task import ServedTask
+from onebit.serve.set_aside import set_aside
 from onebit.serve.settings import Settings
 from onebit.serve.statistics import Statistics
 from onebit.serve.task_changes import check_change, check_new, given_in, task_of
 from onebit.serve.tasks import (
+    TaskInfo,
     about,
     check_learner,
     floor_of,
-    learner_of,
+    read_detail,
     refuse_large,
     refuse_rule,
 )
 from onebit.serve.threads import in_thread
+from onebit.serve.training import Trainers
 from onebit.version import VERSION
 
 LOG = logging.getLogger("onebit.serve")
-AGAIN_S = 0.5  # until what could not be written is tried again
-MOST_STARTS = 5  # of the service, with which a learner is trained that has not taken over: training may be what ends it
+TAIL_S = 0.01
 Result = TypeVar("Result")
 
 
@@ -67,7 +72,9 @@ class Admin:
         clock: Clock,
         compiler: Compiler,
         items: Items,
+        inquiry: Inquiry,
         next_task: int,
+        last_change: int,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -80,14 +87,15 @@ class Admin:
         self._clock = clock
         self._compiler = compiler
         self._items = items
+        self._inquiry = inquiry
         self._next_task = next_task
+        self._neighbours = Neighbours(store, inquiry, last_change, self._take)
         self._creating: dict[str, str | None] = {}  # tasks that are not on disk yet, and by which token
-        self._trainers: set[asyncio.Task[None]] = set()
+        self._trainers = Trainers(self, store, writer, reader, progress, compiler)
 
     def stop(self) -> None:
         """Give up what is being trained: the next start goes on with it."""
-        for training in self._trainers:
-            training.cancel()
+        self._trainers.stop()
 
     async def create(self, new: NewTask, token: str | None) -> ServedTask:
         """Create a task, and compile what it needs."""
@@ -105,11 +113,29 @@ class Admin:
                     f"this token has created {allowed:,} tasks, which are the most (--max-tasks-per-token): delete one that is done with"
                 )
         self._creating[new.name] = token
-        creating = asyncio.ensure_future(self._create(new, token))
+        creating = asyncio.ensure_future(self._again(lambda: self._create(new, token)))
         creating.add_done_callback(lambda _: self._creating.pop(new.name, None))
         return await _shielded(creating)
 
+    async def hear(self) -> bool:
+        """Take what other nodes have changed; whether there was something."""
+        return await self._neighbours.hear()
+
+    def hear_soon(self) -> None:
+        """Take what other nodes have changed, as soon as that can be."""
+        self._neighbours.hear_soon()
+
+    async def _again(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Do something that ends with a change; again where other nodes have changed something that was not known to it."""
+        while True:
+            try:
+                return await work()
+            except StaleError:
+                await self._neighbours.hear()
+
     async def _create(self, new: NewTask, token: str | None) -> ServedTask:
+        if new.name in self._served or new.name in self._set_aside:  # another node was faster
+            raise ConflictError(f"there is a task {new.name!r} already", "name")
         info = task_of(new, self._next_task, self._clock.now())
         if info.items is not None:
             await in_thread(self._items.check, info.items, info.features, info.classes)
@@ -123,7 +149,7 @@ class Admin:
         served = ServedTask(info, follower)
         self._learner_thread.followers[info.number] = follower
         try:
-            await self._log_change(served, "created", info.detail, token)
+            await self.log_change(served, "created", info.detail, token)
         except BaseException:
             self._learner_thread.followers.pop(info.number, None)
             raise
@@ -132,18 +158,18 @@ class Admin:
 
     async def change(self, served: ServedTask, change: Change, token: str | None) -> None:
         """Change a task; new classes are there when this returns."""
-        await _whole(self._change(served, change, token))
+        await _whole(self._again(lambda: self._change(served, change, token)))
 
     async def _change(self, served: ServedTask, change: Change, token: str | None) -> None:
         given = given_in(change)
         if given:
-            async with self._change_of(served):
+            async with self.change_of(served):
                 await in_thread(check_change, served, change, self._settings.max_task_memory)
-                seq = await self._log_change(served, "changed", given, token)
-            await self._progress.until(lambda: _followed(served, seq))
+                seq = await self.log_change(served, "changed", given, token)
+            await self._progress.until(lambda: served.has_followed(seq))
 
     @contextlib.asynccontextmanager
-    async def _change_of(self, served: ServedTask) -> AsyncIterator[None]:
+    async def change_of(self, served: ServedTask) -> AsyncIterator[None]:
         """Nobody else changes the task meanwhile, and it is still there."""
         async with served.change_lock:
             if self._served.get(served.info.name) is not served:
@@ -152,21 +178,25 @@ class Admin:
 
     async def delete(self, served: ServedTask, token: str | None) -> None:
         """End a task. Its rows stay in the log, and its name is free."""
-        await _whole(self._delete(served, token))
+        await _whole(self._again(lambda: self._delete(served, token)))
 
     async def _delete(self, served: ServedTask, token: str | None) -> None:
-        async with self._change_of(served):
-            await self._log_change(served, "deleted", {}, token)
+        async with self.change_of(served):
+            await self.log_change(served, "deleted", {}, token)
 
     async def delete_set_aside(self, name: str, token: str | None) -> None:
         """End a task that could not be brought up. Its rows stay in the log, and its name is free."""
-        await _whole(self._delete_set_aside(name, token))
+        await _whole(self._again(lambda: self._delete_set_aside(name, token)))
 
     async def _delete_set_aside(self, name: str, token: str | None) -> None:
-        one = self._set_aside.pop(name)
+        one = self._set_aside.pop(name, None)
+        if one is None:
+            raise NotFoundError(f"there is no task {name!r} any more")
         self._creating[name] = None  # it is not free before this is on disk
         try:
-            await self._writer.submit("changes", [(one.number, self._clock.now(), "deleted", "{}", token)])
+            async with self._neighbours.writing() as known:
+                rows = [(one.number, self._clock.now(), "deleted", "{}", token)]
+                self._neighbours.wrote((await self._writer.submit("changes", rows, known)).seq)
         except BaseException:
             self._set_aside[name] = one
             raise
@@ -176,11 +206,11 @@ class Admin:
         LOG.info(f"task {name}: deleted", extra={"event": "task-deleted", "task": name})
 
     async def switch(self, served: ServedTask, new: NewLearner, token: str | None) -> None:
-        """Begin to train another learner from the log; it takes over when it has seen everything, also after a restart."""
-        await _whole(self._switch(served, new, token))
+        """Have another learner trained from the log; it takes over when it has seen everything, also after a restart."""
+        await _whole(self._again(lambda: self._switch(served, new, token)))
 
     async def _switch(self, served: ServedTask, new: NewLearner, token: str | None) -> None:
-        async with self._change_of(served):
+        async with self.change_of(served):
             if served.training is not None and served.training.error is None:
                 raise ConflictError(f"{served.training.learner} is being trained for task {served.info.name!r} already")
             info = served.info
@@ -197,121 +227,88 @@ class Admin:
                 refuse_large(plain, len(info.classes), info.inputs, self._settings.max_task_memory, "learner")
                 refuse_rule(plain, info.retired, "learner")
             asked = {**detail, "starts": 1}
-            await self._log_change(served, "changed", {"training": asked}, token)
-            self._begin_training(served, asked, token)
+            await self.log_change(served, "changed", {"training": asked}, token)
+            self._trainers.begin(served, asked, token)
 
     def resume(self) -> None:
-        """Train on what was being trained when the service ended."""
-        for served in self._served.values():
-            if served.info.training is not None:
-                self._begin_training(served, served.info.training, None, again=True)
+        """Train on what was being trained when the service ended, or the node that kept the snapshots."""
+        self._trainers.resume(self._served.values())
 
-    def _begin_training(
-        self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool = False
-    ) -> None:
-        counts = served.follower.statistics
-        of = counts.count("feedback") + counts.count("late")
-        served.training = Training(learner=asked["learner"], done=0, of=of)
-        training = asyncio.create_task(self._train(served, asked, token, again))
-        self._trainers.add(training)
-        training.add_done_callback(self._trainers.discard)
-
-    async def _count_start(self, served: ServedTask, asked: dict[str, Any]) -> None:
-        """Write that the training begins once more; refuse what has ended the service again and again."""
-        if asked["starts"] == MOST_STARTS:
-            raise OnebitError(
-                f"its training was begun {MOST_STARTS} times, and the service has ended each time before it was done"
-            )
-        async with self._change_of(served):
-            await self._log_training(served, "changed", {"training": {**asked, "starts": asked["starts"] + 1}}, None)
-
-    async def _train(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool) -> None:
-        training, info = served.training, served.info
-        assert training is not None
-        detail = {name: value for name, value in asked.items() if name != "starts"}
-        ended = threading.Event()
-        try:
-            if again:
-                await self._count_start(served, asked)
-            classes = first_classes(self._reader, info.expected)
-            learner = await in_thread(self._compiler.learner, detail, classes, info.inputs)
-            trainee = Trainee(learner, info.expected)
-            await in_thread(self._train_near, trainee, training, ended)
-            async with self._change_of(served):
-                # There may be more classes by now.
-                await in_thread(learner_of, detail, info.classes, info.inputs)
-                refuse_rule(learner, info.retired, "learner")  # and fewer that are played
-                served.follower.trainees[detail["generation"]] = trainee
-                seq = await self._log_training(served, "learner", detail, token)
-            await self._progress.until(lambda: _followed(served, seq))
-            if served.follower.failing is not None:
-                raise OnebitError(served.follower.failing)
-            served.training = None
-            LOG.info(
-                f"task {info.name}: {detail['learner']} took over",
-                extra={"event": "learner-switched", "task": served.info.name, "learner": detail["learner"]},
-            )
-        except Exception as error:
-            served.follower.trainees.pop(detail["generation"], None)
-            await self._log_failed(served, training, str(error) or type(error).__name__)
-        finally:
-            ended.set()
-
-    async def _log_failed(self, served: ServedTask, training: Training, why: str) -> None:
-        """Write that a learner will not take over, so that the next start does not try again."""
-        training.error = why
-        LOG.error(f"a learner could not take over: {why}", extra={"event": "switch-failed"})
-        with contextlib.suppress(NotFoundError):  # the task was deleted
-            async with self._change_of(served):
-                await self._log_training(served, "changed", {"training": None, "training_error": why}, None)
-
-    async def _log_training(self, served: ServedTask, kind: str, detail: dict[str, Any], token: str | None) -> int:
-        """Write what became of a learner, which was perhaps trained for hours: a disk that is full is waited for.
-
-        What nobody knows of is tried again too: should it be there all the same, the writer ends before it writes anything after it.
-        """
-        while True:
-            try:
-                return await self._log_change(served, kind, detail, token)
-            except (UnavailableError, UnfinishedError):
-                await asyncio.sleep(AGAIN_S)
-
-    def _train_near(self, trainee: Trainee, training: Training, ended: threading.Event) -> None:
-        """Come so near to the end of the log that the rest is a matter of a moment, and was learnt by the one that decides."""
-        reader = self._store.reader()
-        try:
-            end = self._writer.last  # a bad row up to here must end this training, and not the task
-            while not ended.is_set() and trainee.position < max(end, self._writer.last - NEAR):
-                last = self._writer.last
-                trainee.advance(reader, last, last)
-                training.done = trainee.done
-        finally:
-            reader.close()
-
-    async def _log_change(self, served: ServedTask, kind: str, detail: dict[str, Any], token: str | None) -> int:
+    async def log_change(self, served: ServedTask, kind: str, detail: dict[str, Any], token: str | None) -> int:
         """Write a change, and with which token it was asked for; when it is on disk, it holds."""
-        info, now = served.info, self._clock.now()
-        seq = await self._writer.submit("changes", [(info.number, now, kind, json.dumps(detail), token)])
-        served.written += 1
-        if kind == "created":
-            info.created_at, info.silence_since = now, 0
-        else:
-            info.apply(seq, now, kind, detail)
-            served.name_classes()
+        info = served.info
+        async with self._neighbours.writing() as known:
+            rows = [(info.number, self._clock.now(), kind, json.dumps(detail), token)]
+            seq, now = await self._writer.submit("changes", rows, known)
+            self._neighbours.wrote(seq)
+            if kind == "created":
+                info.created_at, info.silence_since = now, 0
+                served.swept = seq
+            else:
+                self._apply(served, seq, now, kind, detail)
+        if kind == "deleted":
+            await asyncio.to_thread(served.follower.snapshots.remove)
+        LOG.info(f"task {info.name}: {kind}", extra={"event": f"task-{kind}", "task": info.name, "token_id": token})
+        return seq
+
+    def _apply(self, served: ServedTask, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
+        """A change of a task that is on disk holds."""
+        info = served.info
+        info.apply(seq, when, kind, detail)
+        served.name_classes()
         if "silence" in detail or "deadline_s" in detail:
             served.swept = seq
         if kind == "deleted":
             del self._served[info.name]
             self._learner_thread.followers.pop(info.number, None)
-            await asyncio.to_thread(served.follower.snapshots.remove)
             self._progress.wake()
-        LOG.info(f"task {info.name}: {kind}", extra={"event": f"task-{kind}", "task": info.name, "token_id": token})
-        return seq
 
+    async def _take(self, row: Row) -> None:
+        """Take a change that another node has made."""
+        seq, task, when, kind_bytes, stored = row
+        kind = kind_bytes.decode(errors="replace")
+        self._next_task = max(self._next_task, task + 1)
+        served = next((one for one in self._served.values() if one.info.number == task), None)
+        aside = next((name for name, one in self._set_aside.items() if one.number == task), None)
+        try:
+            detail = read_detail(kind, stored)
+            if kind == "created":
+                await self._take_created(seq, TaskInfo.created(task, when, detail))
+            elif served is not None:
+                self._apply(served, seq, when, kind, detail)
+                self._trainers.heard(served, kind, detail)
+            elif aside is not None and kind == "deleted":
+                del self._set_aside[aside]
+        except LogError:
+            raise
+        except Exception as error:
+            name = served.info.name if served is not None else f"damaged-{task}"
+            self._served.pop(name, None)
+            self._set_aside[name] = DamagedTask(task, name, set_aside(name, error, seq), False)
 
-def _followed(served: ServedTask, seq: int) -> bool:
-    """Whether the learner has come to a position, or never will."""
-    return served.follower.position >= seq or served.follower.failing is not None or served.info.deleted is not None
+    async def _take_created(self, seq: int, info: TaskInfo) -> None:
+        """Bring up a task that another node has created."""
+        await in_thread(self._compiler.learner, info.detail, info.classes, info.inputs)
+        while self._writer.last < seq:  # who asks for it may have heard of it before the tail of the log has
+            if self._store.failing is not None:
+                raise LogError(self._store.failing)
+            await asyncio.sleep(TAIL_S)
+
+        def up() -> ServedTask:
+            with closing(self._store.reader()) as reader:
+                return brought_up(info, self._store, reader, self._writer.last, self._settings, self._items)
+
+        served = await in_thread(up)
+        self._served[info.name] = served
+        self._learner_thread.followers[info.number] = served.follower
+        self._learner_thread.tell(self._writer.last, dict.fromkeys(((info.number, table) for table in NAMES), 0))
+
+    async def sweep_from_here(self, served: ServedTask) -> None:
+        """Look after the deadlines of a task from the first decision on that nobody has answered."""
+        after = max(served.swept, served.info.silence_since)
+        last = self._writer.last
+        waiting = await self._inquiry.of(lambda reader: reader.first_unanswered(served.info.number, after))
+        served.swept = max(after, last if waiting is None else waiting - 1)
 
 
 async def _whole(work: Coroutine[Any, Any, None]) -> None:

@@ -7,6 +7,7 @@ program did not exist. The order of the log is that of `seq`; who asks how old a
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -66,3 +67,24 @@ class Clock:
             f"the times of the log are {abs(self.ahead):.0f} s {way} the clock of this machine: where that is right, a new start of "
             "the service takes it"
         )
+
+
+class DatabaseClock(Clock):
+    """The time of a database, which all nodes share, as this node knows it from the last time it was told; that of its own machine is none of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._offset = -math.inf  # until it is told
+
+    def set(self, now: float) -> None:
+        """The database has just said what time it is. The time here does not go back."""
+        self._offset = max(self._offset, now - time.monotonic())
+
+    def made(self, seq: int, when: float) -> float:
+        """When a row was made: the database says so."""
+        return when
+
+    @property
+    def trouble(self) -> str | None:
+        """The clock of this machine does not matter."""
+        return None

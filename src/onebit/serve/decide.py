@@ -16,8 +16,9 @@ from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.errors import ConflictError, InvalidError, TooLargeError, UnavailableError
 from onebit.serve.ids import NewIds
 from onebit.serve.inputs import classes_in, numbers_in, stored_classes
-from onebit.serve.log.reading import Reader
-from onebit.serve.log.writing import Writer
+from onebit.serve.log.errors import StaleError
+from onebit.serve.log.inquiry import Inquiry
+from onebit.serve.log.writing import Writer, Written
 from onebit.serve.recent import Entry, Recent, settled
 from onebit.serve.replicas import Choices
 from onebit.serve.schemas import DecideRequest
@@ -46,12 +47,20 @@ class DecideHandler:
     """Decides for all tasks, on one event loop."""
 
     def __init__(
-        self, writer: Writer, reader: Reader, recent: Recent, clock: Clock, heavy_work: CooperativeLock, max_values: int
+        self,
+        writer: Writer,
+        inquiry: Inquiry,
+        recent: Recent,
+        clock: Clock,
+        shared: bool,
+        heavy_work: CooperativeLock,
+        max_values: int,
     ) -> None:
         self._heavy_work = heavy_work
         self._max_values = max_values  # of one x
         self._writer = writer
-        self._reader = reader
+        self._inquiry = inquiry
+        self._shared = shared  # the log: others may be deciding on the same ids
         self._recent = recent
         self._clock = clock
         self._ids = NewIds()
@@ -84,11 +93,14 @@ class DecideHandler:
                 if before != one:
                     what = "x" if before.x != one.x else "sets of candidates, or certainties"
                     raise ConflictError(f"id {identity!r} is there twice, with two different {what}", f"[{index}].id")
+        if self._shared:  # what others have decided on, the log says when it is written to
+            given = [one for one in given if self._recent.get(served.info.number, one) is not None]
         answers = await self._repeat(served, given, fresh) if given else {}
-        for identity in answers:
-            del fresh[identity]
-        if fresh:
-            answers |= await self._decide_fresh(served, list(fresh), list(fresh.values()), single)
+        while fresh := {identity: one for identity, one in fresh.items() if identity not in answers}:
+            try:
+                answers |= await self._decide_fresh(served, list(fresh), list(fresh.values()), single)
+            except StaleError:
+                answers |= await self._repeat(served, list(fresh), fresh)
         return [answers[identity] for identity in ids]
 
     async def _stored(self, served: ServedTask, requests: Sequence[DecideRequest], single: bool) -> list[bytes]:
@@ -126,7 +138,7 @@ class DecideHandler:
         stored, terms = [one.x for one in asks], [one.terms for one in asks]
         task, mode = served.info.number, served.info.mode
         # Nobody else may take these ids while the rest is decided.
-        written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        written: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         written.add_done_callback(_heard_of)
         entries = [Entry(0, 0.0, mode, written) for _ in ids]
         self._recent.add_all(task, ids, entries)
@@ -180,16 +192,15 @@ class DecideHandler:
         now = self._clock.now()  # the times of the log have the order of its rows
         rows = [row for part in parts for row in _rows(task, now, mode, *part)]
 
-        def settle(future: asyncio.Future[int]) -> None:
+        def settle(future: asyncio.Future[Written]) -> None:
             """The rows are on disk, or will never be; also where whoever asked does not wait any more."""
             failed = OnebitError("stopped") if future.cancelled() else future.exception()
             if failed is not None:
                 self._recent.remove_all(task, ids)
                 written.set_exception(failed)
                 return
-            served.written += len(rows)
-            for seq, entry in enumerate(entries, future.result()):
-                entry.seq, entry.time, entry.writing = seq, now, None
+            for seq, entry in enumerate(entries, future.result().seq):
+                entry.seq, entry.time, entry.writing = seq, future.result().time, None
             written.set_result(future.result())
 
         self._writer.submit("decisions", rows).add_done_callback(settle)
@@ -207,7 +218,8 @@ class DecideHandler:
             for start in range(0, len(wanted), rows):
                 if start:
                     await asyncio.sleep(0)  # others get a turn
-                for row in self._reader.known(served.info, wanted[start : start + rows]):
+                some = wanted[start : start + rows]
+                for row in await self._inquiry.of(lambda reader, some=some: reader.known(served.info, some)):  # type: ignore[misc]
                     answers[row[1]] = _again(served, row, asked[row[1]])
             wanted = [one for one in wanted if one not in answers]
             if not any(self._recent.get(task, one) for one in wanted):
@@ -318,7 +330,7 @@ def _rows(
     return zip(itertools.repeat(task), ids, *itertools.chain(*before), *after, strict=False)
 
 
-def _heard_of(future: asyncio.Future[int]) -> None:
+def _heard_of(future: asyncio.Future[Written]) -> None:
     """Whoever waits hears of a failure; where nobody does, nobody need be warned."""
     if not future.cancelled():
         future.exception()

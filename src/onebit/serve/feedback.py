@@ -21,8 +21,9 @@ from onebit.serve.judging import (
     word_of,
 )
 from onebit.serve.log.checks import Expected
-from onebit.serve.log.reading import Reader
-from onebit.serve.log.writing import Writer
+from onebit.serve.log.errors import StaleError
+from onebit.serve.log.inquiry import Inquiry
+from onebit.serve.log.writing import Writer, Written
 from onebit.serve.recent import Entry, Recent, Word, settled
 from onebit.serve.schemas import FeedbackRequest
 from onebit.serve.served_task import ServedTask
@@ -34,9 +35,10 @@ AT_ONCE = 256  # ids that are looked up before others get a turn
 class FeedbackHandler:
     """Takes feedback for all tasks, on one event loop."""
 
-    def __init__(self, writer: Writer, reader: Reader, recent: Recent, clock: Clock) -> None:
+    def __init__(self, writer: Writer, inquiry: Inquiry, recent: Recent, clock: Clock, shared: bool) -> None:
         self._writer = writer
-        self._reader = reader
+        self._inquiry = inquiry
+        self._shared = shared  # the log: others may say something of the same decisions
         self._recent = recent
         self._clock = clock
 
@@ -46,16 +48,34 @@ class FeedbackHandler:
         """Record what is said of decisions. A single request that is unknown or contradicts an earlier one is refused."""
         refuse_mixed(requests, single)
         words = [word_of(served, request, "" if single else f"[{index}].") for index, request in enumerate(requests)]
+        ids = list(dict.fromkeys(request.id for request in requests))
         named = any(request.truth is not None for request in requests)
+        afresh = not self._shared  # whether what was said before is as the log has it
         while True:
-            found = await self._entries(served.info, list(dict.fromkeys(request.id for request in requests)))
+            found = await self._entries(served.info, ids)
             if any(entry is not None and (entry.writing or entry.feedback_write) for entry in found.values()):
                 await settled(entry for entry in found.values() if entry is not None)
             elif named:  # which needs the decisions that are on disk, and others may come in between
                 await self._compare_truths(served, requests, words, single)
                 named = False
+            elif not afresh and any(entry is not None and entry.place is not None for entry in found.values()):
+                afresh = True
+                self._recent.remove_all(served.info.number, ids)
             else:
-                break
+                try:
+                    return await self._record(served, requests, words, found, single)
+                except StaleError:  # what was remembered is forgotten now
+                    continue
+
+    async def _record(
+        self,
+        served: ServedTask,
+        requests: Sequence[FeedbackRequest],
+        words: Sequence[Word | None],
+        found: dict[str, Entry | None],
+        single: bool,
+    ) -> list[dict[str, Any]]:
+        """Judge what is said of decisions with which nothing is under way, and write it."""
         entries = [found[request.id] for request in requests]
         # From here to the writer nothing is awaited, so that nobody comes in between.
         for index, (request, entry) in enumerate(zip(requests, entries, strict=True)):
@@ -87,7 +107,10 @@ class FeedbackHandler:
         for start in range(0, len(ids), AT_ONCE):
             if start:
                 await asyncio.sleep(0)  # others get a turn
-            for identity, label, among in self._reader.offers(served.info, ids[start : start + AT_ONCE]):
+            some = ids[start : start + AT_ONCE]
+            for identity, label, among in await self._inquiry.of(
+                lambda reader, some=some: reader.offers(served.info, some)  # type: ignore[misc]
+            ):
                 for index in named[identity]:
                     word = words[index]
                     assert word is not None
@@ -107,7 +130,7 @@ class FeedbackHandler:
         # A batch may be larger than what is remembered, and what is under way must be.
         self._recent.add_all(served.info.number, heard.entries, heard.entries.values())
 
-        def settle(future: asyncio.Future[int]) -> None:
+        def settle(future: asyncio.Future[Written]) -> None:
             """The rows are on disk, or will never be; also where whoever told does not wait any more."""
             for entry in heard.entries.values():
                 entry.feedback_write = None
@@ -115,9 +138,8 @@ class FeedbackHandler:
                 self._recent.remove_all(served.info.number, heard.entries)
                 return
             if heard.places:
-                for seq, place in enumerate(heard.places, futures["feedback"].result()):
-                    place.seq = seq
-            served.written += len(heard.feedback) + len(heard.revisions)
+                for seq, place in enumerate(heard.places, futures["feedback"].result().seq):
+                    place.seq, place.time = seq, futures["feedback"].result().time
 
         written.add_done_callback(settle)
         await asyncio.shield(written)
@@ -130,16 +152,16 @@ class FeedbackHandler:
         for start in range(0, len(unknown), AT_ONCE):
             if start:
                 await asyncio.sleep(0)
-            found |= self._looked_up(info.expected, unknown[start : start + AT_ONCE])
+            found |= await self._looked_up(info.expected, unknown[start : start + AT_ONCE])
         # What could not be written meanwhile is not remembered any more.
         if forgotten := [identity for identity in remembered if self._recent.get(task, identity) is None]:
-            found |= self._looked_up(info.expected, forgotten)
+            found |= await self._looked_up(info.expected, forgotten)
         # Others may have come upon the same decision meanwhile, and a decision has one entry.
         return {identity: self._recent.get(task, identity) or found.get(identity) for identity in ids}
 
-    def _looked_up(self, of: Expected, ids: list[str]) -> dict[str, Entry]:
+    async def _looked_up(self, of: Expected, ids: list[str]) -> dict[str, Entry]:
         """Decisions that the log has, and memory has not."""
-        found = looked_up(of, ids, self._reader, self._clock)
+        found = await self._inquiry.of(lambda reader: looked_up(of, ids, reader, self._clock))
         fresh = {identity: entry for identity, entry in found.items() if self._recent.get(of.task, identity) is None}
         self._recent.add_all(of.task, fresh, fresh.values())
         return found
@@ -151,7 +173,8 @@ class FeedbackHandler:
             return False
         assert info.deadline_s is not None
         now = self._clock.now()
-        due = self._reader.due(info.expected, served.swept, now - info.deadline_s, SWEPT, self._clock.made)
+        before, after = now - info.deadline_s, served.swept
+        due = await self._inquiry.of(lambda reader: reader.due(info.expected, after, before, SWEPT, self._clock.made))
         if not due:
             return False
         known = await self._entries(info, [identity for _, identity, _ in due])

@@ -13,6 +13,7 @@ from onebit.errors import OnebitError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.store import Store
+from onebit.serve.log.writing import Keys
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.revising import Reviser
 from onebit.serve.snapshots import Packed
@@ -45,8 +46,8 @@ class LearnerThread:
         self._reviser = Reviser(
             store,
             snapshot_every,
-            lambda follower, snapshot: self._packed.put((follower, snapshot, False)),
-            lambda follower: self.tell(0, {(follower.task, "revisions")}),
+            self._keep_older,
+            lambda follower: self.tell(0, {(follower.task, "revisions"): 0}),
         )
 
     @property
@@ -63,9 +64,13 @@ class LearnerThread:
         self._reviser.start()
         self._started = True
 
-    def tell(self, last: int, tables: set[tuple[int, str]]) -> None:
-        """There are new records up to a position, in these tables of these tasks."""
-        self._news.put((last, tables))
+    def tell(self, last: int, counts: Keys) -> None:
+        """There are new records up to a position, in these tables of these tasks, and so many."""
+        for (task, _), count in counts.items():
+            follower = self.followers.get(task)
+            if follower is not None:
+                follower.told += count
+        self._news.put((last, set(counts)))
 
     def stop(self) -> None:
         """Follow to the end of what was told, write a last snapshot of every task, and end."""
@@ -99,7 +104,7 @@ class LearnerThread:
             known = (
                 follower.failing is None and follower.revised_from is None
             )  # else the next start learns what is missing
-            if follower.position > follower.snapshot_position and known:
+            if follower.position > follower.snapshot_position and known and self._store.keeps:
                 self._keep(follower, reader)
         reader.close()
 
@@ -153,7 +158,7 @@ class LearnerThread:
             self._reviser.ask(follower)
 
     def _due(self, follower: LogFollower) -> bool:
-        if follower.writing or follower.revised_from is not None:
+        if follower.writing or follower.revised_from is not None or not self._store.keeps:
             return False
         if follower.switched:
             return True
@@ -170,6 +175,10 @@ class LearnerThread:
             return
         follower.writing, follower.switched = True, False
         follower.records_at_snapshot = follower.records
+
+    def _keep_older(self, follower: LogFollower, snapshot: Packed) -> None:
+        if self._store.keeps:
+            self._packed.put((follower, snapshot, False))
 
     def _write(self) -> None:
         while (one := self._packed.get()) is not None:

@@ -128,7 +128,8 @@ class LogFollower:
         self.revising = False  # whether the log is being followed again, or is about to be
         self.successor: LogFollower | None = None  # which does so
         self.revising_error: str | None = None  # why it could not be the last time
-        self.records = 0  # that were followed in this process
+        self.told = 0  # records that it was told of in this process
+        self.records = 0  # that were followed
         self.records_at_snapshot = 0
         self.snapshot_time = self.snapshot_tried = time.monotonic()
         self.snapshot_position = 0

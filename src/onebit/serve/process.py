@@ -21,6 +21,8 @@ import uvicorn
 
 from onebit.errors import InputError
 from onebit.serve.clock import rfc3339
+from onebit.serve.log.store import Store
+from onebit.serve.log.stores import store_at
 from onebit.serve.log_throttle import LogThrottle
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
@@ -45,9 +47,10 @@ def serve(settings: Settings) -> int:
     with _logging(form, throttle), _private():
         if settings.token_file is not None and not settings.token_file.exists():
             raise InputError(f"--token-file {settings.token_file} is not there: `onebit token create` makes it")
-        tokens = Tokens(settings.tokens, settings.closed)
+        store = store_at(settings.where)
+        tokens = store.tokens(settings)
         is_open = tokens.open
-        if not is_open and not settings.tokens.exists():
+        if settings.log is None and not is_open and not settings.tokens.exists():
             raise InputError(
                 f"there have been tokens for {settings.data}, and {settings.tokens} is gone: bring it back, make a new token, or "
                 f"remove {settings.closed} to let everybody on this machine in"
@@ -56,14 +59,14 @@ def serve(settings: Settings) -> int:
         if is_open and not ipaddress.ip_address(address[1][0]).is_loopback:
             raise InputError(
                 f"there are no tokens, so that only this machine may use the service, and --host {settings.host} is more than this "
-                f"machine: make a token with `onebit token create --scope admin --token-file {settings.tokens}`"
+                f"machine: make a token with `onebit token create --scope admin {_option(settings)}`"
             )
         if not is_open:
             tokens.listed()  # a damaged file is told of now, and not by the first request
         listening = _bound(*address)
         _allow_many_files()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
-            code = runner.run(_serve(settings, tokens, listening, is_open, began, throttle))
+            code = runner.run(_serve(settings, store, tokens, listening, is_open, began, throttle))
     if some_work():  # Python would wait for the compiler, or fall over it
         sys.stdout.flush()
         sys.stderr.flush()
@@ -71,11 +74,22 @@ def serve(settings: Settings) -> int:
     return code
 
 
+def _option(settings: Settings) -> str:
+    """Which option of `onebit token` names the tokens of this service."""
+    return f"--token-file {settings.tokens}" if settings.log is None else "--log ADDRESS"
+
+
 async def _serve(
-    settings: Settings, tokens: Tokens, listening: socket.socket, is_open: bool, began: float, throttle: LogThrottle
+    settings: Settings,
+    store: Store,
+    tokens: Tokens,
+    listening: socket.socket,
+    is_open: bool,
+    began: float,
+    throttle: LogThrottle,
 ) -> int:
-    LOG.info(f"starting on {settings.data}", extra={"event": "starting", "folder": str(settings.data)})
-    service = Service(settings, compiles_apart=True)
+    LOG.info(f"starting on {store.name}", extra={"event": "starting", "folder": store.name})
+    service = Service(settings, compiles_apart=True, store=store)
     app = App(service, settings, tokens)
     if not await _started(service):
         LOG.info("ended before it was ready", extra={"event": "ended"})
@@ -95,7 +109,7 @@ async def _serve(
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=math.ceil(settings.drain_s),
         )
-        server = _Server(config, lambda: _say(settings, listening, is_open, service.task_names(), began))
+        server = _Server(config, lambda: _say(store, listening, is_open, service.task_names(), began))
         with _rarely_collecting():
             await server.serve(sockets=[listening])
     finally:
@@ -159,14 +173,14 @@ def _rarely_collecting() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _say(settings: Settings, listening: socket.socket, is_open: bool, tasks: list[str], began: float) -> None:
+def _say(store: Store, listening: socket.socket, is_open: bool, tasks: list[str], began: float) -> None:
     host, port = listening.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     seconds = round(time.perf_counter() - began, 3)
     counted = f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}"
-    about = {"address": address, "folder": str(settings.data), "tasks": tasks, "open": is_open, "seconds": seconds}
+    about = {"address": address, "folder": store.name, "tasks": tasks, "open": is_open, "seconds": seconds}
     LOG.info(
-        f"listening on {address} for {counted} of {settings.data}, after {seconds} s",
+        f"listening on {address} for {counted} of {store.name}, after {seconds} s",
         extra={"event": "listening", **about},
     )
     LOG.info(

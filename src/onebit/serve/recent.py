@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
 
+from onebit.serve.log.writing import Written
+
 MOST = 50_000  # decisions
 
 
@@ -56,8 +58,8 @@ class Entry:
     seq: int
     time: float
     mode: str
-    writing: asyncio.Future[int] | None = None
-    feedback_write: asyncio.Future[int] | None = None
+    writing: asyncio.Future[Written] | None = None
+    feedback_write: asyncio.Future[Written] | None = None
     counted: Place | None = None  # the feedback that counts
     late: Place | None = None
 

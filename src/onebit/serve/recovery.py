@@ -20,7 +20,7 @@ from onebit.serve.log.errors import LogError
 from onebit.serve.log.folding import DamagedTask
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.store import Store
-from onebit.serve.log.writing import Writer
+from onebit.serve.log.writing import Keys, Writer
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.replicas import Replicas
 from onebit.serve.served_task import ServedTask
@@ -39,24 +39,36 @@ class Recovered(NamedTuple):
     learner_thread: LearnerThread
     clock: Clock
     next_task: int  # the number of the next one that is created
+    last_change: int  # the seq of the last change that holds
 
 
 def recover(
     settings: Settings,
     store: Store,
     followed: Callable[[], None],
+    changed: Callable[[], None],
     items: Items,
     served: dict[str, ServedTask],
     aside: dict[str, DamagedTask],
 ) -> Recovered:
-    """Fill `served` and `aside` with the tasks of a log. `followed` is called when something new has been learnt."""
+    """Fill `served` and `aside` with the tasks of a log.
+
+    `followed` is called when something new has been learnt, and `changed` when tasks have changed in the log.
+    """
     store.check()
     learner_thread = LearnerThread(store, settings.snapshot_every, followed)
-    writer = store.writer(learner_thread.tell)
+
+    def committed(last: int, counts: Keys) -> None:
+        learner_thread.tell(last, counts)
+        if any(table == "changes" for _, table in counts):
+            changed()
+
+    writer = store.writer(committed)
     with closing(store.reader()) as reader:
-        clock = Clock(reader.last_time(), writer.last)
+        clock = store.clock(reader, writer.last)
         warn_of(clock)
-        tasks, damaged = reader.tasks()
+        last_change = reader.last_change()
+        tasks, damaged = reader.tasks(last_change)
         for info in tasks:
             if info.deleted is not None:
                 continue
@@ -77,7 +89,8 @@ def recover(
                 LOG.error(f"set aside: {gone.reason}", extra={"event": "task-set-aside", "task": gone.name})
                 _put(aside, gone, served)
     numbers = [info.number for info in tasks] + [gone.number for gone in damaged]
-    return Recovered(writer, learner_thread, clock, 1 + max((one for one in numbers if one < MOST_TASKS), default=0))
+    next_task = 1 + max((one for one in numbers if one < MOST_TASKS), default=0)
+    return Recovered(writer, learner_thread, clock, next_task, last_change)
 
 
 def warn_of(clock: Clock) -> None:

@@ -21,7 +21,6 @@ class ServedTask:
         self.training: Training | None = None
         self.change_lock = asyncio.Lock()  # one change at a time, each checked against what the one before left
         self.swept = 0  # decisions up to this seq have been answered by silence where nobody answered
-        self.written = 0  # records since the start
         self.name_classes()
 
     def name_classes(self) -> None:
@@ -30,10 +29,14 @@ class ServedTask:
         self.names_bytes = sum(len(text.encode()) for text in self.texts)
         self.class_indices = {name: index for index, name in enumerate(self.info.classes)}
 
+    def has_followed(self, seq: int) -> bool:
+        """Whether the learner has come to a position, or never will."""
+        return self.follower.position >= seq or self.follower.failing is not None or self.info.deleted is not None
+
     @property
     def queue(self) -> int:
         """Records that are on disk, and not followed yet; one at least while the learner does not know the last word of all."""
-        return max(int(self.follower.revised_from is not None), self.written - self.follower.records)
+        return max(int(self.follower.revised_from is not None), self.follower.told - self.follower.records)
 
 
 def shown(served: ServedTask) -> Task:

@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from onebit.errors import InputError, OnebitError, short
 from onebit.rules import add_rule
@@ -37,6 +37,7 @@ from onebit.serve.log.folding import DamagedTask
 from onebit.serve.log.health import LogHealth
 from onebit.serve.log.store import Store
 from onebit.serve.log.stores import store_at
+from onebit.serve.neighbours import refuse_unkept
 from onebit.serve.progress import Progress
 from onebit.serve.readiness import ReadinessWarning, WarningSource
 from onebit.serve.recent import Recent
@@ -44,31 +45,30 @@ from onebit.serve.recovery import recover
 from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask, Task, TaskAside
 from onebit.serve.served_task import ServedTask, classes_of, shown, summary_of
 from onebit.serve.settings import Settings
+from onebit.serve.sweeping import sweep_for_ever
+from onebit.serve.task_warnings import task_warnings
 from onebit.serve.threads import in_thread
 from onebit.serve.webhook import webhook_of
 
 LOG = logging.getLogger("onebit.serve")
-SWEEP_S = 0.5  # how often deadlines are looked after
-FAILED_SNAPSHOTS = 3  # in a row, of which /readyz warns
+T = TypeVar("T")
 
 
 class Service:
     """Everything that `onebit serve` does, but for HTTP."""
 
-    def __init__(self, settings: Settings, *, compiles_apart: bool = False) -> None:
+    def __init__(self, settings: Settings, *, compiles_apart: bool = False, store: Store | None = None) -> None:
         self.settings = settings
-        self.store: Store = store_at(settings.data)
+        self.store: Store = store or store_at(settings.where)
         for one in settings.rule:
             add_rule(one)
-        self._compiler = Compiler(
-            compiles_apart, settings.rule
-        )  # in another process, which takes longer, and holds nobody up
+        # In another process, which takes longer, and holds nobody up.
+        self._compiler = Compiler(compiles_apart, settings.rule)
         self.log_health = LogHealth(self.store)
         self._served: dict[str, ServedTask] = {}
         self._set_aside: dict[str, DamagedTask] = {}  # tasks that could not be brought up
         self.warning_sources: list[WarningSource] = [
-            self._snapshot_warnings,
-            self._revision_warnings,
+            lambda: task_warnings(self._served),
             self._clock_warnings,
         ]  # whoever has something to warn of adds itself
         self.drift_watch = DriftWatch(webhook_of(settings))
@@ -86,9 +86,23 @@ class Service:
         """Take the log, and come to the state that it tells of."""
         self.store.take()
         self._progress = Progress()
+        loop = asyncio.get_running_loop()
+
+        def changed() -> None:
+            """Called on another thread."""
+            if self.store.shared and not self._stopping:
+                loop.call_soon_threadsafe(self._admin.hear_soon)
+
         try:
             recovered = await in_thread(
-                recover, self.settings, self.store, self._progress.tell, self._items, self._served, self._set_aside
+                recover,
+                self.settings,
+                self.store,
+                self._progress.tell,
+                changed,
+                self._items,
+                self._served,
+                self._set_aside,
             )
         except LogError as error:
             self.store.release()
@@ -96,9 +110,10 @@ class Service:
         except BaseException:
             self.store.release()
             raise
-        self._writer, self._learner_thread, self._clock, next_task = recovered
+        self._writer, self._learner_thread, self._clock, next_task, last_change = recovered
         self._reader = self.store.reader()
-        parts = (self._writer, self._reader, Recent(), self._clock)
+        self._inquiry = self.store.inquiry(self._reader)
+        parts = (self._writer, self._inquiry, Recent(), self._clock, self.store.shared)
         self._decide = DecideHandler(*parts, self.heavy_work, self.settings.max_values)
         self._feedback = FeedbackHandler(*parts)
         self._admin = Admin(
@@ -113,13 +128,19 @@ class Service:
             self._clock,
             self._compiler,
             self._items,
+            self._inquiry,
             next_task,
+            last_change,
         )
         self._writer.start()
         self._learner_thread.start()
-        self._admin.resume()
+        self.store.start()
+        if self.store.keeps:
+            self._admin.resume()
         self.drift_watch.start(self._served.values())
-        self._sweeper = asyncio.create_task(self._sweep_for_ever())
+        self._sweeper = asyncio.create_task(
+            sweep_for_ever(self.store, self.log_health, self._served, self._feedback, self._admin, self.drift_watch)
+        )
 
     async def stop(self) -> None:
         """Write what is under way, learn it, keep a snapshot of every task, and let go of the log."""
@@ -132,6 +153,7 @@ class Service:
         await asyncio.to_thread(self.drift_watch.stop)
         await asyncio.to_thread(self._writer.stop)
         await asyncio.to_thread(self._learner_thread.stop)
+        self._inquiry.close()
         self._reader.close()
         self._writer.close()
         self.store.release()
@@ -141,7 +163,7 @@ class Service:
         """Why the service cannot do its work now; None where it can."""
         if self._stopping:
             return "the service is ending"
-        return self._writer.failing or self._learner_thread.failing or self.log_health.failing
+        return self._writer.failing or self.store.failing or self._learner_thread.failing or self.log_health.failing
 
     def readiness(self, sees: Callable[[str], bool]) -> dict[str, Any]:
         """Whether the service can do its work, as `schemas.Readiness` has it, for somebody who sees some of the tasks.
@@ -156,23 +178,18 @@ class Service:
             warnings.append(f"tasks that this token does not see are set aside: {len(aside) - len(seen)}")
         return {"ready": reason is None, "reason": reason, "set_aside": seen, "warnings": warnings}
 
-    def _snapshot_warnings(self) -> Iterator[ReadinessWarning]:
-        for name, served in self._served.items():
-            failed, why = served.follower.failed_in_a_row, served.follower.snapshot_error
-            if failed >= FAILED_SNAPSHOTS:
-                sentence = (
-                    f"the last {failed} snapshots of task {name!r} could not be written ({why}); nothing is lost, "
-                )
-                yield ReadinessWarning(f"{sentence}but the next start takes longer", name)
-
-    def _revision_warnings(self) -> Iterator[ReadinessWarning]:
-        for name, served in self._served.items():
-            if served.follower.revising_error is not None:
-                yield ReadinessWarning(
-                    f"the learner of task {name!r} does not know yet what was revised ({served.follower.revising_error}); it is "
-                    "tried again, and nothing is lost",
-                    name,
-                )
+    async def _current(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do something; again where it is refused, and other nodes have changed what this one had not heard of yet."""
+        try:
+            return await work()
+        except (InvalidError, NotFoundError):
+            try:
+                new = await self._admin.hear()
+            except LogError as error:
+                raise UnavailableError(self.log_health.met(error)) from None
+            if not new:
+                raise
+        return await work()
 
     @contextlib.contextmanager
     def _reading(self, served: ServedTask) -> Iterator[None]:
@@ -216,9 +233,13 @@ class Service:
 
     async def change(self, name: str, change: Change, token: str | None = None) -> Task:
         """Change a task; new classes are there when this returns."""
-        served = self._find(name)
-        await self._admin.change(served, change, token)
-        return shown(served)
+
+        async def work() -> Task:
+            served = self._find(name)
+            await self._admin.change(served, change, token)
+            return shown(served)
+
+        return await self._current(work)
 
     async def delete(self, name: str, token: str | None = None) -> Task | TaskAside:
         """End a task, also one that is set aside. Its rows stay in the log, and its name is free."""
@@ -257,40 +278,35 @@ class Service:
         self, name: str, requests: Sequence[DecideRequest], *, single: bool = True
     ) -> list[dict[str, Any]]:
         """Decide on many x, all or none, as `schemas.Decided` has it. An id that was decided before is answered from the log."""
-        served = self._find(name)
         self._refuse_many(len(requests))
-        with self._reading(served):
-            return await self._decide.decide(served, requests, single)
+
+        async def work() -> list[dict[str, Any]]:
+            served = self._find(name)
+            if self.store.shared:
+                refuse_unkept(requests, single)
+            with self._reading(served):
+                return await self._decide.decide(served, requests, single)
+
+        return await self._current(work)
 
     async def feedback(
         self, name: str, requests: Sequence[FeedbackRequest], *, single: bool = True
     ) -> list[dict[str, Any]]:
         """Record whether decisions were right, what they were worth, or what would have been right, as `schemas.Heard` has it."""
-        served = self._find(name)
         self._refuse_many(len(requests))
-        with self._reading(served):
-            return await self._feedback.record(served, requests, single)
+
+        async def work() -> list[dict[str, Any]]:
+            served = self._find(name)
+            if self.store.shared:
+                refuse_unkept(requests, single)
+            with self._reading(served):
+                return await self._feedback.record(served, requests, single)
+
+        return await self._current(work)
 
     def _refuse_many(self, count: int) -> None:
         if count > self.settings.max_batch:
             raise TooLargeError(f"there are {count} items in this request, and {self.settings.max_batch} are the most")
-
-    async def _sweep_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_S)
-            if self.log_health.failing is not None:
-                await self.log_health.probe()
-            for served in list(self._served.values()):
-                try:
-                    self.drift_watch.look(served)
-                    while served.follower.failing is None and await self._feedback.sweep(served):
-                        await asyncio.sleep(0)
-                except BadRecordError as error:
-                    served.follower.set_aside(error)
-                except (OnebitError, LogError):  # said already; the next time it is tried again
-                    continue
-                except Exception:
-                    LOG.exception("deadlines could not be looked after", extra={"event": "sweep-failed"})
 
     # --- what there is to see ----------------------------------------------------------------------------------------
 
@@ -356,6 +372,7 @@ class Service:
             "transactions": self._writer.transactions,
             "commit_seconds": self._writer.seconds,
             "clock_ahead_s": self._clock.ahead,
+            "lag_s": self.store.lag_s,
             "tasks": {
                 name: {
                     "snapshot_age_s": now - served.follower.snapshot_time,

@@ -13,6 +13,9 @@ class Settings:
     """How a service runs. Every field is an option of `onebit serve`, and a setting in the environment."""
 
     data: Path
+    log: str | None = (
+        None  # the address of a database that has the log, the snapshots and the tokens, in the place of the folder
+    )
     host: str = "127.0.0.1"
     port: int = 8000
     token_file: Path | None = None
@@ -33,6 +36,11 @@ class Settings:
     webhook_secret_file: Path | None = None  # with which what is sent there is signed
     log_format: str | None = None  # text where people look on, or else json
     rule: tuple[str, ...] = ()  # of the user's own, file.py:NAME, or by the names of installed ones
+
+    @property
+    def where(self) -> Path | str:
+        """Where the log is."""
+        return self.data if self.log is None else self.log
 
     @property
     def closed(self) -> Path:

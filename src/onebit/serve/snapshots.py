@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from onebit.errors import InputError, OnebitError, brief
 from onebit.files import owned_as_its_folder
@@ -22,7 +22,7 @@ from onebit.serve.log.reading import Mark, Reader
 from onebit.serve.log.tables import NAMES
 from onebit.serve.statistics import Statistics
 from onebit.state import from_state, state_of
-from onebit.storage import naming, read, write
+from onebit.storage import Arrays, naming, read, write
 from onebit.validation import ClassName
 
 FOLDER = "snapshots"
@@ -112,62 +112,148 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
 def snapshot_at(path: Path, task: int, reader: Reader) -> Snapshot:
     """A snapshot of a task from its file, whole and of this log; else one of the errors in UNREADABLE."""
     manifest, arrays = read(path)
-    with naming(path):
-        found = _unpacked(manifest, arrays, max(0.0, time.time() - path.stat().st_mtime))
+    return _checked(manifest, arrays, max(0.0, time.time() - path.stat().st_mtime), path, task, reader)
+
+
+def _checked(
+    manifest: dict[str, Any], arrays: Arrays, age_s: float, where: object, task: int, reader: Reader
+) -> Snapshot:
+    """A snapshot, whole and of this log."""
+    with naming(where):
+        found = _unpacked(manifest, arrays, age_s)
     mark = found.mark + [None] * (len(NAMES) - len(found.mark))  # before version 3 of the log there were no revisions
     if mark != reader.mark(task, found.position, found.revised):
-        raise InputError(f"{path} is of another log, or of rows that this one has lost")
+        raise InputError(f"{where} is of another log, or of rows that this one has lost")
     then = reader.task(task, found.position)
     if then is None:
-        raise InputError(f"{path} is of a task that the log does not know there")
+        raise InputError(f"{where} is of a task that the log does not know there")
     ours = (found.generation, found.learner.runtime.rule.name, tuple(found.learner.classes), found.statistics.classes)
     if ours != (then.generation, chosen_rule(then.learner).name, tuple(then.classes), len(then.classes)):
-        raise InputError(f"{path} and the log disagree on which learner it is, or on its classes")
+        raise InputError(f"{where} and the log disagree on which learner it is, or on its classes")
     return found
+
+
+def made_at(name: str) -> int:
+    """The row at which a snapshot of this name was made; 0 where it is no name of one."""
+    match = _NAME.fullmatch(name)
+    return int(match[3] or match[2]) if match else 0
 
 
 def refuse_lost_rows(data: Path, last: int) -> None:
     """Refuse a log that ends before a snapshot of it: rows that were acknowledged are not in it any more."""
     for path in sorted(data.glob(f"{FOLDER}/*/*.onebit")):
-        match = _NAME.fullmatch(path.name)
-        if match and (made := int(match[3] or match[2])) > last:
+        if (made := made_at(path.name)) > last:
             raise InputError(
                 f"the log in {data} ends at row {last}, and {path} was made at row {made}, so that rows were lost: restore the "
                 f"log from a backup, or move {data / FOLDER} elsewhere to go on without them"
             )
 
 
-class Snapshots:
-    """The snapshots of one task."""
+class Shelf(Protocol):
+    """Where the snapshots of one task are, by their names."""
 
-    def __init__(self, data: Path, task: int, keep: int) -> None:
+    def names(self) -> list[str]:
+        """Of all snapshots."""
+
+    def read(self, name: str) -> tuple[dict[str, Any], Arrays, float]:
+        """The manifest and the arrays of a snapshot, checked, and its age in seconds."""
+
+    def write(self, name: str, manifest: dict[str, Any], arrays: Arrays) -> str:
+        """Write a snapshot, all of it or nothing; where it is, for people."""
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove some."""
+
+    def put_aside(self, name: str) -> None:
+        """Put one that cannot be read out of the way of those to come."""
+
+    def where(self, name: str) -> str:
+        """Where a snapshot is, for people."""
+
+    def has(self, name: str) -> bool:
+        """Whether it is still there."""
+
+    def clear(self) -> None:
+        """Remove all."""
+
+
+class FolderShelf:
+    """A folder of the data folder."""
+
+    def __init__(self, data: Path, task: int) -> None:
         self.folder = data / FOLDER / str(task)
-        self._task = task
-        self._keep = keep
 
-    def write(self, one: Packed) -> Path:
-        """Write a snapshot atomically, and remove all but the last few, and few of those before them."""
+    def names(self) -> list[str]:
+        """Of all snapshots."""
+        return [path.name for path in self.folder.glob("*.onebit")]
+
+    def read(self, name: str) -> tuple[dict[str, Any], Arrays, float]:
+        """The manifest and the arrays of a snapshot, checked, and its age in seconds."""
+        path = self.folder / name
+        manifest, arrays = read(path)
+        return manifest, arrays, max(0.0, time.time() - path.stat().st_mtime)
+
+    def write(self, name: str, manifest: dict[str, Any], arrays: Arrays) -> str:
+        """Write a snapshot atomically."""
         try:
             for folder in (self.folder.parent, self.folder):
                 folder.mkdir(parents=True, exist_ok=True)
                 owned_as_its_folder(folder, folder.parent)
         except OSError as error:
             raise InputError(f"{self.folder} cannot be made: {error.strerror or error}") from None
-        revised = f"-{one.revised:015d}" if one.revised > one.position else ""
-        path = self.folder / f"{one.generation:04d}-{one.position:015d}{revised}.onebit"
-        write(one.manifest, one.arrays, path)
-        _remove([*self._superfluous(), *self.folder.glob(".*.part")])  # parts are of a process that was killed
-        return path
+        write(manifest, arrays, self.folder / name)
+        self.remove(path.name for path in self.folder.glob(".*.part"))  # of a process that was killed
+        return self.where(name)
 
-    def _superfluous(self) -> Iterator[Path]:
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove some."""
+        for name in names:
+            with contextlib.suppress(OSError):  # the next time, then
+                (self.folder / name).unlink(missing_ok=True)
+
+    def put_aside(self, name: str) -> None:
+        """Call it otherwise, for whoever wants to look into it."""
+        path = self.folder / name
+        with contextlib.suppress(OSError):
+            path.rename(path.with_suffix(".unused"))
+
+    def where(self, name: str) -> str:
+        """The path of a snapshot."""
+        return str(self.folder / name)
+
+    def has(self, name: str) -> bool:
+        """Whether it is still there."""
+        return os.path.lexists(self.folder / name)
+
+    def clear(self) -> None:
+        """Remove all."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Snapshots:
+    """The snapshots of one task."""
+
+    def __init__(self, shelf: Shelf, task: int, keep: int) -> None:
+        self._shelf = shelf
+        self._task = task
+        self._keep = keep
+
+    def write(self, one: Packed) -> str:
+        """Write a snapshot atomically, and remove all but the last few, and few of those before them; where it is."""
+        revised = f"-{one.revised:015d}" if one.revised > one.position else ""
+        where = self._shelf.write(f"{one.generation:04d}-{one.position:015d}{revised}.onebit", one.manifest, one.arrays)
+        self._shelf.remove(self._superfluous())
+        return where
+
+    def _superfluous(self) -> list[str]:
         """All but the last few, and but the oldest at each distance, where one is twice as far as the next.
 
         So what is revised needs a replay of some times the rows since, and not of all, while the number of snapshots stays small.
         """
         found = self._positions()
-        oldest = {(found[0][0] - position).bit_length(): path for position, _, path in found}
-        kept = {*oldest.values(), *(path for _, _, path in found[: self._keep])}
-        return (path for _, _, path in found if path not in kept)
+        oldest = {(found[0][0] - position).bit_length(): name for position, _, name in found}
+        kept = {*oldest.values(), *(name for _, _, name in found[: self._keep])}
+        return [name for _, _, name in found if name not in kept]
 
     def good(self, reader: Reader, last: int) -> Iterator[Snapshot]:
         """The snapshots that can be read, are of this log and know the last word on what they have learnt, newest first.
@@ -175,21 +261,21 @@ class Snapshots:
         `last` is where the log ends. Those that were overtaken by a revision are removed.
         """
         overtaken = [one for one in self._positions() if reader.is_revised(self._task, one[0], one[1], last)]
-        _remove(path for _, _, path in overtaken)
-        for _, _, path in self._positions():
+        self._shelf.remove([name for _, _, name in overtaken])
+        for _, _, name in self._positions():
+            where = self._shelf.where(name)
             try:
                 with warnings.catch_warnings(record=True) as heard:
                     warnings.simplefilter("always")
-                    found = snapshot_at(path, self._task, reader)
+                    found = _checked(*self._shelf.read(name), where, self._task, reader)
             except UNREADABLE as error:
-                if not os.path.lexists(path):  # it has just been removed, in favour of a newer one
+                if not self._shelf.has(name):  # it has just been removed, in favour of a newer one
                     continue
-                LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": str(path)})
-                with contextlib.suppress(OSError):  # out of the way of those to come, for whoever wants to look into it
-                    path.rename(path.with_suffix(".unused"))
+                LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": where})
+                self._shelf.put_aside(name)
                 continue
             for warning in heard:
-                LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": str(path)})
+                LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": where})
             # What counts is what it says inside.
             if not reader.is_revised(self._task, found.position, found.revised, last):
                 found.learner.runtime.disable_ledger()
@@ -197,16 +283,10 @@ class Snapshots:
 
     def remove(self) -> None:
         """Remove all, since there is no task any more."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._shelf.clear()
 
-    def _positions(self) -> list[tuple[int, int, Path]]:
+    def _positions(self) -> list[tuple[int, int, str]]:
         """The snapshots with their positions and up to where they know of revisions, newest first."""
-        found = [(path, _NAME.fullmatch(path.name)) for path in self.folder.glob("*.onebit")]
-        named = [(int(match[1]), int(match[2]), int(match[3] or match[2]), path) for path, match in found if match]
-        return [(position, revised, path) for _, position, revised, path in sorted(named, reverse=True)]
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        with contextlib.suppress(OSError):  # the next time, then
-            path.unlink(missing_ok=True)
+        found = [(name, _NAME.fullmatch(name)) for name in self._shelf.names()]
+        named = [(int(match[1]), int(match[2]), int(match[3] or match[2]), name) for name, match in found if match]
+        return [(position, revised, name) for _, position, revised, name in sorted(named, reverse=True)]

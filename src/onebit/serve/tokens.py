@@ -103,6 +103,11 @@ class Tokens:
         self._since = 0.0  # when the trouble began
         self._said = -math.inf  # when the log was told of trouble
 
+    @property
+    def name(self) -> str:
+        """Where they are, for people."""
+        return str(self.path)
+
     def create(
         self,
         scopes: Iterable[str],
@@ -142,6 +147,11 @@ class Tokens:
             self._write([*self.listed(), token])
         return f"{PREFIX}_{identity}_{secret}"
 
+    def replace(self, tokens: list[Token]) -> None:
+        """Put these in the place of all that there are."""
+        with self._locked():
+            self._write(tokens)
+
     def listed(self) -> list[Token]:
         """All tokens, the revoked ones too."""
         return self._read()
@@ -153,7 +163,7 @@ class Tokens:
         with self._locked():
             tokens = {token.id: token for token in self.listed()}
             if identity not in tokens:
-                raise InputError(f"there is no token {brief(identity)} in {self.path}; {nearest(identity, tokens)}")
+                raise InputError(f"there is no token {brief(identity)} in {self.name}; {nearest(identity, tokens)}")
             if tokens[identity].revoked is None:
                 tokens[identity] = tokens[identity].model_copy(update={"revoked": time.time()})
                 self._write(list(tokens.values()))
@@ -239,9 +249,13 @@ class Tokens:
             self._failed = stamp, time.monotonic()
             self._fail(self._consequence("is damaged or cannot be read"), str(error))
         else:
-            self._known = {token.id: (token.digest, _principal(token)) for token in tokens if token.revoked is None}
+            self._known = self._principals(tokens)
             self._stamp, self._failed = stamp, None
             self._recover()
+
+    @staticmethod
+    def _principals(tokens: list[Token]) -> dict[str, tuple[str, Principal]]:
+        return {token.id: (token.digest, _principal(token)) for token in tokens if token.revoked is None}
 
     def _consequence(self, what: str) -> str:
         then = (
@@ -255,7 +269,7 @@ class Tokens:
         """Note what is wrong."""
         if self._trouble is None:
             self._since = time.monotonic()
-        self._trouble, self._why = trouble, why or str(self.path)
+        self._trouble, self._why = trouble, why or self.name
 
     def _say(self) -> None:
         """Tell the log of trouble once a minute, however many ask meanwhile."""

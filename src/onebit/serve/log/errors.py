@@ -18,7 +18,15 @@ class LogError(Exception):
 
 
 class ForeignWriteError(Exception):
-    """The log is not as this service left it, and nothing can be written to it any more."""
+    """The log is not as this service left it, and nothing can be written to it any more; `advice` says what to do."""
+
+    def __init__(self, message: str, advice: str = "see that one service alone uses it, and start that again") -> None:
+        super().__init__(message)
+        self.advice = advice
+
+
+class StaleError(OnebitError):
+    """What this was decided on has changed meanwhile: another node has written to the log. Nothing of it was written."""
 
 
 class UndecodableError(Exception):

@@ -72,6 +72,14 @@ class Reader:
         changes = self.database.rows(f"{CHANGES} WHERE task = ? AND seq <= ? ORDER BY seq", (number, upto))
         return next(iter(folded(changes)[0]), None)
 
+    def changes_after(self, seq: int) -> list[Row]:
+        """What was changed of all tasks after a position: (seq, task, time, kind, detail), the texts as they are stored."""
+        return self.database.rows(f"{CHANGES} WHERE seq > ? ORDER BY seq", (seq,))
+
+    def last_change(self) -> int:
+        """The seq of the last change of any task; 0 where there is none."""
+        return int(self.database.rows("SELECT max(seq) FROM changes")[0][0] or 0)
+
     def tasks_of(self, token: str) -> int:
         """How many tasks there are that were created with this token."""
         query = (

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onebit.errors import MissingExtraError
+from onebit.installation import install_command
 from onebit.serve.log.sqlite.store import SqliteStore
 from onebit.serve.log.store import Store
 
 
 def store_at(where: Path | str) -> Store:
-    """The store in a folder."""
-    return SqliteStore(Path(where))
+    """The store in a folder, or at the address of a database."""
+    if not is_address(str(where)):
+        return SqliteStore(Path(where))
+    try:
+        from onebit.serve.log.postgres.store import PostgresStore
+    except ImportError as error:
+        raise MissingExtraError(
+            f"a log in PostgreSQL needs {error.name}, which is not here: {install_command('postgres')}"
+        ) from None
+    return PostgresStore(str(where))
+
+
+def is_address(where: str) -> bool:
+    """Whether this is the address of a database, and not a folder."""
+    return where.startswith(("postgresql://", "postgres://"))

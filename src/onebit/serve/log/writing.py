@@ -14,29 +14,51 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from onebit.serve.errors import UNKNOWN, RequestError, UnavailableError, UnfinishedError
-from onebit.serve.log.errors import ForeignWriteError
+from onebit.serve.log.database import Row
+from onebit.serve.log.errors import ForeignWriteError, StaleError
 
 MOST_ROWS = 20_000  # in one transaction
 RETRY_S = 0.5
 LOG = logging.getLogger("onebit.serve")
-Keys = set[tuple[int, str]]  # tasks, and tables in which they have new rows
+Keys = Mapping[tuple[int, str], int]  # tasks and tables in which they have new rows, and how many
 
 
-class Batch(NamedTuple):
-    """Rows of one task for one table, without their seq, and who waits for them."""
+class Written(NamedTuple):
+    """Rows of a table that are on disk: the seq of the first, and the time that all of them have."""
 
-    table: str
-    rows: Sequence[tuple[Any, ...]]
-    written: asyncio.Future[int]
+    seq: int
+    time: float
+
+
+class Submission(NamedTuple):
+    """Rows of one task, without their seq, by table: all of them are written, in this order, or none is. And who waits for them."""
+
+    parts: Mapping[str, Sequence[Row]]
+    futures: Mapping[str, asyncio.Future[Written]]
+    known: (
+        int | None
+    )  # the last change of any task that was known to whoever hands over a change; None where nobody else writes
 
     @property
-    def key(self) -> tuple[int, str]:
-        """The task, and the table."""
-        return self.rows[0][0], self.table
+    def counts(self) -> Keys:
+        """How many rows there are, by task and table."""
+        return {(rows[0][0], table): len(rows) for table, rows in self.parts.items()}
+
+
+def counts_of(group: Iterable[Submission]) -> Keys:
+    """How many rows there are in some, by task and table."""
+    found: Counter[tuple[int, str]] = Counter()
+    for one in group:
+        found.update(one.counts)
+    return found
+
+
+Answer = tuple[asyncio.Future[Written], Written | StaleError | RequestError]
 
 
 class Appender(Protocol):
@@ -49,10 +71,10 @@ class Appender(Protocol):
     def last(self) -> int:
         """The seq of the last row that is known to be on disk."""
 
-    def append(self, group: Sequence[Batch]) -> list[int]:
-        """Write a group, all or nothing; the seq of the first row of each batch. Without any it tries whether it could.
+    def append(self, group: Sequence[Submission]) -> list[dict[str, Written] | StaleError]:
+        """Write a group in one transaction; what was written of each by table, or why it was left out. Without any it tries whether it could.
 
-        Where it could not, that is a `LogError`, and where it never will again a `ForeignWriteError`.
+        Where nothing could be written, that is a `LogError`, and where it never will again a `ForeignWriteError`.
         """
 
     def close(self) -> None:
@@ -60,12 +82,12 @@ class Appender(Protocol):
 
 
 class Writer:
-    """Writes batches of rows. `submit` is called on the event loop, and its future is the seq of the first row."""
+    """Writes batches of rows. `submit` is called on the event loop, and its future is what was written."""
 
     def __init__(self, appender: Appender) -> None:
         self.appender = appender
         self._ended = False  # for good
-        self._waiting: queue.SimpleQueue[list[Batch] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="onebit-writer", daemon=True)
         self.failing: str | None = None  # why the last transaction failed
@@ -82,16 +104,18 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
-    def submit(self, table: str, rows: Sequence[tuple[Any, ...]]) -> asyncio.Future[int]:
-        """Hand over rows; the future is the seq of the first, once all are on disk."""
-        return self.submit_together({table: rows})[table]
+    def submit(self, table: str, rows: Sequence[Row], known: int | None = None) -> asyncio.Future[Written]:
+        """Hand over rows; the future is what was written, once all are on disk."""
+        return self.submit_together({table: rows}, known)[table]
 
-    def submit_together(self, parts: Mapping[str, Sequence[tuple[Any, ...]]]) -> dict[str, asyncio.Future[int]]:
+    def submit_together(
+        self, parts: Mapping[str, Sequence[Row]], known: int | None = None
+    ) -> Mapping[str, asyncio.Future[Written]]:
         """Hand over rows of some tables, which are all on disk, in this order, or none is; a future for each table."""
         assert self._loop is not None
-        batches = [Batch(table, rows, self._loop.create_future()) for table, rows in parts.items()]
-        self._waiting.put(batches)
-        return {batch.table: batch.written for batch in batches}
+        submission = Submission(parts, {table: self._loop.create_future() for table in parts}, known)
+        self._waiting.put(submission)
+        return submission.futures
 
     def stop(self) -> None:
         """Write what waits, and end. Called off the event loop, since those who wait are answered there."""
@@ -106,33 +130,33 @@ class Writer:
     def _run(self) -> None:
         while True:
             try:
-                batches = self._waiting.get(timeout=RETRY_S if self.failing and not self._ended else None)
+                one = self._waiting.get(timeout=RETRY_S if self.failing and not self._ended else None)
             except queue.Empty:
                 self._write([])
                 continue
-            group: list[Batch] = []
+            group: list[Submission] = []
             count = 0
-            while batches is not None:
-                group += batches
-                count += sum(len(batch.rows) for batch in batches)
+            while one is not None:
+                group.append(one)
+                count += sum(map(len, one.parts.values()))
                 if count >= MOST_ROWS:
                     break
                 try:
-                    batches = self._waiting.get_nowait()
+                    one = self._waiting.get_nowait()
                 except queue.Empty:
                     break
             if group:
                 self._write(group)
-            if batches is None:
+            if one is None:
                 return
 
-    def _write(self, group: list[Batch]) -> None:
+    def _write(self, group: list[Submission]) -> None:
         if self._ended:
-            self._tell(_refuse, [(batch.written, self._undone()) for batch in group])
+            self._refuse(group, self._undone())
             return
         began = time.perf_counter()
         try:
-            firsts = self.appender.append(group)
+            outcomes = self.appender.append(group)
         except Exception as error:  # whatever it is, nobody may be left waiting
             self._give_up(error, group)
             return
@@ -142,38 +166,43 @@ class Writer:
         self.transactions += 1
         self.seconds += time.perf_counter() - began
         if group:
-            self._tell(_fulfil, [(batch.written, first) for batch, first in zip(group, firsts, strict=True)])
+            told = zip(group, outcomes, strict=True)
+            self._tell([(one.futures[table], of) for one, found in told for table, of in _by_table(one, found)])
 
-    def _give_up(self, error: Exception, group: list[Batch]) -> None:
+    def _give_up(self, error: Exception, group: list[Submission]) -> None:
         if isinstance(error, ForeignWriteError):
             self._ended = True
-            why = f"nothing is written to the log any more, since {error}: see that one service alone uses it, and start that again"
+            why = f"nothing is written to the log any more, since {error}: {error.advice}"
         else:
             why = f"the log cannot be written: {error or type(error).__name__}"
         if why != self.failing:
             LOG.error(why, extra={"event": "log-failed"})
         self.failing = why
         unknown = getattr(error, "unknown", False)
-        refusal = UnfinishedError(f"{why}; {UNKNOWN}") if unknown else self._undone()
-        self._tell(_refuse, [(batch.written, refusal) for batch in group])
+        self._refuse(group, UnfinishedError(f"{why}; {UNKNOWN}") if unknown else self._undone())
 
     def _undone(self) -> UnavailableError:
         return UnavailableError(f"{self.failing}; nothing of this request was done, and it may be sent again")
 
-    def _tell(self, how: Callable[[list[Any]], None], answers: list[Any]) -> None:
+    def _refuse(self, group: list[Submission], error: RequestError) -> None:
+        self._tell([(future, error) for one in group for future in one.futures.values()])
+
+    def _tell(self, answers: list[Answer]) -> None:
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):  # the loop has ended, and with it all who waited
-            self._loop.call_soon_threadsafe(how, answers)
+            self._loop.call_soon_threadsafe(_answer, answers)
 
 
-def _fulfil(answers: list[tuple[asyncio.Future[int], int]]) -> None:
-    for future, first in answers:
-        if not future.done():
-            future.set_result(first)
+def _by_table(one: Submission, found: dict[str, Written] | StaleError) -> Iterable[tuple[str, Written | StaleError]]:
+    return [(table, found) for table in one.parts] if isinstance(found, StaleError) else found.items()
 
 
-def _refuse(answers: list[tuple[asyncio.Future[int], RequestError]]) -> None:
-    for future, error in answers:
-        if not future.done():
-            future.set_exception(error)
+def _answer(answers: list[Answer]) -> None:
+    for future, found in answers:
+        if future.done():
+            continue
+        if isinstance(found, Written):
+            future.set_result(found)
+        else:
+            future.set_exception(found)
             future.exception()  # whoever waits hears of it; where nobody does any more, nobody need be warned

@@ -34,7 +34,7 @@ class App:
     """Starlette's router with one layer around it. `tokens` are those that were looked at before, where it matters that they were."""
 
     def __init__(self, service: Service, settings: Settings, tokens: Tokens | None = None) -> None:
-        self.tokens = tokens or Tokens(settings.tokens, settings.closed)
+        self.tokens = tokens or service.store.tokens(settings)
         self.connections = Connections(settings.max_connections)
         self._document: dict[str, Any] | None = None
         self._pages = Pages()

@@ -118,6 +118,11 @@ class Metrics(Collector):
             yield GaugeMetricFamily("onebit_webhook_waiting", "Events that are not taken yet.", value=webhook.waiting)
         gauges = self._service.gauges()
         yield GaugeMetricFamily("onebit_log_position", "The last row of the log.", value=gauges["position"])
+        yield GaugeMetricFamily(
+            "onebit_log_lag_seconds",
+            "For how long this node has not heard where a log ends that it shares; 0 where it is alone.",
+            value=gauges["lag_s"],
+        )
         yield SummaryMetricFamily(
             "onebit_commit_seconds",
             "What writing to the disk took.",

@@ -11,18 +11,18 @@ import contextlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from onebit.errors import OnebitError
 from onebit.serve.log.database import Row
-from onebit.serve.log.errors import ForeignWriteError, LogError
+from onebit.serve.log.errors import ForeignWriteError, LogError, StaleError
 from onebit.serve.log.sqlite.database import in_our_words
 from onebit.serve.log.sqlite.packing import packed_few, packed_numbers
 from onebit.serve.log.sqlite.schema import created, last_seq, reason, writable
-from onebit.serve.log.tables import COLUMNS
-from onebit.serve.log.writing import Batch, Keys
+from onebit.serve.log.tables import COLUMNS, TIME
+from onebit.serve.log.writing import Keys, Submission, Written, counts_of
 
 STATE = "SELECT (SELECT service FROM owner), (SELECT max(seq) FROM numbers)"
 # What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
@@ -59,35 +59,37 @@ class SqliteAppender:
         """The seq of the last row that is on disk."""
         return self._last
 
-    def append(self, group: Sequence[Batch]) -> list[int]:
-        """Write a group, all or nothing; the seq of the first row of each batch. Without any it tries whether it could."""
-        firsts: list[int] = []
+    def append(self, group: Sequence[Submission]) -> list[dict[str, Written] | StaleError]:
+        """Write a group, all or nothing; what was written of each. Without any it tries whether it could."""
+        written: list[dict[str, Written] | StaleError] = []
 
         def insert(last: int) -> Doubt:
             seq = last + 1
-            for batch in group:
-                firsts.append(seq)
-                numbered = [(number, *row) for number, row in enumerate(batch.rows, seq)]
-                self._insert(batch.table, numbered)
-                seq += len(numbered)
+            for one in group:
+                of_tables: dict[str, Written] = {}
+                for table, rows in one.parts.items():
+                    of_tables[table] = Written(seq, rows[0][TIME[table]])
+                    self._insert(table, [(number, *row) for number, row in enumerate(rows, seq)])
+                    seq += len(rows)
+                written.append(of_tables)
             if not group:
                 self.connection.execute("UPDATE heartbeat SET beats = beats + 1")
-            return Doubt(seq - 1, {batch.key for batch in group})
+            return Doubt(seq - 1, counts_of(group))
 
         self._commit(insert)
-        return firsts
+        return written
 
     def append_numbered(self, rows: Mapping[str, Sequence[Row]]) -> None:
         """Write rows of some tables that have their numbers already, all those after the last one; all or nothing."""
 
         def insert(last: int) -> Doubt:
-            keys: Keys = set()
+            counts: dict[tuple[int, str], int] = {}
             for table, numbered in rows.items():
                 if numbered:
                     self._insert(table, numbered)
                     last = max(last, numbered[-1][0])
-                    keys.add((numbered[0][1], table))
-            return Doubt(last, keys)
+                    counts[numbered[0][1], table] = len(numbered)
+            return Doubt(last, counts)
 
         self._commit(insert)
 
@@ -187,3 +189,18 @@ def _packed(rows: Sequence[Row]) -> Iterator[Row]:
     for row, probabilities, x in zip(rows, few, numbers, strict=True):
         plain = (row[PROBABILITIES] if probabilities is None else b"", row[X] if x is None else b"")
         yield (*row[:PROBABILITIES], *plain, *row[X + 1 :], probabilities, x)
+
+
+def filled(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
+    """Make a log of rows that have their numbers, in one transaction; how many there are, by table."""
+    counts: dict[str, int] = {}
+    with in_our_words(), contextlib.closing(created(path)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for table, pages in tables:
+            counts[table] = 0
+            for rows in pages:
+                connection.executemany(INSERTS[table], _packed(rows) if table == "decisions" else rows)
+                counts[table] += len(rows)
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return counts

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from onebit.errors import InputError
 from onebit.files import owned_as_its_folder
+from onebit.serve.clock import Clock
 from onebit.serve.folder import FolderLock, refuse_network
+from onebit.serve.log.database import Row
+from onebit.serve.log.inquiry import InlineInquiry, Inquiry
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.sqlite.appending import SqliteAppender
+from onebit.serve.log.sqlite.appending import SqliteAppender, filled
 from onebit.serve.log.sqlite.database import SqliteDatabase
 from onebit.serve.log.sqlite.files import check_files
 from onebit.serve.log.sqlite.schema import FILE
 from onebit.serve.log.writing import Keys, Writer
+from onebit.serve.settings import Settings
 from onebit.serve.snapshots import FOLDER as SNAPSHOTS
-from onebit.serve.snapshots import Snapshots, refuse_lost_rows
+from onebit.serve.snapshots import FolderShelf, Snapshots, refuse_lost_rows
+from onebit.serve.tokens import Tokens
 
 
 class SqliteStore:
     """The folder: its database, and its snapshots."""
+
+    shared = False
+    keeps = True
+    failing = None
+    lag_s = 0.0
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -28,8 +39,8 @@ class SqliteStore:
 
     @property
     def name(self) -> str:
-        """The path of the database."""
-        return str(self._path)
+        """The path of the folder."""
+        return str(self._folder)
 
     def take(self) -> None:
         """Take the folder, which must be on a disk of this machine."""
@@ -66,10 +77,31 @@ class SqliteStore:
             owned_as_its_folder(one, self._folder)
         return appender
 
+    def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
+        """Put rows of another log into this one, which must be empty."""
+        if self._path.exists():
+            raise InputError(f"{self._folder} has a log already: give a folder in which there is none")
+        return filled(self._path, tables)
+
+    def start(self) -> None:
+        """Nobody else writes."""
+
+    def clock(self, reader: Reader, last: int) -> Clock:
+        """That of this machine, which goes on from the log's where it is a little behind."""
+        return Clock(reader.last_time(), last)
+
     def reader(self) -> Reader:
         """What reads rows, for one thread."""
         return Reader(SqliteDatabase(self._path))
 
+    def inquiry(self, reader: Reader) -> Inquiry:
+        """At once."""
+        return InlineInquiry(reader)
+
+    def tokens(self, settings: Settings) -> Tokens:
+        """Those of a file, in the folder or elsewhere."""
+        return Tokens(settings.tokens, settings.closed)
+
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """The snapshots of a task, of which so many are kept."""
-        return Snapshots(self._folder, task, keep)
+        return Snapshots(FolderShelf(self._folder, task), task, keep)

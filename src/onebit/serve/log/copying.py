@@ -1,0 +1,79 @@
+"""A log in another place: every row with its number and its time, and the tokens; then all of it is read again and compared.
+
+Snapshots stay where they are: a start in the new place makes them again from the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from onebit.errors import InputError, brief
+from onebit.serve.log.database import Row
+from onebit.serve.log.errors import LogError
+from onebit.serve.log.reading import PAGE, Reader
+from onebit.serve.log.stores import is_address, store_at
+from onebit.serve.log.tables import COLUMNS, NAMES
+from onebit.serve.settings import Settings
+from onebit.serve.tokens import Tokens
+
+
+class Copied(NamedTuple):
+    """What was copied: rows by table, and tokens."""
+
+    rows: dict[str, int]
+    tokens: int
+
+
+def copy(source: str, target: str) -> Copied:
+    """Copy a log to where there is none yet. Nobody may write to either meanwhile; a folder is taken for that long."""
+    old, new = store_at(source), store_at(target)
+    if not is_address(source):
+        old.reader().close()  # refused where there is no log, before a folder is made
+        old.take()
+    try:
+        with closing(old.reader()) as reader:
+            end = reader.last()
+            new.take()
+            try:
+                copied = new.filled((table, _pages(reader, table, end)) for table in NAMES)
+                with closing(new.reader()) as other:
+                    _compare(reader, other, end)
+                tokens = _tokens(source).listed()
+                if tokens:
+                    _tokens(target).replace(tokens)
+            finally:
+                new.release()
+    except LogError as error:
+        raise InputError(f"{old.name} could not be copied to {new.name}: {error}") from None
+    finally:
+        old.release()
+    return Copied(copied, len(tokens))
+
+
+def _pages(reader: Reader, table: str, end: int) -> Iterator[list[Row]]:
+    """The rows of a table up to a position, some at a time. What an older log does not have is nothing."""
+    after = 0
+    query = f"SELECT * FROM {table} WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
+    while rows := reader.database.rows(query, (after, end, PAGE)):
+        yield [(*row, *(None,) * (COLUMNS[table] - len(row))) for row in rows]
+        after = rows[-1][0]
+
+
+def _compare(one: Reader, other: Reader, end: int) -> None:
+    """Read both again, and refuse where they differ."""
+    for table in NAMES:
+        theirs = (row for page in _pages(other, table, end) for row in page)
+        for row in (row for page in _pages(one, table, end) for row in page):
+            found = next(theirs, None)
+            if found != row:
+                raise InputError(f"row {row[0]} of {table} is {brief(row)}, and its copy is {brief(found)}")
+        if (more := next(theirs, None)) is not None:
+            raise InputError(f"the copy has a row {more[0]} of {table}, which is not in the log")
+
+
+def _tokens(where: str) -> Tokens:
+    folder, log = (Path(), where) if is_address(where) else (Path(where), None)
+    return store_at(where).tokens(Settings(data=folder, log=log))

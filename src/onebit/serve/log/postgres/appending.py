@@ -1,0 +1,216 @@
+"""Adding rows to the log in PostgreSQL, beside other nodes that do so too.
+
+A transaction takes the ordering lock and holds it until it is durable. So numbers and times are given in the order in which rows become
+visible, and what is looked at under the lock (which ids are taken, what was said of a decision) still holds when the rows are there:
+whoever wrote on the strength of something else is left out, and the rest of the group is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import psycopg
+
+from onebit.serve.log.database import Row
+from onebit.serve.log.errors import ForeignWriteError, LogError, StaleError
+from onebit.serve.log.postgres.fence import Fence
+from onebit.serve.log.postgres.schema import CHANNEL, LOCKS, ORDERING, connected, log_error
+from onebit.serve.log.tables import COLUMNS, TIME
+from onebit.serve.log.writing import Submission, Written
+
+PATIENCE_S = 10.0  # for a transaction, the wait for a standby with it; then it is cancelled
+HEAD = "SELECT log, seq, protocol, cpu, greatest(time, extract(epoch FROM clock_timestamp())::float8) FROM head"
+INSERTS = {table: f"INSERT INTO {table} VALUES ({', '.join(['%s'] * count)})" for table, count in COLUMNS.items()}
+STALE = StaleError("another node has written to the log meanwhile")
+
+
+class PostgresAppender:
+    """Writes groups of rows, each in one transaction that is durable when `append` returns."""
+
+    def __init__(self, address: str, followed: Callable[[], int], told_time: Callable[[float], None]) -> None:
+        self._address = address
+        self._followed = followed  # up to where this node has heard of the log
+        self._told_time = told_time
+        self._fence = Fence.of_this()
+        self._connection: psycopg.Connection | None = None
+        self._warnings: list[str] = []
+        self._began: float | None = None  # when the transaction under way did
+        self.log, self._last = self._head()
+
+    @property
+    def last(self) -> int:
+        """Where the log ended when this was made, or up to where this node has heard of it since."""
+        return max(self._last, self._followed())
+
+    def append(self, group: Sequence[Submission]) -> list[dict[str, Written] | StaleError]:
+        """Write a group in one transaction; what was written of each, or why it was left out."""
+        committing = False
+        self._began = time.monotonic()
+        try:
+            connection = self._connected()
+            self._warnings.clear()
+            seq, now, looked = self._looked(connection, group)
+            outcomes, rows, ids = _numbered(group, looked, seq, now)
+            with connection.pipeline():
+                with connection.cursor() as cursor:
+                    for table, numbered in rows.items():
+                        cursor.executemany(INSERTS[table], numbered)
+                    if ids:
+                        columns = [list(column) for column in zip(*ids, strict=True)]
+                        cursor.execute(
+                            "INSERT INTO ids SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[])", columns
+                        )
+                    count = sum(map(len, rows.values()))
+                    if count:
+                        cursor.execute("UPDATE head SET seq = %s, time = %s", (seq + count, now))
+                    else:
+                        cursor.execute("UPDATE head SET beats = beats + 1")
+                committing = True
+                connection.execute("COMMIT")
+            if self._warnings:  # the rows are there, but the wait for the standby was given up
+                raise LogError(self._warnings[0], unknown=True)
+            connection.execute(f"NOTIFY {CHANNEL}")
+        except psycopg.Error as error:
+            lost = self._connection is None or self._connection.closed or self._connection.broken
+            self._give_up()
+            raise log_error(error, unknown=committing and lost) from error
+        except BaseException:
+            self._give_up()
+            raise
+        finally:
+            self._began = None
+        return outcomes
+
+    def cancel_late(self) -> None:
+        """Have a transaction that takes too long given up. Called on another thread, from time to time."""
+        began, connection = self._began, self._connection
+        if began is not None and connection is not None and time.monotonic() - began > PATIENCE_S:
+            self._began = None
+            connection.cancel_safe(timeout=2.0)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._give_up()
+
+    def _looked(self, connection: psycopg.Connection, group: Sequence[Submission]) -> tuple[int, float, _Looked]:
+        """Take the ordering lock, and look: where the log ends, what time it is, and what is there of what is to be written."""
+        ids = [row[:2] for one in group for row in one.parts.get("decisions", ())]
+        decisions = [row[1] for one in group for row in one.parts.get("feedback", ())]
+        with connection.pipeline():
+            connection.execute("BEGIN")
+            connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
+            head = connection.execute(HEAD)
+            changed = connection.execute("SELECT coalesce(max(seq), 0) FROM changes")
+            taken = said = None
+            if ids:
+                columns = [list(column) for column in zip(*ids, strict=True)]
+                taken = connection.execute(
+                    "SELECT ids.task, ids.id FROM ids JOIN unnest(%s::bigint[], %s::text[]) AS wanted (task, id) "
+                    "ON (ids.task, ids.id) = (wanted.task, wanted.id)",
+                    columns,
+                )
+            if decisions:
+                said = connection.execute(
+                    "SELECT decision, source, late FROM feedback WHERE decision = ANY(%s)", (decisions,)
+                )
+        row, last_change = head.fetchone(), changed.fetchone()
+        assert row is not None
+        assert last_change is not None
+        log, seq, protocol, cpu, now = row
+        self._refuse_foreign(log, seq, Fence(protocol, cpu))
+        self._told_time(now)
+        looked = _Looked(last_change[0], set(taken.fetchall() if taken else ()), {})
+        for decision, source, late in said.fetchall() if said else ():
+            looked.said.setdefault(decision, set()).add((source, late))
+        return seq, now, looked
+
+    def _refuse_foreign(self, log: str, seq: int, fence: Fence) -> None:
+        if log != self.log:
+            raise ForeignWriteError("another log is in its place", "start this node again")
+        if fence != self._fence:
+            raise ForeignWriteError(
+                f"its nodes are of {fence} now, and this one is of {self._fence}", "it must be replaced by a newer one"
+            )
+        if seq < self.last:
+            raise ForeignWriteError(
+                f"it ends at row {seq}, and this node has followed it to row {self.last}, so that rows were lost, since a standby that had not all "
+                "of them took over, or a backup was restored",
+                "start this node again to go on without them",
+            )
+
+    def _head(self) -> tuple[str, int]:
+        connection = self._connected()
+        try:
+            row = connection.execute("SELECT log, seq FROM head").fetchone()
+        except psycopg.Error as error:
+            raise log_error(error) from error
+        assert row is not None
+        return str(row[0]), int(row[1])
+
+    def _connected(self) -> psycopg.Connection:
+        if self._connection is None or self._connection.closed or self._connection.broken:
+            self._connection = connected(self._address)
+            self._connection.add_notice_handler(self._notice)
+        return self._connection
+
+    def _notice(self, diagnostic: psycopg.errors.Diagnostic) -> None:
+        if diagnostic.severity_nonlocalized == "WARNING":
+            self._warnings.append(diagnostic.message_primary or "a warning")
+
+    def _give_up(self) -> None:
+        """A connection in the middle of something is ended, and the server takes back what it had not committed."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class _Looked:
+    """What was found under the lock; what is being written is added to it."""
+
+    def __init__(self, last_change: int, ids: set[Row], said: dict[int, set[tuple[str, int]]]) -> None:
+        self.last_change = last_change
+        self.ids = ids  # (task, id) that are taken
+        self.said = said  # of decisions: by whom, and whether too late
+
+    def refuses(self, one: Submission) -> bool:
+        """Whether something that this was decided on is not so any more; else it is there from now on."""
+        ids = {row[:2] for row in one.parts.get("decisions", ())}
+        if not self.ids.isdisjoint(ids) or ("changes" in one.parts and one.known != self.last_change):
+            return True
+        heard = [(row[1], row[3], row[5]) for row in one.parts.get("feedback", ())]
+        for decision, source, late in heard:
+            for by, when in self.said.get(decision, ()):
+                if when == late or by == source == "caller":  # a caller's first answer is the one
+                    return True
+        self.ids |= ids
+        for decision, source, late in heard:
+            self.said.setdefault(decision, set()).add((source, late))
+        return False
+
+
+def _numbered(
+    group: Sequence[Submission], looked: _Looked, seq: int, now: float
+) -> tuple[list[dict[str, Written] | StaleError], dict[str, list[Row]], list[Row]]:
+    """What becomes of each, and the rows to be written by table, with their numbers and the time; and the ids of the decisions."""
+    outcomes: list[dict[str, Written] | StaleError] = []
+    rows: dict[str, list[Row]] = {}
+    ids: list[Row] = []
+    for one in group:
+        if looked.refuses(one):
+            outcomes.append(STALE)
+            continue
+        written: dict[str, Written] = {}
+        for table, given in one.parts.items():
+            written[table] = Written(seq + 1, now)
+            place = TIME[table]
+            kept = rows.setdefault(table, [])
+            for row in given:
+                seq += 1
+                kept.append((seq, *row[:place], now, *row[place + 1 :]))
+                if table == "decisions":
+                    ids.append((*row[:2], seq))
+            if table == "changes":
+                looked.last_change = seq
+        outcomes.append(written)
+    return outcomes, rows, ids

@@ -1,0 +1,165 @@
+"""A log in a PostgreSQL database: any number of nodes write to it and follow it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import psycopg
+
+from onebit.errors import InputError
+from onebit.serve.clock import Clock, DatabaseClock
+from onebit.serve.log.database import Row
+from onebit.serve.log.inquiry import Inquiry
+from onebit.serve.log.postgres.appending import PostgresAppender
+from onebit.serve.log.postgres.database import PostgresDatabase
+from onebit.serve.log.postgres.fence import Fence
+from onebit.serve.log.postgres.filling import filled
+from onebit.serve.log.postgres.inquiry import ThreadedInquiry
+from onebit.serve.log.postgres.schema import LOCKS, connected, in_our_words, in_words_of_input, made, shown_address
+from onebit.serve.log.postgres.shelf import PostgresShelf
+from onebit.serve.log.postgres.tail import Tail
+from onebit.serve.log.postgres.tokens import PostgresTokens, TokenTable
+from onebit.serve.log.reading import Reader
+from onebit.serve.log.writing import Keys, Writer
+from onebit.serve.settings import Settings
+from onebit.serve.snapshots import Snapshots, made_at
+from onebit.serve.tokens import Tokens
+
+NODES = 16  # the key of the lock that every node shares, below which there are others
+LOG = logging.getLogger("onebit.serve")
+
+
+class PostgresStore:
+    """The database: its log, its snapshots and its tokens."""
+
+    shared = True
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.name = shown_address(address)
+        self._tokens = TokenTable()
+        self._clock = DatabaseClock()
+        self._tail: Tail | None = None
+        self._appender: PostgresAppender | None = None
+        self._presence: psycopg.Connection | None = None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether this is the node that writes snapshots, and answers for those who are silent."""
+        return self._tail is not None and self._tail.keeps
+
+    @property
+    def failing(self) -> str | None:
+        """Why this node cannot follow the log now."""
+        return None if self._tail is None else self._tail.failing
+
+    @property
+    def lag_s(self) -> float:
+        """For how long this node has not heard where the log ends."""
+        return 0.0 if self._tail is None else time.monotonic() - self._tail.heard
+
+    def take(self) -> None:
+        """Make the tables where there are none, and join the nodes, which must be of one kind."""
+        try:
+            with in_words_of_input(self.name):
+                made(self.address)
+                self._presence = connected(self.address)
+                self._join(self._presence)
+                with in_our_words():
+                    self._tokens.look(self._presence)
+        except BaseException:
+            self.release()
+            raise
+
+    def _join(self, connection: psycopg.Connection) -> None:
+        """Have a connection say, while it lasts, that there is a node of this kind; refused beside nodes of another."""
+        mine = Fence.of_this()
+        with in_our_words(), connection.transaction():
+            row = connection.execute("SELECT protocol, cpu FROM head FOR UPDATE").fetchone()
+            assert row is not None
+            theirs = Fence(*row)
+            if theirs != mine:
+                alone = connection.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCKS, NODES)).fetchone()
+                if theirs.protocol > mine.protocol or alone is None or not alone[0]:
+                    raise InputError(
+                        f"the nodes of {self.name} are of {theirs}, and this one is of {mine}: nodes of one log must be of one kind, or "
+                        "they would not know the same; stop the others first, where newer ones are to take their place"
+                    )
+                connection.execute("UPDATE head SET protocol = %s, cpu = %s", mine)
+                LOG.warning(f"the nodes are of {mine} from now on, and were of {theirs}", extra={"event": "fence"})
+            connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LOCKS, NODES))
+
+    def check(self) -> None:
+        """Refuse a log that ends before a snapshot of it: rows that were acknowledged are not in it any more."""
+        with connected(self.address) as connection, in_our_words():
+            row = connection.execute("SELECT seq FROM head").fetchone()
+            names = connection.execute("SELECT DISTINCT task, name FROM snapshots").fetchall()
+        assert row is not None
+        for task, name in names:
+            if made_at(name) > row[0]:
+                raise InputError(
+                    f"the log in {self.name} ends at row {row[0]}, and the snapshot {task}/{name} was made at row {made_at(name)}, so that "
+                    "rows were lost: restore the database from a backup, or delete the rows of onebit.snapshots to go on without them"
+                )
+
+    def release(self) -> None:
+        """Leave the nodes."""
+        if self._tail is not None:
+            self._tail.stop()
+            self._tail = None
+        if self._appender is not None:
+            self._appender.close()
+            self._appender = None
+        if self._presence is not None:
+            self._presence.close()
+            self._presence = None
+
+    def writer(self, committed: Callable[[int, Keys], None]) -> Writer:
+        """What adds rows. Whoever follows the log is told of this node's rows, and of those of others, by the tail."""
+        self._appender = PostgresAppender(
+            self.address, lambda: self._tail.position if self._tail else 0, self._clock.set
+        )
+        self._tail = Tail(self.address, self._appender.log, self._appender.last, committed, self._join, self._look)
+        return Writer(self._appender)
+
+    def _look(self, connection: psycopg.Connection) -> None:
+        """What the tail looks at beside the log. Called on its thread."""
+        self._tokens.look(connection)
+        if self._appender is not None:
+            self._appender.cancel_late()
+
+    def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
+        """Put rows of another log into this one, which must be empty."""
+        return filled(self.address, tables)
+
+    def start(self) -> None:
+        """Begin to tell of what is written."""
+        assert self._tail is not None
+        self._tail.start()
+
+    def clock(self, reader: Reader, last: int) -> Clock:
+        """That of the database."""
+        self._clock.set(float(reader.database.rows("SELECT extract(epoch FROM clock_timestamp())::float8")[0][0]))
+        return self._clock
+
+    def reader(self) -> Reader:
+        """What reads rows, for one thread."""
+        return Reader(PostgresDatabase(self.address))
+
+    def inquiry(self, reader: Reader) -> Inquiry:
+        """On threads."""
+        return ThreadedInquiry(self.address)
+
+    def tokens(self, settings: Settings) -> Tokens:
+        """Those of the database, or of a file where one is named."""
+        if settings.token_file is not None:
+            return Tokens(settings.token_file)
+        tokens = PostgresTokens(self.address, self._tokens)
+        tokens.load()
+        return tokens
+
+    def snapshots(self, task: int, keep: int) -> Snapshots:
+        """The snapshots of a task, of which so many are kept."""
+        return Snapshots(PostgresShelf(self.address, task), task, keep)

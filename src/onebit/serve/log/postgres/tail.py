@@ -1,0 +1,128 @@
+"""The thread that hears where the log ends: of this node's own rows and of those of others alike.
+
+It looks several times a second, and at once when somebody says that there is something new; that is only a hint. What can be seen is
+complete up to the end, since rows become visible in the order of their numbers. Where the database cannot be reached, it tries again
+and again. It also tries to become the keeper: the one node that writes snapshots and answers for those who are silent.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import psycopg
+
+from onebit.errors import OnebitError
+from onebit.serve.log.errors import LogError
+from onebit.serve.log.postgres.schema import CHANNEL, KEEPING, LOCKS, connected, log_error
+from onebit.serve.log.tables import NAMES
+from onebit.serve.log.writing import Keys
+
+POLL_S = 0.2
+RETRY_S = 0.3
+LOG = logging.getLogger("onebit.serve")
+COUNTS = " UNION ALL ".join(
+    f"SELECT task, '{table}', count(*) FROM {table} WHERE seq > %(after)s AND seq <= %(upto)s GROUP BY task"
+    for table in NAMES
+)
+
+
+class Tail:
+    """Follows the end of the log from a position on."""
+
+    def __init__(
+        self,
+        address: str,
+        log: str,
+        position: int,
+        tell: Callable[[int, Keys], None],
+        join: Callable[[psycopg.Connection], None],
+        look: Callable[[psycopg.Connection], None],
+    ) -> None:
+        self._address = address
+        self._log = log
+        self._tell = tell  # the last row and what is new, on this thread
+        self._join = join  # the nodes, with a new connection
+        self._look = look  # at what else may have changed, on this thread
+        self.position = position
+        self.keeps = False
+        self.failing: str | None = None
+        self.heard = time.monotonic()  # when it was last known where the log ends
+        self._ending = threading.Event()
+        self._connection: psycopg.Connection | None = None
+        self._thread = threading.Thread(target=self._run, name="onebit-tail", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Listen no more."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._leave()
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            try:
+                self._listen()
+            except psycopg.Error as error:
+                self._fail(str(log_error(error)))
+            except (LogError, OnebitError) as error:
+                self._fail(str(error))
+            except Exception as error:
+                LOG.exception("the end of the log could not be heard of", extra={"event": "tail-failed"})
+                self._fail(str(error) or type(error).__name__)
+
+    def _fail(self, why: str) -> None:
+        if self.failing is None and not self._ending.is_set():
+            LOG.error(f"the log cannot be followed: {why}", extra={"event": "log-unreachable"})
+        self.failing = f"the log cannot be followed: {why}"
+        self._leave()
+        self._ending.wait(RETRY_S)
+
+    def _leave(self) -> None:
+        """Without its connection it is no keeper."""
+        self.keeps = False
+        if self._connection is not None:
+            with suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+    def _listen(self) -> None:
+        self._connection = connection = connected(self._address)
+        self._join(connection)
+        connection.execute(f"LISTEN {CHANNEL}")
+        while not self._ending.is_set():
+            self._hear(connection)
+            for _ in connection.notifies(timeout=POLL_S, stop_after=1):
+                pass
+
+    def _hear(self, connection: psycopg.Connection) -> None:
+        row = connection.execute("SELECT log, seq FROM head").fetchone()
+        assert row is not None
+        log, last = row
+        if log != self._log or last < self.position:
+            self.failing = (
+                f"the log is another, or ends at row {last} and not at row {self.position}: start this node again"
+            )
+            raise LogError(self.failing)
+        if last > self.position:
+            found = connection.execute(COUNTS, {"after": self.position, "upto": last})
+            counts = {(task, table): count for task, table, count in found}
+            self.position = last
+            self._tell(last, counts)
+        if not self.keeps:
+            got = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (LOCKS, KEEPING)).fetchone()
+            self.keeps = bool(got is not None and got[0])
+            if self.keeps:
+                LOG.info("this node keeps the snapshots", extra={"event": "keeper"})
+        self._look(connection)
+        self.heard = time.monotonic()
+        if self.failing is not None:
+            LOG.info("the log is followed again", extra={"event": "log-recovered"})
+            self.failing = None

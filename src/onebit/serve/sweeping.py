@@ -1,0 +1,52 @@
+"""What a service looks after by itself, again and again: deadlines; and what falls to it when it becomes the keeper of its log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from onebit.errors import OnebitError
+from onebit.serve.admin import Admin
+from onebit.serve.drift_watch import DriftWatch
+from onebit.serve.feedback import FeedbackHandler
+from onebit.serve.log.checks import BadRecordError
+from onebit.serve.log.errors import LogError
+from onebit.serve.log.health import LogHealth
+from onebit.serve.log.store import Store
+from onebit.serve.served_task import ServedTask
+
+SWEEP_S = 0.5  # how often
+LOG = logging.getLogger("onebit.serve")
+
+
+async def sweep_for_ever(
+    store: Store,
+    health: LogHealth,
+    tasks: Mapping[str, ServedTask],
+    feedback: FeedbackHandler,
+    admin: Admin,
+    drift_watch: DriftWatch,
+) -> None:
+    """Answer for those who were silent until their deadline, and tell of drift, while this is the keeper."""
+    keeps = store.keeps
+    while True:
+        await asyncio.sleep(SWEEP_S)
+        if health.failing is not None:
+            await health.probe()
+        new, keeps = store.keeps and not keeps, store.keeps
+        if new:  # another node did all this up to now
+            admin.resume()
+        for served in list(tasks.values()):
+            try:
+                drift_watch.look(served)
+                if new:
+                    await admin.sweep_from_here(served)
+                while keeps and served.follower.failing is None and await feedback.sweep(served):
+                    await asyncio.sleep(0)
+            except BadRecordError as error:
+                served.follower.set_aside(error)
+            except (OnebitError, LogError):  # said already; the next time it is tried again
+                continue
+            except Exception:
+                LOG.exception("deadlines could not be looked after", extra={"event": "sweep-failed"})

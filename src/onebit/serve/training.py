@@ -1,0 +1,164 @@
+"""Training: a learner that was asked for is trained from the log, beside the one that decides, and takes over at a row of the log.
+
+That it is asked for is in the log, and so is that it takes over. Where nodes share a log, the keeper trains; all others take over at the
+same row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from onebit.errors import OnebitError
+from onebit.serve.compiling import Compiler
+from onebit.serve.errors import ConflictError, NotFoundError, UnavailableError, UnfinishedError
+from onebit.serve.log.errors import StaleError
+from onebit.serve.log.reading import Reader
+from onebit.serve.log.store import Store
+from onebit.serve.log.writing import Writer
+from onebit.serve.log_follower import NEAR, Trainee, first_classes
+from onebit.serve.progress import Progress
+from onebit.serve.schemas import Training
+from onebit.serve.served_task import ServedTask
+from onebit.serve.tasks import learner_of, refuse_rule
+from onebit.serve.threads import in_thread
+
+if TYPE_CHECKING:
+    from onebit.serve.admin import Admin
+
+LOG = logging.getLogger("onebit.serve")
+AGAIN_S = 0.5  # until what could not be written is tried again
+MOST_STARTS = 5  # of the service, with which a learner is trained that has not taken over: training may be what ends it
+
+
+class Trainers:
+    """The trainings that are under way, on one event loop."""
+
+    def __init__(
+        self, admin: Admin, store: Store, writer: Writer, reader: Reader, progress: Progress, compiler: Compiler
+    ) -> None:
+        self._admin = admin
+        self._store = store
+        self._writer = writer
+        self._reader = reader
+        self._progress = progress
+        self._compiler = compiler
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        """Give up what is being trained."""
+        for training in self._under_way:
+            training.cancel()
+
+    def resume(self, tasks: Iterable[ServedTask]) -> None:
+        """Train on what was being trained when the service ended, or the node that did so."""
+        for served in tasks:
+            if served.info.training is not None:
+                self.begin(served, served.info.training, None, again=True)
+
+    def heard(self, served: ServedTask, kind: str, detail: dict[str, Any]) -> None:
+        """Another node has written a change of a task: perhaps that a learner is asked for, will not come, or takes over."""
+        asked = detail.get("training")
+        if kind == "learner":
+            served.training = None
+        elif asked is not None:
+            self.begin(served, asked, None)
+        elif "training" in detail and served.training is not None:
+            served.training.error = detail.get("training_error")
+
+    def begin(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool = False) -> None:
+        """Train a learner that was asked for; where another node is the keeper, that is for it to do."""
+        counts = served.follower.statistics
+        of = counts.count("feedback") + counts.count("late")
+        served.training = Training(learner=asked["learner"], done=0, of=of)
+        if self._store.keeps:
+            training = asyncio.create_task(self._train(served, asked, token, again))
+            self._under_way.add(training)
+            training.add_done_callback(self._under_way.discard)
+
+    async def _count_start(self, served: ServedTask, asked: dict[str, Any]) -> None:
+        """Write that the training begins once more; refuse what has ended the service again and again."""
+        if asked["starts"] == MOST_STARTS:
+            raise OnebitError(
+                f"its training was begun {MOST_STARTS} times, and the service has ended each time before it was done"
+            )
+        async with self._admin.change_of(served):
+            await self._log_training(served, "changed", {"training": {**asked, "starts": asked["starts"] + 1}}, None)
+
+    async def _train(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool) -> None:
+        training, info = served.training, served.info
+        assert training is not None
+        detail = {name: value for name, value in asked.items() if name != "starts"}
+        ended = threading.Event()
+        try:
+            if again:
+                await self._count_start(served, asked)
+            classes = first_classes(self._reader, info.expected)
+            learner = await in_thread(self._compiler.learner, detail, classes, info.inputs)
+            trainee = Trainee(learner, info.expected)
+            await in_thread(self._train_near, trainee, training, ended)
+            async with self._admin.change_of(served):
+                # There may be more classes by now.
+                await in_thread(learner_of, detail, info.classes, info.inputs)
+                refuse_rule(learner, info.retired, "learner")  # and fewer that are played
+                served.follower.trainees[detail["generation"]] = trainee
+                seq = await self._log_training(served, "learner", detail, token)
+            await self._progress.until(lambda: served.has_followed(seq))
+            if served.follower.failing is not None:
+                raise OnebitError(served.follower.failing)
+            served.training = None
+            LOG.info(
+                f"task {info.name}: {detail['learner']} took over",
+                extra={"event": "learner-switched", "task": served.info.name, "learner": detail["learner"]},
+            )
+        except Exception as error:
+            served.follower.trainees.pop(detail["generation"], None)
+            if (
+                info.generation >= detail["generation"]
+            ):  # it, or one that another node has trained, took over all the same
+                served.training = None
+                return
+            await self._log_failed(served, training, str(error) or type(error).__name__)
+        finally:
+            ended.set()
+
+    async def _log_failed(self, served: ServedTask, training: Training, why: str) -> None:
+        """Write that a learner will not take over, so that the next start does not try again."""
+        training.error = why
+        LOG.error(f"a learner could not take over: {why}", extra={"event": "switch-failed"})
+        with contextlib.suppress(NotFoundError):  # the task was deleted
+            async with self._admin.change_of(served):
+                await self._log_training(served, "changed", {"training": None, "training_error": why}, None)
+
+    async def _log_training(self, served: ServedTask, kind: str, detail: dict[str, Any], token: str | None) -> int:
+        """Write what became of a learner, which was perhaps trained for hours: a disk that is full is waited for.
+
+        What nobody knows of is tried again too: should it be there all the same, that is found then.
+        """
+        while True:
+            try:
+                return await self._admin.log_change(served, kind, detail, token)
+            except (UnavailableError, UnfinishedError):
+                await asyncio.sleep(AGAIN_S)
+            except StaleError:
+                await self._admin.hear()
+                if kind == "learner" and served.info.generation >= detail["generation"]:
+                    raise ConflictError("the task was given another learner meanwhile") from None
+                if served.info.deleted is not None:
+                    raise NotFoundError("the task was deleted meanwhile") from None
+
+    def _train_near(self, trainee: Trainee, training: Training, ended: threading.Event) -> None:
+        """Come so near to the end of the log that the rest is a matter of a moment, and was learnt by the one that decides."""
+        reader = self._store.reader()
+        try:
+            end = self._writer.last  # a bad row up to here must end this training, and not the task
+            while not ended.is_set() and trainee.position < max(end, self._writer.last - NEAR):
+                last = self._writer.last
+                trainee.advance(reader, last, last)
+                training.done = trainee.done
+        finally:
+            reader.close()

@@ -1,0 +1,140 @@
+"""A PostgreSQL server of the tests' own, in a temporary folder, which can be killed and started again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+PATIENCE_S = 60.0
+
+
+def programs() -> Path | None:
+    """Where the programs of PostgreSQL are; Debian has them apart from the others."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if found:
+        return found[-1].parent
+    named = shutil.which("initdb")
+    return Path(named).resolve().parent if named else None
+
+
+PROGRAMS = programs()
+needs_postgres = pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not here: make postgres")
+
+
+def _as_server(*command: str) -> list[str]:
+    """A command as somebody who may run a server: PostgreSQL does not as root."""
+    return (
+        ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
+        if os.getuid() == 0
+        else [*command]
+    )
+
+
+class Server:
+    """One server; its databases are empty at first."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        assert PROGRAMS is not None
+        self.data = folder / "data"
+        self._log = folder / "log"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._number = 0
+
+    @classmethod
+    def made(cls, folder: Path, **settings: str) -> Server:
+        """A new one, which runs."""
+        server = cls(folder, **settings)
+        assert PROGRAMS is not None
+        options = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--username=postgres", "--no-sync"]
+        subprocess.run(
+            _as_server(str(PROGRAMS / "initdb"), "-D", str(server.data), *options),
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        server.start()
+        return server
+
+    def start(self) -> None:
+        """Start it, after a stop or a kill too."""
+        assert PROGRAMS is not None
+        given = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "max_connections": "200",
+            **self._settings,
+        }
+        options = [word for name, value in given.items() for word in ("-c", f"{name}={value}")]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                _as_server(str(PROGRAMS / "postgres"), "-D", str(self.data), "-p", str(self.port), *options),
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.address("postgres")):
+                return
+            assert self._process.poll() is None, self._log.read_text()
+            assert time.monotonic() < deadline, self._log.read_text()
+            time.sleep(0.05)
+
+    def address(self, database: str) -> str:
+        """Of a database."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def database(self) -> str:
+        """The address of a new database."""
+        self._number += 1
+        name = f"log{self._number}"
+        with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return self.address(name)
+
+    def kill(self) -> None:
+        """End it as a power cut would: no process of it has a word left."""
+        assert self._process is not None
+        found = subprocess.run(["pgrep", "-P", str(self._process.pid)], check=False, capture_output=True, text=True)
+        processes = [self._process.pid, *map(int, found.stdout.split())]
+        for one in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
+        self._process.wait()
+        while any(
+            Path(f"/proc/{one}").exists() for one in processes
+        ):  # they share memory, in which another may not begin
+            time.sleep(0.01)
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """End it at once, its connections too."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(PATIENCE_S)
+
+
+@contextlib.contextmanager
+def server(**settings: str) -> Iterator[Server]:
+    """A server that runs meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="onebit-postgres-", ignore_cleanup_errors=True) as folder:
+        if os.getuid() == 0:
+            shutil.chown(folder, "postgres", "postgres")
+        made = Server.made(Path(folder), **settings)
+        try:
+            yield made
+        finally:
+            made.stop()
