@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 from numba.core import codegen, event, targetconfig, types
 from numba.core.options import DefaultOptions
+from numba.core.types.functions import BaseFunction
 
 from onebit.engine.compile import OPTIONS, PART_OPTIONS, loop_for
 from onebit.engine.linking import PartCompiler, WholeCompiler
 from onebit.engine.references import Reference
+from onebit.engine.resolution import operators_resolved_once
 from onebit.rules import rule_named
 from onebit.spaces.dense import Dense
 
@@ -132,6 +134,19 @@ def test_a_part_may_be_called_by_functions_that_numba_compiles_itself() -> None:
     assert foreign(1.0) == 2.0
 
 
+def test_an_operator_is_resolved_once_and_means_what_it_meant() -> None:
+    original = BaseFunction.get_call_type
+    with operators_resolved_once():
+        assert BaseFunction.get_call_type is not original
+        mixed = numba.njit(lambda a, b: (a + b) * (a + b) - a // b + (a < b))
+        assert mixed(7, 2) == 78
+        assert mixed(7.5, 2.0) == 87.25
+        assert mixed(7.5, 2) == 87.25
+        with pytest.raises(numba.TypingError):
+            numba.njit(lambda a, b: a + b)(1.0, (1,))
+    assert BaseFunction.get_call_type is original
+
+
 def test_the_parts_of_numba_that_are_its_own_are_where_they_were() -> None:
     library = codegen.JITCodeLibrary
     for method in ("finalize", "add_ir_module", "_get_module_for_linking", "_finalize_final_module"):
@@ -142,6 +157,9 @@ def test_the_parts_of_numba_that_are_its_own_are_where_they_were() -> None:
     for name in ("_final_module", "_shared_module", "_linking_libraries"):
         assert name in source, f"Numba has moved CPUCodeLibrary.{name}, which engine.linking reads"
     assert callable(codegen.JITCPUCodegen.set_env), "Numba has moved set_env, by which parts are told their environment"
+    functions = inspect.getsource(BaseFunction)
+    for name in ("def get_call_type(self, context, args, kws)", "_impl_keys", "typing_key"):
+        assert name in functions, f"Numba has moved {name} of BaseFunction, which engine.resolution uses"
     stack = targetconfig.ConfigStack
     assert callable(stack.top), "Numba has moved ConfigStack.top, which engine.linking changes"
     for option in {*OPTIONS, *PART_OPTIONS}:

@@ -134,6 +134,8 @@ def is_compiled(rule: Rule, space: Any) -> bool:
 def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     from numba.core import config, errors
 
+    from onebit.engine.resolution import operators_resolved_once
+
     if config.DISABLE_JIT:  # how Numba's users ask for plain Python, to look into it with a debugger
         return loop
     folder = cache_folder(rule, space, loop)
@@ -146,7 +148,8 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     dispatcher = _jitted(loop, folder)
     signature = _signature(rule, space, loop)
     try:
-        dispatcher.compile(signature)
+        with operators_resolved_once():
+            dispatcher.compile(signature)
     except errors.NumbaError as error:
         raise InputError(f"{rule.title} cannot be compiled: {_gist(str(error), rule)}") from error
     return dispatcher.overloads[signature].entry_point  # type: ignore[no-any-return]
@@ -200,9 +203,9 @@ def _compiling() -> tuple[object, ...]:
     import llvmlite
     import numba
 
-    from onebit.engine import linking, references
+    from onebit.engine import linking, references, resolution
 
-    modules = (sys.modules[__name__], linking, references)
+    modules = (sys.modules[__name__], linking, references, resolution)
     code = [code_of(function) for module in modules for function in functions_in(module)]
     return sys.version, numba.__version__, llvmlite.__version__, np.__version__, OPTIONS, PART_OPTIONS, code
 
