@@ -23,6 +23,7 @@ from onebit.serve.log.writing import Keys
 
 POLL_S = 0.2
 RETRY_S = 0.3
+FIRST_S = 10.0  # for the first look
 LOG = logging.getLogger("onebit.serve")
 COUNTS = " UNION ALL ".join(
     f"SELECT task, '{table}', count(*) FROM {table} WHERE seq > %(after)s AND seq <= %(upto)s GROUP BY task"
@@ -51,13 +52,15 @@ class Tail:
         self.keeps = False
         self.failing: str | None = None
         self.heard = time.monotonic()  # when it was last known where the log ends
+        self._begun = threading.Event()
         self._ending = threading.Event()
         self._connection: psycopg.Connection | None = None
         self._thread = threading.Thread(target=self._run, name="onebit-tail", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Begin to listen; what is there now has been heard of when this returns, unless that takes long."""
         self._thread.start()
+        self._begun.wait(FIRST_S)
 
     def stop(self) -> None:
         """Listen no more."""
@@ -123,6 +126,7 @@ class Tail:
                 LOG.info("this node keeps the snapshots", extra={"event": "keeper"})
         self._look(connection)
         self.heard = time.monotonic()
+        self._begun.set()
         if self.failing is not None:
             LOG.info("the log is followed again", extra={"event": "log-recovered"})
             self.failing = None
