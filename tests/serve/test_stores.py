@@ -1,0 +1,116 @@
+"""Every store keeps the same: a service does the same over each of them, and leaves the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onebit.serve.errors import ConflictError, NotFoundError
+from onebit.serve.log.copying import _pages
+from onebit.serve.log.stores import store_at
+from onebit.serve.log.tables import NAMES, TIME
+from onebit.serve.service import Service
+from onebit.serve.settings import Settings
+from tests.serve.driving import ask, change, decided, heard, hint, new_task, outcome, run, state_of, until, withdrawal
+from tests.serve.postgres import PROGRAMS, server
+
+STORES = [
+    "sqlite",
+    pytest.param(
+        "postgres", marks=pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not here: make postgres")
+    ),
+]
+
+
+@pytest.fixture(params=STORES)
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Settings]:
+    """A service with an empty log."""
+    if request.param == "sqlite":
+        yield Settings(data=tmp_path / "data")
+        return
+    with server() as one:
+        yield Settings(data=Path(), log=one.database())
+
+
+def rows_of_all(settings: Settings) -> list[tuple[Any, ...]]:
+    """All rows in their order, without their times."""
+    with closing(store_at(settings.where).reader()) as reader:
+        found = [
+            (row[0], table, *row[1 : 1 + TIME[table]], *row[2 + TIME[table] :])
+            for table in NAMES
+            for page in _pages(reader, table, reader.last())
+            for row in page
+        ]
+    return sorted(found, key=lambda row: row[0])
+
+
+async def script(service: Service) -> None:
+    """Something of everything; each step waits until it is learnt, so that what is decided next does not depend on the moment."""
+    await service.create(new_task())
+    for number in range(12):
+        await decided(service, str(number), (number % 3 - 1.0, 1.0))
+        assert await heard(service, str(number), number % 2 == 0) == "accepted"
+        await until(lambda number=number: service.stats("fruit")["learnt"] == number + 1)  # type: ignore[misc]
+    assert await heard(service, "0") == "duplicate"
+    assert isinstance(await outcome(heard(service, "0", False)), ConflictError)
+    assert isinstance(await outcome(heard(service, "nobody")), NotFoundError)
+    assert isinstance(await outcome(decided(service, "0", (9.0, 9.0))), ConflictError)
+    many = await service.decide("fruit", [ask("0", (-1.0, 1.0)), ask("m1"), ask("m2"), ask("m1")], single=False)
+    assert many[1] == many[3]
+    said = await service.feedback("fruit", [hint("m1"), hint("nobody"), hint("0", False)], single=False)
+    assert [one["status"] for one in said] == ["accepted", "unknown", "conflict"]
+    assert await heard(service, "0", False, revise=True) == "revised"
+    await service.feedback("fruit", [withdrawal("1")])
+    await service.change("fruit", change(add_classes=["d"], deadline_s=1000.0))
+    assert await heard(service, "m2", None, truth="d") == "accepted"
+    await service.create(new_task("other", features={"kind": "text", "hash_bits": 6}))
+    await decided(service, "t", "some words", task="other")
+    await service.delete("other")
+    assert isinstance(await outcome(decided(service, "t", "some words", task="other")), NotFoundError)
+
+
+def test_a_service_does_the_same_and_goes_on_after_a_restart(settings: Settings) -> None:
+    async def first() -> Any:
+        service = Service(settings)
+        await service.start()
+        await script(service)
+        follower = service._served["fruit"].follower
+        await until(lambda: follower.statistics.count("feedback") == 13 and follower.revised_from is None)
+        newest = service.decisions("fruit", 3)
+        state = state_of(follower.replicas.resting)
+        await service.stop()
+        return state, newest
+
+    async def again() -> Any:
+        service = Service(settings)
+        await service.start()
+        follower = service._served["fruit"].follower
+        await until(lambda: follower.revised_from is None)
+        found = state_of(follower.replicas.resting), service.decisions("fruit", 3)
+        assert service.task_names() == ["fruit"]
+        await service.stop()
+        return found
+
+    known = run(first())
+    assert [one["id"] for one in known[1]] == ["m2", "m1", "11"]
+    assert run(again()) == known
+
+
+@pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not here: make postgres")
+def test_both_leave_the_same_rows(tmp_path: Path) -> None:
+    async def work(settings: Settings) -> None:
+        service = Service(settings)
+        await service.start()
+        await script(service)
+        await service.stop()
+
+    folder = Settings(data=tmp_path / "data")
+    run(work(folder))
+    with server() as one:
+        shared = Settings(data=Path(), log=one.database())
+        run(work(shared))
+        assert rows_of_all(shared) == rows_of_all(folder)
