@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from onebit.auto.dense.mixture import BASED, MEMBERS, PRESENT, Mixture, lose, rest, trusted_chance
+from onebit.auto.dense.mixture import (
+    BASED,
+    MEMBERS,
+    MISTAKES,
+    PRESENT,
+    ROUNDS,
+    Mixture,
+    lose,
+    rest,
+    trusted_chance,
+)
 from onebit.learner import Learner
 from tests.auto.streams import Array, gaussians
 
@@ -63,3 +74,23 @@ def test_trust_moves_after_it_was_asked_and_for_one_member_alone() -> None:
     assert (mixture.trusts[1:] == 1.0).all()
     assert trusted_chance(mixture, 1, np.array([1.0, 0.0]), 0, 1.0) == 1.0  # one class alone says nothing
     assert mixture.trusts[1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("mistakes", "gap", "faster", "stride"),
+    [
+        (0.1, 50.0, False, 2),
+        (0.1, 15.0, False, 1),
+        (0.5, 50.0, False, 1),
+        (0.5, 150.0, False, 7),
+        (0.5, 150.0, True, 1),
+    ],
+)
+def test_members_sleep_that_are_behind_and_lose_more(mistakes: float, gap: float, faster: bool, stride: int) -> None:
+    """Where many answers are wrong they must be farther behind; one that catches up stays awake."""
+    mixture = Mixture.empty(2, [PRESENT] * MEMBERS)
+    mixture.facts[ROUNDS], mixture.facts[MISTAKES] = 2000.0, mistakes
+    mixture.losses[:], mixture.rates[:] = 0.0, 0.5
+    mixture.losses[1], mixture.rates[1] = gap, 0.4 if faster else 1.0
+    rest(mixture, True, True)
+    assert mixture.strides.tolist() == [1, stride, *(1,) * (MEMBERS - 2)]

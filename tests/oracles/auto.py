@@ -299,8 +299,9 @@ class Oracle(SlowTwin):
         least = self.loss[leader]
         for m in self.there:
             self.loss[m] -= least if m in playing else 0.0
-            slower = self.rounds > 1000 and self.mistakes < 0.3 and self.rate[m] > 1.3 * self.rate[leader]
-            self.stride[m] = min(16, int(self.loss[m] / 20.0)) if slower and self.loss[m] > 20.0 else 1
+            slower = self.rounds > 1000 and self.rate[m] > 1.3 * self.rate[leader]
+            behind = self.loss[m] > (20.0 if self.mistakes < 0.3 else 100.0)
+            self.stride[m] = min(16, int(self.loss[m] / 20.0)) if slower and behind else 1
         together = min(self.stride[m] for m in (*SHAPED, "corrected") if m in self.there)
         self.stride.update(dict.fromkeys(SHAPED, together))
 

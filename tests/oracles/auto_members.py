@@ -122,11 +122,13 @@ class SlowLinear:
     def learn(self, p: Array, A: Sequence[int], a: int, right: bool, fine: float) -> None:
         """`p` is over the classes A."""
         rest = float(sum(p[j] for j in A if j != a)) + 1e-300
-        if right and (rest**2 * self.B[a] < 1e-4 or rest**2 * self.learnt_q(a) < 1e-4):
-            return
         h = {j: -p[j] if right else -(0.9 * p[j] / rest + 0.1 / (len(A) - 1)) for j in A if j != a}
         h[a] = rest if right else 1.0
-        moving = [j for j in A if j == a or (abs(h[j]) * self.B[j] >= fine and abs(h[j]) * self.learnt_q(j) >= fine)]
+        most = {j: abs(h[j]) * (1.0 if right else p[a]) for j in A}
+        likely = [j for j in A if most[j] * self.B[j] >= fine]
+        if not likely or (right and (rest**2 * self.B[a] < 1e-4 or rest**2 * self.learnt_q(a) < 1e-4)):
+            return
+        moving = [j for j in A if j == a or (j in likely and most[j] * self.learnt_q(j) >= fine)]
         still = float(sum(p[j] for j in A if j not in moving))
         self.learnt_q(a)
         steep = {j: h[j] * self.q(j) for j in moving}

@@ -15,11 +15,7 @@ from __future__ import annotations
 
 import math
 
-from onebit.auto.dense.linear import (
-    LinearMembers,
-    learnt_variance,
-    move_class,
-)
+from onebit.auto.dense.linear import LinearMembers, learnt_variance, move_class
 from onebit.contract.rule import Vector
 
 HALVINGS = 12
@@ -30,11 +26,8 @@ LIKELY = 0.5  # from this probability on the likelihood bends less and less
 MOST_RAISED = 600.0  # a logarithm of a probability is moved no further
 LEAST = 1e-300  # the smallest probability that is not 0
 
-CHANGED, DIRECTION, MOVED = (
-    0,
-    1,
-    2,
-)  # the scratch of a step: which classes change, where to, and their probabilities there
+# The scratch of a step: which classes change, where to, and their probabilities there.
+CHANGED, DIRECTION, MOVED = 0, 1, 2
 
 
 def learn_linear(
@@ -47,23 +40,30 @@ def learn_linear(
         count += about[other] > 0.0
         if other != label:
             rest += beliefs[other]
-    if right:
-        if rest * rest * linear.bounds[member, label] < SETTLED:
-            return
-        if rest * rest * learnt_variance(linear, member, label) < SETTLED:
-            return
-    number, spread, still = 0, 0.0, 0.0
+    longest = 1.0 if right else beliefs[label]  # what is sought is no farther along the directions
+    likely, number, still, teaches = 0, 0, 0.0, False
     for other in range(beliefs.shape[0]):
         if about[other] == 0.0:
             continue
         direction = rest if other == label else -beliefs[other]
         if not right:
             direction = 1.0 if other == label else -((1.0 - EVENLY) * beliefs[other] / rest + EVENLY / (count - 1))
-        if other != label and abs(direction) * linear.bounds[member, other] < fine:
+        changes = abs(longest * direction) * linear.bounds[member, other] >= fine
+        teaches = teaches or changes
+        if changes or other == label:
+            work[CHANGED, likely], work[DIRECTION, likely] = other, direction
+            likely += 1
+        else:
             still += beliefs[other]
-            continue
+    if not teaches or (right and rest * rest * linear.bounds[member, label] < SETTLED):
+        return
+    if right and rest * rest * learnt_variance(linear, member, label) < SETTLED:
+        return
+    spread = 0.0
+    for place in range(likely):
+        other, direction = int(work[CHANGED, place]), work[DIRECTION, place]
         variance = learnt_variance(linear, member, other)
-        if other != label and abs(direction) * variance < fine:
+        if other != label and abs(longest * direction) * variance < fine:
             still += beliefs[other]
             continue
         work[CHANGED, number], work[DIRECTION, number] = other, direction

@@ -32,8 +32,8 @@ HOPELESS = 15.0  # a member whose loss is so much more has no share
 COUNTS = 1e-3  # the share from which on a member's doubts count
 HIGHEST = 30.0  # a deviation above this is as good as infinite
 
-# When a member sleeps: behind by so much, after so many rounds, and when there are few mistakes, in which others may be better at once.
-BEHIND, SETTLED_IN, FEW_MISTAKES, LONGEST_SLEEP = 20.0, 1000.0, 0.3, 16.0
+# When a member sleeps: after so many rounds, behind by so much where there are few mistakes, and by more where others may still be better soon.
+SETTLED_IN, BEHIND, FAR_BEHIND, FEW_MISTAKES, LONGEST_SLEEP = 1000.0, 20.0, 100.0, 0.3, 16.0
 SLOWER = 1.3  # and losing so much more, lately
 
 # How far a member's scores are trusted when it is weighed: its first trust, the variance of that, the least and the most.
@@ -195,13 +195,13 @@ def rest(mixture: Mixture, right: bool, based: bool) -> None:
     for member in range(MEMBERS):
         if takes_part(mixture, member, based) and mixture.losses[member] < least:
             least, leader = mixture.losses[member], member
-    tired = facts[ROUNDS] > SETTLED_IN and facts[MISTAKES] < FEW_MISTAKES
+    enough = BEHIND if facts[MISTAKES] < FEW_MISTAKES else FAR_BEHIND
     for member in range(MEMBERS):
         if takes_part(mixture, member, based):
             mixture.losses[member] -= least
         gap, slower = mixture.losses[member], mixture.rates[member] > SLOWER * mixture.rates[leader]
         mixture.strides[member] = 1.0
-        if tired and gap > BEHIND and slower:
+        if facts[ROUNDS] > SETTLED_IN and gap > enough and slower:
             mixture.strides[member] = min(LONGEST_SLEEP, math.floor(gap / BEHIND))
     together = mixture.strides[CORRECTED] if mixture.there[CORRECTED] != ABSENT else LONGEST_SLEEP
     for member in range(SHAPED, MEMBERS):  # these are of one piece, and what corrects them needs them
