@@ -49,10 +49,12 @@ def score(space: AutoDenseArrays, rows: DenseRows, row: int, scores: Vector) -> 
     squares = directed(rows.values[row], linear.views[linear.begins[DIRECTED] : linear.ends[DIRECTED]])
     if mixture.awake[CENTRED] == 1:
         centred(space.statistics, x, linear.views[linear.begins[CENTRED] : linear.ends[CENTRED]])
-    in_units(space.statistics, x, space.units)
-    standard = linear.views[linear.begins[STANDARDISED] : linear.ends[STANDARDISED]]
-    standardised(space.statistics, space.units, space.plain, standard)
-    if mixture.awake[WAVED] == 1 and mixture.there[WAVED] == PRESENT:
+    on_columns = mixture.awake[WAVED] == 1 and mixture.there[WAVED] == PRESENT
+    if on_columns or mixture.awake[STANDARDISED] == 1 or mixture.awake[CLUSTERS] == 1:
+        in_units(space.statistics, x, space.units)
+        standard = linear.views[linear.begins[STANDARDISED] : linear.ends[STANDARDISED]]
+        standardised(space.statistics, space.units, space.plain, standard)
+    if on_columns:
         factor = 1.0 / math.sqrt(max(1.0, space.statistics.rows[VARYING]))
         write_waves(space.waves, space.plain, factor, linear.views[linear.begins[WAVED] : linear.ends[WAVED]])
     if mixture.awake[CLUSTERS] == 1:
