@@ -20,8 +20,8 @@ import scipy.sparse
 from onebit.checks import refused, rows, state
 from onebit.decision import Decision
 from onebit.errors import OnebitError
-from onebit.features import hashed
 from onebit.learner import Learner, copy_of
+from onebit.named_features import hashed
 
 WIDTH = 6
 X, Y = rows(30)

@@ -7,11 +7,6 @@ copies: what a user does with an array afterwards is no concern of the learner's
 
 from __future__ import annotations
 
-import hashlib
-import itertools
-import math
-import numbers
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +15,7 @@ from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
 from onebit.frames import NamedRows, Names, has_names, is_frame, named_rows, names_of
+from onebit.named_features import RecentEntries, hashed, hashed_entries, kept_names, learnt_entries, named_values
 from onebit.rows import (
     Rows,
     SparseRow,
@@ -40,7 +36,6 @@ from onebit.validation import is_text
 MOST_BITS = 30
 GROWN = 1e12  # scores that overflow for a row whose squared length is below this are the weights' doing
 MOST_FEATURES = 2**31 - 2  # columns are int32
-WORD = re.compile(r"\w+")
 
 Kept = NDArray[Any] | SparseRow | dict[str, float] | str  # what a decision keeps of x
 
@@ -72,6 +67,7 @@ class Features:
         self.space: str | None = "sparse" if named else space
         self.size: int | None = 1 << hash_bits if hash_bits is not None else None if size is None else int(size)
         self.named: bool | None = True if named else False if size is not None else None
+        self._recent: RecentEntries | None = None
         self.feature_names: Names | None = None  # of the first frame, as scikit-learn's `feature_names_in_`
 
     @property
@@ -119,6 +115,7 @@ class Features:
     def forget_after(self, known: tuple[int, Names | None]) -> None:
         """Take back the names that were learnt after this was known: what brought them was refused."""
         count, self.feature_names = known
+        self._recent = None
         if self.vocabulary is not None:
             while len(self.vocabulary) > count:
                 self.vocabulary.popitem()
@@ -156,7 +153,7 @@ class Features:
             if not isinstance(x, Mapping):
                 what = "a string, or a dict" if self.text else "a dict"
                 raise InputError(f"x is a {_kind(x)}, but this learner takes {what} of feature name -> number")
-            return self._keep_names(x)
+            return kept_names(x, self.largest)
         if isinstance(x, SparseRow) or is_sparse(x):
             return self._keep_sparse(x if isinstance(x, SparseRow) else sparse_row(x, self.dtype))
         if isinstance(x, Mapping | str):
@@ -179,16 +176,6 @@ class Features:
             raise InputError("X is a table of columns, but this learner takes dicts or texts, one for each row")
         return [self.keep(x) for x in X]
 
-    def _keep_names(self, x: Mapping[Any, Any]) -> dict[str, float]:
-        kept: dict[str, float] = {}
-        for name, value in x.items():
-            if type(name) is not str or not name.isascii():
-                _refuse_name(name)
-            # Nearly always a float that the weights can hold; what is not is looked at more closely.
-            usual = type(value) is float and -self.largest <= value <= self.largest
-            kept[name] = value if usual else _number(name, value, self.largest)
-        return kept
-
     def _keep_sparse(self, row: SparseRow) -> Kept:
         if row.size != self.size:
             raise InputError(f"x has {row.size} features, but this learner takes {self.size}")
@@ -207,21 +194,22 @@ class Features:
         """The columns and values of a kept sparse x. Names never learnt get columns past the known ones."""
         if isinstance(kept, SparseRow):
             return kept.columns, kept.values
-        named = _named_values(kept)
+        assert isinstance(kept, str | dict)
+        if self._recent is not None and self._recent.are_of(kept):
+            return self._recent.entries
         if self.vocabulary is None:
-            summed: dict[int, float] = {}
-            for name, value in named.items():
-                column = hashed(name, self.columns)
-                summed[column] = summed.get(column, 0.0) + value
-            columns, values = sorted(summed), [summed[column] for column in sorted(summed)]
+            columns, values = hashed_entries(kept, self.columns)
         else:
-            if grow:
-                for name in named:
-                    self.vocabulary.setdefault(name, len(self.vocabulary))
-            fresh = itertools.count(len(self.vocabulary))
-            columns = [self.vocabulary[name] if name in self.vocabulary else next(fresh) for name in named]
-            values = list(named.values())
-        return np.array(columns, dtype=np.int32), cast_to(np.array(values, dtype=np.float64), self.dtype)
+            columns, values = learnt_entries(kept, self.vocabulary, grow)
+        found = columns, cast_to(values, self.dtype)
+        # Names without a column of their own have none to remember.
+        lasting = self.vocabulary is None or int(columns.max(initial=-1)) < len(self.vocabulary)
+        self._recent = RecentEntries.of(kept, found) if lasting else None
+        return found
+
+    def was_just_read(self, x: object) -> bool:
+        """Whether x is the dict or the text that was read last, as it was then."""
+        return self._recent is not None and self._recent.are_of(x)
 
     def names_in(self, kept: Kept) -> list[tuple[str | int, ...]]:
         """What each value of a kept x is called, in the order of `entries`; names that are hashed may share one.
@@ -234,14 +222,16 @@ class Features:
             names = self.feature_names
             return [(int(column) if names is None else names[column],) for column in kept.columns]
         if self.vocabulary is not None:
-            return [(name,) for name in _named_values(kept)]
+            return [(name,) for name in named_values(kept)[0]]
         shared: dict[int, list[str]] = {}
-        for name in _named_values(kept):
+        for name in named_values(kept)[0]:
             shared.setdefault(hashed(name, self.columns), []).append(name)
         return [tuple(shared[column]) for column in sorted(shared)]
 
-    def rows(self, kept: Sequence[Kept], grow: bool = False) -> Rows:
-        """Kept values as the rows of a matrix; `grow` takes their names into the vocabulary."""
+    def rows(self, kept: Sequence[Kept] | NDArray[Any], grow: bool = False) -> Rows:
+        """Kept values as the rows of a matrix, which may be one already; `grow` takes their names into the vocabulary."""
+        if isinstance(kept, np.ndarray):
+            return DenseRows(kept)
         if self.space == "dense":
             joined: NDArray[Any] = np.concatenate(kept)  # type: ignore[arg-type]
             return DenseRows(joined.reshape(len(kept), -1))  # in a third of the time of `np.stack`
@@ -311,29 +301,6 @@ class Features:
         )
 
 
-def words_in(text: str) -> list[str]:
-    """The different words of a text, in order.
-
-    >>> words_in("To be, or not to be")
-    ['be', 'not', 'or', 'to']
-    """
-    return sorted(set(WORD.findall(text.lower())))
-
-
-def _named_values(kept: Kept) -> dict[str, float]:
-    """The names in a kept dict or text, in order, and their values."""
-    if isinstance(kept, str):
-        tokens = words_in(kept)
-        return dict.fromkeys(tokens, 1.0 / math.sqrt(len(tokens))) if tokens else {}
-    assert isinstance(kept, dict)
-    return {name: kept[name] for name in sorted(kept)}
-
-
-def hashed(name: str, columns: int) -> int:
-    """The column of a name among 2^bits, the same in every process."""
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") % columns
-
-
 def refuse_what_is_no_table(X: Any) -> None:
     """A sentence for what has no rows."""
     if isinstance(X, str) or not (hasattr(X, "__len__") or hasattr(X, "shape")) or getattr(X, "shape", (1,)) == ():
@@ -348,27 +315,6 @@ def _width(x: Any) -> int:
     if len(shape) not in (1, 2):
         raise InputError(f"x has shape {tuple(shape)}, but must be one row or a matrix of rows")
     return int(shape[-1])
-
-
-def _refuse_name(name: object) -> None:
-    if not isinstance(name, str) or not is_text(name):
-        raise InputError(f"a feature is called {brief(name)}, but names must be strings of Unicode characters")
-
-
-def _number(name: object, value: object, largest: float) -> float:
-    if not isinstance(value, numbers.Real | np.bool_):
-        raise InputError(f"feature {brief(name)} is {brief(value)}, but must be a number")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise InputError(f"feature {brief(name)} is {number}, but must be a finite number")
-    if abs(number) > largest:
-        raise InputError(
-            f"feature {brief(name)} is {number}, but the weights take at most {largest:g}; scale the features"
-        )
-    return number
 
 
 def _kind(x: object) -> str:

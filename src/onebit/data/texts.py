@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from onebit.data.tables import Csr
 from onebit.errors import InputError, brief
-from onebit.features import hashed, words_in
+from onebit.named_features import hashed, words_in
 from onebit.rows import csr_of, is_sparse
 from onebit.validation import is_text
 

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 
 from onebit.errors import MissingExtraError
-from onebit.features import words_in
 from onebit.installation import install_command
+from onebit.named_features import words_in
 from onebit.serve.log.records import Logged
 from onebit.serve.tasks import TaskInfo
 from onebit.validation import ClassName
