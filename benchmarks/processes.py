@@ -48,7 +48,7 @@ def steps(effort: Effort) -> list[Measurement]:
     except PeerMissingError as error:
         measured.append(Measurement(RIVER_STEP, None, "us", remark=str(error)))
     best = interleaved(contenders, effort.repeats)
-    bars = {ONEBIT_STEP: at_most(8)}
+    bars = {ONEBIT_STEP: at_most(4)}
     for name, outcome in best.items():
         microseconds = outcome.seconds / workload.rounds * 1e6
         remark = f"error {100 * outcome.error:.2f} % in {workload.rounds:,} rounds"

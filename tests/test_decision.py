@@ -17,7 +17,7 @@ import scipy.sparse
 
 from onebit.checks import refused, state
 from onebit.deciding import NOTHING_MORE, decision_of
-from onebit.decision import Decision, LoopChoice
+from onebit.decision import Decision
 from onebit.engine.stream import NOTE
 from onebit.errors import InputError
 from onebit.learner import Learner, copy_of
@@ -187,9 +187,10 @@ def test_the_row_that_was_decided_on_is_the_one_that_is_learnt_whatever_is_done_
 
 def test_a_rule_whose_notes_are_no_numbers_is_refused_as_ever() -> None:
     learner, decision = made("dense float32")
-    learner.runtime.model.choice[0, NOTE] = np.nan
-    choice = LoopChoice(learner.classes, learner.runtime.model.choice.copy(), decision.made_of.rows)  # type: ignore[union-attr]
-    strange = decision_of(learner.runtime, 7, choice, decision.x, NOTHING_MORE)
+    assert decision.made_of is not None
+    record = np.frombuffer(decision.made_of.record, dtype=np.uint8).copy()
+    record[8 * NOTE : 8 * (NOTE + 1)].view(np.float64)[:] = np.nan
+    strange = decision_of(learner.runtime, 7, record.tobytes(), None, NOTHING_MORE)
     assert "must be finite" in unchanged_by(learner, lambda: learner.learn(strange, right=True))
 
 

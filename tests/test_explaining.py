@@ -13,8 +13,8 @@ from onebit.checks import played, refused, rows
 from onebit.contract.contrast import amount, class_contrast
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
 from onebit.explaining import Explanation
-from onebit.features import hashed
 from onebit.learner import Learner
+from onebit.named_features import hashed
 from onebit.rules import registry
 from onebit.rules.offset_tree import leaf_of
 

@@ -484,9 +484,7 @@ def test_an_empty_dict_is_x_of_nothing() -> None:
 
 def test_hashed_columns_are_the_same_in_another_process() -> None:
     names = ["a", "word", "ärger", "", "語", "a" * 1000]
-    program = (
-        "import sys; from onebit.features import hashed; print([hashed(name, 1 << 20) for name in eval(sys.argv[1])])"
-    )
+    program = "import sys; from onebit.named_features import hashed; print([hashed(name, 1 << 20) for name in eval(sys.argv[1])])"
     answer = subprocess.run(
         [sys.executable, "-c", program, repr(names)],
         capture_output=True,

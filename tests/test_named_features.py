@@ -112,7 +112,7 @@ def test_a_dict_that_was_altered_after_the_decision_is_read_again(options: dict[
         learner.learn(learner.decide({"a": 1.0, "b": 0.5}), right=True)
     decision = learner.decide({"a": 1.0, "b": 0.5})
     there = copy_of(learner)
-    decision.x["b"] = 4.0  # type: ignore[index,call-overload]
+    decision.x["b"] = 4.0  # type: ignore[index]
     learner.learn(decision, right=False)
     there.learn(Decision.from_json(decision.to_json()), right=False)
     assert arrays(learner) == arrays(there)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isfinite, isnan
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels, candidates_at, complete_at, packed
+from onebit.contract.draws import word_of
 from onebit.contract.parameters import Real, checked_flag
 from onebit.decision import Decision, LoopChoice
 from onebit.engine import stream as engine
@@ -26,7 +29,7 @@ Among = Iterable[ClassName] | None  # the classes that can be played; None: all
 SURE = Real("[0, 1]", "the confidence from which a decision is sure")
 RISK = Real("(0, 1)", "the share of sure decisions that may be wrong")
 
-_ARRAYS = (np.ndarray, SparseRow)
+_new = tuple.__new__
 # The numbers of a choice without its probabilities, in half the time of `tolist`.
 _numbers_of: Callable[[Any], tuple[float, ...]] = struct.Struct(f"{engine.CHOICE_COLUMNS}d").unpack_from
 
@@ -43,6 +46,8 @@ class DecisionTerms(NamedTuple):
 
     def of(self, runtime: Runtime, row: int) -> tuple[tuple[ClassName, ...] | None, bool]:
         """The names of the candidates of a row, or None for all classes, and whether the right one is known to be among them."""
+        if not len(self.among):
+            return None, False
         found = candidates_at(self.among, row)
         if len(found) == len(runtime.classes):
             return None, False
@@ -112,14 +117,15 @@ def _one_a_row(among: object) -> bool:
 
 
 def decision_of(
-    runtime: Runtime, identity: int | str, made: LoopChoice, kept: Kept, asked: DecisionTerms, row: int = 0
+    runtime: Runtime, identity: int | str, record: bytes, kept: Kept | None, asked: DecisionTerms, row: int = 0
 ) -> Decision:
-    """A choice of the loop as the value that users keep."""
-    classes, choice, _ = made
-    label, greedy, weight, note, second_note, propensity, raw, confidence, sure = _numbers_of(choice)
-    among, complete = asked.of(runtime, row) if len(asked.among) else (None, False)
+    """A choice of the loop as the value that users keep; `kept` is None where x is behind the choice."""
+    label, greedy, weight, note, second_note, propensity, raw, confidence, sure = _numbers_of(record)
+    classes = runtime.names.names
+    made = _new(LoopChoice, (classes, record, runtime.features.dtype if kept is None else None))
+    among, complete = (None, False) if asked is NOTHING_MORE else asked.of(runtime, row)
     # `learn` takes it back as it is, unless it must refuse it. A decision on a text or a dict is made of what `json.dumps` takes.
-    lasting = isinstance(kept, _ARRAYS) and math.isfinite(note + second_note + raw)
+    lasting = (kept is None or type(kept) is SparseRow) and isfinite(note + second_note + raw)
     fields = (
         identity,
         classes[int(label)],
@@ -127,32 +133,44 @@ def decision_of(
         classes[int(greedy)],
         weight,
         (note, second_note),
-        kept,
+        made.x if kept is None and not lasting else kept,
         runtime.ledger.moment,
         runtime.identity,
         among,
         complete,
         made if lasting else made.read(),
         raw,
-        None if math.isnan(confidence) else confidence,
-        None if math.isnan(sure) else sure,
+        None if isnan(confidence) else confidence,
+        None if isnan(sure) else sure,
     )
-    return tuple.__new__(Decision, fields)  # in half the time that the constructor takes
+    return _new(Decision, fields)  # in half the time that the constructor takes
 
 
 def decided(runtime: Runtime, x: Any, identity: int | str, asked: DecisionTerms) -> Decision:
     """The decision on one x."""
-    kept, rows = runtime.decide_one(x, identity, asked.among, asked.sure, asked.risk)
-    lasting = rows if isinstance(rows, DenseRows) else None  # others are read again, since names are learnt then
-    made = tuple.__new__(LoopChoice, (runtime.names.names, runtime.model.choice.copy(), lasting))
-    return decision_of(runtime, identity, made, kept, asked)
+    record = kept = None
+    if asked is NOTHING_MORE:
+        record = runtime.model.decide_array(x, identity if type(identity) is int else word_of(identity))
+    if record is None:
+        kept, rows = runtime.decide_one(x, identity, *asked)
+        record = runtime.model.choice.tobytes()
+        if type(rows) is DenseRows:  # others are read again, since names are learnt then
+            record, kept = record + rows.values.tobytes(), None
+    return decision_of(runtime, identity, record, kept, asked)
 
 
 def decided_many(
-    runtime: Runtime, kept: Sequence[Kept], ids: Sequence[int | str], asked: DecisionTerms
+    runtime: Runtime, kept: Sequence[Kept] | NDArray[Any], ids: Sequence[int | str], asked: DecisionTerms
 ) -> list[Decision]:
     """The decisions on rows that were read."""
     columns = engine.CHOICE_COLUMNS + len(runtime.classes)
-    choices = runtime.choices(runtime.rows(kept), ids, columns, *asked)
-    made = [tuple.__new__(LoopChoice, (runtime.names.names, one.copy(), None)) for one in choices[:, None]]
-    return [decision_of(runtime, ids[row], made[row], kept[row], asked, row) for row in range(len(kept))]
+    rows = runtime.rows(kept)
+    choices = runtime.choices(rows, ids, columns, *asked)
+    if type(rows) is not DenseRows:
+        return [decision_of(runtime, ids[row], one.tobytes(), kept[row], asked, row) for row, one in enumerate(choices)]
+    cells = np.concatenate([choices.view(np.uint8), rows.values.view(np.uint8)], axis=1)
+    size, records = cells.shape[1], cells.tobytes()
+    return [
+        decision_of(runtime, identity, records[row * size : (row + 1) * size], None, asked, row)
+        for row, identity in enumerate(ids)
+    ]

@@ -14,20 +14,21 @@ from numpy.typing import NDArray
 from onebit.engine.stream import CHOICE_COLUMNS
 from onebit.errors import InputError, OnebitError, brief
 from onebit.features import Kept
-from onebit.rows import Rows, SparseRow, checked_csr, rising
+from onebit.rows import SparseRow, checked_csr, rising
+from onebit.spaces.dense import DenseRows
 from onebit.validation import ClassName, checked_id
 
 
 class LoopChoiceFields(NamedTuple):
-    """The classes by their numbers, the choice as the loop wrote it, and the row as it read it, None where that must be read again."""
+    """The classes by their numbers, the choice as the loop wrote it with the row behind it, and the dtype of that, None where there is none."""
 
     classes: tuple[ClassName, ...]
-    choice: NDArray[np.float64]
-    rows: Rows | None
+    record: bytes
+    dtype: np.dtype[Any] | None
 
 
 class LoopChoice(LoopChoiceFields):
-    """What a decision was made of. It stands in the place of the probabilities, which are read from it when somebody asks."""
+    """What a decision was made of. It stands in the place of the probabilities, which are read from it when somebody asks, and so is x."""
 
     @cached_property
     def probabilities(self) -> dict[ClassName, float]:
@@ -38,6 +39,24 @@ class LoopChoice(LoopChoiceFields):
         """The same, read now."""
         chances = zip(self.classes, self.choice[0, CHOICE_COLUMNS:].tolist(), strict=True)
         return {name: chance for name, chance in chances if chance > 0.0}
+
+    @property
+    def choice(self) -> NDArray[np.float64]:
+        """The choice, one line."""
+        return np.frombuffer(self.record, count=CHOICE_COLUMNS + len(self.classes))[None]
+
+    @property
+    def rows(self) -> DenseRows | None:
+        """The row as the loop read it, None where it must be read again."""
+        if self.dtype is None:
+            return None
+        return DenseRows(np.frombuffer(self.record, self.dtype, offset=8 * (CHOICE_COLUMNS + len(self.classes)))[None])
+
+    @cached_property
+    def x(self) -> NDArray[Any]:
+        """What a decision keeps of a row that is here."""
+        assert self.dtype is not None
+        return np.frombuffer(self.record, self.dtype, offset=8 * (CHOICE_COLUMNS + len(self.classes)))
 
     def __repr__(self) -> str:
         return repr(self.probabilities)
@@ -63,7 +82,8 @@ class DecisionFields(NamedTuple):
     sure: float | None = None
 
 
-_PROBABILITIES = DecisionFields._fields.index("probabilities")
+_X, _PROBABILITIES = DecisionFields._fields.index("x"), DecisionFields._fields.index("probabilities")
+held_choice: Callable[[DecisionFields], object] = DecisionFields.probabilities.__get__  # type: ignore[attr-defined]
 
 
 class Decision(DecisionFields):
@@ -93,17 +113,24 @@ class Decision(DecisionFields):
         return super().probabilities if made is None else made.probabilities
 
     @property
+    def x(self) -> Kept:
+        """A copy of x."""
+        held, made = super().x, self.made_of
+        return made.x if held is None and made is not None else held
+
+    @property
     def made_of(self) -> LoopChoice | None:
         """The choice of the loop, where this is the very decision that was made of it: a copy, also one that was sent, has only the fields."""
-        held: object = tuple.__getitem__(self, _PROBABILITIES)
-        return held if isinstance(held, LoopChoice) else None
+        held = held_choice(self)
+        return held if type(held) is LoopChoice else None
 
     def __getitem__(self, place: Any) -> Any:
         return tuple(self)[place]
 
     def __iter__(self) -> Iterator[Any]:
         held = tuple.__getitem__(self, slice(None))
-        return iter((*held[:_PROBABILITIES], self.probabilities, *held[_PROBABILITIES + 1 :]))
+        between = held[_X + 1 : _PROBABILITIES]
+        return iter((*held[:_X], self.x, *between, self.probabilities, *held[_PROBABILITIES + 1 :]))
 
     @property
     def unsure(self) -> bool:

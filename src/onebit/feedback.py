@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from onebit.batches import LearningBatch
 from onebit.contract.candidates import Labels, packed
 from onebit.contract.draws import word_of, words_of
-from onebit.decision import Decision, LoopChoice
+from onebit.decision import Decision, LoopChoice, held_choice
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NO_REWARDS, NOTHING
 from onebit.errors import InputError, OnebitError, brief
 from onebit.features import Kept
+from onebit.rows import Rows
 from onebit.runtime import Runtime
+from onebit.spaces.dense import DenseRows
+from onebit.stepping import WRONG
 from onebit.validation import ClassName, listed
 
 KINDS = ("bandit", "label")
@@ -55,7 +58,7 @@ def heard_of(
         said: object = right
         if said is not True and said is not False and not isinstance(said, np.bool_):
             raise InputError(f"right is {brief(right)}, but must be True or False (bool(...) makes it so)")
-        if not right and runtime.needs_labels:
+        if not right and runtime.model.needs_labels:
             raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not only that it was wrong")
         heard = runtime.names.index(decision.label) if right else -1, None, False
     elif (right is not None) + (label is not None) + (reward is not None) + (truth is not None) != 1:
@@ -127,7 +130,7 @@ def kept_of(runtime: Runtime, decision: Decision) -> Kept:
     dense = isinstance(x, np.ndarray) and features.space == "dense"
     if dense and x.dtype == features.dtype and x.shape == (features.size,):  # type: ignore[union-attr]
         return x
-    return features.keep(x)
+    return x if features.was_just_read(x) else features.keep(x)
 
 
 def fill_choice(runtime: Runtime, choice: NDArray[np.float64], decision: Decision) -> None:
@@ -167,37 +170,45 @@ def _number_or_none(decision: Decision, name: str, wanted: tuple[float, float, s
 
 def own_choice(runtime: Runtime, decision: Decision) -> LoopChoice | None:
     """What a decision was made of, where this learner made it, with the classes of now: then the loop takes it back as it is."""
-    made = decision.made_of
-    return made if made is not None and made.classes is runtime.names.names else None
+    made = held_choice(decision)
+    return made if type(made) is LoopChoice and made.classes is runtime.names.names else None
 
 
 def learn_one(runtime: Runtime, decision: Decision, heard: HeardAnswer) -> None:
     """Learn what was said of one decision; where it cannot be learnt, nothing is changed."""
     model, (revealed, reward, corrected) = runtime.model, heard
+    own, identity = own_choice(runtime, decision), decision.id
+    word = identity if type(identity) is int else word_of(identity)
+    plain = own is not None and reward is None and not corrected and decision.among is None
+    if plain and model.learn_record(own.record, word, revealed):  # type: ignore[union-attr]
+        runtime.record_one(identity)
+        return
     known, memory, calibration = runtime.features.known, model.memory.copy(), model.calibration.copy()
-    own = own_choice(runtime, decision)
-    rows, choice = (None, model.choice) if own is None else (own.rows, own.choice)
+    rows: Rows | None = None if own is None else own.rows
+    choice = model.choice if own is None else own.choice
     try:
         if rows is None:
             rows = runtime.row(kept_of(runtime, decision), grow=True)
         if own is None:
             fill_choice(runtime, choice[0], decision)
-        model.one_label[0] = revealed
-        model.one_word[0] = word_of(decision.id)
+        label = WRONG
+        if revealed >= 0:
+            label = model.one_label
+            label[0] = revealed
         among = NOTHING if decision.among is None else among_of(runtime, [decision])
         if corrected:
-            model.correct(rows, model.one_label, choice, model.one_word, among)
+            model.correct(rows, label, choice, np.array([word], dtype=np.uint64), among)
         else:
             worth = NO_REWARDS
             if reward is not None:
                 worth = np.array([[reward]])
                 runtime.note_rewards(worth)
-            model.run(rows, choice, model.learning, labels=model.one_label, among=among, rewards=worth)
+            model.step(rows, choice, model.learning, word, labels=label, among=among, rewards=worth)
     except OnebitError:
         runtime.features.forget_after(known)
-        model.memory, model.calibration = memory, calibration
+        model.memory[:], model.calibration[:] = memory, calibration
         raise
-    runtime.record_one(decision.id)
+    runtime.record_one(identity)
 
 
 def batch_of(
@@ -220,6 +231,9 @@ def batch_of(
     numbers, known_truths = _answers(rewards, len(decisions)), _answers(truths, len(decisions))
     if not decisions:
         return None
+    plain = _own_batch(runtime, decisions, rights) if right is not None and truths is None else None
+    if plain is not None:
+        return plain
     heard, kept, choices = [], [], []
     blank = np.zeros((1, engine.CHOICE_COLUMNS + len(runtime.classes)))
     seen: set[int | str] = set()
@@ -248,6 +262,30 @@ def batch_of(
         known = np.array([label if corrected else -1 for label, _, corrected in heard], dtype=np.int64)
     rows = runtime.rows(kept, grow=True)
     return LearningBatch(rows, ids, np.concatenate(choices), revealed, words_of(ids), among, worth, known)
+
+
+def _own_batch(runtime: Runtime, decisions: Sequence[Decision], rights: list[Any]) -> LearningBatch | None:
+    """Decisions on dense rows as this learner made them, each with right or wrong; None where one is not so, or must be refused."""
+    classes, identity, alike = runtime.names.names, runtime.identity, runtime.features.dtype
+    ids, records = [], []
+    for decision in decisions:
+        held = held_choice(decision) if type(decision) is Decision else None
+        if type(held) is not LoopChoice or decision.learner != identity or decision.among is not None:
+            return None
+        made_of, record, dtype = held
+        if made_of is not classes or dtype is not alike:
+            return None
+        ids.append(decision.id)
+        records.append(record)
+    answered = {type(said) for said in rights} == {bool} and (all(rights) or not runtime.needs_labels)
+    if not answered or len(set(ids)) < len(ids) or not runtime.ledger.knows_none(ids):
+        return None
+    cells = np.frombuffer(b"".join(records), dtype=np.uint8).reshape(len(ids), -1)
+    split = 8 * (engine.CHOICE_COLUMNS + len(classes))
+    choices = np.ascontiguousarray(cells[:, :split]).view(np.float64)
+    rows = DenseRows(np.ascontiguousarray(cells[:, split:]).view(runtime.features.dtype))
+    revealed = np.where(rights, choices[:, engine.LABEL], -1).astype(np.int64)
+    return LearningBatch(rows, ids, choices, revealed, words_of(ids))
 
 
 def _refuse_contradiction(decision: Decision, right: object, truth: object) -> None:

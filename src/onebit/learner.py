@@ -129,7 +129,7 @@ class Learner(InspectableLearner):
         with runtime.lock, runtime.unchanged_if_refused():
             kept = runtime.kept(X)
             given = runtime.next_ids(len(kept)) if ids is None else checked_ids(ids, len(kept))
-            if not kept:
+            if len(kept) == 0:
                 return []
             asked = asked_many(runtime, len(kept), among, complete, sure, risk)
             made = decided_many(runtime, kept, given, asked)
@@ -205,7 +205,7 @@ class Learner(InspectableLearner):
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
             kept = runtime.kept(X)
-            if not kept:
+            if len(kept) == 0:
                 return []
             asked = asked_many(runtime, len(kept), among, False)
             ids = [runtime.next_id] * len(kept)

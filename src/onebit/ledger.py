@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from onebit.errors import InputError, brief
 
@@ -41,6 +42,8 @@ class Ledger:
 
     def refuse_learnt(self, identity: int | str, moment: int) -> None:
         """Refuse an id that was learnt, or that was decided so long ago (at `moment`) that nobody can tell."""
+        if type(identity) is int and identity >= self.watermark and identity not in self.above:
+            return  # as nearly always
         if identity in self.strings or identity in self.above:
             raise InputError(f"decision {brief(identity)} {LEARNT}: {NO_LOG}")
         if isinstance(identity, int) and identity < self.watermark:
@@ -54,23 +57,33 @@ class Ledger:
                 f"and only those made after {self.forgotten} or more can still be learnt"
             )
 
+    def knows_none(self, identities: Sequence[int | str]) -> bool:
+        """Whether all of these are numbers that can still be learnt, as nearly always; where not, `refuse_learnt` says why."""
+        if not {type(one) for one in identities} <= {int}:
+            return False
+        low: Any = min(identities, default=self.watermark)
+        return low >= self.watermark and self.above.isdisjoint(identities)
+
     def record(self, identity: int | str) -> None:
         """Note that a decision has been learnt."""
         self.moment += 1
+        if identity == self.watermark and not self.above:
+            self.watermark += 1
+            return
         if isinstance(identity, str):
             self.strings[identity] = self.moment
             if len(self.strings) > LIMIT:
                 for old in list(self.strings)[: LIMIT // 2]:
                     self.forgotten = self.strings.pop(old)
             return
-        if identity == self.watermark and not self.above:
-            self.watermark += 1
-            return
         self.above.add(identity)
         self._settle()
 
     def record_all(self, identities: Sequence[int | str]) -> None:
         """Note that these decisions have been learnt."""
+        if list(identities) == list(range(self.watermark, self.watermark + len(identities))):
+            self.record_run(self.watermark, len(identities))
+            return
         for identity in identities:
             self.record(identity)
 
@@ -127,6 +140,10 @@ class Trusting(Ledger):
 
     def refuse_learnt(self, identity: int | str, moment: int) -> None:
         """Nothing is refused."""
+
+    def knows_none(self, identities: Sequence[int | str]) -> bool:
+        """Nothing is known."""
+        return True
 
     def record(self, identity: int | str) -> None:
         """Count."""

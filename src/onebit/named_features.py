@@ -77,7 +77,7 @@ def hashed(name: str, columns: int) -> int:
 def _hashes(names: Sequence[str]) -> NDArray[np.uint64]:
     """The hashes of names, most of which were hashed before."""
     try:
-        return np.fromiter(map(_known.get, names), np.uint64, len(names))  # type: ignore[arg-type]
+        return np.fromiter(map(_known.get, names), np.uint64, len(names))
     except TypeError:  # one is not there
         found = {name: _known.get(name) or _hash(name) for name in names}
     if len(_known) + len(found) > REMEMBERED:
@@ -89,7 +89,7 @@ def _hashes(names: Sequence[str]) -> NDArray[np.uint64]:
 def kept_names(x: Mapping[object, object], largest: float) -> dict[str, float]:
     """A copy of a dict whose numbers the weights can hold; anything else is refused."""
     if type(x) is dict and _is_usual(x, largest):
-        return x.copy()  # type: ignore[return-value]
+        return x.copy()
     kept: dict[str, float] = {}
     for name, value in x.items():
         if not isinstance(name, str) or not is_text(name):
@@ -162,7 +162,7 @@ def learnt_entries(kept: Named, vocabulary: dict[str, int], grow: bool) -> Entri
     """The columns of names in a vocabulary, in the order of the names, and their values. Names never learnt get columns past the known ones."""
     names, values = named_values(kept)
     try:
-        columns = np.fromiter(map(vocabulary.get, names), np.int32, len(names))  # type: ignore[arg-type]
+        columns = np.fromiter(map(vocabulary.get, names), np.int32, len(names))
     except TypeError:  # one is not there
         if grow:
             for name in names:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onebit.errors import OnebitError
 from onebit.features import Features, Kept
@@ -61,8 +62,8 @@ class RowReader:
             return self.features.space
         return "sparse" if is_sparse(X) else "dense"
 
-    def kept(self, X: Any) -> list[Kept]:
-        """Copies of rows, each in the form that a decision keeps."""
+    def kept(self, X: Any) -> Sequence[Kept] | NDArray[Any]:
+        """Rows, each in the form that a decision keeps; dense ones as a matrix, which may be X itself."""
         if isinstance(X, list | tuple) and len(X) == 0:
             return []  # which says nothing of features
         features = self.features
@@ -71,16 +72,13 @@ class RowReader:
             return features.keep_each(X)
         rows = features.table(X)
         if isinstance(rows, DenseRows):
-            kept: list[Kept] = [row.copy() for row in rows.values]
-            for one in kept:
-                one.flags.writeable = False  # type: ignore[union-attr]
-            return kept
+            return rows.values
         return [
             SparseRow(rows.columns[a:b].copy(), rows.values[a:b].copy(), features.columns)
             for a, b in pairwise(rows.starts)
         ]
 
-    def rows(self, kept: Sequence[Kept], grow: bool = False) -> Rows:
+    def rows(self, kept: Sequence[Kept] | NDArray[Any], grow: bool = False) -> Rows:
         """Kept values as rows; `grow` takes their names into the vocabulary."""
         rows = self.features.rows(kept, grow)
         if isinstance(rows, SparseRows) and self.features.vocabulary is not None:

@@ -27,12 +27,13 @@ from onebit.errors import InputError, OnebitError, brief
 from onebit.features import Features, Kept, refuse_what_is_no_table
 from onebit.frames import Names
 from onebit.ledger import Ledger, Trusting
-from onebit.model import DECIDING, Model
+from onebit.model import Model
 from onebit.options import Options
 from onebit.row_reader import RowReader
 from onebit.rows import Rows
 from onebit.spaces.choose import KernelChoice, SpaceChoice, choose
 from onebit.spaces.support import Support
+from onebit.stepping import DECIDING
 from onebit.validation import MOST_NUMBERS, ClassName, checked_seed
 
 FLOOR = Real("[0, 1]", "the probability of playing any label")
@@ -186,12 +187,11 @@ class Runtime(RowReader):
         self, x: Any, identity: int | str, among: Labels = NOTHING, sure: float = math.nan, risk: float = math.nan
     ) -> tuple[Kept, Rows]:
         """Decide on one x; `model.choice` then has the choice, and what is given back is what a decision keeps of x, and its row."""
-        model = self.model
+        model, word = self.model, identity if type(identity) is int else word_of(identity)
         new, known = model.space is None, self.features.known
         try:
             kept, rows = self.array_row(x) or self.any_row(x)
-            model.one_word[0] = identity if type(identity) is int else word_of(identity)
-            model.run(rows, model.choice, DECIDING, given=x, among=among, sure=sure, risk=risk)
+            model.step(rows, model.choice, DECIDING, word, among=among, sure=sure, risk=risk, given=x)
         except OnebitError:
             self.forget(new, known)
             raise
@@ -310,8 +310,9 @@ class Runtime(RowReader):
     def learn_batch(self, batch: LearningBatch) -> None:
         """Learn a batch, all of it or, where something in it cannot be learnt, nothing."""
         with self.lock:
-            for one in batch.ids:
-                self.ledger.refuse_learnt(one, self.ledger.moment)
+            if not self.ledger.knows_none(batch.ids):
+                for one in batch.ids:
+                    self.ledger.refuse_learnt(one, self.ledger.moment)
             if len(batch.ids) == 0:
                 return
             with self.model.unchanged_if_refused(batch.rows):
@@ -337,7 +338,7 @@ class Runtime(RowReader):
     def record_one(self, identity: int | str) -> None:
         """The same of one."""
         self.ledger.record(identity)
-        if isinstance(identity, int):
+        if isinstance(identity, int) and identity >= self.next_id:
             self._number_after(identity)
 
     def _number_after(self, highest: int) -> None:

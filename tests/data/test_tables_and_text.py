@@ -23,7 +23,7 @@ from onebit.data.files import read
 from onebit.data.kinds import Kind, kind_of_texts
 from onebit.data.texts import Ngrams
 from onebit.errors import OnebitWarning
-from onebit.features import words_in
+from onebit.named_features import words_in
 
 arrow = pytest.importorskip("pyarrow", reason="pyarrow is in the extra `experiments`")
 pd = pytest.importorskip("pandas", reason="pandas is in the extra `experiments`")

@@ -82,4 +82,4 @@ def word_of(identity: int | str) -> int:
 
 def words_of(identities: Sequence[int | str]) -> NDArray[np.uint64]:
     """The words of many ids."""
-    return np.array([word_of(one) for one in identities], dtype=np.uint64)
+    return np.array([one if type(one) is int else word_of(one) for one in identities], dtype=np.uint64)

@@ -73,6 +73,7 @@ _CAUSE = re.compile(
 
 _lock = threading.RLock()
 _loops: dict[tuple[Any, ...], Loop] = {}
+compiled: dict[Loop, Any] = {}  # what Numba knows of each loop: types, and where its machine code is
 _announced: set[Callable[..., Any]] = set()
 
 
@@ -152,7 +153,9 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
             dispatcher.compile(signature)
     except errors.NumbaError as error:
         raise InputError(f"{rule.title} cannot be compiled: {_gist(str(error), rule)}") from error
-    return dispatcher.overloads[signature].entry_point  # type: ignore[no-any-return]
+    found = dispatcher.overloads[signature]
+    compiled[found.entry_point] = found
+    return found.entry_point  # type: ignore[no-any-return]
 
 
 def _signature(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:
@@ -185,6 +188,15 @@ def _jitted(function: Callable[..., Any], folder: Path | None) -> Any:
         return numba.njit(cache=True, pipeline_class=WholeCompiler, **OPTIONS)(function)
     finally:
         config.CACHE_DIR = elsewhere
+
+
+def common_entry(function: Callable[..., Any], signature: tuple[Any, ...]) -> Callable[..., Any]:
+    """The entry point of a function that is the same for all rules and spaces, compiled for these types or loaded."""
+    name = fingerprint([function], (), *_compiling())
+    with _lock, _collector_paused():
+        dispatcher = _jitted(function, folder_for(name, function.__name__))
+        dispatcher.compile(signature)
+        return dispatcher.overloads[signature].entry_point  # type: ignore[no-any-return]
 
 
 def _gist(message: str, rule: Rule) -> str:

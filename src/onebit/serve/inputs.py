@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from onebit.features import WORD
+from onebit.named_features import WORD
 from onebit.serve.errors import InvalidError, TooLargeError
 from onebit.validation import is_text
 

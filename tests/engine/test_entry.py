@@ -1,0 +1,183 @@
+"""One row at a time with arguments that were laid out: the same bits as any other way into the loop, whatever is replaced meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onebit import stepping
+from onebit.errors import InputError
+from onebit.learner import Learner, copy_of
+from onebit.state import state_of
+
+WIDTH = 7
+ROWS = np.random.default_rng(5).standard_normal((stepping.STEPS + 60, WIDTH)).astype(np.float32)
+LEARNERS: dict[str, dict[str, Any]] = {
+    "auto": {"rule": "auto"},
+    "banditron": {"rule": "banditron"},
+    "with a bias, a floor and weights of 64 bits": {
+        "rule": "bpa",
+        "bias": True,
+        "exploration_floor": 0.2,
+        "dtype": "float64",
+    },
+    "of second order": {"rule": "linucb", "matrix": "diagonal"},
+    "with a kernel that grows": {"rule": "banditron", "kernel": "rbf:0.5", "max_support": None},
+    "with labels": {"rule": "perceptron"},
+}
+
+
+def stepped(learner: Learner, rows: Any = ROWS) -> list[str]:
+    """Decide on each row and learn whether it was even; the decisions, to the letter."""
+    told = []
+    for number, x in enumerate(rows):
+        decision = learner.decide(x, None if number % 5 else f"row {number} of {learner.learnt}")
+        told.append(decision.to_json().replace(decision.learner, "me"))
+        if learner.runtime.needs_labels:
+            learner.learn(decision, label=number % 3)
+        else:
+            learner.learn(decision, decision.label == number % 3)
+    return told
+
+
+def state(learner: Learner) -> Any:
+    """All that a learner knows but its name."""
+    manifest, arrays = state_of(learner.runtime)
+    del manifest["identity"]
+    return manifest, {name: array.tobytes() for name, array in arrays.items()}
+
+
+def is_laid_out(learner: Learner) -> bool:
+    return learner.runtime.model._laid_out is not None
+
+
+@pytest.fixture
+def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Any]:
+    """Does something without ever laying out arguments."""
+
+    def done(action: Callable[[], Any]) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(stepping, "STEPS", 10**9)
+            return action()
+
+    return done
+
+
+@pytest.mark.parametrize("options", LEARNERS.values(), ids=LEARNERS)
+def test_it_decides_and_learns_the_same_bits(options: dict[str, Any], never: Callable[..., Any]) -> None:
+    here, there = Learner(classes=3, **options), Learner(classes=3, **options)
+    assert stepped(here) == never(lambda: stepped(there))
+    assert is_laid_out(here) is not is_laid_out(there)
+    assert state(here) == state(there)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda X: X.astype(np.float64),
+        lambda X: (X * 10).astype(np.int64),
+        lambda X: X > 0,
+        np.asfortranarray,
+        lambda X: X[:, ::-1],
+        lambda X: np.frombuffer(b"?" + X.tobytes(), dtype=np.uint8)[1:].view(np.float32).reshape(X.shape),
+    ],
+    ids=["float64", "whole numbers", "bits", "columns", "backwards", "at odd addresses, not to be written to"],
+)
+def test_x_may_lie_in_memory_in_any_way(form: Callable[[Any], Any], never: Callable[..., Any]) -> None:
+    here, there = Learner("banditron", classes=3), Learner("banditron", classes=3)
+    rows = form(ROWS)
+    assert stepped(here, rows) == never(lambda: stepped(there, np.ascontiguousarray(rows)))
+    assert is_laid_out(here)
+    assert state(here) == state(there)
+
+
+def test_what_a_decision_keeps_is_no_view_of_what_it_was_given() -> None:
+    learner = Learner("banditron", classes=3)
+    stepped(learner)
+    x = ROWS[0].copy()
+    first, second = learner.decide(x), learner.decide(-x)
+    x[:] = 9.0
+    assert first.x.tolist() == ROWS[0].tolist() == (-second.x).tolist()  # type: ignore[union-attr,operator]
+    assert not first.x.flags.writeable  # type: ignore[union-attr]
+
+
+def test_whatever_is_replaced_is_noticed(never: Callable[..., Any]) -> None:
+    def events(learner: Learner) -> list[str]:
+        told = stepped(learner)
+        before = learner.decide(ROWS[0], "before the class")
+        learner.add_class("new")
+        told += stepped(learner)
+        learner.learn(before, right=True)
+        learner.runtime.model.exploration_floor = 0.5
+        told += stepped(learner)
+        learner.remove_class(0)
+        told += stepped(learner)
+        with pytest.raises(InputError, match="row 1, column 0 of X is nan"):
+            learner.runtime.learn_rows(
+                np.array([ROWS[0], ROWS[1] * np.nan]),
+                ["a", "b"],
+                learner.runtime.decide_rows(ROWS[:2], [0, 1]),
+                [True] * 2,
+            )
+        return told + stepped(copy_of(learner)) + stepped(learner)
+
+    here, there = Learner("linucb", classes=3), Learner("linucb", classes=3)
+    assert events(here) == never(lambda: events(there))
+    assert state(here) == state(there)
+
+
+@pytest.mark.parametrize(
+    ("x", "sentence"),
+    [
+        (ROWS[0] * np.nan, "feature 0 of x is nan"),
+        (ROWS[0].astype(np.float64) * 1e300, "which float32 weights cannot hold"),
+        (ROWS[0, :-1], "x has shape"),
+        (ROWS[:2], "decide_many takes many rows"),
+        (np.array(["a"] * WIDTH), "must be made of numbers"),
+        (None, "must be made of numbers"),
+    ],
+)
+def test_what_is_refused_gets_its_sentence_and_changes_nothing(x: Any, sentence: str) -> None:
+    learner = Learner("banditron", classes=3)
+    stepped(learner)
+    before = state(learner)
+    with pytest.raises(InputError, match=sentence):
+        learner.decide(x)
+    assert state(learner) == before
+    assert is_laid_out(learner)
+
+
+def test_a_step_that_weights_cannot_take_leaves_nothing_behind() -> None:
+    """The loop notices it after the rule has written its memory, and the calibration was told."""
+    learner = Learner("banditron", classes=3)
+    stepped(learner)
+    decision = learner.decide(ROWS[0])
+    assert decision.made_of is not None
+    record = np.frombuffer(decision.made_of.record, dtype=np.float64, count=9).copy()
+    record[2] = 1e-200  # the propensity that the rule divides by
+    forged = record.tobytes() + decision.made_of.record[record.nbytes :]
+    before = state(learner)
+    assert not learner.runtime.model.learn_record(forged, 7, int(record[0]))
+    assert state(learner) == before
+
+
+def test_threads_take_turns() -> None:
+    learner = Learner("banditron", classes=3)
+    stepped(learner)
+    learnt = learner.learnt
+
+    def step() -> None:
+        for x in ROWS:
+            learner.learn(learner.decide(x), right=False)
+
+    threads = [threading.Thread(target=step) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert learner.learnt == learnt + 4 * len(ROWS)
+    assert np.isfinite(learner.weights).all()
