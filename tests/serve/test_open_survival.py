@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -328,3 +329,29 @@ def test_a_task_that_is_closed_while_others_use_it(tmp_path: Path, durable: str)
         one.join()
     assert len(ended) == 3
     assert {row[0] for row in rows_of(folder, "SELECT id FROM decisions")} == set(answered)
+
+
+def test_a_real_service_goes_on_with_the_folder_of_a_program(tmp_path: Path) -> None:
+    """And is killed, and the program goes on."""
+    folder = tmp_path / "fruit"
+    with small(folder) as task:
+        label = task.decide([1.0, 2.0], id="one").label
+        task.feedback("one", right=True)
+    command = [sys.executable, "-m", "onebit", "serve", "--data", str(folder), "--port", "0", "--log-format", "json"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            address = next(
+                event["address"] for event in map(json.loads, process.stderr) if event["event"] == "listening"
+            )
+            with pytest.raises(InputError, match="one folder, one owner"):
+                onebit.open(folder)
+            with onebit.client.Client(address) as client:
+                served = client.task("fruit")
+                assert served.decide([1.0, 2.0], id="one").label == label
+                assert served.decide([2.0, 1.0], id="two").version == "1.1"
+        finally:
+            process.kill()
+    with onebit.open(folder) as task:
+        assert task.feedback("two", right=False).status == "accepted"
+        assert task.stats()["learnt"] == 2
