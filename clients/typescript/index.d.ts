@@ -143,6 +143,20 @@ export interface FeedbackRequest {
   withdraw?: boolean;
 }
 
+/** Which decisions are to be forgotten: those with some ids, or those made before a time, in seconds since 1970. With `unlearn` also what was learnt from them. */
+export interface Forget {
+  ids?: string[] | null;
+  before?: number | null;
+  unlearn?: boolean;
+}
+
+/** How many decisions were forgotten; whether the learner kept or unlearnt them; and whether nothing of them is left in the files of the log. */
+export interface Forgot {
+  forgotten: number;
+  learner: "kept" | "unlearnt";
+  erased: boolean;
+}
+
 /** The process answers. */
 export interface Health {
   status: "ok";
@@ -469,6 +483,9 @@ export class Client extends Transport {
 
   /** Train another learner from the log of the task; it takes over when it is trained. */
   switch(task: string, body: NewLearner): Promise<Task>;
+
+  /** Forget decisions: they are taken out of the log with all that was said of them, and their ids are not used again. */
+  forget(task: string, body: Forget): Promise<Forgot>;
 
   /** A task as it is now. */
   task(task: string): Promise<Task>;

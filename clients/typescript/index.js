@@ -37,6 +37,10 @@ export class Client extends Transport {
     return this._send({ method: "POST", good: [202], repeatable: false, patient: true }, `/v1/tasks/${segment(task)}/learner`, {}, body);
   }
 
+  async forget(task, body) {
+    return this._send({ method: "POST", good: [200], repeatable: false, patient: true }, `/v1/tasks/${segment(task)}/forget`, {}, body);
+  }
+
   async task(task) {
     return this._send({ method: "GET", good: [200], repeatable: true, patient: false }, `/v1/tasks/${segment(task)}`, {}, undefined);
   }

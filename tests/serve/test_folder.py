@@ -226,7 +226,7 @@ def test_commands_read_an_old_log_as_it_is_and_a_start_migrates_it(
     assert main(["check", str(data)]) == 0
     assert contents_of(data) == before
     run(restarted(data))
-    assert rows_of(data, "PRAGMA user_version") == [(4,)]
+    assert rows_of(data, "PRAGMA user_version") == [(5,)]
     assert rows_of(data, "SELECT *, NULL FROM changes LIMIT 0") == []
     assert [(*row, None) for row in old["changes"]] == rows_of(data, "SELECT * FROM changes")
     for table in ("decisions", "feedback"):  # which have columns more since, with nothing in them

@@ -34,6 +34,7 @@ NEEDS = {
     ("DELETE", "/v1/tasks/{task}"): "admin",
     ("POST", "/v1/tasks/{task}/decide"): "decide",
     ("POST", "/v1/tasks/{task}/feedback"): "feedback",
+    ("POST", "/v1/tasks/{task}/forget"): "admin",
     ("POST", "/v1/tasks/{task}/learner"): "admin",
     ("GET", "/v1/tasks/{task}/stats"): "read",
     ("GET", "/v1/tasks/{task}/decisions"): "read",

@@ -79,6 +79,7 @@ class Auto03Dense(Auto03DenseArrays, Space):
     """The space of `auto` for dense rows."""
 
     __slots__ = ()
+    KEEPS_ROWS = True  # the first rows, and clusters of one
     example_rows = staticmethod(DenseSpace.example_rows)
 
     @classmethod

@@ -34,6 +34,7 @@ COMMANDS = (
     "export",
     "check",
     "copy",
+    "forget",
     "replay",
     "evaluate",
     "doctor",

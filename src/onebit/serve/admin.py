@@ -17,6 +17,7 @@ from onebit.serve.errors import (
     ConflictError,
     NotFoundError,
 )
+from onebit.serve.forgetting import ForgetOrder, taken_out, told
 from onebit.serve.items import Items
 from onebit.serve.learner_thread import LearnerThread
 from onebit.serve.log.database import Row
@@ -30,6 +31,7 @@ from onebit.serve.log.writing import Writer
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.neighbours import Neighbours
 from onebit.serve.progress import Progress
+from onebit.serve.recent import Recent
 from onebit.serve.recovery import brought_up
 from onebit.serve.replicas import Replicas
 from onebit.serve.schemas import Change, NewLearner, NewTask
@@ -52,6 +54,7 @@ from onebit.serve.training import Trainers
 from onebit.version import VERSION
 
 LOG = logging.getLogger("onebit.serve")
+WRITING_S = 0.1  # until it is looked again whether a snapshot is written
 TAIL_S = 0.01
 Result = TypeVar("Result")
 
@@ -233,6 +236,35 @@ class Admin:
     def resume(self) -> None:
         """Train on what was being trained when the service ended, or the node that kept the snapshots."""
         self._trainers.resume(self._served.values())
+
+    async def forget(self, served: ServedTask, asked: ForgetOrder, recent: Recent, token: str | None) -> dict[str, Any]:
+        """Take decisions of a task out of the log, and what was learnt from them out of its learner where that has rows in it."""
+        return await _shielded(asyncio.ensure_future(self._forget(served, asked, recent, token)))
+
+    async def _forget(
+        self, served: ServedTask, asked: ForgetOrder, recent: Recent, token: str | None
+    ) -> dict[str, Any]:
+        async with self.change_of(served):
+            if served.training is not None and served.training.error is None:
+                raise ConflictError(
+                    f"{served.training.learner} is being trained from the log: wait until it has taken over"
+                )
+            served.forgetting = True
+            try:
+                found, base = await taken_out(
+                    self._store, self._writer, self._reader, served, asked, self._clock.now(), token
+                )
+                recent.remove_task(served.info.number)
+            finally:
+                served.forgets, served.forgetting = served.forgets + 1, False
+        follower = served.follower
+        if found.rows:
+            await self._progress.until(lambda: served.has_followed(found.seq))
+            while follower.writing:  # what it writes may be from before
+                await asyncio.sleep(WRITING_S)
+            await asyncio.to_thread(follower.snapshots.remove_before, found.seq)
+            await self._progress.until(lambda: follower.revised_from is None or follower.failing is not None)
+        return told(found.decisions, base, await self._writer.run(lambda appender: appender.erase()))
 
     async def log_change(self, served: ServedTask, kind: str, detail: dict[str, Any], token: str | None) -> int:
         """Write a change, and with which token it was asked for; when it is on disk, it holds."""

@@ -16,6 +16,7 @@ from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.errors import ConflictError, InvalidError, TooLargeError, UnavailableError
 from onebit.serve.ids import NewIds
 from onebit.serve.inputs import classes_in, numbers_in, stored_classes
+from onebit.serve.judging import refuse_forgotten
 from onebit.serve.log.errors import StaleError
 from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.writing import Writer, Written
@@ -96,6 +97,9 @@ class DecideHandler:
         if self._shared:  # what others have decided on, the log says when it is written to
             given = [one for one in given if self._recent.get(served.info.number, one) is not None]
         answers = await self._repeat(served, given, fresh) if given else {}
+        if given and served.info.forgotten_at:
+            wanted = [one for one in given if one not in answers]
+            await self._inquiry.of(lambda reader: refuse_forgotten(reader, served.info, wanted))
         while fresh := {identity: one for identity, one in fresh.items() if identity not in answers}:
             try:
                 answers |= await self._decide_fresh(served, list(fresh), list(fresh.values()), single)

@@ -76,6 +76,12 @@ class ConflictError(RequestError):
     status, code = 409, "conflict"
 
 
+class GoneError(RequestError):
+    """It was there, and was forgotten: it does not come back, and its id is not used again."""
+
+    status, code = 410, "gone"
+
+
 class TooLargeError(RequestError):
     """More than one request may hold."""
 

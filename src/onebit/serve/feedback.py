@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onebit.serve.clock import Clock
+from onebit.serve.errors import NotFoundError, UnavailableError
 from onebit.serve.judging import (
     SWEPT,
     WRITTEN,
@@ -16,6 +17,7 @@ from onebit.serve.judging import (
     judged,
     looked_up,
     refuse_alone,
+    refuse_forgotten,
     refuse_mixed,
     refuse_shown,
     word_of,
@@ -52,6 +54,7 @@ class FeedbackHandler:
         named = any(request.truth is not None for request in requests)
         afresh = not self._shared  # whether what was said before is as the log has it
         while True:
+            forgets = served.forgets
             found = await self._entries(served.info, ids)
             if any(entry is not None and (entry.writing or entry.feedback_write) for entry in found.values()):
                 await settled(entry for entry in found.values() if entry is not None)
@@ -61,7 +64,10 @@ class FeedbackHandler:
             elif not afresh and any(entry is not None and entry.place is not None for entry in found.values()):
                 afresh = True
                 self._recent.remove_all(served.info.number, ids)
-            else:
+            elif single and served.info.forgotten_at and found[ids[0]] is None:
+                await self._inquiry.of(lambda reader: refuse_forgotten(reader, served.info, ids))
+                raise NotFoundError(f"there is no decision {ids[0]!r} in task {served.info.name!r}", "id")
+            elif forgets == served.forgets:
                 try:
                     return await self._record(served, requests, words, found, single)
                 except StaleError:  # what was remembered is forgotten now
@@ -76,6 +82,10 @@ class FeedbackHandler:
         single: bool,
     ) -> list[dict[str, Any]]:
         """Judge what is said of decisions with which nothing is under way, and write it."""
+        if served.forgetting:
+            raise UnavailableError(
+                "decisions of this task are being forgotten; nothing of this was done, and it may be sent again"
+            )
         entries = [found[request.id] for request in requests]
         # From here to the writer nothing is awaited, so that nobody comes in between.
         for index, (request, entry) in enumerate(zip(requests, entries, strict=True)):
@@ -177,7 +187,10 @@ class FeedbackHandler:
         due = await self._inquiry.of(lambda reader: reader.due(info.expected, after, before, SWEPT, self._clock.made))
         if not due:
             return False
+        forgets = served.forgets
         known = await self._entries(info, [identity for _, identity, _ in due])
+        if served.forgetting or forgets != served.forgets:  # some of these may be gone: look again
+            return False
         heard = Noted.nothing()
         swept = heard.note_silence(info, due, known, now)
         if heard.entries:

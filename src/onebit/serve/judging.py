@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from onebit.errors import OnebitError
 from onebit.feedback import checked_reward
 from onebit.serve.clock import Clock
-from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
+from onebit.serve.errors import ConflictError, GoneError, InvalidError, NotFoundError
 from onebit.serve.inputs import classes_in
 from onebit.serve.log.checks import BadRecordError, Expected
 from onebit.serve.log.reading import Reader
@@ -135,6 +135,12 @@ def refuse_alone(status: str, message: str, request: FeedbackRequest) -> None:
         raise ConflictError(message, _answer_of(request) or "withdraw")
 
 
+def refuse_forgotten(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:
+    """Refuse ids of decisions that were forgotten: nothing can be said of them any more, and they are not used again."""
+    for one in reader.forgotten(info, ids):
+        raise GoneError(f"decision {one!r} of task {info.name!r} was forgotten", "id")
+
+
 def judged(
     served: ServedTask, request: FeedbackRequest, word: Word | None, entry: Entry | None, now: float
 ) -> tuple[str, str]:
@@ -148,6 +154,11 @@ def judged(
     if place is not None and (request.revise or request.withdraw):
         if place.word == word and not place.by_silence:
             return "duplicate", ""
+        if place.seq <= info.base:
+            return "conflict", (
+                f"the answer to decision {request.id!r} is in row {place.seq}, and what was learnt up to row {info.base} was kept when rows before that were "
+                "forgotten: it cannot be revised or withdrawn any more"
+            )
         if info.revise_within is not None and now > place.time + info.revise_within:
             return "conflict", (
                 f"decision {request.id!r} was answered {now - place.time:.0f} s ago, and in task {info.name!r} an answer can be "

@@ -26,7 +26,7 @@ from onebit.serve.log.records import Event, Played, check_events
 from onebit.serve.log.tables import NAMES
 from onebit.serve.replicas import Replicas
 from onebit.serve.set_aside import set_aside
-from onebit.serve.snapshots import Packed, Snapshot, Snapshots
+from onebit.serve.snapshots import Packed, Snapshot, Snapshots, snapshot_in
 from onebit.serve.snapshots import packed as packed_snapshot
 from onebit.serve.statistics import Statistics
 from onebit.serve.tasks import learner_of
@@ -125,6 +125,7 @@ class LogFollower:
         self.position = position
         self.snapshots = snapshots
         self.revisions = Revisions(expected, position)
+        self.began_at = 0  # where the log ended then: what was forgotten up to there, it has never known
         self.revising = False  # whether the log is being followed again, or is about to be
         self.successor: LogFollower | None = None  # which does so
         self.revising_error: str | None = None  # why it could not be the last time
@@ -146,17 +147,23 @@ class LogFollower:
     def begun(
         cls, expected: Expected, snapshots: Snapshots, reader: Reader, last: int, copies: type[Replicas] = Replicas
     ) -> LogFollower:
-        """From the newest good snapshot, or from the beginning."""
-        for found in snapshots.good(reader, last):
-            replicas = copies(found.learner, found.generation)
-            made = cls(expected, replicas, found.statistics, found.position, snapshots)
+        """From the newest good snapshot, from the state that is kept in the place of forgotten rows, or from the beginning."""
+        info = reader.task(expected.task, last)
+        if info is not None and info.forgotten_at:  # a snapshot from before has learnt what is not there any more
+            snapshots.remove_before(info.forgotten_at)
+        kept = reader.base(expected.task) if info is not None and info.base else None
+        found = next(snapshots.good(reader, last), None) or (None if kept is None else snapshot_in(kept))
+        if found is None:
+            seq, _, detail = reader.changes(expected, 0, last)[0]
+            learner = learner_of(detail, detail["classes"], expected.inputs)
+            made = cls(expected, copies(learner, 1), Statistics(len(learner.classes)), seq, snapshots)
+        else:
+            made = cls(expected, copies(found.learner, found.generation), found.statistics, found.position, snapshots)
             made.revisions.horizon = found.revised
             made.snapshot_position = found.position
             made.snapshot_time -= found.age_s
-            return made
-        seq, _, detail = reader.changes(expected, 0, last)[0]
-        learner = learner_of(detail, detail["classes"], expected.inputs)
-        return cls(expected, copies(learner, 1), Statistics(len(learner.classes)), seq, snapshots)
+        made.began_at = last
+        return made
 
     @property
     def revised_from(self) -> int | None:
@@ -285,6 +292,9 @@ class LogFollower:
 
     def _change(self, seq: int, kind: str, detail: dict[str, Any]) -> None:
         if kind == "changed":
+            forgotten = detail.get("forgotten")
+            if forgotten is not None and forgotten["base"] is None and seq > self.began_at:
+                self.revisions.miss(forgotten["first"])  # it is unlearnt as what was revised is
             for name in detail.get("add_classes", []):
                 self.statistics.add_class()
                 self.replicas.teach(lambda learner, name=name: learner.add_class(name) or 0)  # type: ignore[misc]

@@ -32,6 +32,7 @@ from onebit.serve.judging import (
     judged,
     looked_up,
     refuse_alone,
+    refuse_forgotten,
     refuse_mixed,
     refuse_shown,
     word_of,
@@ -170,6 +171,8 @@ class OpenCore:
             word, entry = self._prepared(request, "")
             now = self.clock.now()
             status, message = judged(served, request, word, entry, now)
+            if entry is None:
+                refuse_forgotten(self.reader, served.info, [request.id])
             refuse_alone(status, message, request)
             if status in WRITTEN:
                 assert entry is not None
@@ -272,6 +275,8 @@ class OpenCore:
             assert logged is not None
             made = made_again(self.served.info, logged, self.served.follower.replicas.resting.runtime.identity)
             self._made.hold(identity, made)
+        if made is None:
+            refuse_forgotten(self.reader, self.served.info, [identity])
         return made
 
     def _found(self, identity: str) -> Made:

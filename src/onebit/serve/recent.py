@@ -99,6 +99,12 @@ class Recent:
             ):  # what is not on disk yet must not be forgotten
                 self._entries[key] = old
 
+    def remove_task(self, task: int) -> None:
+        """Forget all decisions of a task with which nothing is under way."""
+        for key, entry in list(self._entries.items()):
+            if key[0] == task and entry.writing is None and entry.feedback_write is None:
+                del self._entries[key]
+
     def remove_all(self, task: int, ids: Iterable[str]) -> None:
         """Forget decisions that could not be written."""
         for identity in ids:

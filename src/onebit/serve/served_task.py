@@ -20,6 +20,8 @@ class ServedTask:
         self.follower = follower
         self.training: Training | None = None
         self.change_lock = asyncio.Lock()  # one change at a time, each checked against what the one before left
+        self.forgetting = False  # whether decisions are being taken out of the log at this moment
+        self.forgets = 0  # how often that was done: what was known of decisions before may not be true any more
         self.swept = 0  # decisions up to this seq have been answered by silence where nobody answered
         self.name_classes()
 

@@ -30,7 +30,9 @@ from onebit.serve.errors import (
 )
 from onebit.serve.export import as_object
 from onebit.serve.feedback import FeedbackHandler
+from onebit.serve.forgetting import ForgetOrder
 from onebit.serve.items import Items
+from onebit.serve.judging import refuse_forgotten
 from onebit.serve.log.checks import BadRecordError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.folding import DamagedTask
@@ -113,7 +115,8 @@ class Service:
         self._writer, self._learner_thread, self._clock, next_task, last_change = recovered
         self._reader = self.store.reader()
         self._inquiry = self.store.inquiry(self._reader)
-        parts = (self._writer, self._inquiry, Recent(), self._clock, self.store.shared)
+        self._recent = Recent()
+        parts = (self._writer, self._inquiry, self._recent, self._clock, self.store.shared)
         self._decide = DecideHandler(*parts, self.heavy_work, self.settings.max_values)
         self._feedback = FeedbackHandler(*parts)
         self._admin = Admin(
@@ -258,6 +261,14 @@ class Service:
             await self._admin.switch(served, new, token)
         return shown(served)
 
+    async def forget(self, name: str, asked: ForgetOrder, token: str | None = None) -> dict[str, Any]:
+        """Forget decisions, as `forget_schemas.Forgot` has it."""
+        served = self._find(name)
+        if (asked.ids is None) is (asked.before is None):
+            raise InvalidError("give ids, or before, and one of them", "ids")
+        with self._reading(served):
+            return await self._admin.forget(served, asked, self._recent, token)
+
     def classes(self, name: str) -> int:
         """How many classes a task has."""
         return len(self._find(name).info.classes)
@@ -333,6 +344,8 @@ class Service:
         served = self._find(name)
         with self._reading(served):
             logged = self._reader.decision(served.info, identity)
+            if logged is None:
+                refuse_forgotten(self._reader, served.info, [identity])
         if logged is None:
             raise NotFoundError(f"there is no decision {short(identity)!r} in task {name!r}")
         return as_object(logged, served.texts)

@@ -22,7 +22,7 @@ from onebit.serve.log.reading import Mark, Reader
 from onebit.serve.log.tables import NAMES
 from onebit.serve.statistics import Statistics
 from onebit.state import from_state, state_of
-from onebit.storage import Arrays, naming, read, write
+from onebit.storage import Arrays, decode, naming, read, write
 from onebit.validation import ClassName
 
 FOLDER = "snapshots"
@@ -139,6 +139,15 @@ def made_at(name: str) -> int:
     return int(match[3] or match[2]) if match else 0
 
 
+def snapshot_in(content: bytes) -> Snapshot:
+    """A snapshot of the bytes of a file, which the log has kept."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the learner goes on where it was, on whichever machine
+        found = _unpacked(*decode(content), 0.0)
+    found.learner.runtime.disable_ledger()
+    return found
+
+
 def refuse_lost_rows(data: Path, last: int) -> None:
     """Refuse a log that ends before a snapshot of it: rows that were acknowledged are not in it any more."""
     for path in sorted(data.glob(f"{FOLDER}/*/*.onebit")):
@@ -163,6 +172,9 @@ class Shelf(Protocol):
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove some."""
+
+    def others(self) -> list[str]:
+        """What is there beside the snapshots: those that were put aside, and parts of some."""
 
     def put_aside(self, name: str) -> None:
         """Put one that cannot be read out of the way of those to come."""
@@ -210,6 +222,10 @@ class FolderShelf:
         for name in names:
             with contextlib.suppress(OSError):  # the next time, then
                 (self.folder / name).unlink(missing_ok=True)
+
+    def others(self) -> list[str]:
+        """What was put aside, and what a process that was killed has left."""
+        return [path.name for path in self.folder.glob("*") if path.suffix != ".onebit"]
 
     def put_aside(self, name: str) -> None:
         """Call it otherwise, for whoever wants to look into it."""
@@ -280,6 +296,11 @@ class Snapshots:
             if not reader.is_revised(self._task, found.position, found.revised, last):
                 found.learner.runtime.disable_ledger()
                 yield found
+
+    def remove_before(self, position: int) -> None:
+        """Remove those of before a position, where rows that they know were forgotten, and all that was put aside."""
+        old = {name for found, _, name in self._positions() if found < position}
+        self._shelf.remove([*old, *self._shelf.others()])
 
     def remove(self) -> None:
         """Remove all, since there is no task any more."""

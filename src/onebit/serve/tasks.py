@@ -55,6 +55,8 @@ class TaskInfo:
     deleted: float | None = None
     generation: int = 1
     training: dict[str, Any] | None = None  # the learner that is to take over, as its change will say it, and `starts`
+    forgotten_at: int = 0  # the seq of the last change by which decisions were forgotten; 0 where none were
+    base: int = 0  # the position up to which what was learnt is kept without its rows; 0 where all of it has them
     silence_since: int = 0  # the seq from which the deadline and its meaning hold
     inputs: Inputs = field(init=False)
 
@@ -85,6 +87,8 @@ class TaskInfo:
             self.retired = [*self.retired, *detail.get("remove_classes", [])]
             self.mode = detail.get("mode", self.mode)
             self.training = detail.get("training", self.training)
+            if detail.get("forgotten") is not None:
+                self.forgotten_at, self.base = seq, detail["forgotten"]["base"] or self.base
             self.revise_within = detail.get("revise_within", self.revise_within)
             if "sure" in detail or "risk" in detail:  # one takes the place of the other
                 self.sure = detail.get("sure", None if detail.get("risk") is not None else self.sure)
@@ -161,11 +165,21 @@ class _Training(_Switched):
     starts: Annotated[int, Field(ge=1)]  # how often that was begun
 
 
+class _Forgotten(BaseModel):
+    """Decisions that are not in the log any more: how many, how many rows, which was the first, and the position of the learner that keeps them."""
+
+    decisions: Annotated[int, Field(ge=1)]
+    rows: Annotated[int, Field(ge=1)]
+    first: Annotated[int, Field(ge=1)]
+    base: Annotated[int, Field(ge=1)] | None
+
+
 class _Changed(Change):
     """The detail of any other change."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
     training: _Training | None = None
+    forgotten: _Forgotten | None = None
 
 
 class _Deleted(BaseModel):

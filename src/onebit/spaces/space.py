@@ -16,6 +16,7 @@ class Space:
 
     __slots__ = ()
     SAVED: ClassVar[tuple[str, ...]] = ("weights", "scale")
+    KEEPS_ROWS: ClassVar[bool] = False  # whether rows, or what is made of few of them, are in what is written down
 
     if TYPE_CHECKING:  # each space has its own
 

@@ -61,6 +61,7 @@ class KernelSpace:
     """What Python does with either kernel space: stored rows and their coefficients (blocks, heads, lanes)."""
 
     __slots__ = ()
+    KEEPS_ROWS = True
 
     def support(self: Any) -> Support:
         """What is stored, as a copy."""

@@ -46,6 +46,7 @@ class AutoDense(AutoDenseArrays, Space):
     """The space of `auto` for dense rows."""
 
     __slots__ = ()
+    KEEPS_ROWS = True  # the first rows, and clusters of one
     example_rows = staticmethod(DenseSpace.example_rows)
 
     @classmethod

@@ -12,6 +12,7 @@ from onebit.serve.log.checks import ID, MODE, TIME, BadRecordError, Expected, is
 from onebit.serve.log.database import Database, Row
 from onebit.serve.log.errors import UndecodableError
 from onebit.serve.log.folding import DamagedTask, folded
+from onebit.serve.log.id_hash import hashed
 from onebit.serve.log.records import (
     CHANGES,
     DECIDED,
@@ -250,6 +251,23 @@ class Reader:
             {"task": info.number, "after": after, "upto": upto, "most": most},
             PAGE_BYTES,
         )
+
+    def base(self, task: int) -> bytes | None:
+        """The state of the learner of a task from which on its rows are followed, where rows before that are forgotten."""
+        rows = self.database.rows("SELECT state FROM bases WHERE task = ?", (task,))
+        return bytes(rows[0][0]) if rows else None
+
+    def forgotten(self, info: TaskInfo, ids: Sequence[str]) -> list[str]:
+        """Those of the ids whose decisions were forgotten."""
+        if not info.forgotten_at:
+            return []
+        key = bytes(self.database.rows("SELECT key FROM erasure")[0][0])
+        found = []
+        for start in range(0, len(ids), PAGE):
+            hashes = dict(zip(hashed(key, ids[start : start + PAGE]), ids[start : start + PAGE], strict=True))
+            query = f"SELECT hash FROM forgotten WHERE task = ? AND hash IN ({', '.join('?' * len(hashes))})"
+            found += [hashes[bytes(row[0])] for row in self.database.rows(query, (info.number, *hashes))]
+        return found
 
     def last(self) -> int:
         """Where the log ends."""

@@ -15,8 +15,8 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from onebit.serve.errors import UNKNOWN, RequestError, UnavailableError, UnfinishedError
 from onebit.serve.log.database import Row
@@ -25,6 +25,7 @@ from onebit.serve.log.errors import ForeignWriteError, StaleError
 MOST_ROWS = 20_000  # in one transaction
 RETRY_S = 0.5
 LOG = logging.getLogger("onebit.serve")
+Result = TypeVar("Result")
 Keys = Mapping[tuple[int, str], int]  # tasks and tables in which they have new rows, and how many
 
 
@@ -58,7 +59,7 @@ def counts_of(group: Iterable[Submission]) -> Keys:
     return found
 
 
-Answer = tuple[asyncio.Future[Written], Written | StaleError | RequestError]
+Answer = tuple[asyncio.Future[Any], Any]  # what is known now, or the error that it is
 
 
 class Appender(Protocol):
@@ -81,13 +82,20 @@ class Appender(Protocol):
         """Let go of the log, when nobody reads it any more."""
 
 
+class Job(NamedTuple):
+    """Work on the log that is not adding rows, between two groups of these, and who waits for it."""
+
+    work: Callable[[Any], Any]  # with the appender
+    done: asyncio.Future[Any]
+
+
 class Writer:
     """Writes batches of rows. `submit` is called on the event loop, and its future is what was written."""
 
     def __init__(self, appender: Appender) -> None:
         self.appender = appender
         self._ended = False  # for good
-        self._waiting: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Submission | Job | None] = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="onebit-writer", daemon=True)
         self.failing: str | None = None  # why the last transaction failed
@@ -117,6 +125,13 @@ class Writer:
         self._waiting.put(submission)
         return submission.futures
 
+    def run(self, work: Callable[[Any], Result]) -> asyncio.Future[Result]:
+        """Have some work done with the appender, by the thread that writes, after what was handed over before."""
+        assert self._loop is not None
+        done: asyncio.Future[Result] = self._loop.create_future()
+        self._waiting.put(Job(work, done))
+        return done
+
     def stop(self) -> None:
         """Write what waits, and end. Called off the event loop, since those who wait are answered there."""
         self._waiting.put(None)
@@ -136,7 +151,7 @@ class Writer:
                 continue
             group: list[Submission] = []
             count = 0
-            while one is not None:
+            while isinstance(one, Submission):
                 group.append(one)
                 count += sum(map(len, one.parts.values()))
                 if count >= MOST_ROWS:
@@ -149,6 +164,17 @@ class Writer:
                 self._write(group)
             if one is None:
                 return
+            if isinstance(one, Job):
+                self._do(one)
+
+    def _do(self, job: Job) -> None:
+        try:
+            if self._ended:
+                raise self._undone()
+            answer = job.work(self.appender)
+        except Exception as error:  # whatever it is, nobody may be left waiting
+            answer = error
+        self._tell([(job.done, answer)])
 
     def _write(self, group: list[Submission]) -> None:
         if self._ended:
@@ -201,7 +227,7 @@ def _answer(answers: list[Answer]) -> None:
     for future, found in answers:
         if future.done():
             continue
-        if isinstance(found, Written):
+        if not isinstance(found, Exception):
             future.set_result(found)
         else:
             future.set_exception(found)

@@ -18,6 +18,8 @@ from onebit.serve import schemas
 from onebit.serve.clock import rfc3339
 from onebit.serve.decide import PROBABILITIES_AT_ONCE
 from onebit.serve.errors import ForbiddenError
+from onebit.serve.forget_schemas import Forget
+from onebit.serve.forgetting import ForgetOrder
 from onebit.serve.ring import WINDOW
 from onebit.serve.tokens import SCOPES
 from onebit.serve.web.metrics import CONTENT_TYPE, Metrics, build_info
@@ -163,6 +165,11 @@ class Api:
     async def switch(self, request: Request, task: schemas.TaskName, body: schemas.NewLearner) -> object:
         """Train another learner from the log of the task; it takes over when it is trained."""
         return await self._service.switch(task, body, principal_of(request).id)
+
+    async def forget(self, request: Request, task: schemas.TaskName, body: Forget) -> object:
+        """Forget decisions: they are taken out of the log with all that was said of them, and their ids are not used again."""
+        asked = ForgetOrder(body.ids, body.before, body.unlearn)
+        return await self._service.forget(task, asked, principal_of(request).id)
 
     async def stats(self, task: schemas.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000) -> object:
         """What there is to see of a task."""

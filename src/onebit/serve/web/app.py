@@ -12,7 +12,8 @@ from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from onebit.serve import schemas
-from onebit.serve.errors import ConflictError, NoMemoryError, NotFoundError
+from onebit.serve.errors import ConflictError, GoneError, NoMemoryError, NotFoundError
+from onebit.serve.forget_schemas import Forgot
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
 from onebit.serve.web.api import Api
@@ -109,15 +110,24 @@ def _operations(api: Api, pages: Pages, settings: Settings, service: Service) ->
     heard = schemas.Heard | list[schemas.Heard]
     changes = [ConflictError, NoMemoryError]  # why a change of a task is refused
     decisions, look = partial(add, "decisions"), partial(add, "look")
-    decisions("POST", f"{one}/decide", api.decide, "decide", reply=decided, refuses=[ConflictError])
-    decisions("POST", f"{one}/feedback", api.feedback, "feedback", reply=heard, refuses=[ConflictError])
+    decisions("POST", f"{one}/decide", api.decide, "decide", reply=decided, refuses=[ConflictError, GoneError])
+    decisions("POST", f"{one}/feedback", api.feedback, "feedback", reply=heard, refuses=[ConflictError, GoneError])
     look("GET", f"{one}/stats", api.stats, "read", reply=schemas.Stats, polled="kept")
     look("GET", f"{one}/decisions", api.decisions, "read", reply=schemas.LoggedDecisions, polled="private")
-    look("GET", f"{one}/decisions/{{id:text}}", api.decision, "read", reply=schemas.LoggedDecision, polled="private")
-    look("GET", f"{one}/explanation", api.explanation, "read", reply=schemas.Explained)
+    look(
+        "GET",
+        f"{one}/decisions/{{id:text}}",
+        api.decision,
+        "read",
+        reply=schemas.LoggedDecision,
+        polled="private",
+        refuses=[GoneError],
+    )
+    look("GET", f"{one}/explanation", api.explanation, "read", reply=schemas.Explained, refuses=[GoneError])
     look("GET", f"{one}/item", api.item, "decide", reply=schemas.Item)
     tasks = partial(add, "tasks")
     tasks("POST", f"{one}/learner", api.switch, "admin", reply=schemas.Task, status=202, refuses=changes)
+    tasks("POST", f"{one}/forget", api.forget, "admin", reply=Forgot, refuses=[ConflictError])
     tasks("GET", one, api.task, "anybody", reply=schemas.Task, polled="kept")
     tasks("PATCH", one, api.change, "admin", reply=schemas.Task, refuses=changes)
     tasks("DELETE", one, api.delete, "admin", reply=schemas.Task | schemas.TaskAside)

@@ -54,6 +54,10 @@ class PostgresShelf:
         with connected(self._address) as connection, in_our_words():
             connection.execute("DELETE FROM snapshots WHERE task = %s AND name = ANY(%s)", (self._task, list(names)))
 
+    def others(self) -> list[str]:
+        """There is nothing else."""
+        return []
+
     def put_aside(self, name: str) -> None:
         """One that this node cannot read another may: it stays."""
 

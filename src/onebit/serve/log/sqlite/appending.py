@@ -8,6 +8,7 @@ the last step, nobody knows whether the rows are there; the next transaction fin
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 import sqlite3
@@ -19,11 +20,13 @@ from onebit.errors import OnebitError
 from onebit.serve.log.database import Row
 from onebit.serve.log.errors import ForeignWriteError, LogError, StaleError
 from onebit.serve.log.sqlite.database import in_our_words
+from onebit.serve.log.sqlite.forgetting import Forgetting, Forgotten, erase, first_and_last, take_out
 from onebit.serve.log.sqlite.packing import packed_few, packed_numbers
 from onebit.serve.log.sqlite.schema import created, last_seq, reason, writable
 from onebit.serve.log.tables import COLUMNS, TIME
 from onebit.serve.log.writing import Keys, Submission, Written, counts_of
 
+LOG = logging.getLogger("onebit.serve")
 STATE = "SELECT (SELECT service FROM owner), (SELECT max(seq) FROM numbers)"
 # What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
 UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
@@ -53,6 +56,7 @@ class SqliteAppender:
             self._service = secrets.token_hex(16)
             self._last = self._taken()
         self._doubt: Doubt | None = None
+        self.erase()
 
     @property
     def last(self) -> int:
@@ -134,6 +138,38 @@ class SqliteAppender:
             raise LogError(error.strerror or str(error), unknown=True) from None
         finally:
             os.close(journal)
+
+    def span(self, order: Forgetting) -> tuple[int, int] | None:
+        """The seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
+        with in_our_words():
+            self.connection.execute("PRAGMA temp_store = MEMORY")
+            return first_and_last(self.connection, order)
+
+    def forget(self, order: Forgetting, when: float, token: str | None) -> Forgotten:
+        """Take rows out, in one transaction that is on disk (fsync) when this returns. UnseenRowsError where the base is too old."""
+        try:
+            self.connection.execute("PRAGMA secure_delete = ON")
+            self.connection.execute("PRAGMA temp_store = MEMORY")
+            self.connection.execute("BEGIN IMMEDIATE")
+            found = take_out(self.connection, order, self._end() + 1, when, token)
+            self.connection.execute("COMMIT")
+        except BaseException as error:
+            self._roll_back()
+            if isinstance(error, sqlite3.Error):
+                raise LogError(reason(error)) from error
+            raise
+        if found.rows:
+            self._last = found.seq
+            self._committed(found.seq, {(order.task, "changes"): 1})
+        return found
+
+    def erase(self) -> bool:
+        """Leave nothing in the file of what was forgotten; whether that is done. Where not, the next start tries again."""
+        try:
+            return erase(self.connection)
+        except sqlite3.Error as error:
+            LOG.warning(f"the log could not be erased: {reason(error)}", extra={"event": "erasure-failed"})
+            return False
 
     def close(self) -> None:
         """Let go of the file, when nobody reads it any more; all of it is in one piece then, and can be copied alone."""

@@ -114,6 +114,24 @@ _FOURTH = """
 ALTER TABLE decisions ADD COLUMN packed_probabilities BLOB;
 ALTER TABLE decisions ADD COLUMN packed_x BLOB;
 """
+# What is forgotten leaves a keyed hash of its id. `bases` has the state of a task's learner from which on its rows are followed, where what was learnt
+# from rows that are gone is kept; and `erasure` has the key of the hashes, and whether what is gone may still be somewhere in the file.
+_FIFTH = """
+CREATE TABLE bases (
+    task INTEGER PRIMARY KEY,
+    position INTEGER NOT NULL,
+    state BLOB NOT NULL
+) STRICT;
+CREATE TABLE forgotten (
+    task INTEGER NOT NULL,
+    hash BLOB NOT NULL, PRIMARY KEY (task, hash)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE erasure (
+    key BLOB NOT NULL,
+    due INTEGER NOT NULL CHECK (due IN (0, 1))
+) STRICT;
+INSERT INTO erasure VALUES (randomblob(32), 0);
+"""
 # The tables as they are read: what stands in `temp` is found first.
 _PLAIN = (
     "seq",
@@ -157,6 +175,7 @@ TABLES = (  # of each version, made from those of the version before
     f"{_SECOND}{_only_added_to(['numbers'])}PRAGMA application_id = {APPLICATION};\n",
     f"{_THIRD}{_only_added_to(['revisions'])}",
     _FOURTH,
+    _FIFTH,
 )
 VERSION = len(TABLES)
 

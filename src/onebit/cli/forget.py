@@ -1,0 +1,77 @@
+"""Take decisions out of the log of a service, which must not be running: there it is the route `forget`.
+
+Their rows go with their feedback and its revisions, from the database, its free pages and its journal, and with them all older
+snapshots of the task. Learners in whose state there are rows (kernels, and auto on numbers) unlearn them: the log is followed again without
+them at the next start. All others keep what they learnt, unless --unlearn is given. Ids are not used again. Exports, backups and copies
+of the folder are yours to look after. Examples:
+
+    onebit forget service news --id mail-17 --id mail-18
+    onebit forget service news --before 2026-01-01
+    onebit forget service news --id mail-17 --unlearn
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from onebit.cli.options import add_rule_option
+from onebit.cli.serve import needing_extra
+from onebit.cli.token import UNITS_S
+
+
+def declare(command: argparse.ArgumentParser) -> None:
+    """The options of `onebit forget`."""
+    command.add_argument("folder", metavar="DIR", help="the data folder of `onebit serve`, which must not be running")
+    command.add_argument("task", metavar="TASK", help="the name of a task")
+    which = command.add_mutually_exclusive_group(required=True)
+    which.add_argument("--id", metavar="ID", action="append", help="the id of a decision; may be given several times")
+    which.add_argument(
+        "--before",
+        metavar="DATE",
+        type=earlier,
+        help="all decisions made before a time: 2026-01-01 (UTC), 2026-01-01T12:00+02:00, or so long ago: 90d, 8w",
+    )
+    command.add_argument(
+        "--unlearn", action="store_true", help="unlearn them, also where the learner could keep what it learnt"
+    )
+    add_rule_option(command)
+    command.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def execute(chosen: argparse.Namespace) -> None:
+    """Forget, and say what was done."""
+    with needing_extra():
+        from onebit.serve.forgetting import ForgetOrder, forget
+    order = ForgetOrder(chosen.id, chosen.before, chosen.unlearn)
+    found = forget(Path(chosen.folder), chosen.task, order)
+    if chosen.json:
+        print(json.dumps(found))
+        return
+    print(
+        f"{chosen.task}: decisions forgotten: {found['forgotten']:,}"
+        + (f", what was learnt is {found['learner']}" if found["forgotten"] else "")
+    )
+    if not found["erased"]:
+        print("the file could not be written anew now, and may still have them: the next start of the service does it")
+
+
+def earlier(text: str) -> float:
+    """A time that has passed, as seconds since 1970."""
+    span = re.fullmatch(r"(\d{1,9})([hdw])", text)
+    try:
+        if span:
+            return time.time() - int(span[1]) * UNITS_S[span[2]]
+        given = datetime.fromisoformat(text)
+        when = (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time: give one such as 2026-01-01, or 90d for so long ago"
+        ) from None
+    if when > time.time():
+        raise argparse.ArgumentTypeError(f"{text!r} is a time to come, and there are no decisions of it to forget")
+    return when

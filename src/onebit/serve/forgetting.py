@@ -1,0 +1,158 @@
+"""Forgetting decisions: their rows are taken out of the log, and what was learnt from them stays or is unlearnt.
+
+What is known stays a function of what the log has. Where the learner keeps what it learnt, its state at a position after the rows is put into
+the log in their place, and rows are followed from there. Where it unlearns, the log is followed again without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from onebit.errors import InputError, brief
+from onebit.learner import Learner
+from onebit.serve.clock import Clock
+from onebit.serve.errors import ConflictError, NotFoundError
+from onebit.serve.log.errors import LogError
+from onebit.serve.log.log_reader import LogReader
+from onebit.serve.log.reading import Reader
+from onebit.serve.log.sqlite.appending import SqliteAppender
+from onebit.serve.log.sqlite.forgetting import Base, Forgetting, Forgotten, UnseenRowsError
+from onebit.serve.log.store import Store
+from onebit.serve.log.stores import store_at
+from onebit.serve.log.writing import Writer
+from onebit.serve.log_follower import LogFollower
+from onebit.serve.served_task import ServedTask
+from onebit.serve.tasks import TaskInfo
+from onebit.serve.threads import in_thread
+from onebit.storage import encode
+
+AT_ONCE = 256  # ids that are looked up
+
+
+class ForgetOrder(NamedTuple):
+    """What is to be forgotten of a task: decisions with some ids, or made before a time; and whether it is to be unlearnt in any case."""
+
+    ids: Sequence[str] | None
+    before: float | None
+    unlearn: bool
+
+
+def keeps_rows(learner: Learner) -> bool:
+    """Whether rows are in the state of a learner, so that it cannot keep what it learnt of a row that is forgotten."""
+    model = learner.runtime.model
+    return model.routing is not None or model.space.KEEPS_ROWS
+
+
+def base_of(store: Store, info: TaskInfo, last: int) -> Base | None:
+    """The state of the learner of a task at a position; None where rows are in it."""
+    with closing(store.reader()) as reader:
+        follower = LogFollower.begun(info.expected, store.snapshots(info.number, 1), reader, last)
+        follower.follow(reader, last)
+        if keeps_rows(follower.replicas.resting):
+            return None
+        packed = follower.snapshot(reader)
+    return Base(packed.position, encode(packed.manifest, packed.arrays))
+
+
+def refuse_unknown_ids(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:
+    """Refuse ids of which there was never a decision. One that is forgotten already is no fault."""
+    for start in range(0, len(ids), AT_ONCE):
+        some = ids[start : start + AT_ONCE]
+        known = {row[1] for row in reader.found(info.expected, some)} | set(reader.forgotten(info, some))
+        for one in some:
+            if one not in known:
+                raise NotFoundError(f"there is no decision {brief(one)} in task {info.name!r}", "ids")
+
+
+def refuse_kept(info: TaskInfo, first: int) -> None:
+    """Refuse to unlearn what is in the state that is kept in the place of rows that are gone already."""
+    if first <= info.base:
+        raise ConflictError(
+            f"row {first} cannot be unlearnt: rows up to {info.base} were forgotten before and what was learnt from them was kept, so that it "
+            "cannot be told apart any more; forget it without unlearn, or train another learner from the rows that are left"
+        )
+
+
+def appender_of(writer: Writer) -> SqliteAppender:
+    """What takes rows out of the log."""
+    if not isinstance(writer.appender, SqliteAppender):
+        raise ConflictError("decisions can be forgotten from a log in a folder, and this one is not in one")
+    return writer.appender
+
+
+def forget(folder: Path, name: str, request: ForgetOrder) -> dict[str, Any]:
+    """Forget decisions of a task of a folder in which no service runs; what was done."""
+    with LogReader(folder) as log:
+        info = log.task(name)
+    store = store_at(folder)
+    store.take()
+    try:
+        store.check()
+        writer = store.writer(lambda *_: None)
+        try:
+            return _forgotten(store, writer, info, request)
+        finally:
+            writer.close()
+    except LogError as error:
+        raise InputError(f"the log in {folder} cannot be used: {error}") from None
+    finally:
+        store.release()
+
+
+def _forgotten(store: Store, writer: Writer, info: TaskInfo, request: ForgetOrder) -> dict[str, Any]:
+    appender = appender_of(writer)
+    with closing(store.reader()) as reader:
+        if request.ids is not None:
+            refuse_unknown_ids(reader, info, request.ids)
+        order = Forgetting(info.number, request.ids, request.before, None)
+        span = appender.span(order)
+        if span is None:
+            return told(0, None, appender.erase())
+        base = None if request.unlearn or info.deleted is not None else base_of(store, info, writer.last)
+        if base is None and info.deleted is None:
+            refuse_kept(info, span[0])
+        now = Clock(reader.last_time(), writer.last).now()
+        found = appender.forget(order._replace(base=base), now, None)
+        store.snapshots(info.number, 1).remove_before(found.seq)
+    return told(found.decisions, base, appender.erase())
+
+
+async def taken_out(
+    store: Store,
+    writer: Writer,
+    reader: Reader,
+    served: ServedTask,
+    asked: ForgetOrder,
+    now: float,
+    token: str | None,
+) -> tuple[Forgotten, Base | None]:
+    """Take decisions out of the log of a service that runs, where nobody says anything of them meanwhile."""
+    info = served.info
+    appender_of(writer)
+    if asked.ids is not None:
+        refuse_unknown_ids(reader, info, asked.ids)
+    order = Forgetting(info.number, asked.ids, asked.before, None)
+    while True:
+        base = None
+        span = await writer.run(lambda appender: appender.span(order))
+        if span is None:
+            return Forgotten(0, 0, 0), None
+        if not asked.unlearn:
+            base = await in_thread(base_of, store, info, writer.last)
+        if base is None:
+            refuse_kept(info, span[0])
+        try:
+            whole = order._replace(base=base)
+            found = await writer.run(lambda appender: appender.forget(whole, now, token))  # noqa: B023
+        except UnseenRowsError:  # somebody was saying something of them when this began
+            continue
+        info.apply(found.seq, now, "changed", {"forgotten": {"base": None if base is None else base.position}})
+        return found, base
+
+
+def told(decisions: int, base: Base | None, erased: bool) -> dict[str, Any]:
+    """As `schemas.Forgot` has it."""
+    return {"forgotten": decisions, "learner": "unlearnt" if base is None else "kept", "erased": erased}
