@@ -303,9 +303,12 @@ def test_a_kill_at_any_moment_leaves_before_or_after(tmp_path: Path, unlearn: bo
     assert statement > 20
 
 
-def test_logs_read_by_commands_know_nothing_of_it(tmp_path: Path) -> None:
+def test_logs_read_by_commands_know_nothing_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, _ = folder_of(tmp_path, "banditron")
     forget(folder, "fruit", ForgetOrder([SECRET_ID], None, False))
+    assert main(["copy", str(folder), str(tmp_path / "copy")]) == 2
+    assert "decisions of task 'fruit' were forgotten" in capsys.readouterr().err
+    assert not (tmp_path / "copy").exists()
     with LogReader(folder) as log:
         task = log.task("fruit")
         assert len(list(log.logged(task))) == log.count(task) == len(list(log.events(task))) == 59

@@ -36,6 +36,7 @@ def copy(source: str, target: str) -> Copied:
     try:
         with closing(old.reader()) as reader:
             end = reader.last()
+            _refuse_forgotten_rows(reader)
             new.take()
             try:
                 copied = new.filled((table, _pages(reader, table, end)) for table in NAMES)
@@ -51,6 +52,16 @@ def copy(source: str, target: str) -> Copied:
     finally:
         old.release()
     return Copied(copied, len(tokens))
+
+
+def _refuse_forgotten_rows(reader: Reader) -> None:
+    """Refuse a log from which rows were taken out: what stays of them is not in its rows, and would be lost with a copy of these."""
+    for task in reader.tasks()[0]:
+        if task.forgotten_at:
+            raise InputError(
+                f"decisions of task {task.name!r} were forgotten, and what stays of them, the state of its learner and the hashes of its ids, cannot be "
+                "copied to another kind of log: copy the folder itself, while no service runs in it"
+            )
 
 
 def _pages(reader: Reader, table: str, end: int) -> Iterator[list[Row]]:
