@@ -167,7 +167,10 @@ def test_what_is_likely_to_a_member_is_what_it_gave_to_what_was_heard() -> None:
     for x, label in zip(X, y, strict=True):
         decision = learner.decide(x)
         mixture = learner.runtime.model.space.mixture
-        chance = mixture.beliefs.reshape(-1, 3)[CLUSTERS, int(str(decision.label))]
+        odds = np.exp(
+            mixture.trusts[CLUSTERS] * mixture.scores.reshape(-1, 3)[CLUSTERS]
+        )  # as far as its scores are trusted
+        chance = (odds / odds.sum())[int(str(decision.label))]
         right = bool(decision.label == label)
         losses.append(-np.log(max(0.01, chance if right else 1.0 - chance)))
         learner.learn(decision, right=right)
