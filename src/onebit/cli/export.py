@@ -7,6 +7,10 @@ wrong. Of these, decisions with one candidate alone are left out, and counted: t
     onebit export data news --format ndjson | head
     onebit export data news --format parquet --out news.parquet
     onebit export data news --format vw --out news.vw --json > news.json
+    onebit export data news --format ndjson --follow --after 12345
+
+With --follow the command goes on with what comes, until Ctrl-C, whether the service runs, ends or starts again meanwhile: a line for each decision, and
+the same decision again for each feedback and revision of it. `position` in a line is the row of the log that it stands for, and --after goes on behind it.
 """
 
 from __future__ import annotations
@@ -14,15 +18,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from contextlib import closing, nullcontext
+import time
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 
 from onebit.cli.logs import add_log_options, counted, log_of
-from onebit.cli.options import progress_bar
+from onebit.cli.options import progress_bar, whole
 from onebit.errors import InputError
 
 FORMATS = ("ndjson", "parquet", "vw")
 STDOUT = "-"
+POLLED_S = 0.5  # how often it is looked whether something has come
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -34,12 +40,46 @@ def declare(command: argparse.ArgumentParser) -> None:
         default=STDOUT,
         help="the file to write, over any file of that name (default, and -: stdout, but not for parquet)",
     )
+    command.add_argument(
+        "--follow", action="store_true", help="go on with what comes, as ndjson to stdout, until Ctrl-C"
+    )
+    command.add_argument(
+        "--after",
+        metavar="POSITION",
+        type=whole,
+        help="with --follow: begin behind this position (default: the beginning)",
+    )
     add_log_options(command)
+
+
+def follow(chosen: argparse.Namespace) -> None:
+    """Write what is there, and what comes, until somebody stops it."""
+    if chosen.format != "ndjson" or chosen.out != STDOUT:
+        raise InputError("--follow writes ndjson to stdout: give --format ndjson, and no --out")
+    after, out = chosen.after or 0, sys.stdout.buffer
+    with suppress(KeyboardInterrupt):
+        while True:
+            with log_of(chosen) as (log, task):  # anew each time, since a folder may be put in the place of another
+                from onebit.serve.export import ndjson_at
+
+                for position, line in ndjson_at(log.followed(task, after), task.classes):
+                    out.write(line)
+                    after = position
+            out.flush()
+            time.sleep(POLLED_S)
+    out.flush()
+    if not chosen.quiet:
+        print(f"followed up to position {after}", file=sys.stderr)
 
 
 def execute(chosen: argparse.Namespace) -> None:
     """Write the rows, and say what was written."""
     to_stdout = chosen.out == STDOUT
+    if chosen.follow:
+        follow(chosen)
+        return
+    if chosen.after is not None:
+        raise InputError("--after is for --follow: without it all decisions are written")
     if to_stdout and chosen.format == "parquet":
         raise InputError("a Parquet file is not written to stdout: name it with --out FILE")
     with log_of(chosen) as (log, task):

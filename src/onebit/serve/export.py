@@ -61,6 +61,13 @@ def ndjson(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[byt
         yield orjson.dumps(as_object(row, names), option=orjson.OPT_APPEND_NEWLINE)
 
 
+def ndjson_at(rows: Iterable[tuple[int, Logged]], classes: Sequence[ClassName]) -> Iterator[tuple[int, bytes]]:
+    """Decisions at positions of the log, with the position in the line."""
+    names = [str(name) for name in classes]
+    for position, row in rows:
+        yield position, orjson.dumps({"position": position, **as_object(row, names)}, option=orjson.OPT_APPEND_NEWLINE)
+
+
 def as_object(row: Logged, names: Sequence[str]) -> dict[str, Any]:
     """A decision as the JSON object of the service; a class that came later has no probability in it."""
     plain = {name: getattr(row, name) for name in FIELDS}

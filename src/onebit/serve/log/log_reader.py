@@ -71,6 +71,16 @@ class LogReader:
             yield from page
             after = page[-1].seq
 
+    def followed(self, info: TaskInfo, after: int) -> Iterator[tuple[int, Logged]]:
+        """What came after a position, in its order: each row, and the decision that it is of as the log had it then."""
+        position = after
+        while page := self._reader.touched(info.number, position, self._end, PAGE):
+            for seq, decision in page:
+                found = self._reader.following(info, decision - 1, seq, 1)
+                if found and found[0].seq == decision:  # else it was forgotten at this moment
+                    yield seq, found[0]
+            position = page[-1][0]
+
     def events(self, info: TaskInfo) -> Iterator[Event]:
         """All feedbacks of a task with their decisions, in the order in which they came, as revisions have left them."""
         after = 0

@@ -252,6 +252,17 @@ class Reader:
             PAGE_BYTES,
         )
 
+    def touched(self, task: int, after: int, upto: int, most: int) -> list[tuple[int, int]]:
+        """(seq, decision) of a task's rows after a position: its decisions, and those of which something was said or said otherwise."""
+        query = (
+            "SELECT seq, seq AS decision FROM decisions WHERE task = :task AND seq > :after AND seq <= :upto UNION ALL "
+            "SELECT seq, decision FROM feedback WHERE task = :task AND seq > :after AND seq <= :upto UNION ALL "
+            "SELECT r.seq, f.decision FROM revisions r JOIN feedback f ON f.seq = r.feedback "
+            "WHERE r.task = :task AND r.seq > :after AND r.seq <= :upto ORDER BY 1 LIMIT :most"
+        )
+        values = {"task": task, "after": after, "upto": upto, "most": most}
+        return [(int(seq), int(decision)) for seq, decision in self.database.rows(query, values)]
+
     def base(self, task: int) -> bytes | None:
         """The state of the learner of a task from which on its rows are followed, where rows before that are forgotten."""
         rows = self.database.rows("SELECT state FROM bases WHERE task = ?", (task,))
