@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,7 @@ class DecisionFields(NamedTuple):
 
 
 _X, _PROBABILITIES = DecisionFields._fields.index("x"), DecisionFields._fields.index("probabilities")
-held_choice: Callable[[DecisionFields], object] = DecisionFields.probabilities.__get__  # type: ignore[attr-defined]
+held_choice: Callable[[DecisionFields], object] = vars(DecisionFields)["probabilities"].__get__
 
 
 class Decision(DecisionFields):
@@ -115,8 +115,8 @@ class Decision(DecisionFields):
     @property
     def x(self) -> Kept:
         """A copy of x."""
-        held, made = super().x, self.made_of
-        return made.x if held is None and made is not None else held
+        held, made = cast("Kept | None", tuple.__getitem__(self, _X)), self.made_of
+        return made.x if held is None and made is not None else cast("Kept", held)
 
     @property
     def made_of(self) -> LoopChoice | None:

@@ -38,7 +38,7 @@ class TooManyError(InputError):
     """There are more different values than can be numbered."""
 
 
-class Store(Protocol):
+class BlockStore(Protocol):
     """Keeps the arrays of a file while it is read."""
 
     def clear(self) -> None:
@@ -64,7 +64,7 @@ class FileReader(Protocol):
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
         """The file block by block, each with the bytes read so far."""
 
-    def finish(self, store: Store) -> tuple[tuple[ClassName, ...], int]:
+    def finish(self, store: BlockStore) -> tuple[tuple[ClassName, ...], int]:
         """Put the arrays into their final form; the classes, and the number of features."""
 
 
@@ -100,7 +100,7 @@ class Memory:
 
 
 def fill(
-    store: Store, reader: FileReader, what: str, progress: FileProgress | None
+    store: BlockStore, reader: FileReader, what: str, progress: FileProgress | None
 ) -> tuple[tuple[ClassName, ...], int]:
     """Read a whole file into a store; the classes, and the number of features."""
     total = 0 if progress is None else reader.path.stat().st_size

@@ -23,8 +23,8 @@ from onebit.data.blocks import (
     MOST_CLASSES,
     Again,
     ArrayBlock,
+    BlockStore,
     Codes,
-    Store,
     TooManyError,
     named_classes,
     renumber,
@@ -279,7 +279,7 @@ class Columns(ABC):
             entries.append(encoder.texts(name, number, texts))
         return block_of(entries, rows)
 
-    def finish(self, store: Store) -> tuple[tuple[ClassName, ...], int]:
+    def finish(self, store: BlockStore) -> tuple[tuple[ClassName, ...], int]:
         """Put the arrays into their final form; the classes, and the number of features."""
         classes = self._finish_answers(store)
         if self._encoder is not None:
@@ -293,7 +293,7 @@ class Columns(ABC):
             self._spread(narrow, store.replaced("X", (len(narrow), sum(widths))), widths)
         return classes, sum(widths)
 
-    def _finish_answers(self, store: Store) -> tuple[ClassName, ...]:
+    def _finish_answers(self, store: BlockStore) -> tuple[ClassName, ...]:
         """Labels, and candidates, as numbers of classes; these."""
         if self.rewards is None:
             what = f"the label column {self.label!r} of {self.path}"

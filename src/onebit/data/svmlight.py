@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.data.blocks import MOST_CLASSES, ArrayBlock, Codes, Store, named_classes, opened, renumber
+from onebit.data.blocks import MOST_CLASSES, ArrayBlock, BlockStore, Codes, named_classes, opened, renumber
 from onebit.errors import InputError, brief
 from onebit.frames import Names
 from onebit.validation import ClassName
@@ -67,7 +67,7 @@ class Svmlight:
             )
             stored += len(X.data)
 
-    def finish(self, store: Store) -> tuple[tuple[ClassName, ...], int]:
+    def finish(self, store: BlockStore) -> tuple[tuple[ClassName, ...], int]:
         """Put the arrays into their final form; the classes, and the number of features."""
         classes, mapping = named_classes(
             self.labels, self.labels.values, self.classes, f"the label of {self.path}", self.place

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onebit.data.blocks import MOST_CLASSES, ArrayBlock, Codes, Store, named_classes, opened, renumber
+from onebit.data.blocks import MOST_CLASSES, ArrayBlock, BlockStore, Codes, named_classes, opened, renumber
 from onebit.errors import InputError, brief
 from onebit.frames import Names
 from onebit.validation import ClassName
@@ -170,7 +170,7 @@ class VwText:
             )
             rows, stored = rows + len(some), ends[-1]
 
-    def finish(self, store: Store) -> tuple[tuple[ClassName, ...], int]:
+    def finish(self, store: BlockStore) -> tuple[tuple[ClassName, ...], int]:
         """Put the arrays into their final form; the classes, and the number of features."""
         what = f"the label of {self.path}"
         names = as_classes(self.labels.values, self.classes)

@@ -269,10 +269,10 @@ class OpenTask:
 
     def close(self) -> None:
         """Write what is not on disk, keep a snapshot, and let go of the folder. A task that is closed can be closed again."""
-        if self._closed is not None:
+        if self._is_closed():
             return
         with self._closing:
-            if self._closed is not None:
+            if self._is_closed():  # by another thread, meanwhile
                 return
             self._closed = f"task {self.name!r} is closed: open it again with onebit.open({str(self.folder)!r})"
             _OPEN.discard(self)
@@ -295,6 +295,9 @@ class OpenTask:
         self.close()
 
     # --- within ----------------------------------------------------------------------------------------------------
+
+    def _is_closed(self) -> bool:
+        return self._closed is not None
 
     def _refuse_closed(self) -> None:
         if self._closed is not None:

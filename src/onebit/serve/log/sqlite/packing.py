@@ -57,7 +57,7 @@ def _may_fit(stored: bytes) -> bool:
     (first,) = _FIRST.unpack_from(stored)
     if not abs(first) < 2.0**33:  # which the others decide
         return True
-    return round(first * _POWERS[-1]) / _POWERS[-1] == first or float(np.float32(first)) == first
+    return bool(round(first * _POWERS[-1]) / _POWERS[-1] == first or float(np.float32(first)) == first)
 
 
 def packed_few(stored: bytes) -> bytes | None:
