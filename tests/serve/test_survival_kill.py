@@ -157,7 +157,9 @@ async def lived(life: Life, witnesses: list[Witness], governor: Governor, number
     await asyncio.sleep(chance.random() * 0.5)
     assert life.end(signal.SIGKILL) == -signal.SIGKILL
     await asyncio.wait_for(asyncio.gather(*talking), PATIENCE_S)
-    assert not [event for event in life.events if event["level"] in ("warning", "error") and event["event"] != "open"]
+    # A training that was killed in so many lives is given up, and says so: how many are needed depends on the machine.
+    expected = ("open", "switch-failed")
+    assert not [one for one in life.events if one["level"] in ("warning", "error") and one["event"] not in expected]
     return True
 
 
@@ -173,7 +175,7 @@ def check_the_log(folder: Path, witnesses: list[Witness], governor: Governor) ->
     }
     classes = {name: ["a", "b", "c"] for name in TASKS}
     for task, detail in rows_of(folder, "SELECT task, detail FROM changes WHERE kind = 'changed' ORDER BY seq"):
-        classes[tasks[task]] += json.loads(detail)["add_classes"]
+        classes[tasks[task]] += json.loads(detail).get("add_classes", [])  # or a training that has begun or ended
     for name, known in classes.items():
         assert known[: len(governor.classes[name])] == governor.classes[name]
         assert set(known[3:]) <= governor.tried[name]

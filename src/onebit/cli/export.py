@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
-import time
-from contextlib import closing, nullcontext, suppress
+import threading
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 from onebit.cli.logs import add_log_options, counted, log_of
@@ -56,18 +57,23 @@ def follow(chosen: argparse.Namespace) -> None:
     """Write what is there, and what comes, until somebody stops it."""
     if chosen.format != "ndjson" or chosen.out != STDOUT:
         raise InputError("--follow writes ndjson to stdout: give --format ndjson, and no --out")
-    after, out = chosen.after or 0, sys.stdout.buffer
-    with suppress(KeyboardInterrupt):
-        while True:
+    after, out, stopped = chosen.after or 0, sys.stdout.buffer, threading.Event()
+    # Ctrl-C ends it between two lines, so that what is said below is the position of the last one written.
+    before = signal.signal(signal.SIGINT, lambda number, frame: stopped.set())
+    try:
+        while not stopped.is_set():
             with log_of(chosen) as (log, task):  # anew each time, since a folder may be put in the place of another
                 from onebit.serve.export import ndjson_at
 
                 for position, line in ndjson_at(log.followed(task, after), task.classes):
                     out.write(line)
                     after = position
+                    if stopped.is_set():
+                        break
             out.flush()
-            time.sleep(POLLED_S)
-    out.flush()
+            stopped.wait(POLLED_S)
+    finally:
+        signal.signal(signal.SIGINT, before)
     if not chosen.quiet:
         print(f"followed up to position {after}", file=sys.stderr)
 
