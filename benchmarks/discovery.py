@@ -4,7 +4,8 @@
 
 The learner here is given what no learner has: it knows which rows belong together, and never mistakes one class for another. Only the
 names are left to be found. It tries a name on a class once at most, and none that belongs to another class already. What it errs is
-what `auto` can be held against on streams of many equal classes: no rule that learns can do much better there, whatever it makes of x.
+what `auto` can be held against on streams of many equal classes: a simulation, and no proof that
+nothing does better.
 """
 
 from __future__ import annotations
