@@ -3,10 +3,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # What `make lowest` runs: what the extras are used by. `make lowest LOWEST=` runs all tests.
-LOWEST ?= tests/test_run.py tests/test_compile_cache.py tests/test_storage.py tests/test_features.py tests/data tests/report \
-  tests/experiments tests/client tests/theory/test_margins.py tests/serve/test_web_bodies.py tests/serve/test_web_errors.py \
-  tests/serve/test_web_protocol.py tests/serve/test_export.py tests/executors/test_executors.py \
-  tests/executors/test_dask_backend.py tests/executors/test_ray_backend.py
+LOWEST ?= tests/experiments/test_run.py tests/engine/test_compile_cache.py tests/storage/test_storage.py tests/test_features.py tests/data tests/report \
+  tests/experiments tests/client tests/theory/test_margins.py tests/serve/web/test_bodies.py tests/serve/web/test_errors.py \
+  tests/serve/web/test_protocol.py tests/serve/test_export.py tests/executors/test_executors.py \
+  tests/executors/cluster/test_dask_backend.py tests/executors/cluster/test_ray_backend.py
 
 .PHONY: run serve examples test types suite lowest browser postgres reproduction bench docs clean
 

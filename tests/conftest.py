@@ -14,7 +14,7 @@ import pytest
 
 from onebit.cli import main
 from onebit.contract.rule import known
-from tests.commands import Call
+from tests.cli.call import Call
 
 # Files that take long for the few tests they have; xdist would begin with those that have the most.
 FIRST = [
@@ -24,15 +24,15 @@ FIRST = [
     "auto_03/test_keeping.py",
     "spaces/test_kernel_space.py",
     "client/test_service.py",
-    "serve/test_survival_kill.py",
-    "test_compile_cache.py",
+    "serve/survival/test_kill.py",
+    "engine/test_compile_cache.py",
     "client/test_pages.py",
-    "serve/test_schemathesis.py",
-    "serve/test_survival_clients.py",
-    "serve/test_pages.py",
-    "serve/test_web_process.py",
-    "serve/test_replay_commands.py",
-    "serve/test_survival_disk.py",
+    "serve/web/test_schemathesis.py",
+    "serve/survival/test_clients.py",
+    "serve/pages/test_pages.py",
+    "serve/web/test_process.py",
+    "cli/test_logs.py",
+    "serve/survival/test_disk.py",
     "serve/test_service_model.py",
     "auto_03/test_dense.py",
     "auto/test_any_stream.py",

@@ -33,7 +33,7 @@ FAMILIES = {
 EXAMPLES = {
     name: {f"{name}-{n}": options for n, options in enumerate(registry()[name].examples)} for name in registry()
 }
-# Starts a process for each learner: `tests/test_all_learners.py` has one for all, and learners with a kernel go through the check itself.
+# Starts a process for each learner: `tests/every_rule/test_all_at_once.py` has one for all, and learners with a kernel go through the check itself.
 ELSEWHERE = "same_in_another_process"
 
 # What a learner cannot meet, and why.

@@ -1,1 +1,1 @@
-"""Places where trials run: clusters."""
+"""Places where trials run."""

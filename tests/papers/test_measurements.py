@@ -35,7 +35,7 @@ from onebit.theory.setting import Setting
 from onebit.trials.cost import in_words
 from onebit.trials.records import FILE, read_records
 from onebit.trials.trial import Trial, entry_of, marks_for
-from tests.executors.test_cluster import Paper
+from tests.executors.cluster.test_executor import Paper
 from tests.logged import heard
 
 PAPER = """

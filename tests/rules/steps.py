@@ -228,3 +228,33 @@ def grid_counts(values: Vector, others: Vector, cells: int) -> Labels:
     """How often the pairs (value, other), both in [0, 1), fall into each cell of a square grid."""
     counted, _, _ = np.histogram2d(values, others, bins=cells, range=((0.0, 1.0), (0.0, 1.0)))
     return counted.astype(np.int64).ravel()
+
+
+def assert_scaling_changes_no_decision(rule: Rule) -> None:
+    """From W = 0, with factors that are powers of two, so that rounding scales too."""
+    generator = np.random.default_rng(1)
+    features = generator.normal(size=(300, 6))
+    labels = generator.integers(0, 4, size=300)
+    bench = bench_of(rule, 4)
+    plain = walk(bench, features, labels)
+    assert len(set(plain.played.tolist())) == 4
+    for factor in (1 / 64, 1024.0):
+        scaled = walk(bench, factor * features, labels)
+        assert np.array_equal(plain.played, scaled.played)
+        assert np.array_equal(plain.greedy, scaled.greedy)
+        assert np.allclose(scaled.weights, factor * plain.weights, rtol=1e-12)
+
+
+def assert_renaming_renames_the_step(rule: Rule) -> None:
+    """On 100 random decisions."""
+    generator = np.random.default_rng(2)
+    bench = bench_of(rule, 6)
+    for _ in range(100):
+        order = generator.permutation(6).tolist()
+        scores = generator.normal(size=6)
+        label, greedy, truth = (int(number) for number in generator.integers(0, 6, size=3))
+        revealed = truth if rule.full_information else revealed_to(label, truth)
+        moved = order[revealed] if revealed != WRONG else WRONG
+        taken = step(bench, scores, 2.0, label, revealed, greedy, 0.3).coefficients
+        renamed = step(bench, shuffled(scores, order), 2.0, order[label], moved, order[greedy], 0.3).coefficients
+        assert np.array_equal(shuffled(taken, order), renamed)

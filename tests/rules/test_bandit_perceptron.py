@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onebit.rules.bandit_perceptron import RULE
-
-from .steps import WRONG, Labels, Matrix, bench_of, decision, learnt, probabilities_of, shuffled, unit, walk
+from tests.rules.steps import WRONG, Labels, Matrix, bench_of, decision, learnt, probabilities_of, shuffled, unit, walk
 
 CHOICES = ("argmax", "random", "first")
 halves = st.integers(-6, 6).map(lambda number: number / 2.0)

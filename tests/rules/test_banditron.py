@@ -1,4 +1,4 @@
-"""Banditron and the perceptron: unbiased steps, their second moment, and indifference to the scale of x."""
+"""Banditron: unbiased steps, their second moment, and indifference to the scale of x."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onebit.contract.rule import Rule
-from onebit.rules import banditron, perceptron
-
-from .steps import (
+from onebit.rules import banditron
+from tests.rules.steps import (
     WRONG,
+    assert_renaming_renames_the_step,
+    assert_scaling_changes_no_decision,
     bench_of,
     decision,
     enumerated,
@@ -19,14 +19,12 @@ from .steps import (
     expected_square,
     probabilities_of,
     revealed_to,
-    shuffled,
     step,
     taught,
     unit,
-    walk,
 )
 
-BANDITRON, PERCEPTRON = banditron.RULE, perceptron.RULE
+BANDITRON = banditron.RULE
 
 class_counts = st.integers(2, 12)
 explorations = st.floats(1e-4, 0.5)
@@ -118,56 +116,9 @@ def test_teaching_takes_the_perceptron_step(data: st.DataObject, classes: int) -
     assert np.array_equal(lesson.coefficients, unit(classes, label) - unit(classes, int(scores.argmax())))
 
 
-@pytest.mark.parametrize("rule", [BANDITRON, PERCEPTRON], ids=["banditron", "perceptron"])
-def test_scaling_all_rows_changes_no_decision(rule: Rule) -> None:
-    """From W = 0, with factors that are powers of two, so that rounding scales too."""
-    generator = np.random.default_rng(1)
-    features = generator.normal(size=(300, 6))
-    labels = generator.integers(0, 4, size=300)
-    bench = bench_of(rule, 4)
-    plain = walk(bench, features, labels)
-    assert len(set(plain.played.tolist())) == 4
-    for factor in (1 / 64, 1024.0):
-        scaled = walk(bench, factor * features, labels)
-        assert np.array_equal(plain.played, scaled.played)
-        assert np.array_equal(plain.greedy, scaled.greedy)
-        assert np.allclose(scaled.weights, factor * plain.weights, rtol=1e-12)
+def test_scaling_all_rows_changes_no_decision() -> None:
+    assert_scaling_changes_no_decision(BANDITRON)
 
 
-@pytest.mark.parametrize("rule", [BANDITRON, PERCEPTRON], ids=["banditron", "perceptron"])
-def test_renaming_the_classes_renames_the_step(rule: Rule) -> None:
-    """On 100 random decisions."""
-    generator = np.random.default_rng(2)
-    bench = bench_of(rule, 6)
-    for _ in range(100):
-        order = generator.permutation(6).tolist()
-        scores = generator.normal(size=6)
-        label, greedy, truth = (int(number) for number in generator.integers(0, 6, size=3))
-        revealed = revealed_to(label, truth) if rule is BANDITRON else truth
-        moved = order[revealed] if revealed != WRONG else WRONG
-        taken = step(bench, scores, 2.0, label, revealed, greedy, 0.3).coefficients
-        renamed = step(bench, shuffled(scores, order), 2.0, order[label], moved, order[greedy], 0.3).coefficients
-        assert np.array_equal(shuffled(taken, order), renamed)
-
-
-def test_the_perceptron_moves_two_rows_on_a_mistake_and_none_otherwise() -> None:
-    """Kesler's construction, for every pair of labels."""
-    bench = bench_of(PERCEPTRON, 4)
-    for played in range(4):
-        for truth in range(4):
-            taken = step(bench, np.zeros(4), 1.0, played, truth, greedy=played).coefficients
-            assert np.array_equal(taken, unit(4, truth) - unit(4, played))
-
-
-def test_the_perceptron_bound_on_separable_data() -> None:
-    """At most 2 (R/g)^2 mistakes if vectors of total norm one part label and rivals by g: a theorem, no error rate."""
-    generator = np.random.default_rng(3)
-    directions = np.eye(4, 6) / 2.0  # total norm 1
-    features = generator.uniform(-1, 1, size=(4000, 6))
-    scores = features @ directions.T
-    ordered = np.sort(scores, axis=1)
-    kept = ordered[:, -1] - ordered[:, -2] >= 0.1
-    features, labels = features[kept], scores[kept].argmax(axis=1)
-    mistakes = int((walk(bench_of(PERCEPTRON, 4), features, labels).played != labels).sum())
-    assert 0 < mistakes <= 2.0 * (features**2).sum(axis=1).max() / 0.1**2
-    assert mistakes < len(labels) / 8  # the bound above is loose; learning at random would be wrong in 3 of 4 rounds
+def test_renaming_the_classes_renames_the_step() -> None:
+    assert_renaming_renames_the_step(BANDITRON)

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onebit.rules.bpa import RULE
-
-from .steps import WRONG, bench_of, decision, probabilities_of, shuffled, step, unit, walk
+from tests.rules.steps import WRONG, bench_of, decision, probabilities_of, shuffled, step, unit, walk
 
 VARIANTS = ("PA", "PA-I", "PA-II")
 

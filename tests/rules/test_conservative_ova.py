@@ -11,8 +11,19 @@ from hypothesis import strategies as st
 
 from onebit.errors import OnebitError
 from onebit.rules.conservative_ova import RULE
-
-from .steps import WRONG, Labels, Matrix, Vector, Walk, bench_of, probabilities_of, shuffled, step, taught, walk
+from tests.rules.steps import (
+    WRONG,
+    Labels,
+    Matrix,
+    Vector,
+    Walk,
+    bench_of,
+    probabilities_of,
+    shuffled,
+    step,
+    taught,
+    walk,
+)
 
 VARIANTS = ("PA", "PA-I", "PA-II")
 quarters = st.integers(-12, 12).map(lambda number: number / 4.0)  # sums of these are exact, so that ties are ties

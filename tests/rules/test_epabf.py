@@ -15,8 +15,19 @@ import numpy as np
 import pytest
 
 from onebit.rules import bpa, epabf, exact_pa
-
-from .steps import WRONG, Mask, Matrix, Vector, bench_of, decision, probabilities_of, shuffled, step, taught, unit
+from tests.rules.steps import (
+    WRONG,
+    Mask,
+    Matrix,
+    Vector,
+    bench_of,
+    decision,
+    probabilities_of,
+    shuffled,
+    step,
+    taught,
+    unit,
+)
 
 RULE = epabf.RULE
 VARIANTS = ("PA", "PA-I", "PA-II")

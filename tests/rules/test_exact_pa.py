@@ -1,4 +1,4 @@
-"""Passive-aggressive learning with full information: the single most violated constraint, and all of them exactly."""
+"""Passive-aggressive learning with full information: all constraints at once, exactly."""
 
 from __future__ import annotations
 
@@ -7,29 +7,24 @@ from typing import Any
 import cvxpy
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onebit.contract.rule import Rule
 from onebit.rules import exact_pa, passive_aggressive
-
-from .steps import Matrix, Vector, bench_of, shuffled, step, walk
+from tests.rules.passive_aggressive import (
+    VARIANTS,
+    assert_a_large_c_gives_pa,
+    assert_renaming_renames_the_step,
+    distinct_scores,
+    norms,
+    prices,
+    scores_of_classes,
+    taken_step,
+)
+from tests.rules.steps import Matrix, Vector, bench_of, walk
 
 EXACT, PLAIN = exact_pa.RULE, passive_aggressive.RULE
-VARIANTS = ("PA", "PA-I", "PA-II")
 cp: Any = cvxpy  # its functions have no types
-
-scores_of_classes = st.lists(st.floats(-20, 20), min_size=2, max_size=20)
-norms = st.floats(1e-2, 1e2)
-prices = st.floats(1e-3, 1e2)
-
-
-def taken_step(rule: Rule, variant: str, price: float, scores: Vector, norm: float, truth: int) -> Vector:
-    """The step towards the true label."""
-    bench = bench_of(rule, len(scores), variant=variant, aggressiveness=price)
-    taken = step(bench, scores, norm, label=int(scores.argmax()), revealed=truth)
-    assert taken.scale == 1.0
-    return taken.coefficients
 
 
 def margins(scores: Vector, truth: int) -> Vector:
@@ -139,47 +134,6 @@ def test_with_two_classes_exact_is_plain(
     assert np.allclose(exact, plain, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("rule", [EXACT, PLAIN], ids=["exact", "plain"])
-@settings(derandomize=True, max_examples=100, deadline=None)
-@given(scores=scores_of_classes, norm=norms, data=st.data())
-def test_a_large_c_gives_pa(rule: Rule, scores: list[float], norm: float, data: st.DataObject) -> None:
-    """C = 1e12 stands for infinity."""
-    truth = data.draw(st.integers(0, len(scores) - 1))
-    plain = taken_step(rule, "PA", 1.0, np.array(scores), norm, truth)
-    for variant in ("PA-I", "PA-II"):
-        held = taken_step(rule, variant, 1e12, np.array(scores), norm, truth)
-        assert np.allclose(held, plain, rtol=1e-8, atol=1e-9)
-
-
-@settings(derandomize=True, max_examples=200, deadline=None)
-@given(scores=scores_of_classes, norm=norms, price=prices, data=st.data())
-def test_plain_pa_is_exact_for_the_most_violated_constraint(
-    scores: list[float], norm: float, price: float, data: st.DataObject
-) -> None:
-    """Two rows move, by opposite amounts: to margin one (PA), by at most C (PA-I), by 2C times the slack (PA-II)."""
-    truth = data.draw(st.integers(0, len(scores) - 1))
-    before = np.array(scores)
-    rival = int(np.where(np.arange(len(scores)) == truth, -np.inf, before).argmax())
-    for variant in VARIANTS:
-        coefficients = taken_step(PLAIN, variant, price, before, norm, truth)
-        size = float(coefficients[truth])
-        after = before + norm * coefficients
-        slack = max(0.0, float(1.0 - after[truth] + after[rival]))
-        assert size >= 0.0
-        assert coefficients[rival] == -size
-        assert np.count_nonzero(coefficients) in (0, 2)
-        tolerance = 1e-10 * (1.0 + float(abs(before).max()))
-        if before[truth] - before[rival] >= 1.0:
-            assert size == 0.0
-        elif variant == "PA":
-            assert slack <= tolerance
-        elif variant == "PA-I":
-            assert size <= price
-            assert slack <= tolerance or size == price
-        else:
-            assert slack == pytest.approx(size / (2.0 * price), rel=1e-8, abs=tolerance)
-
-
 @settings(derandomize=True, max_examples=100, deadline=None)
 @given(scores=scores_of_classes, norm=norms, data=st.data())
 def test_exact_is_never_shorter_than_plain(scores: list[float], norm: float, data: st.DataObject) -> None:
@@ -193,21 +147,19 @@ def test_exact_is_never_shorter_than_plain(scores: list[float], norm: float, dat
         assert np.allclose(exact, plain, rtol=1e-9, atol=1e-12)
 
 
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(scores=scores_of_classes, norm=norms, data=st.data())
+def test_a_large_c_gives_pa(scores: list[float], norm: float, data: st.DataObject) -> None:
+    assert_a_large_c_gives_pa(EXACT, scores, norm, data.draw(st.integers(0, len(scores) - 1)))
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("rule", [EXACT, PLAIN], ids=["exact", "plain"])
 @settings(derandomize=True, max_examples=50, deadline=None)
-@given(scores=scores_of_classes, seed=st.integers(0, 1000), data=st.data())
-def test_renaming_the_classes_renames_the_step(
-    rule: Rule, variant: str, scores: list[float], seed: int, data: st.DataObject
-) -> None:
-    """Where no two scores tie (plain PA takes the lowest of tied rivals)."""
-    assume(len(set(scores)) == len(scores))
-    order = np.random.default_rng(seed).permutation(len(scores)).tolist()
+@given(scores=distinct_scores, data=st.data())
+def test_renaming_the_classes_renames_the_step(variant: str, scores: list[float], data: st.DataObject) -> None:
     truth = data.draw(st.integers(0, len(scores) - 1))
-    vector = np.array(scores)
-    taken = taken_step(rule, variant, 0.3, vector, 1.5, truth)
-    moved = taken_step(rule, variant, 0.3, shuffled(vector, order), 1.5, order[truth])
-    assert np.allclose(shuffled(taken, order), moved, rtol=1e-12, atol=1e-14)
+    order = data.draw(st.permutations(range(len(scores))))
+    assert_renaming_renames_the_step(EXACT, variant, scores, truth, order)
 
 
 def test_exact_pa_settles_on_an_easy_stream() -> None:

@@ -19,8 +19,7 @@ import pytest
 
 from onebit.contract.rule import NORM
 from onebit.rules.gaptron import RULE
-
-from .steps import (
+from tests.rules.steps import (
     WRONG,
     Bench,
     Vector,

@@ -13,8 +13,18 @@ from hypothesis import strategies as st
 from onebit.contract.rule import LEARNT
 from onebit.errors import OnebitError
 from onebit.rules.offset_tree import RULE
-
-from .steps import WRONG, Vector, bench_of, decision, enumerated, learnt, probabilities_of, step, surprise, taught
+from tests.rules.steps import (
+    WRONG,
+    Vector,
+    bench_of,
+    decision,
+    enumerated,
+    learnt,
+    probabilities_of,
+    step,
+    surprise,
+    taught,
+)
 
 VARIANTS = ("PA", "PA-I", "PA-II")
 Path = dict[int, float]  # node -> +1 or -1, the side on which the class lies

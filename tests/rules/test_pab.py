@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onebit.rules.pab import RULE
-
-from .steps import (
+from tests.rules.steps import (
     WRONG,
     Vector,
     bench_of,

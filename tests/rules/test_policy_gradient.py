@@ -13,8 +13,7 @@ from onebit.contract.draws import LEARNING
 from onebit.contract.rule import LEARNT, OWN
 from onebit.errors import OnebitError
 from onebit.rules.policy_gradient import RULE
-
-from .steps import (
+from tests.rules.steps import (
     WRONG,
     Bench,
     Matrix,

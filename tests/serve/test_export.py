@@ -32,7 +32,7 @@ from onebit.serve.log.records import Logged
 from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewTask
 from onebit.serve.service import Service
 from onebit.serve.tasks import TaskInfo
-from tests.commands import Call
+from tests.cli.call import Call
 from tests.serve.logs import ROUNDS, fill, served
 
 FORMS = ("ndjson", "parquet", "vw")

@@ -27,7 +27,7 @@ from tests.serve.driving import (
     run,
     service_in,
 )
-from tests.serve.test_survival_snapshots import contents_of
+from tests.serve.survival.test_snapshots import contents_of
 
 WAL, JOURNAL = f"{FILE}-wal", f"{FILE}-journal"
 HOT = bytes.fromhex("d9d505f920a163d7") + b"\0\0\0\0" + b"abcd" + (7).to_bytes(4, "big") + b"\0\0\x02\0" + b"\0\0\x10\0"

@@ -11,7 +11,7 @@ import onebit
 from onebit.serve.errors import InvalidError
 from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
-from tests.commands import Call
+from tests.cli.call import Call
 from tests.serve.driving import (
     ask,
     change,

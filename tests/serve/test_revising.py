@@ -47,8 +47,8 @@ from tests.serve.driving import (
     without_snapshots,
 )
 from tests.serve.site import NEW, site_in
+from tests.serve.survival.test_snapshots import are_spaced
 from tests.serve.test_service_feedback import HandClock, clock, swept  # noqa: F401 - a fixture
-from tests.serve.test_survival_snapshots import are_spaced
 
 REVISIONS = "SELECT d.id, r.right, r.shown FROM revisions r JOIN feedback f ON f.seq = r.feedback JOIN decisions d ON d.seq = f.decision ORDER BY r.seq"
 

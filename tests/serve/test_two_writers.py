@@ -40,7 +40,7 @@ from tests.serve.driving import (
     without_snapshots,
 )
 from tests.serve.site import Process, process_in, site_in
-from tests.serve.test_survival_disk import Broken
+from tests.serve.survival.test_disk import Broken
 
 
 def numbers_in(folder: Path) -> list[int]:

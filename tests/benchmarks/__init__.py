@@ -1,0 +1,1 @@
+"""What judges the learners judges fairly."""

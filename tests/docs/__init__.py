@@ -1,0 +1,1 @@
+"""The pages as readers meet them."""

@@ -1,0 +1,1 @@
+"""Clusters as places where trials run."""

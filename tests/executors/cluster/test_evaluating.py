@@ -1,0 +1,193 @@
+"""Many learners on one log: on a cluster they find what they find in one walk here, and what is lost is done again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onebit
+from onebit import rules
+from onebit.cli import main
+from onebit.engine.compile import code_mark
+from onebit.executors.cluster import executor as cluster
+from onebit.executors.cluster.evaluating import EvaluationSpec, StoppedError, evaluated
+from onebit.executors.cluster.executor import ClusterExecutor, WorkerLostError
+from onebit.experiments import evaluations
+from onebit.experiments.evaluations import evaluate_log
+from onebit.offpolicy import evaluate, evaluate_many, read_log
+from onebit.offpolicy.logs import learner_for
+from onebit.rules import rule_named
+from tests.executors.cluster.test_executor import Paper
+from tests.rules.test_own_rules import BESIDE, RULE
+
+LEARNERS: list[tuple[str, dict[str, Any]]] = [("bpa", {}), ("bpa", {"aggressiveness": 1.0}), ("linucb", {})]
+NAMED = "bpa,bpa:aggressiveness=1.0,linucb"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Labels drawn evenly from three, of which the larger of two numbers, or neither, says which is right."""
+    path = tmp_path_factory.mktemp("logs") / "log.csv"
+    generator = np.random.default_rng(4)
+    with path.open("w") as file:
+        file.write("a,b,action,right,propensity\n")
+        for a, b in generator.normal(size=(400, 2)):
+            shown, truth = generator.integers(3), 2 if max(a, b) < 0 else int(b > a)
+            file.write(f"{a:.4f},{b:.4f},{shown},{int(shown == truth)},{1 / 3!r}\n")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "LOOK_S", 0.0)
+    monkeypatch.setattr(cluster, "BREATH_S", 0.001)
+
+
+def by_themselves(path: Path) -> list[dict[str, Any]]:
+    log = read_log(path, x=["a", "b"])
+    made = [learner_for(log, rule_named(name), options, 3) for name, options in LEARNERS]
+    return [evaluate(one, log, seed=3).to_dict() for one in made]
+
+
+def test_many_in_one_walk_are_what_each_is_by_itself(path: Path) -> None:
+    seen, totals = list[int](), list[int]()
+    found = evaluate_log(path, LEARNERS, seed=3, began=totals.append, progress=seen.append, x=["a", "b"])
+    assert [one.to_dict() for one in found] == by_themselves(path)
+    assert (sum(seen), totals) == (400, [400])
+
+
+def test_no_learners_and_other_classes_are_refused(path: Path) -> None:
+    with pytest.raises(onebit.InputError, match="no learners"):
+        evaluate_many([], [])
+    with pytest.raises(onebit.InputError, match="but another has"):
+        evaluate_many([onebit.BPA(classes=2), onebit.BPA(classes=3)], [])
+    with pytest.raises(onebit.InputError, match="do not run on a GPU"):
+        evaluate_log(path, LEARNERS, on="gpu", x=["a", "b"])
+
+
+def test_a_cluster_finds_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = Paper(a=1, b=1)
+    monkeypatch.setattr(evaluations, "executor_of", lambda on: ClusterExecutor(paper))
+    seen, totals = list[int](), list[int]()
+    found = evaluate_log(path, LEARNERS, on="dask", seed=3, began=totals.append, progress=seen.append, x=["a", "b"])
+    assert [one.to_dict() for one in found] == by_themselves(path)
+    assert (sum(seen), totals, paper.closed) == (1200, [1200], 1)
+
+
+def double(item: int, stopped: Callable[[], bool]) -> int:
+    return 2 * item
+
+
+def test_each_gives_all_that_there_is() -> None:
+    with closing(ClusterExecutor(Paper(a=2, b=1)).each(double, range(20))) as answers:
+        assert sorted(answers) == [(number, 2 * number) for number in range(20)]
+
+
+LOST: list[int] = []
+
+
+def losing(item: int, stopped: Callable[[], bool]) -> int:
+    if item == 3 and len(LOST) < 2:
+        LOST.append(item)
+        raise WorkerLostError
+    if item == 9:
+        raise WorkerLostError
+    return item
+
+
+def test_what_is_lost_is_done_again_but_not_for_ever() -> None:
+    LOST.clear()
+    assert sorted(ClusterExecutor(Paper(a=1)).each(losing, range(6))) == [(number, number) for number in range(6)]
+    assert LOST == [3, 3]
+    with pytest.raises(onebit.InputError, match="3 workers were lost"):
+        list(ClusterExecutor(Paper(a=1)).each(losing, [9]))
+
+
+def failing(item: int, stopped: Callable[[], bool]) -> int:
+    if item == 1:
+        raise onebit.InputError("no good")
+    return item // 0
+
+
+def test_errors_come_out_and_the_rest_is_forgotten() -> None:
+    paper = Paper(a=4)
+    with pytest.raises(onebit.InputError, match="no good"):
+        list(ClusterExecutor(paper).each(failing, [1, 2]))
+    assert len(paper.forgotten) == 2
+    with pytest.raises(onebit.InputError, match="the worker a failed: ZeroDivisionError"):
+        list(ClusterExecutor(paper).each(failing, [2]))
+
+
+def test_a_worker_without_the_file_says_so_and_one_that_is_stopped_ends(path: Path) -> None:
+    spec = EvaluationSpec("bpa", code_mark(rule_named("bpa")), {}, 0, str(path), {"x": ["a", "b"]})
+    with pytest.raises(onebit.InputError, match="folder that all machines share"):
+        evaluated(spec._replace(path=str(path) + ".csv"), lambda: False)
+    with pytest.raises(onebit.InputError, match="other code of bpa"):
+        evaluated(spec._replace(code="?"), lambda: False)
+    with pytest.raises(StoppedError):
+        evaluated(spec, lambda: True)
+
+
+# --- from the command line ---------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_a_table_the_best_first(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["evaluate", str(path), "--x", "a,b", "--seed", "3", "--learners", NAMED, "--quiet"]
+    assert main([*given, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)["learners"]
+    assert sorted(map(json.dumps, printed)) == sorted(map(json.dumps, json.loads(json.dumps(by_themselves(path)))))
+    values = [one["estimates"]["doubly_robust"]["value"] for one in printed]
+    assert values == sorted(values, reverse=True)
+    assert main(given) == 0
+    out = capsys.readouterr().out
+    assert "3 learners on a log of 400 rounds" in out
+    assert "bpa, aggressiveness=1.0, exploration_floor=0.05" in out
+
+
+@pytest.mark.parametrize("on", ["dask", "ray"])
+def test_real_clusters_find_the_same_with_a_rule_of_ones_own(
+    request: pytest.FixtureRequest,
+    on: str,
+    path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    library = pytest.importorskip("distributed" if on == "dask" else on)
+    if on == "ray":  # a cluster of its own, whatever else runs on this machine
+        library.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        request.addfinalizer(library.shutdown)
+    monkeypatch.setattr(rules, "_added", {})
+    monkeypatch.setattr(cluster, "LOOK_S", 1.0)
+    (tmp_path / "nudge.py").write_text(RULE.replace("from beside import moved", BESIDE))
+    given = ["evaluate", str(path), "--x", "a,b", "--learners", "nudge,bpa", "--rule", f"{tmp_path}/nudge.py:RULE"]
+    found = []
+    for where in ("auto", on):
+        assert main([*given, "--on", where, "--json", "--quiet"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--learners", "bpa", "--learner", "bpa"], "say so again"),
+        (["--on", "dask"], "--on is for several learners"),
+        (["--learners", "bpa", "--on", "gpu"], "do not run on a GPU"),
+        (["--learners", "bpaa"], "did you mean 'bpa'"),
+        (["--learners", "bpa:rate=1"], "'rate'"),
+    ],
+)
+def test_bad_input_is_one_line(more: list[str], sentence: str, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(path), "--x", "a,b", *more]) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert sentence in said
+    assert main(["evaluate", str(path.parent), "task", "--learners", "bpa"]) == 2
+    assert "--format parquet" in capsys.readouterr().err

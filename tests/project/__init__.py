@@ -1,0 +1,1 @@
+"""What others expect of a repository."""

@@ -1,0 +1,1 @@
+"""The log of the service, in either store."""

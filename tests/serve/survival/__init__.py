@@ -1,0 +1,1 @@
+"""A service to which something happens: kills, disks, clocks, clients, nodes."""

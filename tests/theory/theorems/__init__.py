@@ -1,0 +1,1 @@
+"""Theorems, by the paper that has them."""
