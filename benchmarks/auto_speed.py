@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from benchmarks.measuring import Bar, Effort, Measurement, Outcome, at_least, at_most, interleaved
 from benchmarks.peers_vw import VowpalWabbit
-from benchmarks.processes import DENSE_ROW, SPARSE_ROW, cold_use, stepped
+from benchmarks.processes import DENSE_ROW, SPARSE_ROW, cold_use
 from benchmarks.recipes import absent, at_hand
+from benchmarks.steps import stepped
 from benchmarks.streams import VW, present
 from benchmarks.workloads import SEED, Workload, dense, onebit_pass, resampled, shuffled
 from numpy.typing import NDArray

@@ -1,90 +1,20 @@
-"""What a user waits for apart from streams: one step from Python, the start of a process, memory."""
+"""What a user waits for apart from streams and steps: the start of a process, memory."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from benchmarks.measuring import (
-    Effort,
-    Ended,
-    Measurement,
-    Outcome,
-    PeerMissingError,
-    at_least,
-    at_most,
-    interleaved,
-    onebit_command,
-    timed_python,
-)
-from benchmarks.peers_river import RiverBanditron
-from benchmarks.workloads import Workload, dense
+from benchmarks.measuring import Effort, Ended, Measurement, at_most, onebit_command, timed_python
 
 from onebit.contract.rule import Rule
-from onebit.learner import Learner
 from onebit.rules import rule_named, usual_rules
-
-EXPLORATION = 0.05
 
 WITHOUT_SCIPY = (
     "import sys; sys.modules['scipy'] = None"  # as `pip install onebit` leaves it; Numba imports it if it can
 )
 DENSE_ROW, SPARSE_ROW = "[0.5] * 100", "{'a': 1.0}"
-ONEBIT_STEP = "onebit: decide and learn from an array"
-RIVER_STEP = "river: the same from a dict"
-
-
-def steps(effort: Effort) -> list[Measurement]:
-    """One decision and its lesson from Python: Banditron, ten classes, 100 features."""
-    workload = dense(effort.rounds // 20)
-    contenders = {ONEBIT_STEP: lambda: onebit_steps(workload)}
-    measured = []
-    try:
-        RiverBanditron(workload.classes, EXPLORATION)
-        contenders[RIVER_STEP] = lambda: river_steps(workload)
-    except PeerMissingError as error:
-        measured.append(Measurement(RIVER_STEP, None, "us", remark=str(error)))
-    best = interleaved(contenders, effort.repeats)
-    bars = {ONEBIT_STEP: at_most(4)}
-    for name, outcome in best.items():
-        microseconds = outcome.seconds / workload.rounds * 1e6
-        remark = f"error {100 * outcome.error:.2f} % in {workload.rounds:,} rounds"
-        measured.append(Measurement(name, microseconds, "us", bars.get(name), remark))
-    if RIVER_STEP in best:
-        ratio = best[RIVER_STEP].seconds / best[ONEBIT_STEP].seconds
-        remark = "by hand over river.utils.VectorDict, the fastest way found"
-        measured.append(Measurement("onebit : river", ratio, "times", at_least(15), remark))
-    return measured
-
-
-def onebit_steps(workload: Workload) -> Outcome:
-    """Step a learner through the rows, each an array."""
-    learner = Learner("banditron", classes=workload.classes, exploration=EXPLORATION)
-    learner.runtime.fix_features(workload.X)
-    return stepped(learner, list(workload.X), workload)
-
-
-def river_steps(workload: Workload) -> Outcome:
-    """Step the twin through the rows, each a dict."""
-    learner = RiverBanditron(workload.classes, EXPLORATION)
-    names = [f"f{column}" for column in range(workload.X.shape[1])]
-    rows = [dict(zip(names, row.tolist(), strict=True)) for row in workload.X]
-    return stepped(learner, rows, workload)
-
-
-def stepped(learner: Any, rows: list[Any], workload: Workload) -> Outcome:
-    """Time a decision and its lesson for every row."""
-    labels, mistakes = workload.y.tolist(), 0
-    started = time.thread_time()
-    for x, label in zip(rows, labels, strict=True):
-        decision = learner.decide(x)
-        right = decision.label == label
-        learner.learn(decision, right)
-        mistakes += not right
-    return Outcome(time.thread_time() - started, mistakes / workload.rounds)
 
 
 def startup(effort: Effort) -> list[Measurement]:

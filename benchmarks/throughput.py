@@ -25,8 +25,9 @@ from benchmarks.auto_speed import auto
 from benchmarks.experiments import many_runs, memory_of_runs, pages, sweeps
 from benchmarks.kernels import budgets, feature_maps, kernels
 from benchmarks.measuring import FULL, QUICK, circumstances, markdown, show, where_and_when, write_block
-from benchmarks.processes import memory, startup, steps
+from benchmarks.processes import memory, startup
 from benchmarks.second_order import second_order
+from benchmarks.steps import steps
 from benchmarks.streams import peers, rules, sparse_rows
 
 PAGE = 132  # columns where no terminal says how many it has

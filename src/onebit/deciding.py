@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from math import isfinite, isnan
 from typing import Any, NamedTuple
 
@@ -169,8 +170,28 @@ def decided_many(
     if type(rows) is not DenseRows:
         return [decision_of(runtime, ids[row], one.tobytes(), kept[row], asked, row) for row, one in enumerate(choices)]
     cells = np.concatenate([choices.view(np.uint8), rows.values.view(np.uint8)], axis=1)
-    size, records = cells.shape[1], cells.tobytes()
-    return [
-        decision_of(runtime, identity, records[row * size : (row + 1) * size], None, asked, row)
-        for row, identity in enumerate(ids)
-    ]
+    records: list[bytes] = cells.view(f"V{cells.shape[1]}")[:, 0].tolist()
+    if asked is NOTHING_MORE and np.isfinite(choices[:, (engine.NOTE, engine.SECOND_NOTE, engine.RAW)]).all():
+        return _decisions_of(runtime, ids, records, choices)
+    rounds = enumerate(zip(ids, records, strict=True))
+    return [decision_of(runtime, identity, record, None, asked, row) for row, (identity, record) in rounds]
+
+
+def _decisions_of(
+    runtime: Runtime, ids: Sequence[int | str], records: Sequence[bytes], choices: NDArray[np.float64]
+) -> list[Decision]:
+    """What `decision_of` makes of choices on dense rows, where nothing more was asked and all notes are finite: all at once, in half the time."""
+    classes, moment, learner = runtime.names.names, repeat(runtime.ledger.moment), repeat(runtime.identity)
+    labels, greedy = choices[:, : engine.GREEDY + 1].T.astype(np.int64).tolist()
+    names, best = map(classes.__getitem__, labels), map(classes.__getitem__, greedy)
+    weights, notes, second_notes, propensities, raws, confidences = choices[
+        :, engine.RULE_PROPENSITY : engine.THRESHOLD
+    ].T.tolist()
+    known = [None if one != one else one for one in confidences]  # noqa: PLR0124 -- NaN is not itself
+    pairs, none = zip(notes, second_notes, strict=True), repeat(None)
+    made = map(_new, repeat(LoopChoice), zip(repeat(classes), records, repeat(runtime.features.dtype), strict=False))
+    fields = (
+        *(ids, names, propensities, best, weights, pairs, none, moment, learner, none, repeat(False)),
+        *(made, raws, known, none),
+    )
+    return list(map(_new, repeat(Decision), zip(*fields, strict=False)))

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.dict_shapes import DictShapes
 from onebit.errors import InputError, brief
 from onebit.frames import NamedRows, Names, has_names, is_frame, named_rows, names_of
-from onebit.named_features import RecentEntries, hashed, hashed_entries, kept_names, learnt_entries, named_values
+from onebit.named_features import RecentRow, hashed, hashed_entries, kept_names, learnt_entries, named_values
 from onebit.rows import (
     Rows,
     SparseRow,
@@ -67,7 +68,8 @@ class Features:
         self.space: str | None = "sparse" if named else space
         self.size: int | None = 1 << hash_bits if hash_bits is not None else None if size is None else int(size)
         self.named: bool | None = True if named else False if size is not None else None
-        self._recent: RecentEntries | None = None
+        self._recent: RecentRow | None = None
+        self._shapes = DictShapes(hashed=hash_bits is not None)
         self.feature_names: Names | None = None  # of the first frame, as scikit-learn's `feature_names_in_`
 
     @property
@@ -116,7 +118,8 @@ class Features:
         """Take back the names that were learnt after this was known: what brought them was refused."""
         count, self.feature_names = known
         self._recent = None
-        if self.vocabulary is not None:
+        if self.vocabulary is not None and len(self.vocabulary) > count:
+            self._shapes.forget()
             while len(self.vocabulary) > count:
                 self.vocabulary.popitem()
 
@@ -195,21 +198,39 @@ class Features:
         if isinstance(kept, SparseRow):
             return kept.columns, kept.values
         assert isinstance(kept, str | dict)
-        if self._recent is not None and self._recent.are_of(kept):
-            return self._recent.entries
         if self.vocabulary is None:
             columns, values = hashed_entries(kept, self.columns)
         else:
             columns, values = learnt_entries(kept, self.vocabulary, grow)
-        found = columns, cast_to(values, self.dtype)
-        # Names without a column of their own have none to remember.
-        lasting = self.vocabulary is None or int(columns.max(initial=-1)) < len(self.vocabulary)
-        self._recent = RecentEntries.of(kept, found) if lasting else None
+        return columns, cast_to(values, self.dtype)
+
+    def read_known(self, x: object) -> tuple[Kept, SparseRows] | None:
+        """What a decision keeps of a dict, and its row, where one with the same names in the same order came before."""
+        found = self._shapes.read(x, self.dtype)
+        if found is not None:
+            self._recent = RecentRow.of(*found)
         return found
 
-    def was_just_read(self, x: object) -> bool:
-        """Whether x is the dict or the text that was read last, as it was then."""
-        return self._recent is not None and self._recent.are_of(x)
+    def recent_row(self, kept: object) -> SparseRows | None:
+        """The row of what was read last, if this is it, as it was then."""
+        return self._recent.row if self._recent is not None and self._recent.is_of(kept) else None
+
+    def row(self, kept: Kept, grow: bool = False) -> SparseRows:
+        """A kept sparse x as a row; `grow` takes its names into the vocabulary."""
+        columns, values = self.entries(kept, grow)
+        starts, width = np.array([0, len(columns)], dtype=np.int64), int(columns.max(initial=-1)) + 1
+        row = SparseRows(values, columns, starts, max(self.columns, width))
+        if isinstance(kept, str | dict):
+            # Names without a column of their own have none to remember.
+            lasting = self.vocabulary is None or width <= len(self.vocabulary)
+            self._recent = RecentRow.of(kept, row) if lasting else None
+            if lasting and isinstance(kept, dict):
+                self._shapes.remember(kept, columns, self._column_of)
+        return row
+
+    def _column_of(self, name: str) -> int:
+        """The column of a name that has one."""
+        return hashed(name, self.columns) if self.vocabulary is None else self.vocabulary[name]
 
     def names_in(self, kept: Kept) -> list[tuple[str | int, ...]]:
         """What each value of a kept x is called, in the order of `entries`; names that are hashed may share one.
@@ -236,13 +257,11 @@ class Features:
             joined: NDArray[Any] = np.concatenate(kept)  # type: ignore[arg-type]
             return DenseRows(joined.reshape(len(kept), -1))  # in a third of the time of `np.stack`
         if len(kept) == 1:  # as where one x is decided on: nothing need be joined
-            columns, values = self.entries(kept[0], grow)
-            starts = np.array([0, len(columns)], dtype=np.int64)
-        else:
-            parts = [self.entries(one, grow) for one in kept]
-            starts = np.concatenate([[0], np.cumsum([len(columns) for columns, _ in parts])]).astype(np.int64)
-            columns = np.concatenate([part for part, _ in parts])
-            values = np.concatenate([part for _, part in parts])
+            return self.row(kept[0], grow)
+        parts = [self.entries(one, grow) for one in kept]
+        starts = np.concatenate([[0], np.cumsum([len(columns) for columns, _ in parts])]).astype(np.int64)
+        columns = np.concatenate([part for part, _ in parts])
+        values = np.concatenate([part for _, part in parts])
         return SparseRows(values, columns, starts, max(self.columns, int(columns.max(initial=-1)) + 1))
 
     # --- a whole table ---------------------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def kept_of(runtime: Runtime, decision: Decision) -> Kept:
     dense = isinstance(x, np.ndarray) and features.space == "dense"
     if dense and x.dtype == features.dtype and x.shape == (features.size,):  # type: ignore[union-attr]
         return x
-    return x if features.was_just_read(x) else features.keep(x)
+    return features.keep(x)
 
 
 def fill_choice(runtime: Runtime, choice: NDArray[np.float64], decision: Decision) -> None:
@@ -187,6 +187,8 @@ def learn_one(runtime: Runtime, decision: Decision, heard: HeardAnswer) -> None:
     rows: Rows | None = None if own is None else own.rows
     choice = model.choice if own is None else own.choice
     try:
+        if rows is None:
+            rows = runtime.features.recent_row(decision.x)
         if rows is None:
             rows = runtime.row(kept_of(runtime, decision), grow=True)
         if own is None:
@@ -277,7 +279,7 @@ def _own_batch(runtime: Runtime, decisions: Sequence[Decision], rights: list[Any
             return None
         ids.append(decision.id)
         records.append(record)
-    answered = {type(said) for said in rights} == {bool} and (all(rights) or not runtime.needs_labels)
+    answered = set(map(type, rights)) == {bool} and (all(rights) or not runtime.needs_labels)
     if not answered or len(set(ids)) < len(ids) or not runtime.ledger.knows_none(ids):
         return None
     cells = np.frombuffer(b"".join(records), dtype=np.uint8).reshape(len(ids), -1)
@@ -306,4 +308,6 @@ def _answers(given: Any, count: int) -> list[Any]:
         raise InputError("decisions and answers must be lists, one answer for each decision")
     if len(given) != count:
         raise InputError(f"there are {len(given)} answers for {count} decisions")
+    if type(given) is list and set(map(type, given)) == {bool}:  # as mostly
+        return given
     return [one.item() if isinstance(one, np.generic) else one for one in given]

@@ -59,7 +59,7 @@ class Ledger:
 
     def knows_none(self, identities: Sequence[int | str]) -> bool:
         """Whether all of these are numbers that can still be learnt, as nearly always; where not, `refuse_learnt` says why."""
-        if not {type(one) for one in identities} <= {int}:
+        if not set(map(type, identities)) <= {int}:
             return False
         low: Any = min(identities, default=self.watermark)
         return low >= self.watermark and self.above.isdisjoint(identities)

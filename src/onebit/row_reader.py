@@ -102,6 +102,10 @@ class RowReader:
         """The same of an x in any form, which may be the first; what cannot be read is refused."""
         if self.model.space is None:
             self.features.settle(x)
+        known = self.features.read_known(x)
+        if known is not None:
+            self.model.make_room()
+            return known
         kept = self.features.keep(x)
         return kept, self.row(kept)
 

@@ -333,7 +333,8 @@ class Runtime(RowReader):
     def record(self, ids: Sequence[int | str]) -> None:
         """Note that these decisions have been learnt. Those that are made here get numbers beyond them."""
         self.ledger.record_all(ids)
-        self._number_after(max((one for one in ids if isinstance(one, int)), default=-1))
+        numbers: Any = ids if set(map(type, ids)) == {int} else [one for one in ids if isinstance(one, int)]
+        self._number_after(max(numbers, default=-1))
 
     def record_one(self, identity: int | str) -> None:
         """The same of one."""

@@ -30,12 +30,13 @@ from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
 if TYPE_CHECKING:
-    from onebit.engine.entry import LaidOutLoop
+    from onebit.engine.entry import LaidOutDense, LaidOutSparse
 
 DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # a decision for somebody who sees it
 _NO_LABELS = np.zeros(1, dtype=np.int64)
 WRONG = np.full(1, -1, dtype=np.int64)
 STEPS = 50  # taken one by one before it pays to lay out the arguments of the loop
+LEAST_VALUES = 512  # of a sparse row that there is room for where arguments are laid out
 NO_IDS = np.zeros(0, dtype=np.uint64)
 
 
@@ -55,7 +56,7 @@ class LoopTerms(NamedTuple):
 class SteppingModel(LearntWeights):
     """What has been learnt, with scratch memory for the loop."""
 
-    _laid_out: LaidOutLoop | None
+    _laid_out: LaidOutDense | LaidOutSparse | None
 
     __slots__ = (
         "_laid_out",
@@ -93,6 +94,7 @@ class SteppingModel(LearntWeights):
         self.exploration_floor = 0.0
         self.calibration = np.array(initial())  # what is known of how sure to be of a label
         self._steps = 0  # that were taken before arguments are laid out
+        self._rows_type: type[Rows] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Replace something, perhaps an argument of the loop: where these were laid out, they must be laid out anew."""
@@ -115,8 +117,10 @@ class SteppingModel(LearntWeights):
 
     def decide_array(self, x: Any, word: int) -> bytes | None:
         """Decide on an array that fits, as it is mostly: the choice and the row behind it. None where `step` must see to it."""
-        laid_out = self._laid_out or self._lay_out()
-        if laid_out is None or type(x) is not np.ndarray or x.shape != laid_out.shape:
+        if type(x) is not np.ndarray or self._rows_type is not DenseRows:
+            return None
+        laid_out: Any = self._laid_out or self._lay_out()
+        if laid_out is None or x.shape != laid_out.shape:
             return None
         if x.dtype is not laid_out.dtype:
             if x.dtype.kind not in "fiub":
@@ -127,8 +131,8 @@ class SteppingModel(LearntWeights):
 
     def learn_record(self, record: bytes, word: int, revealed: int) -> bool:
         """Learn right or wrong of what `decide_array` gave; if not, nothing has changed, and `step` must see to it."""
-        laid_out = self._laid_out
-        if laid_out is None or len(record) != laid_out.size:
+        laid_out: Any = self._laid_out
+        if laid_out is None or self._rows_type is not DenseRows or len(record) != laid_out.size:
             return False
         memory, calibration = self.memory.tobytes(), self.calibration.tobytes()
         walked = laid_out.learn(laid_out.words, laid_out.record, record, word, self.learning, revealed)
@@ -139,25 +143,20 @@ class SteppingModel(LearntWeights):
             self._report_repairs()
         return True
 
-    def _lay_out(self) -> LaidOutLoop | None:
+    def _lay_out(self, values: int = 0) -> LaidOutDense | LaidOutSparse | None:
         """Lay out the arguments of the loop, once it has turned out that rows come one by one; None where that cannot be.
 
-        From then on the choice of the last row lies before that row.
+        A sparse row has so many values, or fewer. From then on `choice` is where the loop writes that of the last row.
         """
-        if self._steps < STEPS or self.space is None or self._rows_type is not DenseRows:
+        if self._steps < STEPS or self.space is None:
             return None
         if self.counts_rows or self._loop not in compiled:  # as where Numba was asked not to compile
             return None
-        from onebit.engine.entry import LaidOutLoop
+        from onebit.engine.entry import LaidOutDense, LaidOutSparse
 
-        columns = engine.CHOICE_COLUMNS + self.classes
-        record = np.zeros(8 * columns + self.space.room[1] * self.features.dtype.itemsize, dtype=np.uint8)
-        choice, row = record[: 8 * columns].view(np.float64), record[8 * columns :].view(self.features.dtype)
-        self.choice = choice[None]
         arguments = {
             "params": self.params,
             "space": self.space,
-            "rows": DenseRows(row[None]),
             "among": NOTHING,
             "rewards": NO_REWARDS,
             "order": NOTHING,
@@ -165,7 +164,6 @@ class SteppingModel(LearntWeights):
             "memory": self.memory,
             "calibration": self.calibration,
             "buffers": self.buffers,
-            "kept": self.choice,
             "tally": self._tally,
             "key": self.key,
             "ids": NO_IDS,
@@ -178,15 +176,62 @@ class SteppingModel(LearntWeights):
             "sure": math.nan,
             "risk": math.nan,
         }
-        laid_out = LaidOutLoop(self._loop, arguments, record, row)
+        columns, dtype = engine.CHOICE_COLUMNS + self.classes, self.features.dtype
+        laid_out: LaidOutDense | LaidOutSparse
+        if self._rows_type is DenseRows:
+            laid_out = LaidOutDense(self._loop, arguments, columns, self.space.room[1], dtype)
+        else:
+            laid_out = LaidOutSparse(self._loop, arguments, columns, max(LEAST_VALUES, 2 * values), dtype)
+        self.choice = laid_out.choice
         object.__setattr__(self, "_laid_out", laid_out)
         return laid_out
 
-    def step(self, rows: Rows, choice: NDArray[np.float64], mode: int, word: int, **more: Any) -> None:
-        """Decide on one row, or learn from the choice on it; `more` is what `run` takes."""
+    def step(
+        self,
+        rows: Rows,
+        choice: NDArray[np.float64],
+        mode: int,
+        word: int,
+        *,
+        labels: NDArray[np.int64] = _NO_LABELS,
+        among: Labels = NOTHING,
+        rewards: NDArray[np.float64] = NO_REWARDS,
+        sure: float = math.nan,
+        risk: float = math.nan,
+        given: Any = None,
+    ) -> None:
+        """Decide on one row, where `choice` of this model then has what was decided, or learn from a choice on it."""
         if self._steps < STEPS:
             self._steps += 1
-        self.run(rows, choice, mode, np.array([word], dtype=np.uint64), **more)
+        plain = among is NOTHING and rewards is NO_REWARDS and math.isnan(sure) and math.isnan(risk)
+        if plain and type(rows) is SparseRows and self._walk_sparse(rows, choice, mode, word, labels):
+            return
+        words = np.array([word], dtype=np.uint64)
+        written = choice if mode & engine.LEARN else self.choice
+        more: dict[str, Any] = {"among": among, "rewards": rewards, "sure": sure, "risk": risk}
+        self.run(rows, written, mode, words, labels=labels, given=given, **more)
+
+    def _walk_sparse(
+        self, rows: SparseRows, choice: NDArray[np.float64], mode: int, word: int, labels: NDArray[np.int64]
+    ) -> bool:
+        """The step on a sparse row where arguments are laid out; if not, nothing has changed."""
+        if self._rows_type is not SparseRows:
+            return False
+        laid_out: Any = self._laid_out
+        if laid_out is None or laid_out.room < len(rows.columns):
+            laid_out = self._lay_out(len(rows.columns))
+            if laid_out is None:
+                return False
+        memory, calibration = self.memory.tobytes(), self.calibration.tobytes()
+        walked = laid_out.walk(
+            laid_out.words, *laid_out.memory, rows.columns, rows.values, choice, word, mode, labels.item()
+        )
+        if walked != 1:
+            self.memory[:], self.calibration[:] = np.frombuffer(memory), np.frombuffer(calibration)
+            return False
+        if self._repairable and mode & engine.LEARN:
+            self._report_repairs()
+        return True
 
     def run(
         self,

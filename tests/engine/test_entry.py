@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from onebit import stepping
 from onebit.errors import InputError
@@ -72,6 +73,42 @@ def test_it_decides_and_learns_the_same_bits(options: dict[str, Any], never: Cal
     here, there = Learner(classes=3, **options), Learner(classes=3, **options)
     assert stepped(here) == never(lambda: stepped(there))
     assert is_laid_out(here) is not is_laid_out(there)
+    assert state(here) == state(there)
+
+
+TEXTS = [" ".join(f"w{number % 7 * place % (number // 9 + 3)}" for place in range(9)) for number in range(len(ROWS))]
+NAMED: dict[str, tuple[dict[str, Any], Any]] = {
+    "dicts": ({}, [dict(zip("gabcdef", row.tolist(), strict=True)) for row in ROWS]),
+    "dicts whose names differ": (
+        {},
+        [{f"n{one % 30}": value for one, value in enumerate(row.tolist(), n)} for n, row in enumerate(ROWS)],
+    ),
+    "hashed": ({"hash_bits": 5}, [{f"n{one}": value for one, value in enumerate(row.tolist())} for row in ROWS]),
+    "texts": ({"text": True}, TEXTS),
+    "texts for auto": ({"text": True, "rule": "auto"}, TEXTS),
+    "texts with a kernel that grows": ({"text": True, "kernel": "rbf:0.5", "max_support": None}, TEXTS),
+    "CSR": ({}, [csr_array(np.where(row > 0.3, row, 0.0)[None]) for row in ROWS]),
+    "CSR of second order": (
+        {"rule": "linucb", "space": "sparse", "bias": True},
+        [csr_array(row[None]) for row in ROWS],
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "rows"), NAMED.values(), ids=NAMED)
+def test_sparse_rows_too(options: dict[str, Any], rows: Any, never: Callable[..., Any]) -> None:
+    made = {"rule": "banditron", **options}
+    here, there = Learner(classes=3, **made), Learner(classes=3, **made)
+    assert stepped(here, rows) == never(lambda: stepped(there, rows))
+    assert is_laid_out(here) is not is_laid_out(there)
+    assert state(here) == state(there)
+
+
+def test_a_sparse_row_that_is_longer_than_those_before_it(never: Callable[..., Any]) -> None:
+    rows = [{f"n{place}": 1.0 for place in range(5)}] * (stepping.STEPS + 5)
+    rows += [{f"n{place}": 0.1 * place for place in range(3 * stepping.LEAST_VALUES)}, rows[0]]
+    here, there = Learner("banditron", classes=3), Learner("banditron", classes=3)
+    assert stepped(here, rows) == never(lambda: stepped(there, rows))
     assert state(here) == state(there)
 
 

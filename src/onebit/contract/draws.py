@@ -82,4 +82,7 @@ def word_of(identity: int | str) -> int:
 
 def words_of(identities: Sequence[int | str]) -> NDArray[np.uint64]:
     """The words of many ids."""
-    return np.array([one if type(one) is int else word_of(one) for one in identities], dtype=np.uint64)
+    if isinstance(identities, range):
+        return np.arange(identities.start, identities.stop, identities.step, dtype=np.uint64)
+    words = identities if set(map(type, identities)) == {int} else [word_of(one) for one in identities]
+    return np.array(words, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""The loop over one dense row, entered with arguments that were laid out before.
+"""The loop over one row, entered with arguments that were laid out before.
 
 The compiled loop's own entry point takes its arguments apart on every call: an array is seven numbers or more, and the space of `auto`
 has a hundred arrays. Here that is done once. The arguments lie in memory as words, in the order in which the machine code takes them;
@@ -26,6 +26,8 @@ from numpy.typing import NDArray
 from onebit.engine.compile import Loop, common_entry, compiled
 from onebit.engine.references import Reference
 from onebit.engine.stream import stream
+from onebit.spaces.dense import DenseRows
+from onebit.spaces.sparse import SparseRows
 
 # The words in front: where the loop begins, and what differs from row to row.
 START, IDENTITY, MODE, TOLD = range(4)
@@ -39,20 +41,14 @@ _starts: dict[Loop, tuple[int, int]] = {}
 
 
 class LaidOutLoop:
-    """A loop over one row, with its arguments laid out.
+    """A loop over one row, with its arguments laid out as words, addresses among them."""
 
-    `record` is the memory of a round: the choice, and behind it the row. `decide(words, row, x, identity, mode)` copies x to the row and
-    decides; `learn(words, record, made, identity, mode, told)` takes a record back from bytes and learns. Both give 1 where the loop did it.
-    """
+    __slots__ = ("_arguments", "_referred", "words")
 
-    __slots__ = ("_arguments", "_referred", "decide", "dtype", "learn", "record", "row", "shape", "size", "words")
-
-    def __init__(self, loop: Loop, arguments: Mapping[str, Any], record: NDArray[np.uint8], row: NDArray[Any]) -> None:
+    def __init__(self, loop: Loop, arguments: Mapping[str, Any]) -> None:
         start, count = _start_of(loop)
         self.words = np.zeros(_FRONT + count, dtype=np.uint64)
         self.words[START] = start
-        self.record, self.row = record, row
-        self.size, self.shape, self.dtype = len(record), row.shape, row.dtype
         # They live as long as there are addresses of them.
         self._arguments = {**arguments, "labels": self.words[TOLD : TOLD + 1].view(np.int64)}
         self._referred: list[NDArray[np.uint64]] = []
@@ -61,7 +57,6 @@ class LaidOutLoop:
             given = [] if name in _MOVING else self._words_of(kind, self._arguments[name])
             self.words[place : place + len(given)] = np.array(given, dtype=np.uint64)
             place += len(given)
-        self.decide, self.learn = entries_for(row.dtype)
 
     def _words_of(self, kind: Any, value: Any) -> list[int]:
         """An argument as the words in which Numba hands it over."""
@@ -76,6 +71,43 @@ class LaidOutLoop:
         if isinstance(kind, types.Float):
             return list(struct.unpack("Q", struct.pack("d", value)))
         return [int(value) & _MOST]
+
+
+class LaidOutDense(LaidOutLoop):
+    """That over a dense row.
+
+    `record` is the memory of a round: the choice, and behind it the row. `decide(words, row, x, identity, mode)` copies x to the row and
+    decides; `learn(words, record, made, identity, mode, told)` takes a record back from bytes and learns. Both give 1 where the loop did it.
+    """
+
+    __slots__ = ("choice", "decide", "dtype", "learn", "record", "row", "shape", "size")
+
+    def __init__(
+        self, loop: Loop, arguments: Mapping[str, Any], columns: int, width: int, dtype: np.dtype[Any]
+    ) -> None:
+        self.record = np.zeros(8 * columns + width * dtype.itemsize, dtype=np.uint8)
+        self.choice = self.record[: 8 * columns].view(np.float64)[None]
+        self.row = self.record[8 * columns :].view(dtype)
+        self.size, self.shape, self.dtype = len(self.record), self.row.shape, dtype
+        self.decide, self.learn = dense_entries(dtype)
+        super().__init__(loop, {**arguments, "rows": DenseRows(self.row[None]), "kept": self.choice})
+
+
+class LaidOutSparse(LaidOutLoop):
+    """That over a sparse row, which has at most `room` values.
+
+    `walk(words, *memory, columns, values, made, identity, mode, told)` copies a row and a choice to the memory of a round, and decides or learns;
+    it gives 1 where the loop did it.
+    """
+
+    __slots__ = ("choice", "memory", "room", "walk")
+
+    def __init__(self, loop: Loop, arguments: Mapping[str, Any], columns: int, room: int, dtype: np.dtype[Any]) -> None:
+        self.choice, self.room = np.zeros((1, columns)), room
+        rows = SparseRows(np.zeros(room, dtype=dtype), np.zeros(room, np.int32), np.zeros(2, np.int64), 0)
+        self.memory = (rows.columns, rows.values, rows.starts, self.choice)
+        self.walk = sparse_entry(dtype)
+        super().__init__(loop, {**arguments, "rows": rows, "kept": self.choice})
 
 
 def _start_of(loop: Loop) -> tuple[int, int]:
@@ -153,8 +185,34 @@ def learn_record(words: Any, record: Any, made: Any, identity: Any, mode: int, t
     return walk_one(words)  # type: ignore[no-any-return]
 
 
+def walk_entries(  # noqa: PLR0917 -- called past Numba's dispatcher, as the loop is
+    words: Any,
+    row_columns: Any,
+    row_values: Any,
+    starts: Any,
+    choice: Any,
+    columns: Any,
+    values: Any,
+    made: Any,
+    identity: Any,
+    mode: int,
+    told: int,
+) -> int:
+    """Decide on a sparse row, or learn what is told of a choice that was made on it."""
+    for place in range(columns.shape[0]):
+        row_columns[place] = columns[place]
+        row_values[place] = values[place]
+    starts[1] = columns.shape[0]
+    for place in range(choice.shape[1]):
+        choice[0, place] = made[0, place]
+    words[IDENTITY] = identity
+    words[MODE] = mode
+    words[TOLD] = told
+    return walk_one(words)  # type: ignore[no-any-return]
+
+
 @cache
-def entries_for(dtype: np.dtype[Any]) -> tuple[Callable[..., int], Callable[..., int]]:
+def dense_entries(dtype: np.dtype[Any]) -> tuple[Callable[..., int], Callable[..., int]]:
     """`decide_row` and `learn_record`, compiled for rows of this dtype; x may lie in memory in any way."""
     words, value = types.uint64[::1], from_dtype(dtype)
     x = types.Array(value, 1, "A", readonly=True, aligned=False)
@@ -166,3 +224,14 @@ def entries_for(dtype: np.dtype[Any]) -> tuple[Callable[..., int], Callable[...,
             (words, memory, types.Bytes(types.uint8, 1, "C", readonly=True), types.uint64, types.int64, types.int64),
         ),
     )
+
+
+@cache
+def sparse_entry(dtype: np.dtype[Any]) -> Callable[..., int]:
+    """`walk_entries`, compiled for rows of this dtype."""
+    value, choice = from_dtype(dtype), types.float64[:, ::1]
+    row = (types.int32[::1], value[::1])
+    given = (types.Array(types.int32, 1, "C", readonly=True), types.Array(value, 1, "C", readonly=True))
+    made = types.Array(types.float64, 2, "C", readonly=True)
+    numbers = (types.uint64, types.int64, types.int64)
+    return common_entry(walk_entries, (types.uint64[::1], *row, types.int64[::1], choice, *given, made, *numbers))
