@@ -24,12 +24,11 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from onebit.contract.draws import key_of
 from onebit.data.streams import stream
 from onebit.data.synthetic import synsep10
 from onebit.engine.gpu import device, launch
 from onebit.engine.gpu.build import Layout, Shape, kernel_for, layout_for, resident
-from onebit.engine.schedule import Schedule
+from onebit.engine.schedule import Schedule, events_of
 from onebit.executors.gpu.executor import gpu_executor
 from onebit.rules import rule_named
 from onebit.trials.trial import Trial, entry_of, marks_for
@@ -49,6 +48,9 @@ class Line(NamedTuple):
     options: dict[str, Any]
     bar: float | None = None
     goal: float | None = None
+    delay: int | None = (
+        None  # rounds that feedback is late in a walk over events; in 0 none is late, and events are walked all the same
+    )
 
 
 LINES = [
@@ -72,6 +74,23 @@ LINES = [
     Line("pab", 10, 100, {}),
     Line("perceptron", 10, 100, {}),
     Line("passive-aggressive", 10, 100, {}),
+    Line("linucb", 10, 100, {}, None, 0.8),
+    Line("epsilon-greedy", 10, 100, {}, None, 0.8),
+    Line("epsilon-greedy", 10, 100, {"model": "logistic"}, None, 0.3),
+    Line("thompson", 10, 100, {}, None, 0.3),
+    Line("squarecb", 10, 100, {}, None, 0.3),
+    Line("softmax", 10, 100, {}, None, 0.3),
+    Line("confidit", 10, 100, {}, None, 0.3),
+    Line("soba", 10, 100, {}, None, 0.3),
+    Line("newtron", 10, 100, {}, None, 0.3),
+    Line("arow", 10, 100, {}, None, 0.3),
+    Line("second-order-perceptron", 10, 100, {}, None, 0.3),
+    Line("linucb", 10, 784, {}),
+    Line("banditron", 10, 100, {}, delay=0),
+    Line("banditron", 10, 100, {}, delay=20),
+    Line("epabf", 10, 100, {}, delay=0),
+    Line("linucb", 10, 100, {}, delay=0),
+    Line("linucb", 10, 100, {}, delay=20),
     Line("epabf", 28, 10, {}),
     Line("conservative-ova", 10, 784, {"coding": "all-pairs", "aggressiveness": 0.001}),
 ]
@@ -90,28 +109,28 @@ def rows_of(classes: int, features: int) -> tuple[np.ndarray[Any, Any], np.ndarr
 def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, launch.DeviceSchedules, launch.Replicates]:
     rule = rule_named(line.rule)
     params, memory = rule.settle(line.classes, line.options)
-    shape = Shape.of(rule, params, len(memory), line.features)
+    shape = Shape.of(rule, params, len(memory), line.features, line.delay is not None)
     layout = layout_for(shape)
     assert layout is not None
     values, labels = rows_of(line.classes, line.features)
     ways = []
     for seed in range(SCHEDULES):
         order = np.resize(np.random.default_rng(seed).permutation(ROWS), rounds)
-        ways.append(Schedule(labels[order].astype(np.int64), order))
+        schedule = Schedule(labels[order].astype(np.int64), order)
+        if line.delay is not None:
+            schedule = schedule._replace(events=events_of(np.arange(rounds) + line.delay))
+        ways.append(schedule)
     device_rows = launch.DeviceRows([values], False, layout.padded(shape))
     schedules = launch.DeviceSchedules(device_rows, [(0, schedule) for schedule in ways])
     count = 2 * resident(shape, layout)
-    replicates = launch.Replicates(
-        (np.arange(count) * SCHEDULES // count).astype(np.int32),
-        np.tile(np.array(shape.numbers(params)), (count, 1)),
-        np.tile(memory, (count, 1)),
-        np.array([key_of(seed) for seed in range(count)], dtype=np.uint64),
-        np.full(count, 1e300),
+    beginnings = [(params, memory, 1e300)] * count
+    replicates = launch.Replicates.of(
+        shape, beginnings, [place * SCHEDULES // count for place in range(count)], range(count)
     )
     return shape, layout, schedules, replicates
 
 
-def measured(line: Line) -> dict[str, Any]:
+def measured(line: Line, with_core: bool = True) -> dict[str, Any]:
     shape, layout, schedules, replicates = prepared(line, 2000)
     count = len(replicates.keys)
     trial = launch.walk(shape, layout, schedules, replicates, marks_for(2000), lambda done: None)
@@ -121,9 +140,7 @@ def measured(line: Line) -> dict[str, Any]:
     seconds = min(one.seconds for one in counts)
     (kernel,) = kernel_for(shape, layout).overloads.values()
     rate = count * rounds / seconds
-    values, labels = rows_of(line.classes, line.features)
-    entry = entry_of(line.rule, line.options)
-    core = gpu_executor().core_rate(Trial(entry, stream(values, labels, order="shuffle"), 0))
+    core = core_rate(line) if with_core else None
     return {
         **line._asdict(),
         "heads": shape.heads,
@@ -141,12 +158,20 @@ def measured(line: Line) -> dict[str, Any]:
     }
 
 
+def core_rate(line: Line) -> float | None:
+    """Rounds a second of one core of this host."""
+    values, labels = rows_of(line.classes, line.features)
+    streamed = stream(values, labels, order="shuffle", delay=line.delay or None)
+    return gpu_executor().core_rate(Trial(entry_of(line.rule, line.options), streamed, 0))
+
+
 def table_of(found: list[dict[str, Any]]) -> Table:
     table = Table(title=f"GPU engine on {device.name()}, rounds a second")
     for title in ("rule", "K", "d", "lanes", "weights", "regs", "billions/s", "bar", "goal", "of fp32 peak", "cores"):
         table.add_column(title, justify="left" if title in ("rule", "weights") else "right")
     for one in found:
-        said = ", ".join(f"{name}={value}" for name, value in one["options"].items())
+        options = one["options"] | ({} if one["delay"] is None else {"delay": one["delay"]})
+        said = ", ".join(f"{name}={value}" for name, value in options.items())
         rate = one["rounds_per_second"] / 1e9
         met = "" if one["bar"] is None else f"{one['bar']} {'met' if rate >= one['bar'] else 'MISSED'}"
         goal = "" if one["goal"] is None else f"{one['goal']} {'met' if rate >= one['goal'] else 'missed'}"
@@ -168,7 +193,11 @@ def table_of(found: list[dict[str, Any]]) -> Table:
 
 def pairs_against_banditron(found: list[dict[str, Any]]) -> Iterator[str]:
     """All pairs should do a third of the head-rounds a second of Banditron's, at K = 10 and d = 100."""
-    plain = [one for one in found if (one["rule"], one["classes"], one["features"]) == ("banditron", 10, 100)]
+    plain = [
+        one
+        for one in found
+        if (one["rule"], one["classes"], one["features"], one["delay"]) == ("banditron", 10, 100, None)
+    ]
     pairs = [one for one in found if one["options"].get("coding") == "all-pairs" and one["features"] == 100]
     for one in plain:
         for other in pairs:
@@ -176,9 +205,18 @@ def pairs_against_banditron(found: list[dict[str, Any]]) -> Iterator[str]:
             yield f"all pairs: {share:.2f} of Banditron's head-rounds a second (bar 0.33)"
 
 
+def late_against_immediate(found: list[dict[str, Any]]) -> Iterator[str]:
+    """Where nothing is late, a walk over events should do four fifths of the rounds a second of one over rounds."""
+    rates = {(one["rule"], one["delay"]): one["rounds_per_second"] for one in found if one["features"] == 100}
+    for (rule, delay), rate in rates.items():
+        if delay is not None and (rule, None) in rates:
+            yield f"{rule}, {delay} rounds late: {rate / rates[rule, None]:.2f} of the rounds a second without events (bar 0.80 where none is late)"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", metavar="RULE", help="the lines of one rule")
+    parser.add_argument("--only", nargs="+", metavar="RULE", help="the lines of some rules")
+    parser.add_argument("--without-cores", action="store_true", help="do not measure a core beside each line")
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write everything to this file")
     parser.add_argument("--profile", nargs=3, metavar=("RULE", "K", "D"), help="one walk of one rule, for a profiler")
     chosen = parser.parse_args()
@@ -193,11 +231,11 @@ def main() -> None:
     console = Console(width=150, emoji=False)
     found: list[dict[str, Any]] = []
     for line in LINES:
-        if chosen.only in (None, line.rule):
-            found.append(measured(line))
+        if not chosen.only or line.rule in chosen.only:
+            found.append(measured(line, not chosen.without_cores))
             console.print(f"{line.rule} {line.classes} {line.features}: {found[-1]['rounds_per_second'] / 1e9:.3f}")
     console.print(table_of(found))
-    for sentence in pairs_against_banditron(found):
+    for sentence in (*pairs_against_banditron(found), *late_against_immediate(found)):
         console.print(sentence)
     if chosen.json:
         chosen.json.write_text(json.dumps({"device": device.name(), "lines": found}, indent=2) + "\n", encoding="utf-8")

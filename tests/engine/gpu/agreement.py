@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.engine.schedule import Schedule
+from onebit.decision import Decision
+from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.experiments.statistics import estimate
 from onebit.learner import Learner
 from onebit.trials.trial import cores
@@ -53,7 +54,8 @@ def first_tie(make: Callable[[], Learner], one: Problem, choices: NDArray[np.int
     for attempt in range(TRIES):
         noise = np.random.default_rng([attempt, rounds]).uniform(-1.0, 1.0, size=values.shape)
         disturbed = (values * (1.0 + DISTURBANCE * noise)).astype(np.float32)
-        found = on_cpu([make()], [Problem(disturbed, Schedule(one.schedule.labels), one.classes)])
+        schedule = one.schedule._replace(order=np.arange(rounds))
+        found = on_cpu([make()], [Problem(disturbed, schedule, one.classes)])
         first = min(first, first_difference(found.choices[0], choices))
     return min(first, first_twins(make(), one))
 
@@ -61,15 +63,20 @@ def first_tie(make: Callable[[], Learner], one: Problem, choices: NDArray[np.int
 def first_twins(learner: Learner, one: Problem) -> int:
     """The first round in which the best score and another, of a vector that is not the same, differ by rounding alone."""
     learner.runtime.table(one.values)
-    for at, row in enumerate(one.schedule.order):
-        x, weights = one.values[row].astype(np.float64), learner.weights.astype(np.float64)
-        scores = weights[:, : len(x)] @ x + weights[:, len(x) :].sum(axis=1)
-        best = int(scores.argmax())
-        near = np.flatnonzero(np.abs(scores - scores[best]) <= DISTURBANCE * np.abs(scores).max())
-        if any(not np.array_equal(weights[other], weights[best]) for other in near):
-            return at
-        decision = learner.decide(one.values[row])
-        learner.learn(decision, label=learner.classes[one.schedule.labels[at]])
+    labels, order, events = one.schedule.labels, one.schedule.order, one.schedule.events
+    decisions: dict[int, Decision] = {}
+    for event in events if len(events) else np.arange(one.rounds) * EVENT + (DECIDE | LEARN):
+        at = int(event) // EVENT
+        if event & DECIDE:
+            x, weights = one.values[order[at]].astype(np.float64), learner.weights.astype(np.float64)
+            scores = weights[:, : len(x)] @ x + weights[:, len(x) :].sum(axis=1)
+            best = int(scores.argmax())
+            near = np.flatnonzero(np.abs(scores - scores[best]) <= DISTURBANCE * np.abs(scores).max())
+            if any(not np.array_equal(weights[other], weights[best]) for other in near):
+                return at
+            decisions[at] = learner.decide(one.values[order[at]])
+        if event & LEARN:
+            learner.learn(decisions.pop(at), label=learner.classes[labels[at]])
     return one.rounds
 
 

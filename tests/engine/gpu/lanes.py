@@ -67,6 +67,8 @@ class Shared:
         self._cells, self._kind, self._lanes = cells, kind, lanes
 
     def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, tuple):
+            return self[place[0]][place[1]]
         found = self._cells[place]
         if isinstance(found, list):
             return Shared(found, self._kind, self._lanes)
@@ -81,6 +83,9 @@ class Shared:
         return found.value
 
     def __setitem__(self, place: Any, value: Any) -> None:
+        if isinstance(place, tuple):
+            self[place[0]][place[1]] = value
+            return
         assert place >= 0, "a place before the beginning"
         cell = self._cells[place]
         me, now = self._lanes.lane, self._lanes.barriers[self._lanes.lane]
@@ -229,7 +234,10 @@ class Kernel:
     def __init__(self, shape: Shape, layout: Layout, seed: int = 0, **names: Any) -> None:
         self.lanes = Lanes(seed)
         binding = build.bound(shape, layout, self.lanes, self.lanes.wrap)
-        binding.names = {**binding.names, kernel.__name__: {**binding.names[kernel.__name__], **names}}
+        binding.names = {
+            module: {**given, **(names if module in build.OWN_MODULES else {})}
+            for module, given in binding.names.items()
+        }
         self._written = self.lanes.wrap(binding.plain(kernel.replicate))
         self.given: dict[str, Any] = {}  # the arguments of the last launch, by name
         self.launches: list[tuple[int, int]] = []

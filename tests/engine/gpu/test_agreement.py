@@ -15,7 +15,7 @@ from onebit.engine.schedule import Schedule
 from onebit.learner import Learner, learner_class
 from onebit.rules import rule_named
 from tests.engine.gpu.agreement import BALANCED, Agreement, agreement, first_difference, first_tie, table
-from tests.engine.gpu.walks import Launched, Problem, Walk, coarse, on_cpu, problem, varied
+from tests.engine.gpu.walks import Launched, Problem, Walk, coarse, late, on_cpu, problem, varied
 
 REPLICATES = 12
 RULES: list[tuple[str, dict[str, Any]]] = [
@@ -24,6 +24,7 @@ RULES: list[tuple[str, dict[str, Any]]] = [
     ("epabf", {"update": "stated"}),
     ("gaptron", {"rate": 0.1, "exploration": 0.05}),
     ("policy-gradient", {"rate": 1.0}),
+    ("linucb", {}),
 ]
 
 
@@ -35,7 +36,7 @@ def makers(rule: Rule, options: dict[str, Any]) -> list[Callable[[], Learner]]:
 def as_flight(walk: Walk) -> Launched:
     """What a CPU did, as if a GPU had."""
     counts = Counts(walk.curves[:, :, -1], walk.curves, walk.refused, 1.0)
-    return Launched(counts, np.zeros(0), {}, [])
+    return Launched(counts, np.zeros(0), np.zeros(0, np.float32), {}, [])
 
 
 def other_engine(make: list[Callable[[], Learner]], one: Problem, change: Callable[[Any], Any]) -> Launched:
@@ -46,10 +47,10 @@ def other_engine(make: list[Callable[[], Learner]], one: Problem, change: Callab
 
 
 @pytest.mark.parametrize(("name", "options"), RULES)
-@pytest.mark.parametrize("rows", ["spread", "coarse"])
+@pytest.mark.parametrize("rows", ["spread", "coarse", "late"])
 def test_engines_that_sum_in_another_order_agree(name: str, options: dict[str, Any], rows: str) -> None:
     one = problem(10, 30, 2000, rows=1000)
-    one = coarse(one) if rows == "coarse" else one
+    one = coarse(one) if rows == "coarse" else late(one) if rows == "late" else one
     make = makers(rule_named(name), options)
     cpu = on_cpu([each() for each in make], [one] * REPLICATES)
     found = agreement(name, make, [one] * REPLICATES, cpu, other_engine(make, one, lambda values: values))

@@ -50,6 +50,9 @@ def shape_of(name: str, classes: int, features: int, **options: Any) -> Shape:
         ("banditron", 100, 2000, "memory"),
         ("banditron", 10, 200_000, None),
         ("banditron", 5000, 10, None),
+        ("linucb", 10, 100, "registers"),
+        ("linucb", 10, 784, "shared"),
+        ("linucb", 10, 5000, "memory"),
     ],
 )
 def test_weights_lie_where_they_fit(name: str, classes: int, features: int, where: str | None) -> None:
@@ -58,14 +61,14 @@ def test_weights_lie_where_they_fit(name: str, classes: int, features: int, wher
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.integers(2, 400), st.integers(1, 20_000))
-def test_the_layout_chosen_fits_and_has_the_fewest_lanes_in_registers(classes: int, features: int) -> None:
-    shape = shape_of("banditron", classes, features)
+@given(st.sampled_from(["banditron", "linucb"]), st.integers(2, 400), st.integers(1, 20_000))
+def test_the_layout_chosen_fits_and_has_the_fewest_lanes_in_registers(name: str, classes: int, features: int) -> None:
+    shape = shape_of(name, classes, features)
 
     def held(lanes: int) -> bool:
         layout = Layout(lanes, "registers", build.BLOCK)
         fits = layout.scratch_bytes(shape) <= build.SCRATCH_BYTES
-        return fits and shape.heads * layout.width(shape) <= build.MOST_HELD
+        return fits and shape.lines * layout.width(shape) <= build.MOST_HELD
 
     chosen = Layout.of(shape)
     fewest = next((lanes for lanes in (1, 2, 4, 8, 16, 32) if held(lanes)), None)
@@ -85,7 +88,7 @@ def test_the_layout_chosen_fits_and_has_the_fewest_lanes_in_registers(classes: i
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.sampled_from(["banditron", "offset-tree", "policy-gradient"]),
+    st.sampled_from(["banditron", "offset-tree", "linucb", "second-order-perceptron"]),
     st.integers(2, 60),
     st.integers(1, 3000),
     st.sampled_from([1, 2, 4, 8, 16, 32]),
@@ -101,8 +104,8 @@ def test_sizes_add_up(name: str, classes: int, features: int, lanes: int, where:
     assert layout.groups * lanes == layout.threads
     names = bound(shape, layout, None, lambda function: function).names[kernel.__name__]
     assert names["BLOCKS"] * names["UNROLLED"] == names["WIDTH"] == layout.width(shape)
-    assert names["SLOTS"] * lanes >= shape.heads > (names["SLOTS"] - 1) * lanes
-    for stride, least in (("HEAD_STRIDE", shape.heads), ("MEMORY_STRIDE", shape.memory), ("WORK_STRIDE", classes)):
+    assert names["SLOTS"] * lanes >= shape.sums > (names["SLOTS"] - 1) * lanes
+    for stride, least in (("SCORE_STRIDE", shape.scores), ("MEMORY_STRIDE", shape.memory), ("WORK_STRIDE", classes)):
         assert names[stride] % 2 == 1, "so that groups read from different banks"
         assert names[stride] - max(least, shape.heads if stride == "WORK_STRIDE" else 0) in (0, 1)
     assert layout.shared_bytes(shape) % (4 * layout.groups) == 0
@@ -115,7 +118,7 @@ def test_what_the_kernel_asks_for_is_what_is_counted(where: str) -> None:
     shape, layout, lanes = shape_of("banditron", 5, 7), Layout(4, where, 8), Lanes()
     written = lanes.wrap(bound(shape, layout, lanes, lanes.wrap).plain(kernel.replicate))
     with pytest.raises(TypeError, match="not subscriptable"):  # there are no arrays beside
-        lanes.launch(written, 1, 8, 0, [None] * 16)
+        lanes.launch(written, 1, 8, 0, [None] * 18)
     asked = [int(np.prod(of)) * np.dtype(kind).itemsize for of, kind, _ in lanes.arrays]
     assert sum(asked) == layout.scratch_bytes(shape)
     assert asked.count(0) == 1
@@ -231,7 +234,7 @@ def test_a_rule_takes_the_place_of_the_generic_names() -> None:
     assert binding.instead[generic.decide] is shape.rule.decide
     assert binding.instead[generic.learn] is shape.rule.learn
     written = binding.plain(kernel.replicate)
-    assert written.__globals__["decide"].__code__ is shape.rule.decide.__code__
+    assert written.__globals__["play"].__globals__["decide"].__code__ is shape.rule.decide.__code__
     assert written.__globals__["HEADS"] == 4
     assert kernel.HEADS == 0
 

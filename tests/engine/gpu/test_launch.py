@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from onebit.engine.gpu import kernel, launch
 from onebit.engine.gpu.build import Layout
-from onebit.engine.gpu.launch import DeviceRows, DeviceSchedules, Replicates, most_at_once
-from onebit.engine.schedule import Schedule
+from onebit.engine.gpu.launch import DeviceRows, DeviceSchedules, Replicates, most_at_once, waiting_places
+from onebit.engine.gpu.round import KEPT
+from onebit.engine.schedule import Schedule, events_of
+from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.errors import OnebitError
 from onebit.rules import rule_named
 from tests.engine.gpu.imagined import Device, imagine
@@ -54,7 +56,7 @@ def test_a_round_leads_to_its_row_and_label(
     on_device = DeviceSchedules(
         device_rows, [(table, schedule) for table, (_, some) in enumerate(given_tables) for schedule in some]
     )
-    flat, norms, ways = on_device.arrays
+    flat, norms, ways, _ = on_device.arrays
     rows = flat.reshape(-1, stride)
     assert (on_device.rounds, on_device.stride) == (rounds, stride)
     assert ways.shape[1] >= rounds + 2, "two rounds are looked up ahead"
@@ -72,6 +74,27 @@ def test_a_round_leads_to_its_row_and_label(
             number += 1
     assert number == len(ways)
     assert all(0 <= int(entry) & kernel.ROW < len(rows) for entry in ways[:, rounds:].ravel()), "they are rows too"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 40), st.integers(0, 999))
+def test_no_choice_is_written_over_while_it_waits(rounds: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    answers = np.arange(rounds) + generator.integers(0, 12, size=rounds)
+    answers[generator.random(rounds) < 0.3] = -1
+    events = events_of(answers)
+    places, count = waiting_places(events)
+    assert places.min(initial=0) >= 0
+    assert places.max(initial=0) < count
+    kept: dict[int, int] = {}
+    asked = {int(event) // EVENT for event in events if event % EVENT == LEARN}
+    for event, place in zip(events.tolist(), places.tolist(), strict=True):
+        now, what = divmod(event, EVENT)
+        if what == DECIDE:
+            assert (place > 0) == (now in asked), "what nobody asks for is in nobody's way"
+            kept[place] = now
+        elif what == LEARN:
+            assert kept[place] == now
 
 
 def test_rows_too_long_for_32_bits_have_no_finite_norm(gpu: Device) -> None:
@@ -116,7 +139,7 @@ def test_blocks_are_filled_with_the_last() -> None:
         np.arange(6.0).reshape(3, 2),
         np.arange(9.0).reshape(3, 3),
         np.arange(3, dtype=np.uint64),
-        np.arange(3.0),
+        np.arange(9.0).reshape(3, 3),
     )
     filled = some.filled(5)
     assert filled.schedules.tolist() == [0, 1, 2, 2, 2]
@@ -153,7 +176,7 @@ def test_waves_are_as_large_as_memory_and_use_allow(gpu: Device) -> None:
     shape, layout = shape_of(learner, 100), Layout(8, "registers", 64)
     gpu.together = 100
     assert most_at_once(shape, layout, 1000) == launch.WAVE * 100
-    size = 4 * 10 * layout.padded(shape)
+    size = 4 * 10 * layout.padded(shape) + 8 * KEPT
     gpu.memory = 2 * 37 * size
     assert most_at_once(shape, layout, 1000) == 37, "half of what is free"
     gpu.memory = 0
@@ -197,14 +220,7 @@ def test_progress_hears_of_rounds_that_were_asked_for(gpu: Device) -> None:
     one = problem(3, 4, 30)
     learner = learners_of(rule_named("perceptron"), {}, 3, 1)[0]
     shape, layout = shape_of(learner, 4), Layout(1, "registers", 4)
-    params, memory, longest = learner.runtime.model.beginning
-    three = Replicates(
-        np.zeros(3, dtype=np.int32),
-        np.array([shape.numbers(params)] * 3).reshape(3, -1),
-        np.array([memory] * 3),
-        np.arange(3, dtype=np.uint64),
-        np.array([longest] * 3),
-    )
+    three = Replicates.of(shape, [learner.runtime.model.beginning] * 3, [0] * 3, range(3))
     schedules = DeviceSchedules(DeviceRows([one.values], False, layout.padded(shape)), [(0, one.schedule)])
     counts = launch.walk(shape, layout, schedules, three, np.array([30]), heard.append)
     assert sum(heard) == 3 * 30

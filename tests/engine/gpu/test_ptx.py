@@ -1,4 +1,4 @@
-"""Every first-order rule compiles for a GPU, which needs none: to PTX, the code that a device's driver takes."""
+"""Every rule compiles for a GPU, which needs none: to PTX, the code that a device's driver takes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ from onebit.contract.rule import Rule
 from onebit.engine.gpu import build, device, kernel
 from onebit.engine.gpu.build import Layout, Shape
 from onebit.rules import rule_named
-from tests.engine.gpu.walks import FIRST_ORDER, named
+from tests.engine.gpu.walks import RULES, named
 
 pytestmark = pytest.mark.skipif(not device.is_installed(), reason=device.missing())
 
 HOPPER = (9, 0)
-CASES = [*((rule, rule.examples[0]) for rule in FIRST_ORDER), (rule_named("conservative-ova"), {"coding": "all-pairs"})]
+CASES = [
+    *((rule, rule.examples[0]) for rule in RULES),
+    (rule_named("conservative-ova"), {"coding": "all-pairs"}),
+    (rule_named("epsilon-greedy"), {"model": "logistic"}),
+    (rule_named("confidit"), {"form": "published", "coin": True}),
+]
 SMALL = [Layout(1, "registers", 64), Layout(4, "registers", 64), Layout(32, "shared", 32), Layout(32, "memory", 32)]
 
 
@@ -34,9 +39,9 @@ def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.cuda.dispatcher, "get_current_device", lambda: asked)
 
 
-def shape_of(rule: Rule, options: Mapping[str, Any], classes: int, features: int) -> Shape:
+def shape_of(rule: Rule, options: Mapping[str, Any], classes: int, features: int, late: bool = False) -> Shape:
     params, memory = rule.settle(classes, options)
-    return Shape.of(rule, params, len(memory), features)
+    return Shape.of(rule, params, len(memory), features, late)
 
 
 def ptx(shape: Shape, layout: Layout) -> str:
@@ -48,21 +53,23 @@ def ptx(shape: Shape, layout: Layout) -> str:
 
 @pytest.mark.parametrize("place", range(len(CASES)), ids=[named(case) for case in CASES])
 def test_every_rule_compiles(place: int) -> None:
-    code = ptx(shape_of(*CASES[place], 3, 5), SMALL[place % len(SMALL)])
+    code = ptx(shape_of(*CASES[place], 3, 5, late=place % 2 == 1), SMALL[place % len(SMALL)])
     assert ".target sm_90" in code
     assert ".visible .entry" in code
     assert ".extern .func" not in code, "all that it calls is in it"
 
 
-def test_weights_in_registers_are_registers() -> None:
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("name", ["banditron", "linucb"])
+def test_weights_in_registers_are_registers(name: str, late: bool) -> None:
     """Nothing of a lane's is in the memory that a compiler takes for arrays it cannot keep in registers."""
-    shape = shape_of(rule_named("banditron"), {}, 10, 100)
+    shape = shape_of(rule_named(name), {}, 10, 100, late)
     layout = Layout.of(shape)
     assert layout is not None
     assert layout.where == "registers"
     code = ptx(shape, layout)
     assert ".local" not in code
-    assert code.count("fma.rn.f32") >= 2 * shape.heads * layout.width(shape), (
+    assert code.count("fma.rn.f32") >= 2 * shape.lines * layout.width(shape), (
         "twice a round for each weight, in no loop"
     )
 

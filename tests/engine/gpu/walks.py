@@ -11,21 +11,37 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from onebit.contract.draws import key_of
 from onebit.contract.rule import Rule
 from onebit.engine.gpu import kernel, launch
 from onebit.engine.gpu.build import Layout, Shape, layout_for
 from onebit.engine.gpu.launch import Counts, Replicates
-from onebit.engine.schedule import Schedule
+from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import CHOICE_COLUMNS, GREEDY, LABEL, Tally
 from onebit.errors import OnebitError
 from onebit.learner import Learner, learner_class
 from onebit.rules import registry
 
 Array = NDArray[Any]
-FIRST_ORDER = [rule for rule in registry().values() if rule.second_order is None and not rule.composite]
-EXAMPLES = [(rule, dict(options)) for rule in FIRST_ORDER for options in rule.examples]
-TUNED = ("exploration", "aggressiveness", "rate", "radius", "rho")
+RULES = [rule for rule in registry().values() if not rule.composite]
+EXAMPLES = [
+    (rule, dict(options))
+    for rule in RULES
+    for options in rule.examples
+    if options.get("matrix", "diagonal") == "diagonal"
+]
+TUNED = (
+    "exploration",
+    "aggressiveness",
+    "rate",
+    "radius",
+    "rho",
+    "ridge",
+    "width",
+    "eta",
+    "gamma_scale",
+    "sharpness",
+    "beta",
+)
 WHOLE = 10**9  # rounds: all in one launch
 
 
@@ -66,6 +82,14 @@ def coarse(one: Problem) -> Problem:
     return one._replace(values=np.ascontiguousarray(values, dtype=np.float32))
 
 
+def late(one: Problem, seed: int = 0, longest: int = 9) -> Problem:
+    """The same with feedback on most rounds up to so many rounds late, and on some never."""
+    generator = np.random.default_rng([seed, one.rounds])
+    answers = np.arange(one.rounds) + generator.integers(0, longest + 1, size=one.rounds)
+    answers[generator.random(one.rounds) < 0.2] = -1
+    return one._replace(schedule=one.schedule._replace(events=events_of(answers)))
+
+
 def varied(rule: Rule, options: Mapping[str, Any], replicate: int) -> dict[str, Any]:
     """The options of a replicate: the first has them as they are, others have numbers of their own."""
     settings = {**rule.defaults, **options}
@@ -102,7 +126,7 @@ def on_cpu(
             prepare(learner)
         kept, tally = np.zeros((one.rounds, CHOICE_COLUMNS)), every_round(one.rounds)
         try:
-            learner.runtime.walk(rows, one.schedule, kept, tally, 0, one.rounds)
+            learner.runtime.walk(rows, one.schedule, kept, tally, 0, one.schedule.steps)
             refused.append(False)
         except OnebitError:
             refused.append(True)
@@ -125,6 +149,7 @@ class Launched(NamedTuple):
 
     counts: Counts
     weights: NDArray[np.float64]  # (replicates, heads, features)
+    variances: NDArray[np.float32]  # the same, or one line for all heads; none where the rule keeps none
     held: dict[str, Array]  # by the name of the kernel's argument, bit for bit
     launches: list[tuple[int, int]]
 
@@ -133,10 +158,10 @@ class Launched(NamedTuple):
         return self.held["memories"][: len(self.weights)]
 
 
-def shape_of(learner: Learner, features: int) -> Shape:
+def shape_of(learner: Learner, features: int, late: bool = False) -> Shape:
     """The shape of the kernel for a learner and rows without their constant feature."""
     params, memory, _ = learner.runtime.model.beginning
-    return Shape.of(learner.runtime.rule, params, len(memory), features + learner.runtime.bias)
+    return Shape.of(learner.runtime.rule, params, len(memory), features + learner.runtime.bias, late)
 
 
 def on_gpu(
@@ -144,21 +169,17 @@ def on_gpu(
 ) -> Launched:
     """Walk all of them together, each a replicate; the first launch is over so many rounds."""
     first, features = learners[0], problems[0].values.shape[1]
-    shape = shape_of(first, features)
-    assert all(shape_of(one, features) == shape for one in learners)
+    late = launch.is_late(problems[0].schedule)
+    shape = shape_of(first, features, late)
+    assert all(shape_of(one, features, late) == shape for one in learners)
     layout = layout or layout_for(shape)
     assert layout is not None
     different = {id(one): one for one in problems}
     tables = [one.values for one in different.values()]
     places = {which: place for place, which in enumerate(different)}
     beginnings = [one.runtime.model.beginning for one in learners]
-    replicates = Replicates(
-        np.array([places[id(one)] for one in problems], dtype=np.int32),
-        np.array([shape.numbers(one.params) for one in beginnings]).reshape(len(learners), -1),
-        np.array([one.memory for one in beginnings]),
-        np.array([key_of(one.runtime.seed) for one in learners], dtype=np.uint64),
-        np.array([one.longest for one in beginnings]),
-    )
+    seeds = [one.runtime.seed for one in learners]
+    replicates = Replicates.of(shape, beginnings, [places[id(one)] for one in problems], seeds)
     marks = np.arange(1, problems[0].rounds + 1)
     with _recorded(first_rounds) as launches:
         device_rows = launch.DeviceRows(tables, first.runtime.bias, layout.padded(shape))
@@ -168,9 +189,10 @@ def on_gpu(
         counts = launch.walk(shape, layout, schedules, replicates, marks, lambda count: None)
     given = launches[-1]
     held = {name: one.copy_to_host() for name, one in given.items() if hasattr(one, "copy_to_host")}
-    stored = held["weights"][: len(learners)].reshape(len(learners), shape.heads, layout.padded(shape))
-    weights = stored[:, :, : shape.features] * held["scales"][: len(learners), None, None]
-    return Launched(counts, weights, held, [(one["start"], one["stop"]) for one in launches])
+    stored = held["weights"][: len(learners)].reshape(len(learners), shape.lines, layout.padded(shape))
+    lines = stored[:, :, : shape.features]
+    weights = lines[:, : shape.heads] * held["scales"][: len(learners), :1, None]
+    return Launched(counts, weights, lines[:, shape.heads :], held, [(one["start"], one["stop"]) for one in launches])
 
 
 @contextmanager

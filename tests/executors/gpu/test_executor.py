@@ -52,6 +52,8 @@ ENTRIES = [
     entry_of("perceptron", {"features": None}),
     entry_of("policy-gradient", {"rate": 0.3, "decay": 0.5}),
     entry_of("conservative-ova", {"coding": "all-pairs", "space": "dense", "dtype": "float32"}),
+    entry_of("linucb", {"ridge": 0.5, "bias": True}),
+    entry_of("newtron", {"matrix": "diagonal", "radius": 3.0}),
 ]
 STREAMS = {
     "drawn": stream("strong2d", rounds=36),
@@ -61,6 +63,8 @@ STREAMS = {
     "given, resampled, drifting": stream(X, Y, rounds=33, order="resample", drift="gradual"),
     "drawn once": stream("strong2d", rounds=31, same_rows=True, order="shuffle"),
     "prepared": stream(X, Y, prepare="unit-norm"),
+    "late or never": stream(X, Y, rounds=57, delay="geometric:4", missing=0.2, order="shuffle"),
+    "drawn, late": stream("strong2d", rounds=31, delay=3),
     "named": stream(X, [["ant", "bee", "cat"][label] for label in Y], rounds=25),
 }
 
@@ -159,9 +163,7 @@ class Case:
 
 
 LEFT = [
-    Case("arow keeps covariances", stream(X, Y), "arow"),
-    Case("feedback comes late or never", stream(X, Y, delay=2), "banditron"),
-    Case("feedback comes late or never", stream(X, Y, missing=0.1), "banditron"),
+    Case("arow keeps full matrices", stream(X, Y), "arow", matrix="full"),
     Case("weights of 64 bits", stream(X, Y), "banditron", dtype="float64"),
     Case("exploration_floor is set", stream(X, Y), "banditron", exploration_floor=0.1),
     Case("rows are sparse", stream(X, Y), "banditron", space="sparse"),
@@ -190,9 +192,9 @@ def test_what_a_gpu_cannot_run_runs_on_threads_and_that_is_said(case: Case, gpu:
 def test_learners_of_other_kinds_run_on_threads() -> None:
     for name, options, reason in (
         ("perceptron", {"kernel": "rbf:0.5"}, "kernel is set"),
-        ("auto", {}, "auto keeps covariances"),
-        ("auto-0.3", {}, "auto-0.3 keeps covariances"),
-        ("newtron", {}, "newtron keeps covariances"),
+        ("auto", {}, "auto has several members"),
+        ("auto-0.3", {}, "auto-0.3 has several members"),
+        ("newtron", {"matrix": "fit"}, "newtron keeps full matrices"),
     ):
         assert gpu_module.why_not(Trial(entry_of(name, options), stream(X, Y), 0)) == reason
     learner = onebit.Banditron(classes=[0, 1, 2])
@@ -284,13 +286,13 @@ def test_a_rule_that_is_a_closure_runs_on_the_gpu(gpu: Device) -> None:
 
 
 def test_where_is_that_of_the_last_run(gpu: Device, announced: list[str]) -> None:
-    executor, late = gpu_executor(), trials(stream(X, Y, delay=2), 1, ENTRIES[:1])
-    threads = f"{in_words(threads_executor().resources)} (feedback comes late or never)"
+    executor, exact = gpu_executor(), trials(stream(X, Y), 1, [entry_of("banditron", {"dtype": "float64"})])
+    threads = f"{in_words(threads_executor().resources)} (weights of 64 bits)"
     for some, where in (
-        (late, threads),
+        (exact, threads),
         (trials(STREAMS["drawn"], 1, ENTRIES[:1]), NAME),
         ([], NAME),
-        (late + trials(STREAMS["drawn"], 1, ENTRIES[:1]), f"{NAME} and {threads}"),
+        (exact + trials(STREAMS["drawn"], 1, ENTRIES[:1]), f"{NAME} and {threads}"),
     ):
         come(executor, some)
         assert in_words(executor.resources) == where
@@ -298,11 +300,12 @@ def test_where_is_that_of_the_last_run(gpu: Device, announced: list[str]) -> Non
 
 
 def test_a_reason_is_said_once(gpu: Device, announced: list[str]) -> None:
-    some = [Trial(entry_of("arow"), STREAMS[name], seed) for name in ("drawn", "given, shuffled") for seed in range(3)]
-    some += trials(stream(X, Y, delay=2), 2, ENTRIES[:2])
+    full = entry_of("arow", {"matrix": "full"})
+    some = [Trial(full, STREAMS[name], seed) for name in ("drawn", "given, shuffled") for seed in range(3)]
+    some += trials(stream(X, Y), 2, [entry_of("banditron", {"dtype": "float64"})])
     come(gpu_executor(), some)
     said = sorted(one.split(" runs on threads: ")[1] for one in announced if "runs on threads" in one)
-    assert said == ["arow keeps covariances", "feedback comes late or never"]
+    assert said == ["arow keeps full matrices", "weights of 64 bits"]
 
 
 # --- what fails --------------------------------------------------------------------------------------------------------
@@ -402,7 +405,7 @@ def test_ctrl_c_keeps_what_was_done_and_a_second_sweep_goes_on(
 ) -> None:
     """Two replicates at a time, in two launches each."""
     monkeypatch.setattr(launch, "FIRST_ROUNDS", 20)
-    monkeypatch.setattr(scheduler, "most_at_once", lambda shape, layout, rounds: 2)
+    monkeypatch.setattr(scheduler, "most_at_once", lambda shape, layout, rounds, places=1: 2)
 
     def interrupted(start: int, stop: int) -> None:
         if gpu.launched == launches:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 Wrap = Callable[[Callable[..., Any]], Any]
@@ -13,7 +13,7 @@ class Binding:
     """Binds functions and all that they call, by global names or out of a closure, each once.
 
     `names` has by the name of a module the names that are bound in its functions; those of other modules stay as they are. `instead`
-    has functions that take the place of others. Functions of modules that `lasting` names are kept there, for other bindings too:
+    has functions that take the place of others. Functions of other modules than `own` are kept in `lasting`, for other bindings too:
     nothing in them differs from kernel to kernel, and they need not be compiled again.
     """
 
@@ -23,7 +23,7 @@ class Binding:
         instead: Mapping[Callable[..., Any], Callable[..., Any]],
         wrap: Wrap,
         lasting: dict[Callable[..., Any], Any] | None = None,
-        own: str = "",
+        own: Container[str] = (),
     ) -> None:
         self.names, self.instead, self.wrap = names, instead, wrap
         self._lasting = {} if lasting is None else lasting
@@ -33,7 +33,7 @@ class Binding:
     def called(self, function: Callable[..., Any]) -> Any:
         """What stands for a function where another calls it."""
         function = self.instead.get(function, function)
-        kept = self._bound if function.__module__ == self._own else self._lasting
+        kept = self._bound if function.__module__ in self._own else self._lasting
         if function not in kept:
             kept[function] = self.wrap(self.plain(function))
         return kept[function]

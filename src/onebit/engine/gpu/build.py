@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from onebit.contract.covariance import Order
 from onebit.contract.rule import Rule
 from onebit.contract.sorting import sort_descending
 from onebit.engine import generic
-from onebit.engine.gpu import kernel, ranks
+from onebit.engine.gpu import exchange, kernel, lines, ranks
+from onebit.engine.gpu import round as round_module
 from onebit.engine.gpu.binding import Binding
 from onebit.engine.gpu.device import cuda, gist, quiet, shared_memory, spoken
 from onebit.errors import InputError, OnebitError
@@ -25,6 +28,21 @@ SCRATCH_BYTES = 20 * 1024  # for the rules of a block, where weights are in regi
 SHARED_BYTES = 187 * 1024  # of shared memory for rows and weights, on the devices that have most
 CROWDED_BYTES = 28 * 1024  # the same where there are several replicates in it
 USUAL_SHARED_BYTES = 40 * 1024  # beside what the kernel has anyway
+NO_ORDER = Order(start=0.0)
+
+
+class Variances(NamedTuple):
+    """How the replicates of a kernel keep and move the variances of their weights."""
+
+    own: bool  # each head has its own; else one line is for all
+    form: str  # residual, sums or root
+    ball: bool  # weights are projected on one
+
+    @classmethod
+    def of(cls, order: Order) -> Variances:
+        """Those of a rule's diagonal."""
+        form = "root" if order.root else "sums" if order.sums else "residual"
+        return cls(not order.shared, form, order.radius < math.inf)
 
 
 class Shape(NamedTuple):
@@ -36,12 +54,36 @@ class Shape(NamedTuple):
     memory: int  # numbers in the rule's memory
     features: int  # with the constant one
     full_information: bool
+    variances: Variances | None = None
+    late: bool = False  # feedback may come late or never
 
     @classmethod
-    def of(cls, rule: Rule, params: Any, memory: int, features: int) -> Shape:
+    def of(cls, rule: Rule, params: Any, memory: int, features: int, late: bool = False) -> Shape:
         """That of a rule with these parameters."""
         codes = tuple(int(getattr(params, name)) for name, kind in rule.kinds.items() if kind is int)
-        return cls(rule, codes, rule.heads(params), memory, features, rule.has_full_information(params))
+        variances = None if rule.second_order is None else Variances.of(rule.second_order(params))
+        revealed = rule.has_full_information(params)
+        return cls(rule, codes, rule.heads(params), memory, features, revealed, variances, late)
+
+    @property
+    def lines(self) -> int:
+        """Lines that a replicate keeps: the weights of every head, and the variances of each or of all."""
+        return self.heads + (0 if self.variances is None else self.heads if self.variances.own else 1)
+
+    @property
+    def sums(self) -> int:
+        """Lines that are summed along a row; of the root of a variance nobody asks."""
+        return self.heads if self.variances is not None and self.variances.form == "root" else self.lines
+
+    @property
+    def scores(self) -> int:
+        """Numbers that the rule reads of a row."""
+        return self.heads if self.variances is None else 2 * self.heads
+
+    def limits(self, params: Any, longest: float) -> tuple[float, float, float]:
+        """The squared length that a row may have, what variances start at, and the radius of the ball, of one replicate."""
+        order = NO_ORDER if self.rule.second_order is None else self.rule.second_order(params)
+        return longest, order.start, order.radius
 
     @property
     def floats(self) -> list[int]:
@@ -74,7 +116,7 @@ class Layout(NamedTuple):
         """
         for lanes in (1, 2, 4, 8, 16, 32):
             found = cls(lanes, "registers", BLOCK)
-            if shape.heads * found.width(shape) <= MOST_HELD and found.scratch_bytes(shape) <= SCRATCH_BYTES:
+            if shape.lines * found.width(shape) <= MOST_HELD and found.scratch_bytes(shape) <= SCRATCH_BYTES:
                 return found
         # In shared memory fewer lanes pay only while enough warps have room; one replicate may have nearly all of it.
         tried = [cls(lanes, "shared", WARP) for lanes in (8, 16, 32)]
@@ -106,26 +148,26 @@ class Layout(NamedTuple):
         """Numbers of a row as it lies on the device."""
         return self.width(shape) * self.lanes
 
-    def held_heads(self, shape: Shape) -> int:
-        """Heads whose weights are in registers: all, or as many as there is room for."""
+    def held_lines(self, shape: Shape) -> int:
+        """Lines that are in registers: all, or as many weights as there is room for. Variances are where the weights of their head are."""
         if self.where == "registers":
-            return shape.heads
-        return min(shape.heads, HELD_BESIDE // self.width(shape))
+            return shape.lines
+        return min(shape.heads, HELD_BESIDE // self.width(shape)) if shape.variances is None else 0
 
     def scratch_bytes(self, shape: Shape) -> int:
         """Shared memory for what the rules of a block read and write."""
         wide = max(shape.heads, shape.classes) | 1
-        numbers = 2 * (shape.heads | 1) + 2 * wide + (shape.memory | 1) + kernel.ORDERS
-        return self.groups * (8 * numbers + 4 * (shape.heads | 1))
+        numbers = 2 * (shape.scores | 1) + 2 * wide + (shape.memory | 1) + round_module.ORDERS
+        return self.groups * (8 * numbers + 4 * (shape.scores | 1))
 
     def group_words(self, shape: Shape) -> int:
-        """Numbers of a replicate in shared memory: its row, and the weights that are not in registers.
+        """Numbers of a replicate in shared memory: its row, and the lines that are not in registers.
 
         Beginnings are so far apart that the groups of a warp read from different banks.
         """
         if self.where == "registers":
             return 0
-        rows = 1 + (shape.heads - self.held_heads(shape) if self.where == "shared" else 0)
+        rows = 1 + (shape.lines - self.held_lines(shape) if self.where == "shared" else 0)
         words = rows * self.padded(shape)
         return words + (self.lanes - words) % WARP
 
@@ -134,13 +176,16 @@ class Layout(NamedTuple):
         return 4 * self.groups * self.group_words(shape)
 
 
-_OWN_ROW = {"choose_row": kernel.own_row, "feature_at": kernel.own_feature_at}
-_SHARED_ROW = {"choose_row": kernel.shared_row, "feature_at": kernel.shared_feature_at}
+_OWN_ROW = {"choose_row": lines.own_row, "feature_at": lines.own_feature_at}
+_SHARED_ROW = {"choose_row": lines.shared_row, "feature_at": lines.shared_feature_at}
 _WHERE = {
-    "registers": {**_OWN_ROW, "choose_words": kernel.stored_words},
-    "shared": {**_SHARED_ROW, "choose_words": kernel.shared_words},
-    "memory": {**_SHARED_ROW, "choose_words": kernel.stored_words},
+    "registers": {**_OWN_ROW, "choose_words": lines.stored_words},
+    "shared": {**_SHARED_ROW, "choose_words": lines.shared_words},
+    "memory": {**_SHARED_ROW, "choose_words": lines.stored_words},
 }
+_MOVED_BY = {"residual": lines.residual_step, "sums": lines.sums_step, "root": lines.root_step}
+_MODULES = (kernel, round_module, lines, exchange)  # whose names are bound to a kernel
+OWN_MODULES = tuple(module.__name__ for module in _MODULES)
 
 _lock = threading.Lock()
 _kernels: dict[tuple[Shape, Layout], Any] = {}  # or why there is none
@@ -226,36 +271,45 @@ def bound(
     lasting: dict[Callable[..., Any], Any] | None = None,
 ) -> Binding:
     """The kernel's functions with the names of this shape and layout; `module` is numba.cuda, or what takes its place."""
-    width, held = layout.width(shape), layout.held_heads(shape)
+    width, held, variances = layout.width(shape), layout.held_lines(shape), shape.variances
     own_row, in_shared = layout.where == "registers", layout.where == "shared"
-    slots, lanes = shape.heads, layout.lanes
+    slots, lanes = shape.sums, layout.lanes
     while lanes > 1:
         slots, lanes = (slots + 1) // 2, lanes // 2
     names = {
         "cuda": module,
         "record_of": record_maker(shape),
         **_WHERE[layout.where],
+        "absorb": _absorbing(shape, own_row),
+        "moved_by": _MOVED_BY["residual" if variances is None else variances.form],
         "LANES": layout.lanes,
         "GROUPS": layout.groups,
         "WIDTH": width,
         "BLOCKS": width // layout.unrolled(shape),
         "UNROLLED": layout.unrolled(shape),
-        "CLASSES": shape.classes,
         "HEADS": shape.heads,
+        "LINES": shape.lines,
+        "SUMS": shape.sums,
+        "SCORES": shape.scores,
+        "OWN": int(variances is None or variances.own),
         "MEMORY": shape.memory,
-        "HEAD_STRIDE": shape.heads | 1,
+        "SCORE_STRIDE": shape.scores | 1,
         "WORK_STRIDE": max(shape.heads, shape.classes) | 1,
         "MEMORY_STRIDE": shape.memory | 1,
-        "HELD_HEADS": held,
+        "HELD_LINES": held,
+        "HELD_SUMS": min(held, shape.sums),
         "HELD": max(1, held * width),
         "HELD_FEATURES": width if own_row else 1,
         "SHARED_FEATURES": 0 if own_row else layout.padded(shape),
         "GROUP_WORDS": layout.group_words(shape),
         "FIRST_WORD": held * layout.padded(shape) if in_shared else 0,
-        "COPIED_HEADS": shape.heads - held if in_shared else 0,
+        "COPIED_LINES": shape.lines - held if in_shared else 0,
         "SLOTS": slots,
         "REVEALED": shape.full_information,
         "KEEPS_NORM": shape.rule.keeps_norm,
+        "SCALED": variances is None,
+        "BALL": variances is not None and variances.ball,
+        "LATE": shape.late,
     }
     instead: dict[Callable[..., Any], Callable[..., Any]] = {
         generic.decide: shape.rule.decide,
@@ -263,7 +317,14 @@ def bound(
     }
     if _ranked(shape):
         instead[sort_descending] = ranks.sort_by_rank
-    return Binding({kernel.__name__: names, ranks.__name__: {"cuda": module}}, instead, wrap, lasting, kernel.__name__)
+    everywhere = {ranks.__name__: {"cuda": module}, **dict.fromkeys(OWN_MODULES, names)}
+    return Binding(everywhere, instead, wrap, lasting, OWN_MODULES)
+
+
+def _absorbing(shape: Shape, in_registers: bool) -> Callable[..., Any]:
+    if shape.variances is None:
+        return lines.absorb_weights
+    return lines.absorb_held_variances if in_registers else lines.absorb_word_variances
 
 
 def record_maker(shape: Shape) -> Callable[..., Any]:
@@ -280,6 +341,7 @@ def signature() -> tuple[Any, ...]:
     from numba import types
 
     single, double, word, whole, short = types.float32, types.float64, types.uint64, types.int64, types.int32
-    rows = (single[::1], single[::1], whole[:, ::1], short[::1])
-    replicates = (double[:, ::1], word[::1], double[::1], single[:, ::1], double[:, ::1], double[::1])
-    return (*rows, *replicates, short[:, ::1], short[::1], short[:, :, ::1], whole, whole, whole)
+    rows = (single[::1], single[::1], whole[:, ::1], whole[:, ::1])
+    replicates = (short[::1], double[:, ::1], word[::1], double[:, ::1])
+    state = (single[:, ::1], double[:, ::1], double[:, ::1], double[:, :, ::1], short[:, ::1])
+    return (*rows, *replicates, *state, short[::1], short[:, :, ::1], whole, whole, whole)

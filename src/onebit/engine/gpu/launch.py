@@ -9,13 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.draws import key_of
 from onebit.engine.gpu import kernel
 from onebit.engine.gpu.build import Layout, Shape, kernel_for, resident
 from onebit.engine.gpu.device import cuda, free_memory, spoken
+from onebit.engine.gpu.round import KEPT
 from onebit.engine.schedule import Schedule
+from onebit.engine.stream import DECIDE, EVENT, LEARN
 
 TARGET_S = 0.25  # the device comes up for air about this often, to report and so that Ctrl-C is heard
-FIRST_ROUNDS = 200
+FIRST_ROUNDS = 200  # or events, where feedback may come late
 WAVE = 8  # replicates that are sent at a time, as a multiple of those that run at the same time
 WAVE_S = 30.0  # that they should take at most, since Ctrl-C loses them
 LAST = np.iinfo(np.int32).max  # a mark that is never reached
@@ -60,17 +63,56 @@ class DeviceRows:
 class DeviceSchedules:
     """What replicates run over: rows, and schedules of them, each with the number of its table.
 
-    All schedules have the same number of rounds.
+    All schedules have the same number of rounds, and in all or in none feedback comes late or never. Such a one is walked event by event,
+    and those with fewer events than others end with some in which nothing is done.
     """
 
     def __init__(self, device_rows: DeviceRows, schedules: Sequence[tuple[int, Schedule]]) -> None:
         self.stride, self.rounds = device_rows.stride, len(schedules[0][1].labels)
-        ways = np.zeros((len(schedules), self.rounds + 2), dtype=np.int64)
-        for way, (table, schedule) in zip(ways, schedules, strict=True):
-            order = schedule.order if len(schedule.order) else np.arange(self.rounds) % device_rows.heights[table]
-            way[: self.rounds] = (device_rows.begins[table] + order) | (schedule.labels << kernel.LABEL)
+        self.steps = max(schedule.steps for _, schedule in schedules)
+        self.late, self.places = is_late(schedules[0][1]), 1
+        courses = np.zeros((len(schedules), self.steps + 2), dtype=np.int64)
+        events = np.zeros((len(schedules), self.steps + 2 if self.late else 1), dtype=np.int64)
+        for course, happening, (table, schedule) in zip(courses, events, schedules, strict=True):
+            now = schedule.events // EVENT if self.late else np.arange(self.rounds)
+            order = schedule.order[now] if len(schedule.order) else now % device_rows.heights[table]
+            course[: len(now)] = (device_rows.begins[table] + order) | (schedule.labels[now] << kernel.LABEL)
+            if self.late:
+                places, count = waiting_places(schedule.events)
+                self.places = max(self.places, count)
+                happening[: len(now)] = (now << kernel.ROUND) | (places << kernel.WAITING) | schedule.events % EVENT
         with spoken():
-            self.arrays = (device_rows.rows, device_rows.norms, cuda().to_device(ways))
+            send = cuda().to_device
+            self.arrays = (device_rows.rows, device_rows.norms, send(courses), send(events))
+
+
+def is_late(schedule: Schedule) -> bool:
+    """Whether feedback may come late or never."""
+    return len(schedule.events) > 0
+
+
+def waiting_places(events: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Where the choice of each event waits for its feedback, and how many places there are.
+
+    Those whose feedback comes late have the places from 1 on, in turn, as many as are decided at most between a decision and its feedback;
+    at 0 is what nobody will ask for.
+
+    >>> places, count = waiting_places(np.array([0 * EVENT + 1, 1 * EVENT + 1, 0 * EVENT + 2, 2 * EVENT + 3, 3 * EVENT + 1, 3 * EVENT + 2]))
+    >>> places.tolist(), count
+    ([1, 0, 1, 0, 1, 1], 2)
+    """
+    learnt = np.flatnonzero(events % EVENT == LEARN)
+    rounds = events // EVENT
+    is_late = np.zeros(rounds.max(initial=-1) + 1, dtype=np.bool_)
+    is_late[rounds[learnt]] = True
+    decided = np.flatnonzero((events % EVENT == DECIDE) & is_late[rounds])
+    number = np.zeros(len(is_late), dtype=np.int64)
+    number[rounds[decided]] = np.arange(len(decided))
+    turns = int((np.searchsorted(decided, learnt) - number[rounds[learnt]]).max(initial=0))
+    places = np.zeros(len(events), dtype=np.int64)
+    for some in (decided, learnt):
+        places[some] = 1 + number[rounds[some]] % max(1, turns)
+    return places, 1 + turns
 
 
 class Replicates(NamedTuple):
@@ -80,7 +122,21 @@ class Replicates(NamedTuple):
     parameters: NDArray[np.float64]  # the floats of its record
     memories: NDArray[np.float64]
     keys: NDArray[np.uint64]
-    longest: NDArray[np.float64]  # squared, that a row may be
+    limits: NDArray[np.float64]  # (replicates, 3), as `Shape.limits` says
+
+    @classmethod
+    def of(
+        cls, shape: Shape, beginnings: Sequence[tuple[Any, Any, float]], schedules: Sequence[int], seeds: Sequence[int]
+    ) -> Replicates:
+        """Those that begin with these records, memories and squared lengths of the longest row, on these schedules."""
+        params, memories, longest = zip(*beginnings, strict=True)
+        return cls(
+            np.array(schedules, dtype=np.int32),
+            np.array([shape.numbers(one) for one in params]).reshape(len(params), -1),
+            np.array(memories),
+            np.array([key_of(seed) for seed in seeds], dtype=np.uint64),
+            np.array([shape.limits(*one) for one in zip(params, longest, strict=True)]),
+        )
 
     def filled(self, count: int) -> Replicates:
         """The last repeated until there are so many."""
@@ -98,9 +154,12 @@ class Counts(NamedTuple):
     seconds: float  # that the device took
 
 
-def most_at_once(shape: Shape, layout: Layout, rounds: int) -> int:
-    """How many replicates are sent at a time: some times those that run at the same time, as far as time and memory go."""
-    size = 4 * shape.heads * layout.padded(shape)
+def most_at_once(shape: Shape, layout: Layout, rounds: int, places: int = 1) -> int:
+    """How many replicates are sent at a time: some times those that run at the same time, as far as time and memory go.
+
+    In each, choices that wait for their feedback have so many places.
+    """
+    size = 4 * shape.lines * layout.padded(shape) + 8 * KEPT * places
     times = max(1, min(WAVE, int(WAVE_S * REPLICATE_RATE / rounds)))
     fitting = max(layout.groups, free_memory() // 2 // size)
     return int(min(times * resident(shape, layout), fitting))
@@ -122,26 +181,27 @@ def walk(
     whole = len(given.keys)
     launch = kernel_for(shape, layout)[blocks, layout.threads, 0, layout.shared_bytes(shape)]
     with spoken():
-        weights = module.device_array((whole, shape.heads * layout.padded(shape)), dtype=np.float32)
-        module.cudadrv.driver.device_memset(weights, 0, weights.nbytes)
+        weights = module.device_array((whole, shape.lines * layout.padded(shape)), dtype=np.float32)
+        choices = module.device_array((whole, schedules.places, KEPT), dtype=np.float64)
         counts = send(np.zeros((whole, 4), dtype=np.int32))
         curves = send(np.zeros((whole, 2, len(marks)), dtype=np.int32))
         state = (
-            *(send(given.schedules), send(given.parameters), send(given.keys), send(given.longest), weights),
-            *(send(given.memories), send(np.ones(whole)), counts),
+            *(send(given.schedules), send(given.parameters), send(given.keys), send(given.limits)),
+            *(weights, send(given.memories), send(np.tile([1.0, 0.0], (whole, 1))), choices, counts),
             *(send(np.append(marks, LAST).astype(np.int32)), curves),
         )
-    done, rounds, seconds = 0, FIRST_ROUNDS, 0.0
-    while done < schedules.rounds:
-        until = min(schedules.rounds, done + rounds)
+    done, steps, walked, seconds = 0, FIRST_ROUNDS, 0, 0.0
+    while done < schedules.steps:
+        until = min(schedules.steps, done + steps)
         started = time.perf_counter()
         with spoken():
             launch(*schedules.arrays, *state, schedules.stride, done, until)
             module.synchronize()
         took = time.perf_counter() - started
         seconds += took
-        progress(count * (until - done))
-        done, rounds = until, max(1, min(20 * rounds, int(rounds * TARGET_S / max(took, 1e-6))))
+        before, walked = walked, schedules.rounds * until // schedules.steps
+        progress(count * (walked - before))
+        done, steps = until, max(1, min(20 * steps, int(steps * TARGET_S / max(took, 1e-6))))
     with spoken():
         found = counts.copy_to_host()[:count].astype(np.int64)
         return Counts(found[:, :2], curves.copy_to_host()[:count].astype(np.int64), found[:, 3] != 0, seconds)

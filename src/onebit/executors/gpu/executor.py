@@ -44,10 +44,10 @@ def why_not(trial: Trial) -> str | None:
         return "a learner that has learnt already"
     if trial.measurement is not None:
         return f"{trial.measurement.what} is measured"
-    if rule.composite or rule.second_order is not None:
-        return f"{rule.name} keeps covariances"
-    if stream.delay is not None or stream.missing:
-        return "feedback comes late or never"
+    if rule.composite:
+        return f"{rule.name} has several members"
+    if rule.second_order is not None and options.get("matrix", rule.defaults["matrix"]) != "diagonal":
+        return f"{rule.name} keeps full matrices"
     if stream.restricted:
         return "rounds have candidates"
     if stream.source.rewards:

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.draws import key_of
 from onebit.data.sources import Source
 from onebit.engine.gpu import device
 from onebit.engine.gpu.build import KernelError, Layout, Shape, layout_for
-from onebit.engine.gpu.launch import DeviceRows, DeviceSchedules, Replicates, most_at_once, walk
+from onebit.engine.gpu.launch import DeviceRows, DeviceSchedules, Replicates, is_late, most_at_once, walk
 from onebit.engine.schedule import Schedule
 from onebit.errors import OnebitError
 from onebit.features import Features
@@ -136,7 +135,7 @@ class StreamScheduler:
             self._strides[case.learner.runtime.bias] = max(stride, self._strides.get(case.learner.runtime.bias, 0))
         rows = 4 * len(first.tables.data.y) * sum(stride + 1 for stride in self._strides.values())
         shared, own = (rows, 0) if self._stream.source.fixed else (0, rows)
-        own += 8 * (rounds + 2)
+        own += 8 * (first.schedule.steps + 2) * (2 if is_late(first.schedule) else 1)
         room = device.free_memory() // 2 - shared
         if own > room:
             return 0
@@ -162,7 +161,8 @@ class StreamScheduler:
                 leave([trial], LEARNER)
                 continue
             params, memory, _ = learner.runtime.model.beginning
-            shape = Shape.of(trial.entry.rule, params, len(memory), of.features.columns + learner.runtime.bias)
+            features, late = of.features.columns + learner.runtime.bias, is_late(of.schedule)
+            shape = Shape.of(trial.entry.rule, params, len(memory), features, late)
             layout = layout_for(shape)
             if layout is None:
                 leave([trial], "rows are too long, or classes too many")
@@ -205,7 +205,7 @@ class StreamScheduler:
             schedules = self._schedules(bias, list(there.values()))
             for (shape, layout), alike in kernels.items():
                 try:
-                    most = most_at_once(shape, layout, schedules.rounds)
+                    most = most_at_once(shape, layout, schedules.rounds, schedules.places)
                 except KernelError:
                     self._leave([case.trial for case in alike], f"{shape.rule.name} does not compile for a GPU")
                     continue
@@ -227,13 +227,8 @@ class StreamScheduler:
         """The records of cases of one kernel; what the device refuses is left, so that a CPU says what is wrong with it."""
         shape, layout = cases[0].shape, cases[0].layout
         beginnings = [case.learner.runtime.model.beginning for case in cases]
-        replicates = Replicates(
-            np.array([positions[case.trial.seed] for case in cases], dtype=np.int32),
-            np.array([shape.numbers(one.params) for one in beginnings]).reshape(len(cases), -1),
-            np.array([one.memory for one in beginnings]),
-            np.array([key_of(case.trial.seed) for case in cases], dtype=np.uint64),
-            np.array([one.longest for one in beginnings]),
-        )
+        seeds = [case.trial.seed for case in cases]
+        replicates = Replicates.of(shape, beginnings, [positions[seed] for seed in seeds], seeds)
         curved = any(case.trial.curve for case in cases)
         marks = marks_for(schedules.rounds) if curved else np.array([schedules.rounds])
         counts = walk(shape, layout, schedules, replicates, marks, progress)

@@ -1,0 +1,256 @@
+"""The lines of a replicate, weights and variances, where they lie on the device: in registers, in shared memory, or where they are stored.
+
+A line has a number for every feature: first come the weights of each head, then the variances, where a rule keeps some. Each lane has its
+features of every line. The names in capitals and `cuda` are bound when a kernel is built; with constants for bounds the compiler
+unrolls the loops, and what a lane holds are registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.spaces.variances import shrunk, stepped
+
+cuda: Any = None
+feature_at: Any = None  # own_feature_at or shared_feature_at
+moved_by: Any = None  # residual_step, sums_step or root_step
+
+LANES = WIDTH = 0  # lanes of a replicate, features of a lane
+BLOCKS = UNROLLED = 0  # the features of a lane come in so many blocks of so many: WIDTH is their product
+HEADS = LINES = 0  # lines of weights, and all
+OWN = 0  # 1 where each head has its own variances, 0 where one line is for all
+HELD_LINES = 0  # the first lines, which are in registers; the others are words in memory
+COPIED_LINES = 0  # of those, the ones that are copied there and back
+FIRST_WORD = 0  # of the lines that are in memory
+SUMS = HELD_SUMS = 0  # the first lines, which are summed along a row, and those of them that are in registers
+FEATURES = 0xFFFFF  # more than a row has where it is in shared memory
+ONE = np.float32(1.0)
+
+
+# --- where they are ---------------------------------------------------------------------------------------------------
+
+
+def own_row(registers: NDArray[np.float32], shared: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The row is in registers, as all lines are."""
+    return registers
+
+
+def own_feature_at(step: int, lane: int) -> int:
+    """Where a feature of this lane is in its registers."""
+    return step
+
+
+def shared_row(registers: NDArray[np.float32], shared: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The row is in shared memory, before the lines if these are there too."""
+    return shared
+
+
+def shared_feature_at(step: int, lane: int) -> int:
+    """Where a feature of this lane is in shared memory. Masked, so that the compiler knows that it is not negative."""
+    return (step * LANES + lane) & FEATURES
+
+
+def shared_words(shared: NDArray[np.float32], stored: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Lines that are in no register are in shared memory."""
+    return shared
+
+
+def stored_words(shared: NDArray[np.float32], stored: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Lines that are in no register stay where they are stored."""
+    return stored
+
+
+def word_at(line: int, step: int, lane: int) -> int:
+    """Where a number of this lane is in memory, shared or not."""
+    return line * (WIDTH * LANES) - FIRST_WORD + shared_feature_at(step, lane)
+
+
+def begin(stored: NDArray[np.float32], lane: int, start: np.float32) -> None:
+    """Nothing has been learnt: weights are 0, and variances what they start at."""
+    for index in range(LINES * WIDTH):
+        stored[index * LANES + lane] = np.float32(0.0) if index < HEADS * WIDTH else start
+
+
+def fetch(stored: NDArray[np.float32], lane: int, held: NDArray[np.float32], words: NDArray[np.float32]) -> None:
+    """The stored lines, to where they are used."""
+    for index in range(HELD_LINES * WIDTH):
+        held[index] = stored[index * LANES + lane]
+    for index in range(COPIED_LINES * WIDTH):
+        words[index * LANES + lane] = stored[(HELD_LINES * WIDTH + index) * LANES + lane]
+
+
+def store(held: NDArray[np.float32], words: NDArray[np.float32], lane: int, stored: NDArray[np.float32]) -> None:
+    """The lines, to where they are stored."""
+    for index in range(HELD_LINES * WIDTH):
+        stored[index * LANES + lane] = held[index]
+    for index in range(COPIED_LINES * WIDTH):
+        stored[(HELD_LINES * WIDTH + index) * LANES + lane] = words[index * LANES + lane]
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+def sum_lines(
+    held: NDArray[np.float32],
+    words: NDArray[np.float32],
+    x: NDArray[np.float32],
+    lane: int,
+    sums: NDArray[np.float32],
+) -> None:
+    """Sum this lane's part of every score, w.x, and of every variance of one, S.x^2."""
+    for line in range(SUMS):
+        sums[line] = np.float32(0.0)
+    for step in range(WIDTH if HELD_SUMS > 0 else 0):
+        value = x[feature_at(step, lane)]
+        square = value * value
+        for line in range(HELD_SUMS):
+            sums[line] += held[line * WIDTH + step] * (value if line < HEADS else square)
+    for block in range(BLOCKS):
+        for inner in range(UNROLLED):
+            step = block * UNROLLED + inner
+            value = x[feature_at(step, lane)]
+            square = value * value
+            for line in range(HELD_SUMS, SUMS):
+                sums[line] += words[word_at(line, step, lane)] * (value if line < HEADS else square)
+
+
+# --- steps of weights alone ------------------------------------------------------------------------------------------
+
+
+def absorb_weights(
+    held: NDArray[np.float32],
+    words: NDArray[np.float32],
+    x: NDArray[np.float32],
+    steps: NDArray[np.float32],
+    lane: int,
+) -> np.float32:
+    """The step of a first-order rule, whose weights may be partly in registers."""
+    absorb_held(held, x, steps, lane)
+    absorb_words(words, x, steps, lane)
+    return np.float32(0.0)
+
+
+def absorb_held(held: NDArray[np.float32], x: NDArray[np.float32], steps: NDArray[np.float32], lane: int) -> None:
+    """Move the heads in registers, most by 0: a register is added to in less time than a branch takes."""
+    for head in range(HELD_LINES):
+        move = steps[head]
+        for step in range(WIDTH):
+            held[head * WIDTH + step] += move * x[feature_at(step, lane)]
+
+
+def absorb_words(words: NDArray[np.float32], x: NDArray[np.float32], steps: NDArray[np.float32], lane: int) -> None:
+    """Move those of the others that move. All is read before anything is written: the compiler does not know that row and weights differ."""
+    moved = cuda.local.array(UNROLLED, np.float32)
+    for head in range(HELD_LINES, HEADS):
+        move = steps[head]
+        if move != 0.0:
+            for block in range(BLOCKS):
+                for inner in range(UNROLLED):
+                    step = block * UNROLLED + inner
+                    moved[inner] = words[word_at(head, step, lane)] + move * x[feature_at(step, lane)]
+                for inner in range(UNROLLED):
+                    words[word_at(head, block * UNROLLED + inner, lane)] = moved[inner]
+
+
+def fold_scale(held: NDArray[np.float32], words: NDArray[np.float32], lane: int, scale: np.float32) -> None:
+    """Multiply the scale into the weights."""
+    for index in range(HELD_LINES * WIDTH):
+        held[index] *= scale
+    for head in range(HELD_LINES, HEADS):
+        for step in range(WIDTH):
+            words[word_at(head, step, lane)] *= scale
+
+
+def squares(held: NDArray[np.float32], words: NDArray[np.float32], lane: int) -> float:
+    """The sum of the squares of this lane's weights."""
+    total = 0.0
+    for index in range(HELD_LINES * WIDTH):
+        total += float(held[index]) * float(held[index])
+    for head in range(HELD_LINES, HEADS):
+        for step in range(WIDTH):
+            weight = float(words[word_at(head, step, lane)])
+            total += weight * weight
+    return total
+
+
+# --- steps of weights and variances ----------------------------------------------------------------------------------
+# All lines are in registers, or none. Each function gives by how much the squares of this lane's weights grew, for the ball.
+
+
+def absorb_held_variances(
+    held: NDArray[np.float32],
+    words: NDArray[np.float32],
+    x: NDArray[np.float32],
+    steps: NDArray[np.float32],
+    lane: int,
+) -> np.float32:
+    """Move the heads in registers that have something to learn: a step is a division for every weight, and worth a branch."""
+    grown = np.float32(0.0)
+    for head in range(HEADS):
+        move, amount = steps[head], steps[HEADS + head * OWN]
+        if move != 0.0 or amount != 0.0:
+            for step in range(WIDTH):
+                weight, spread = head * WIDTH + step, (HEADS + head * OWN) * WIDTH + step
+                before = held[weight]
+                after, variance = moved_by(before, held[spread], x[feature_at(step, lane)], move, amount)
+                held[weight] = after
+                grown += (after - before) * (after + before)
+                if OWN == 1 or head == HEADS - 1:  # shared variances move once, after the last head
+                    held[spread] = variance
+    return grown
+
+
+def absorb_word_variances(
+    held: NDArray[np.float32],
+    words: NDArray[np.float32],
+    x: NDArray[np.float32],
+    steps: NDArray[np.float32],
+    lane: int,
+) -> np.float32:
+    """The same of lines in memory. All is read before anything is written, as above."""
+    weights = cuda.local.array(UNROLLED, np.float32)
+    variances = cuda.local.array(UNROLLED, np.float32)
+    grown = np.float32(0.0)
+    for head in range(HEADS):
+        move, amount = steps[head], steps[HEADS + head * OWN]
+        if move != 0.0 or amount != 0.0:
+            for block in range(BLOCKS):
+                for inner in range(UNROLLED):
+                    step = block * UNROLLED + inner
+                    before, variance = (
+                        words[word_at(head, step, lane)],
+                        words[word_at(HEADS + head * OWN, step, lane)],
+                    )
+                    after, new = moved_by(before, variance, x[feature_at(step, lane)], move, amount)
+                    grown += (after - before) * (after + before)
+                    weights[inner], variances[inner] = after, new
+                for inner in range(UNROLLED):
+                    step = block * UNROLLED + inner
+                    words[word_at(head, step, lane)] = weights[inner]
+                    if OWN == 1 or head == HEADS - 1:
+                        words[word_at(HEADS + head * OWN, step, lane)] = variances[inner]
+    return grown
+
+
+def residual_step(weight: Any, variance: Any, value: Any, move: Any, amount: Any) -> tuple[Any, Any]:
+    """The weight and its variance after a step of the weights themselves."""
+    along = variance * value
+    return weight + move * along, variance / (ONE + amount * along * value)
+
+
+def sums_step(weight: Any, variance: Any, value: Any, move: Any, amount: Any) -> tuple[Any, Any]:
+    """The same after a step of the sums."""
+    along = variance * value
+    kept = ONE / (ONE + amount * along * value)
+    return (weight + move * along) * kept, variance * kept
+
+
+def root_step(weight: Any, variance: Any, value: Any, move: Any, amount: Any) -> tuple[Any, Any]:
+    """The same after a step of AdaGrad, in 64 bits: its variances start out of all proportion, and evidence times them is out of range."""
+    old, x = float(variance), float(value)
+    new = shrunk(old, float(amount), x)
+    after = stepped(float(weight), old, new, float(move) * x, 0, 1)
+    return np.float32(after), np.float32(new)

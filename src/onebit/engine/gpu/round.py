@@ -1,0 +1,98 @@
+"""What one lane does in a round for all lanes of its replicate: decide and learn, in the rule's own functions.
+
+The names in capitals are bound when a kernel is built, and so are `decide` and `learn`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.draws import DECIDING, LEARNING, Draws
+from onebit.contract.rule import LEARNT, NORM, RIGHT, Choice, RuleInput, Vector
+from onebit.engine.generic import REFRESH, added_norm, decide, learn
+from onebit.engine.stream import DECIDE, LEARN, LONGEST_STEP_32, bearable
+from onebit.spaces.scaled import LARGEST, SMALLEST
+
+HEADS = SCORES = 0  # weight vectors, and numbers that a rule reads of a row: with variances twice as many
+REVEALED = KEEPS_NORM = False  # whether the class is revealed to the rule, and it asks for ||W||^2
+SCALED = True  # whether weights are kept up to a factor that the rule's steps shrink
+LATE = False  # whether feedback may come late or never
+
+# What the lanes of a replicate tell each other: the factor of the weights, what it was when it had to be multiplied into them, what is to
+# be done beside the step, whether the replicate stands still, and with a ball the squared length of the weights before the factor.
+SCALE, INVERSE, FOLDED, WISH, REFUSED, LENGTH = 0, 1, 2, 3, 4, 5
+# Wishes: that what was folded be multiplied into the weights, that their squares be summed afresh, or both.
+NOTHING, FOLD, SUM, BOTH = 0.0, 1.0, 2.0, 3.0
+ORDERS = 6
+
+# A choice that waits for its feedback.
+LABEL, GREEDY, PROPENSITY, NOTE, SECOND_NOTE = 0, 1, 2, 3, 4
+KEPT = 5
+
+
+def play(  # noqa: PLR0917 -- it is part of the kernel
+    params: Any,
+    key: np.uint64,
+    now: int,
+    what: int,
+    label: int,
+    sq_norm: float,
+    largest: float,
+    memory: Vector,
+    scores: Vector,
+    work: Any,
+    step: Vector,
+    orders: Vector,
+    waiting: Vector,
+    all_classes: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Decide, learn, or both, and give orders to all lanes; the label played and the greedy one, -1 where nothing was decided.
+
+    `waiting` is the place of this round's choice between its decision and its feedback.
+    """
+    played, greedy, learns, factor, reward = -1, -1, False, 1.0, 0.0
+    if not sq_norm <= largest:
+        orders[REFUSED] = 1.0
+    if orders[REFUSED] == 0.0:
+        identity = np.uint64(now)
+        choice = Choice(0, 0, 1.0, 0.0, 0.0)
+        if not LATE or what & DECIDE:
+            draws = Draws(key, identity, DECIDING)
+            given = RuleInput(memory, scores, sq_norm, draws, work, 0.0, all_classes, True)
+            choice = decide(params, given)
+            played, greedy = choice.label, choice.greedy
+            if LATE and not what & LEARN:
+                waiting[LABEL], waiting[GREEDY], waiting[PROPENSITY] = choice.label, choice.greedy, choice.propensity
+                waiting[NOTE], waiting[SECOND_NOTE] = choice.note, choice.second_note
+        elif what & LEARN:
+            said = int(waiting[LABEL]), int(waiting[GREEDY])
+            choice = Choice(said[0], said[1], waiting[PROPENSITY], waiting[NOTE], waiting[SECOND_NOTE])
+        if sq_norm > 0.0 and (not LATE or what & LEARN):
+            revealed = label if REVEALED or label == choice.label else -1
+            draws, reward = Draws(key, identity, LEARNING), 1.0 if revealed == choice.label else 0.0
+            given = RuleInput(memory, scores, sq_norm, draws, work, reward, all_classes, True)
+            factor = learn(params, given, choice, revealed, step)
+            learns = bearable(step, SCORES, sq_norm, choice.propensity, LONGEST_STEP_32)
+            if not learns:
+                orders[REFUSED] = 1.0
+    orders[WISH] = NOTHING
+    if learns:
+        memory[LEARNT] += 1.0
+        memory[RIGHT] += reward
+        if SCALED and factor != 1.0:
+            scale = orders[SCALE] * factor
+            if not SMALLEST < scale < LARGEST:
+                orders[WISH], orders[FOLDED], scale = FOLD, scale, 1.0
+            orders[SCALE], orders[INVERSE] = scale, 1.0 / scale
+        if KEEPS_NORM:
+            added = added_norm(scores, SCORES, sq_norm, step, factor)
+            memory[NORM] = max(0.0, factor * factor * memory[NORM] + added)
+            if memory[LEARNT] % REFRESH == 0.0:
+                orders[WISH] += SUM
+    else:
+        for head in range(SCORES):
+            step[head] = 0.0
+    return played, greedy
