@@ -121,6 +121,11 @@ def rows_of(folder: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
         return connection.execute(query, values).fetchall()
 
 
+def numbers_in(folder: Path) -> list[int]:
+    """The numbers of all rows of the log, rising."""
+    return [row[0] for row in everything_in(folder)]
+
+
 def everything_in(folder: Path) -> list[tuple[Any, ...]]:
     """All rows of the log in their order."""
     tables = ("changes", "decisions", "feedback", "revisions")

@@ -21,6 +21,7 @@ from tests.serve.driving import (
     followed,
     heard,
     new_task,
+    numbers_in,
     outcome,
     restarted,
     rows_of,
@@ -226,7 +227,7 @@ def test_commands_read_an_old_log_as_it_is_and_a_start_migrates_it(
     assert main(["check", str(data)]) == 0
     assert contents_of(data) == before
     run(restarted(data))
-    assert rows_of(data, "PRAGMA user_version") == [(5,)]
+    assert rows_of(data, "PRAGMA user_version") == [(6,)]
     assert rows_of(data, "SELECT *, NULL FROM changes LIMIT 0") == []
     assert [(*row, None) for row in old["changes"]] == rows_of(data, "SELECT * FROM changes")
     for table in ("decisions", "feedback"):  # which have columns more since, with nothing in them
@@ -235,7 +236,7 @@ def test_commands_read_an_old_log_as_it_is_and_a_start_migrates_it(
         assert [row[:width] for row in found] == old[table]
         assert not any(any(row[width:]) for row in found)
     numbers = sorted(row[0] for rows in old.values() for row in rows)
-    assert [row[0] for row in rows_of(data, "SELECT seq FROM numbers ORDER BY seq")] == numbers
+    assert numbers_in(data) == numbers
     capsys.readouterr()
     assert main(["export", str(data), "words", "--format", "ndjson"]) == 0
     assert capsys.readouterr().out == exported

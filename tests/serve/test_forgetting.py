@@ -33,6 +33,7 @@ from tests.serve.driving import (
     heard,
     hint,
     new_task,
+    numbers_in,
     outcome,
     replayed,
     restarted,
@@ -90,7 +91,7 @@ def holds(folder: Path, *secrets: str) -> list[str]:
 def test_nothing_is_left_and_what_was_learnt_is_kept(tmp_path: Path) -> None:
     folder, before = folder_of(tmp_path, "banditron")
     assert holds(folder, SECRET, SECRET_ID)
-    last = rows_of(folder, "SELECT max(seq) FROM numbers")[0][0]
+    last = numbers_in(folder)[-1]
     found = forget(folder, "fruit", ForgetOrder([SECRET_ID], None, False))
     assert found == {"forgotten": 1, "learner": "kept", "erased": True}
     assert holds(folder, SECRET, SECRET_ID) == []

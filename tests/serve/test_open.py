@@ -20,6 +20,7 @@ from tests.serve.driving import (
     everything_in,
     hint,
     new_task,
+    numbers_in,
     restarted,
     rows_of,
     run,
@@ -115,7 +116,7 @@ def test_the_state_is_that_of_the_log(tmp_path: Path, durable: Any) -> None:
                 task.change(remove_classes=["b"])
         settle(task)
         known, seen = known_by(task), visible(task.stats())
-        assert task._core.commits.last == rows_of(folder, "SELECT max(seq) FROM numbers")[0][0]
+        assert task._core.commits.last == numbers_in(folder)[-1]
 
     async def work(folder: Path) -> None:
         async with service_in(folder) as service:

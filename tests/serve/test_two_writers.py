@@ -104,29 +104,6 @@ def test_rows_of_another_program_stop_the_service(tmp_path: Path) -> None:
     run(work())
 
 
-@pytest.mark.parametrize("other", NAMES)
-def test_no_number_is_there_twice_in_whichever_tables(tmp_path: Path, other: str) -> None:
-    async def work() -> None:
-        async with service_in(tmp_path) as service:
-            await service.create(new_task())
-            await decided(service, "a")
-            await heard(service, "a")
-
-    run(work())
-    rows = {
-        "changes": "(2, 1, 0.0, 'changed', '{}', NULL)",
-        "decisions": "(3, 1, 'x', 0.0, 'learn', 1, 0, 0, 0, 0.0, 0.0, 0.0, 1.0, x'', x'', NULL, 0, NULL, NULL, NULL, NULL, NULL)",
-        "feedback": "(1, 1, 2, 0.0, 'caller', 1, 1, 0, NULL, NULL, NULL, NULL)",
-        "revisions": "(1, 1, 3, 0.0, 1, NULL, NULL, NULL, NULL)",
-    }
-    with (
-        closing(sqlite3.connect(tmp_path / FILE)) as connection,
-        pytest.raises(sqlite3.IntegrityError, match=r"numbers\.seq"),
-    ):
-        connection.execute(f"INSERT INTO {other} VALUES {rows[other]}")
-    assert numbers_in(tmp_path) == [1, 2, 3]
-
-
 # --- what nobody knows -------------------------------------------------------------------------------------------------
 
 

@@ -20,6 +20,9 @@ from onebit.serve.snapshots import Packed
 
 RETRY_S = 0.5
 COUNTED_S = 0.1  # how long decisions without feedback may wait to be counted
+# How long feedback may wait for more of it. Meanwhile what came with it is answered, for which threads would wait for the interpreter, and
+# learning several rows takes hardly longer than learning one.
+GATHERED_S = 0.005
 WRITING_SHARE = 0.1  # of the time, at most, goes into writing snapshots
 LOG = logging.getLogger("onebit.serve")
 Alone = Callable[[], AbstractContextManager[object]]
@@ -112,13 +115,16 @@ class LearnerThread:
         """Wait for news, and take all there are: up to which position there are records, and whether this is the end."""
         try:
             news = self._news.get(timeout=RETRY_S if behind else None)
-            patient = time.monotonic() + COUNTED_S
+            patient, gathers = time.monotonic() + COUNTED_S, not behind
             while news is not None:
                 last = max(last, news[0])
                 for task, table in news[1]:
                     behind.setdefault(task, set()).add(table)
                 # Decisions alone are only counted, which has time; but not for ever.
                 left = patient - time.monotonic() if all(one == {"decisions"} for one in behind.values()) else 0.0
+                if left <= 0.0 and gathers:
+                    time.sleep(GATHERED_S)
+                    gathers = False
                 news = self._news.get(timeout=left) if left > 0.0 else self._news.get_nowait()
         except queue.Empty:
             return last, False

@@ -33,6 +33,7 @@ from onebit.serve.web.protocol import KEEP_ALIVE_S, protocol_of
 
 LOG = logging.getLogger("onebit.serve")
 GARBAGE = 50_000  # objects after which the youngest are looked through: a batch makes so many, and few of them are in a circle
+YIELD_S = 0.0005  # after which a thread that learns or writes lets another have the interpreter; Python's own 5 ms are longer than an answer takes
 BACKLOG = 2048  # connections that wait to be taken
 MOST_FILES = 65_536  # connections and files open at once, where the system allows it
 SIGNALS = (signal.SIGTERM, signal.SIGINT)  # that end the service
@@ -65,6 +66,7 @@ def serve(settings: Settings) -> int:
             tokens.listed()  # a damaged file is told of now, and not by the first request
         listening = _bound(*address)
         _allow_many_files()
+        sys.setswitchinterval(YIELD_S)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
             code = runner.run(_serve(settings, store, tokens, listening, is_open, began, throttle))
     if some_work():  # Python would wait for the compiler, or fall over it

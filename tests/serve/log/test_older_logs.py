@@ -42,9 +42,8 @@ def of_version(log: Path, folder: Path, version: int) -> Path:
         rows = sorted((row[0], table, row) for table in columns for row in new.execute(f"SELECT * FROM {table}"))
         for _, table, row in rows:
             count = columns[table] - (version == 1 and table == "changes")
-            packed = (
-                (None, None) if (version, table) == (4, "decisions") else ()
-            )  # where it was written so at the start
+            # What was written so at the start of these versions.
+            packed = (None, None) if version >= 4 and table == "decisions" else ()
             old.execute(
                 f"INSERT INTO {table} VALUES ({', '.join('?' * (count + len(packed)))})", (*row[:count], *packed)
             )
@@ -64,7 +63,7 @@ def everything_read(folder: Path) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 def test_read_as_it_is_and_brought_up(log: Path, tmp_path: Path, version: int) -> None:
     folder = of_version(log, tmp_path / "old", version)
     content = (folder / FILE).read_bytes()
@@ -76,7 +75,7 @@ def test_read_as_it_is_and_brought_up(log: Path, tmp_path: Path, version: int) -
     shutil.rmtree(new / "snapshots")
     assert run(restarted(folder)) == run(restarted(new))
     with closing(sqlite3.connect(folder / FILE)) as brought:
-        assert version_of(brought) == VERSION == 5
+        assert version_of(brought) == VERSION == 6
     assert everything_read(folder) == everything_read(log)
     assert check(folder).fine
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from onebit.serve.log.sqlite.packing import SHORTEST, packed_few, packed_numbers, unpacked
+from onebit.serve.log.sqlite.packing import SHORTEST, packed_few, packed_numbers, unpacked, unpacked_all
 
 decimals = some.builds(lambda whole, places: whole / 10**places, some.integers(-(10**12), 10**12), some.integers(0, 9))
 floats = some.floats(allow_nan=True, allow_infinity=True)
@@ -40,6 +40,8 @@ def test_every_bit_comes_back(plain: list[bytes]) -> None:
     together = packed_numbers(plain)
     assert [back(one, packed) for one, packed in zip(plain, together, strict=True)] == plain
     assert together == [packed_numbers([one])[0] for one in plain]
+    there = [one for one in together if one is not None]
+    assert unpacked_all(there) == [unpacked(one) for one in there]
     assert all(packed is None or len(packed) < len(one) for one, packed in zip(plain, together, strict=True))
 
 
@@ -49,17 +51,19 @@ def test_every_bit_comes_back(plain: list[bytes]) -> None:
     | some.binary(max_size=80)
 )
 def test_few_different_numbers_come_back(plain: bytes) -> None:
-    packed = packed_few(plain)
+    (packed,) = packed_few([plain])
     assert back(plain, packed) == plain
+    assert packed_few([plain] * 5) == [packed] * 5  # many together, in NumPy, or one alone
 
 
 @pytest.mark.parametrize(
     ("numbers", "size"),
     [
-        ([16.0, 0.0, 3.0, 7.0] * 16, 2 + 64),  # the pixels of a digit
-        ([0.125, -1.734, 2.5, 0.001] * 16, 2 + 128),  # three places
+        ([16.0, 0.0, 3.0, 7.0] * 16, 6 + 40),  # the pixels of a digit: five bits
+        ([0.125, -1.734, 2.5, 0.001] * 16, 6 + 104),  # three places: thirteen bits
         ([-0.0, 1.5, 2.0, 3.0] * 16, 2 + 64),
-        ([123456.789, 0.5, 1.0, 2.0] * 16, 2 + 256),
+        ([123456.789, 0.5, 1.0, 2.0] * 16, 6 + 216),
+        ([1.0, 2.0, 4.0, 3.0], 2 + 4),  # so short that bytes are shorter
         (np.random.default_rng(1).normal(size=64).astype(np.float32).tolist(), 1 + 256),
         (np.random.default_rng(1).normal(size=64).tolist(), None),
         ([1.0, 2.0, 3.0], None),  # too short to be worth it
@@ -79,17 +83,37 @@ def test_what_json_says_is_a_decimal() -> None:
         texts = [f"{one:.{places}f}" for one in chance.normal(scale=50.0, size=64)]
         (packed,) = packed_numbers([stored([float(number) for number in json.loads(f"[{', '.join(texts)}]")])])
         assert packed is not None
-        assert packed[0] <= places
+        assert (packed[0] - 128) // 8 <= places
 
 
 def test_probabilities_of_one_class_and_the_rest() -> None:
     probabilities = np.full(10, 0.1 / 10)
     probabilities[3] += 0.9
-    packed = packed_few(probabilities.tobytes())
+    (packed,) = packed_few([probabilities.tobytes()])
     assert packed is not None
-    assert len(packed) == 24
-    assert packed_few(np.random.default_rng(1).dirichlet(np.ones(10)).tobytes()) is None
-    assert packed_few(b"\0" * (SHORTEST - 8)) is None
+    assert len(packed) == 21
+    assert packed_few([np.random.default_rng(1).dirichlet(np.ones(10)).tobytes(), b"\0" * (SHORTEST - 8)]) == [
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        "00022d01f6ff0900a00f",  # tenths in two bytes, as version 4 wrote them
+        "2000000c400000c03f",  # single precision
+        "40020a0000007b14ae47e17a843f1f85eb51b81eed3f0800",  # one of ten classes, and the rest
+    ],
+)
+def test_what_older_versions_packed_is_read(packed: str) -> None:
+    found = unpacked(bytes.fromhex(packed))
+    expected = {
+        0: [301.0, -10.0, 9.0, 4000.0],
+        0x20: [2.1875, 1.5],
+        0x40: [0.01] * 3 + [0.91] + [0.01] * 6,
+    }[bytes.fromhex(packed)[0]]
+    assert found == stored(expected)
 
 
 @settings(max_examples=300, deadline=None)

@@ -20,7 +20,17 @@ from onebit.learner import Learner
 from onebit.serve.errors import UnavailableError, UnfinishedError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.sqlite.appending import Doubt
-from tests.serve.driving import crash_image, decided, hint, restarted, rows_of, run, service_in, without_snapshots
+from tests.serve.driving import (
+    crash_image,
+    decided,
+    hint,
+    numbers_in,
+    restarted,
+    rows_of,
+    run,
+    service_in,
+    without_snapshots,
+)
 from tests.serve.test_open import DURABLE, known_by, small
 
 PROGRAM = """
@@ -59,7 +69,7 @@ def test_a_program_that_is_killed(tmp_path: Path, durable: str) -> None:
         expected |= {f"r{number}" for number in range(first, said[-1] + 1)}
         assert expected <= made
         assert expected <= heard
-        assert rows_of(folder, "SELECT count(*), max(seq) FROM numbers")[0][0] == len(made) + len(heard) + 1
+        assert len(numbers_in(folder)) == len(made) + len(heard) + 1
         known = run(restarted(without_snapshots(crash_image(folder))))["fruit"]
         assert run(restarted(folder))["fruit"] == known
         with onebit.open(folder) as task:
@@ -252,7 +262,7 @@ def test_a_log_that_another_program_wrote_to(tmp_path: Path) -> None:
     with small(folder) as task:
         task.decide([1.0, 2.0], id="one")
         with sqlite3.connect(folder / "onebit.db") as other:
-            other.execute("INSERT INTO numbers VALUES (99)")
+            other.execute("INSERT INTO changes VALUES (99, 1, 0.0, 'changed', '{}', NULL)")
         other.close()
         for _ in range(2):
             with pytest.raises(
@@ -300,7 +310,7 @@ def test_who_comes_while_the_log_cannot_be_written(tmp_path: Path, monkeypatch: 
         for identity in ("two", "three"):
             task.feedback(task.decide([1.0, 2.0], id=identity), right=True)
         known = known_by(task)
-    assert [row[0] for row in rows_of(folder, "SELECT seq FROM numbers")] == [1, 2, 3, 4, 5]
+    assert numbers_in(folder) == [1, 2, 3, 4, 5]
     assert run(restarted(without_snapshots(folder)))["fruit"] == known
 
 

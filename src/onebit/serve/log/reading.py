@@ -336,7 +336,7 @@ def _some(rows: Iterable[tuple[Any, ...]], probabilities: int, most: int) -> Ite
     for row in rows:
         yield row
         # Where there is no decision, there is neither: that is looked at later.
-        size += sum(len(one) for one in row[probabilities : probabilities + 2] if isinstance(one, bytes))
+        size += len(row[probabilities] or b"") + len(row[probabilities + 1] or b"")
         if size > most:
             return
 

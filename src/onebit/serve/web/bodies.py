@@ -33,8 +33,9 @@ from onebit.serve.web.scanning import (
     outline,
 )
 
-SMALL = 2**15  # bytes of a body that is checked in one go: some milliseconds, whatever is in it
-PIECE = 2**16  # bytes that are checked before others get a turn
+SMALL = PIECE = (
+    2**16
+)  # bytes that are checked in one go, and before others get a turn: some milliseconds, whatever is in them
 MOST_VALUES = 1_000_000  # values and names in one request
 MOST_BYTES = 4 * 2**20  # of a request that is not about x
 MOST_SETTINGS = 1_000  # values and names of a request that is not about x, beside its classes

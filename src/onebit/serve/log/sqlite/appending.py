@@ -23,14 +23,16 @@ from onebit.serve.log.sqlite.database import in_our_words
 from onebit.serve.log.sqlite.forgetting import Forgetting, Forgotten, erase, first_and_last, take_out
 from onebit.serve.log.sqlite.packing import packed_few, packed_numbers
 from onebit.serve.log.sqlite.schema import created, last_seq, reason, writable
-from onebit.serve.log.tables import COLUMNS, TIME
+from onebit.serve.log.tables import COLUMNS, NAMES, TIME
 from onebit.serve.log.writing import Keys, Submission, Written, counts_of
 
 LOG = logging.getLogger("onebit.serve")
-STATE = "SELECT (SELECT service FROM owner), (SELECT max(seq) FROM numbers)"
+_ENDS = ", ".join(f"coalesce((SELECT max(seq) FROM {table}), 0)" for table in NAMES)
+STATE = f"SELECT (SELECT service FROM owner), max({_ENDS})"
 # What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
 UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
-PROBABILITIES, X = 13, 14  # their places in a row of a decision
+MODE, WEIGHT, PROPENSITY, PROBABILITIES, X = 4, 9, 12, 13, 14  # their places in a row of a decision
+AS_WEIGHT = -1.0  # a propensity that is the weight
 PACKED = {"decisions": 2}  # columns that this store adds
 INSERTS = {
     table: f"INSERT INTO {table} VALUES ({', '.join('?' * (count + PACKED.get(table, 0)))})"
@@ -200,7 +202,7 @@ class SqliteAppender:
                 raise ForeignWriteError("a change of a task was written though the disk had said that it was not")
             self._last = doubt.last
             self._committed(doubt.last, doubt.keys)
-        if (last or 0) != self._last:
+        if last != self._last:
             raise ForeignWriteError(
                 f"another program has written to the log, which ended at row {self._last}, up to row {last}"
             )
@@ -221,10 +223,19 @@ class SqliteAppender:
 def _packed(rows: Sequence[Row]) -> Iterator[Row]:
     """Rows of decisions as they are kept."""
     numbers = packed_numbers([row[X] for row in rows])
-    few = [packed_few(row[PROBABILITIES]) for row in rows]
+    few = packed_few([row[PROBABILITIES] for row in rows])
     for row, probabilities, x in zip(rows, few, numbers, strict=True):
-        plain = (row[PROBABILITIES] if probabilities is None else b"", row[X] if x is None else b"")
-        yield (*row[:PROBABILITIES], *plain, *row[X + 1 :], probabilities, x)
+        yield (
+            *row[:MODE],
+            "" if row[MODE] == "learn" else row[MODE],
+            *row[MODE + 1 : PROPENSITY],
+            AS_WEIGHT if row[PROPENSITY] == row[WEIGHT] else row[PROPENSITY],
+            row[PROBABILITIES] if probabilities is None else b"",
+            row[X] if x is None else b"",
+            *row[X + 1 :],
+            probabilities,
+            x,
+        )
 
 
 def filled(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:

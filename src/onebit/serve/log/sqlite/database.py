@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from onebit.serve.log.database import Row, Values
 from onebit.serve.log.errors import LogError, UndecodableError
-from onebit.serve.log.sqlite.schema import is_damage, last_seq, last_time, opened, reason
+from onebit.serve.log.sqlite.packing import unpacked_all
+from onebit.serve.log.sqlite.schema import (
+    BLOBS,
+    PACKED,
+    PLAIN,
+    is_damage,
+    last_seq,
+    last_time,
+    opened,
+    reason,
+    version_of,
+)
+
+TOGETHER = 256  # rows that are unpacked together
+MARK = bytes((PLAIN,))
 
 
 def log_error(error: sqlite3.Error) -> LogError:
@@ -30,12 +44,15 @@ class SqliteDatabase:
     """A connection that reads the file."""
 
     def __init__(self, path: Path) -> None:
-        self.connection = opened(path)
+        self.connection = opened(path, marked=True)
+        self._is_packed = version_of(self.connection) >= PACKED
 
     def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
         """The rows of a query, or what is taken of them."""
         try:
-            return taken(self.connection.execute(query, values))
+            cursor = self.connection.execute(query, values)
+            blobs = [place for place, column in enumerate(cursor.description) if column[0] in BLOBS]
+            return taken(_plain(cursor, blobs) if self._is_packed and blobs else cursor)
         except sqlite3.Error as error:
             if "decode to UTF-8" in str(error):
                 raise UndecodableError(str(error)) from None
@@ -63,3 +80,21 @@ class SqliteDatabase:
     def close(self) -> None:
         """Let go of the file."""
         self.connection.close()
+
+
+def _plain(cursor: sqlite3.Cursor, blobs: Sequence[int]) -> Iterator[Row]:
+    """Rows with the blobs in these columns as they were handed over; None where the disk has changed one."""
+    while rows := cursor.fetchmany(TOGETHER):
+        columns = list(zip(*rows, strict=True))
+        for place in blobs:
+            columns[place] = tuple(_unmarked(columns[place]))
+        yield from zip(*columns, strict=True)
+
+
+def _unmarked(column: Sequence[bytes | None]) -> list[bytes | None]:
+    """Blobs of a marked view; a row that is not there, in a join, has none."""
+    packed = [index for index, one in enumerate(column) if one is not None and not one.startswith(MARK)]
+    found = [None if one is None else one[1:] for one in column]
+    for index, plain in zip(packed, unpacked_all([column[index] or b"" for index in packed]), strict=True):
+        found[index] = plain
+    return found
