@@ -14,6 +14,7 @@ from typing import Concatenate, Generic, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.data.cubes import cubes
 from onebit.data.draws_in_turn import DrawsInTurn
 
 Labelled = tuple[NDArray[np.float32], NDArray[np.int64]]
@@ -48,11 +49,7 @@ def synsep10(rounds: int, seed: int) -> Iterator[Labelled]:
 
     u_i is all ones but -1 at i, i + 10, ..., i + 90, and the label is argmax u_i.x. Separable, without a margin; chance 90 %.
     """
-    for x in _cubes(rounds, np.random.default_rng([10, seed])):
-        sums = x[:, :10].astype(np.float64)
-        for begin in range(10, 100, 10):  # multiples of 2^-23: no sum is rounded
-            sums += x[:, begin : begin + 10]
-        yield x, sums.argmin(axis=1).astype(np.int64)
+    yield from cubes(_sizes(rounds, 100), np.random.default_rng([10, seed]))
 
 
 @Drawn
@@ -69,7 +66,7 @@ def synsep10_released(rounds: int, seed: int) -> Iterator[Labelled]:
 
     The generator overwrites its running sum, so that only the last term counts. The paper's figures were made with this.
     """
-    for x in _cubes(rounds, np.random.default_rng([12, seed])):
+    for x, _ in cubes(_sizes(rounds, 100), np.random.default_rng([12, seed])):
         yield x, np.where(x[:, 99] > 0.0, 8, 9).astype(np.int64)
 
 
@@ -130,14 +127,6 @@ class UniformNoise:
         """The labels of the next rounds."""
         drawn, chances = self._labels.next(len(labels))
         return np.where(chances.random(len(labels)) < self._share, drawn, labels)
-
-
-def _cubes(rounds: int, generator: np.random.Generator) -> Iterator[NDArray[np.float32]]:
-    for size in _sizes(rounds, 100):
-        x = generator.random((size, 100), dtype=np.float32)
-        x *= 2.0
-        x -= 1.0
-        yield x
 
 
 def _sizes(rounds: int, columns: int) -> Iterator[int]:
