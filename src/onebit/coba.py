@@ -1,7 +1,7 @@
 """onebit for coba: `CobaLearner`, any learner in a coba experiment, and coba's environments as streams.
 
-coba asks for one of the actions of a round and tells its reward. Where actions have no features and rewards are from 0 to 1, that is a
-class and what it was worth: actions are classes, those of a round are its candidates, and reward 1 is "right".
+coba asks for one of the actions of a round and reports its reward. If actions have no features and rewards are from 0 to 1, actions are
+classes, those of a round are its candidates, and reward 1 is "right".
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class CobaLearner:
     def learn(
         self, context: Any, action: Any, reward: float, probability: float | None, decision: Decision | None = None
     ) -> None:
-        """Hear the reward of a decision, or without one, of what somebody else played with this probability."""
+        """Learn the reward of a decision, or, without one, of an action that somebody else played with this probability."""
         if self.learner is None:
             raise InputError("the actions are not known yet: let coba predict as well as learn")
         if decision is None:

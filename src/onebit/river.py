@@ -1,7 +1,7 @@
 """onebit for river: `RiverClassifier`, any rule with `learn_one` and `predict_one`, and river's data sets as streams.
 
-`learn_one(x, y)` is a round: the learner plays a label, and hears whether that was y. The label itself it hears only with
-`feedback="label"`, and where it is one that was never met before.
+`learn_one(x, y)` is a round: the learner plays a label, and is told whether that was y. It is told the label itself only with
+`feedback="label"`, and when the label is new.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ CLASSIFICATION = ("Binary classification", "Multi-class classification")
 class RiverClassifier(base.Classifier):
     """A classifier for river that learns from right and wrong, or with `feedback="label"` from labels.
 
-    `rule` is the name of a rule, `options` are the keyword arguments of its learner class. A label that was never met before becomes a class
-    once its round is over; with `classes` all of them are there from the beginning, and one bit a round is all that is heard.
-    With `features`, the names of all that there are, rows are dense, which is what tables are best read as: a feature that is not in a row is
-    0 there, and another one is refused. Without, features may come and go, and rows are sparse. `predict_one` is what the learner thinks best, without exploring; what it plays while it learns is counted in `mistakes`.
+    `rule` is the name of a rule, `options` are the keyword arguments of its learner class. A new label becomes a class once its
+    round is over; with `classes` all of them are known from the beginning, and the learner gets only one bit per round. With `features`, the
+    names of all features, rows are dense, which suits tables best: a feature missing from a row is 0, and an unknown one is refused.
+    Without, features may come and go, and rows are sparse. `predict_one` is the label considered best, without exploration; wrong labels
+    played while learning are counted in `mistakes`.
 
     >>> model = RiverClassifier(classes=("no", "yes"), seed=1)
     >>> for x, y in [({"hot": 1.0}, "no"), ({"cold": 1.0}, "yes")] * 20:
@@ -79,7 +80,7 @@ class RiverClassifier(base.Classifier):
         return True
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
-        """Play a label for x, and hear whether it is y."""
+        """Play a label for x, and learn whether it was y."""
         row = self._row(x)
         if not isinstance(y, Hashable):
             raise InputError(f"y is {brief(y)}, but must be one label")
@@ -98,13 +99,13 @@ class RiverClassifier(base.Classifier):
         self._meet(y)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
-        """The label that the learner thinks best; None before any is known."""
+        """The label that the learner considers best; None before any is known."""
         if self.learner is None:
             return self._labels[0] if self._labels else None
         return self._labels[int(self.learner.best(self._row(x)))]
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
-        """The probability that each label is right, as the rule believes; not how often it would be played."""
+        """The rule's belief that each label is right; not how often it would be played."""
         if not self._believes:
             raise NotImplementedError(no_belief(rule_named(self.rule).title))
         if self.learner is None:

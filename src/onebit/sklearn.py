@@ -1,7 +1,7 @@
 """onebit for scikit-learn: `BanditClassifier`, any rule as a classifier with `fit`, `partial_fit` and `predict`.
 
-It is shown labelled rows, as every classifier of scikit-learn, and makes a round of each: the learner plays a label, and hears whether
-that was right. The label itself it hears only with `feedback="label"`.
+Like every scikit-learn classifier it is given labelled rows, and turns each into a round: the learner plays a label, and is told whether
+that was right. It is told the label itself only with `feedback="label"`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Play against a learner so that it errs as often as every learner must, by the lower bounds on mistakes.
+"""Play against a learner and force the mistakes that every learner must make, by the lower bounds.
 
-An adaptive adversary looks at what is played, and every round is a mistake; an oblivious one has drawn all classes beforehand, and
+An adaptive adversary looks at the label played, and every round is a mistake; an oblivious one draws all classes beforehand, and
 its bound is in expectation. R is the length of the rows, and the classes are separable with the margin. Examples:
 
     onebit adversary bandit-perceptron

@@ -1,6 +1,7 @@
-"""What the theorems promise of a learner on data, whether they are true, and whether its runs kept the promise.
+"""What the theorems promise for a learner on data, whether they are true, and whether its runs kept the promise.
 
-The rows come in the same order in every run. Every bound compares with the best linear classifier in hindsight. Examples:
+The rows have the same order in every run. Every bound compares with the best linear classifier in hindsight. The page is written to the
+folder --out. Examples:
 
     onebit bounds perceptron synsep9 --rounds 5000
     onebit bounds gaptron synsep9 --set setting=full --set loss=smooth --rounds 5000

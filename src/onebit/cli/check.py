@@ -1,7 +1,7 @@
-"""Say whether the folder of a service is whole; the service may be running.
+"""Check whether the folder of a service is intact; the service may be running.
 
-The database itself, its tables, every row of the log, the snapshots and the tokens are looked at, and nothing is changed. Exit code 0
-says that all is well, 1 that there are faults, which are listed, and 2 that it could not be looked at. Examples:
+This reads the database, its tables, every row of the log, the snapshots and the tokens, and changes nothing. Exit code 0 means that all
+is well, 1 that there are faults, which are listed, and 2 that the folder could not be read. Examples:
 
     onebit check service
     onebit check service --json

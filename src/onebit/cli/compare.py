@@ -1,7 +1,8 @@
 """Compare learners on the same streams: a table sorted by error, curves, and a page.
 
-Without --learners every learner but auto-0.3 takes part with defaults, and those of --rule too; those with an aggressiveness also with a small one (0.001), which data
-without a margin need, and with a large one (1), which rows of length one need. Parameters follow a name after colons. Examples:
+Without --learners, every learner except auto-0.3 takes part with its defaults, and so do those of --rule. Learners with an aggressiveness
+also run with a small one (0.001), for data without a margin, and with a large one (1), for rows of length one. Parameters follow a name
+after colons. Runs and the page are written to the folder --out. Examples:
 
     onebit compare digits iris --prepare scale
     onebit compare mnist --prepare scale --learners bpa,bpa:aggressiveness=1,banditron:exploration=0.1 --runs 10

@@ -1,6 +1,6 @@
-"""Print what lets a shell complete the commands and options of onebit, for bash, zsh or tcsh.
+"""Print a script that lets bash, zsh or tcsh complete the commands and options of onebit.
 
-What it prints goes where that shell looks for it. Examples:
+Write it to where your shell looks for completions. Examples:
 
     onebit completion bash >> ~/.bash_completion
     onebit completion zsh > ~/.zfunc/_onebit

@@ -1,7 +1,7 @@
 """List the data that onebit knows, or fetch some ahead of their first use.
 
-Generators draw any number of rows. Real data are taken from the folder named by ONEBIT_DATA, else from the user's cache, else from
-scikit-learn, which ships some and downloads the others into the cache. Examples:
+Generators draw any number of rows. Real data are read from the folder named by ONEBIT_DATA, otherwise from the user's cache, otherwise
+from scikit-learn, which ships some and downloads the others into the cache. Examples:
 
     onebit data
     onebit data fetch mnist usps

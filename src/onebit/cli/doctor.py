@@ -1,6 +1,6 @@
-"""What there is on this machine: versions, the cache, a GPU, what extras bring, and the data that are found.
+"""Report what this machine has: versions, the cache, a GPU, installed extras, and the data that are found.
 
-The first thing to look at where something does not work, and the first to send along with a question. Examples:
+Look here first if something does not work, and include the output when you ask a question. Examples:
 
     onebit doctor
     onebit doctor --json

@@ -1,9 +1,9 @@
-"""Say what another learner would have scored on a log: that of a task of the service, or a file.
+"""Estimate what another learner would have scored on a log: that of a task of the service, or a file.
 
 The learner goes through the log in the order of the answers: in each round it is asked what it would have shown, and then learns from
-what was shown. Estimates of its right rate, or of its mean reward, with 95 % intervals and what speaks against them, beside those of the task's present
-learner on the same log. A file is one of Vowpal Wabbit's (.vw with action:cost:probability, .dsjson), or a table (.csv, .tsv, .parquet) whose
-columns are named. Examples:
+what was shown. The table has estimates of its right rate, or of its mean reward, with 95 % intervals and warnings, beside those of the
+task's present learner on the same log, which does not change. A file is one of Vowpal Wabbit's (.vw with action:cost:probability,
+.dsjson), or a table (.csv, .tsv, .parquet) with named columns. Examples:
 
     onebit evaluate data news
     onebit evaluate data news --learner bpa --set aggressiveness=0.01 --json

@@ -41,11 +41,9 @@ def add_executor(command: argparse.ArgumentParser) -> None:
     """Where the runs run, and on how many threads."""
     executors = ", ".join(f"{name} ({meaning})" for name, meaning in EXECUTORS.items())
     command.add_argument(
-        "--on", metavar="WHERE", type=executor, default="auto", help=f"where the runs run: {executors}; default auto"
+        "--on", metavar="WHERE", type=executor, default="auto", help=f"where to run: {executors}; default auto"
     )
-    command.add_argument(
-        "--threads", metavar="N", type=positive, help="threads of this process that run (default: one for each core)"
-    )
+    command.add_argument("--threads", metavar="N", type=positive, help="threads to run on (default: one for each core)")
 
 
 def executor(text: str) -> str:

@@ -2,15 +2,16 @@
 
 JSON lines and Parquet have every decision with all its fields, oldest first. Vowpal Wabbit's contextual-bandit lines have the
 decisions that were answered in time, as action:cost:probability 'id | features: action 1 is the first class, and cost 1 is
-wrong. Of these, decisions with one candidate alone are left out, and counted: to Vowpal Wabbit they would have had all. Examples:
+wrong. Decisions with a single candidate are left out, and counted: Vowpal Wabbit would take them for decisions among
+all classes. Examples:
 
     onebit export data news --format ndjson | head
     onebit export data news --format parquet --out news.parquet
     onebit export data news --format vw --out news.vw --json > news.json
     onebit export data news --format ndjson --follow --after 12345
 
-With --follow the command goes on with what comes, until Ctrl-C, whether the service runs, ends or starts again meanwhile: a line for each decision, and
-the same decision again for each feedback and revision of it. `position` in a line is the row of the log that it stands for, and --after goes on behind it.
+With --follow the command continues with new rows until Ctrl-C, even if the service stops or restarts meanwhile: a line for each decision,
+and the same decision again for each feedback and revision of it. `position` in a line is its row in the log, and --after resumes after it.
 """
 
 from __future__ import annotations

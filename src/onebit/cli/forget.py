@@ -1,9 +1,9 @@
-"""Take decisions out of the log of a service, which must not be running: there it is the route `forget`.
+"""Delete decisions from the log of a service that is stopped; for a running one, use the route `forget`.
 
-Their rows go with their feedback and its revisions, from the database, its free pages and its journal, and with them all older
-snapshots of the task. Learners in whose state there are rows (kernels, and auto on numbers) unlearn them: the log is followed again without
-them at the next start. All others keep what they learnt, unless --unlearn is given. Ids are not used again. Exports, backups and copies
-of the folder are yours to look after. Examples:
+Their rows are deleted with their feedback and its revisions, from the database, its free pages and its journal, and so are all older
+snapshots of the task. Learners whose state contains rows (kernels, and auto on numbers) unlearn them: the log is replayed without them at
+the next start. All others keep what they learnt, unless --unlearn is given. Ids are not used again. Exports, backups and copies of the
+folder are your responsibility. Examples:
 
     onebit forget service news --id mail-17 --id mail-18
     onebit forget service news --before 2026-01-01

@@ -50,8 +50,8 @@ def add_column_options(command: argparse.ArgumentParser) -> None:
     file.add_argument(
         "--costs",
         metavar="RIGHT,WRONG",
-        help="what right and wrong cost in Vowpal Wabbit's files, where that is not 0 and 1 (--costs=-1,0), or in the column --right; what is between "
-        "is a reward, and rewards up to 5 are --costs=5,0",
+        help="the costs of right and wrong in Vowpal Wabbit's files, if not 0 and 1 (--costs=-1,0), or in the column --right; "
+        "costs in between become rewards, and rewards up to 5 are --costs=5,0",
     )
 
 

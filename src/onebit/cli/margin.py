@@ -1,4 +1,4 @@
-"""How separable data are: the largest margin, with proof, or the rows most in the way of one.
+"""Find how separable data are: the largest margin, with proof, or the rows most in the way of one.
 
 DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .jsonl, .xlsx, .svmlight, .vw or .npz. Examples:
 

@@ -33,7 +33,7 @@ def add_rule_option(command: argparse._ActionsContainer) -> None:
         type=_own_rule,
         action="append",
         default=[],
-        help="a rule of your own, whose file is run; may be given several times",
+        help="a rule of your own; runs the file; may be repeated",
     )
 
 
@@ -53,23 +53,23 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
     """The options of every command that runs streams."""
     command.add_argument("--rounds", type=positive, help="rounds of each run (default: 100,000, or the rows of a file)")
     command.add_argument(
-        "--seed", type=whole, default=0, help="seed of the first run; the next has the next (default 0)"
+        "--seed", type=whole, default=0, help="seed of the first run; later runs count up from it (default 0)"
     )
     come = command.add_argument_group("how the data come")
     orders = ", ".join(f"{name} ({meaning})" for name, meaning in ORDERS.items())
     come.add_argument("--order", choices=list(ORDERS), help=f"order of the rows of a file: {orders}; default shuffle")
     come.add_argument(
-        "--prepare", metavar="STEP,STEP,...", help=f"what is done to the rows, in order: {', '.join(STEPS)}"
+        "--prepare", metavar="STEP,STEP,...", help=f"preprocessing steps, applied in order: {', '.join(STEPS)}"
     )
     add_file_options(come)
     come.add_argument("--noise", type=float, default=0.0, help="share of the labels replaced by one drawn uniformly")
     come.add_argument(
-        "--drift", help="rename the classes on the way: abrupt:AT or gradual:FROM..TO, as fractions of the stream"
+        "--drift", help="rename the classes during the stream: abrupt:AT or gradual:FROM..TO, as fractions of it"
     )
     come.add_argument(
-        "--delay", help="rounds until feedback comes: fixed:N, geometric:MEAN or heavy-tail:MEAN (default: at once)"
+        "--delay", help="rounds until feedback arrives: fixed:N, geometric:MEAN or heavy-tail:MEAN (default: none)"
     )
-    come.add_argument("--missing", type=float, default=0.0, help="share of the rounds whose feedback never comes")
+    come.add_argument("--missing", type=float, default=0.0, help="share of the rounds without feedback")
     come.add_argument(
         "--same-rows", action="store_true", help="draw the rows of a generator once, for all runs (default: fresh rows)"
     )
@@ -84,12 +84,12 @@ def add_feedback_options(command: argparse.ArgumentParser) -> None:
         "--candidates",
         metavar="N or COLUMN",
         type=_count_or_column,
-        help="classes that can be played in each round, the right one among them: so many, drawn, or those that a column of a file lists",
+        help="classes offered in each round, the right one among them: a number, drawn at random, or a column of a file that lists them",
     )
     beyond.add_argument(
         "--rewards",
         metavar="A,B,... or 'PREFIX*'",
-        help="columns of a file with what each class is worth in a row, from 0 to 1, in place of a label",
+        help="columns of a file with the reward of each class, from 0 to 1, in place of a label",
     )
     beyond.add_argument(
         "--corrected",
@@ -121,22 +121,16 @@ def feedback_settings(chosen: argparse.Namespace, data: str) -> dict[str, Any]:
 
 def add_file_options(command: argparse._ActionsContainer) -> None:
     """The options of every command that reads files."""
-    command.add_argument("--label", metavar="COLUMN", help="the column of the labels in a file that is a table")
-    command.add_argument(
-        "--text", metavar="A,B,...", help="columns of text; others that look like it are taken as such"
-    )
+    command.add_argument("--label", metavar="COLUMN", help="the label column of a table")
+    command.add_argument("--text", metavar="A,B,...", help="text columns; others that look like text are detected")
     command.add_argument(
         "--categorical",
         metavar="A,B,...",
-        help="columns that become a 0/1 column for each value, or are hashed where these are more than 1,000",
+        help="categorical columns: a 0/1 column for each value, hashed if there are more than 1,000",
     )
-    command.add_argument(
-        "--numeric", metavar="A,B,...", help="columns that are numbers though they look like ids, or dates (as days)"
-    )
-    command.add_argument("--drop", metavar="A,B,...", help="columns of a file that are left out, as dates and ids are")
-    command.add_argument(
-        "--ngrams", metavar="N or N-M", help="cut the words of text into groups of so many characters as well: 3-5"
-    )
+    command.add_argument("--numeric", metavar="A,B,...", help="numeric columns that look like ids, and dates (as days)")
+    command.add_argument("--drop", metavar="A,B,...", help="columns to leave out; dates and ids are by default")
+    command.add_argument("--ngrams", metavar="N or N-M", help="also use character n-grams of the words of text: 3-5")
     command.add_argument("--classes", metavar="A,B,...", help="the classes of a file (default: those that occur)")
 
 

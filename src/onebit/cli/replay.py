@@ -1,6 +1,7 @@
-"""Train a new learner from a log, that of a task of the service or a file, and keep it.
+"""Train a new learner from a log, that of a task of the service or a file, and save it.
 
-It learns every decision that was answered in time, in the order of the answers; in shadow mode, what was shown instead. Examples:
+It learns every decision that was answered in time, in the order of the answers; in shadow mode, what was shown instead. The log does not
+change. Examples:
 
     onebit replay data news --learner bpa --set aggressiveness=0.01
     onebit replay data news --out news.onebit

@@ -1,9 +1,9 @@
 """Run a paper's tables and figures again: published, measured, verdict.
 
-PAPER is chen2009, zhong2015, arora2020, prompak2017, hoeven2020, or all. Every figure and table has its data, parameters and number of
-runs from the paper; --quick takes two runs of each, and one of each setting of a grid. An item that takes hours on a laptop runs only if
-it is named: arora2020's search. What is done is kept: after Ctrl-C the same command goes on, and --no-runs shows a folder that was measured
-elsewhere. Where cells could not be measured, because data are missing, the exit code is 3. Examples:
+PAPER is chen2009, zhong2015, arora2020, prompak2017, hoeven2020, or all. Every figure and table uses the data, parameters and number of runs of the paper;
+--quick makes two runs of each, and one for each setting of a grid. An item that takes hours on a laptop runs only if named: arora2020's
+search. Finished runs are kept in the folder --out: after Ctrl-C, the same command resumes, and --no-runs shows results measured elsewhere.
+If cells could not be measured, because data are missing, the exit code is 3. Examples:
 
     onebit reproduce chen2009 --quick
     onebit reproduce arora2020 --item figure3

@@ -48,7 +48,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("data", metavar="DATA", help="a data set or a file")
     command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the learner")
-    command.add_argument("--runs", type=positive, default=1, help="runs, each with a seed of its own (default 1)")
+    command.add_argument("--runs", type=positive, default=1, help="number of runs, each with its own seed (default 1)")
     command.add_argument("--explain", action="store_true", help="let the learner of the first run describe itself")
     add_rule_option(command)
     add_run_options(command)

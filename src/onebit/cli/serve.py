@@ -1,6 +1,7 @@
 """Serve learners over HTTP: decide, take feedback, learn, and lose nothing.
 
-Every option can be given in the environment too, as ONEBIT_SERVE_ and its name; the option wins. Examples:
+The log, snapshots and tokens are kept in the folder --data. Every option can also be set in the environment, as ONEBIT_SERVE_ and its
+name; the option wins. Examples:
 
     onebit serve --data service
     onebit serve --data service --port 9000 --log-format text
@@ -104,17 +105,17 @@ def whole_path(text: str) -> str:
 
 OPTIONS = {
     "data": Option(
-        "ONEBIT_SERVE_DATA", Path, "DIR", "folder for the log, the snapshots and the tokens; made if need be"
+        "ONEBIT_SERVE_DATA", Path, "DIR", "folder for the log, the snapshots and the tokens; created if missing"
     ),
     "log": Option(
         "ONEBIT_SERVE_LOG",
         database,
         "ADDRESS",
-        "a PostgreSQL database for the log, the snapshots and the tokens, which other nodes may share: postgresql://...; in the place of DIR",
+        "a PostgreSQL database for the log, the snapshots and the tokens, which other nodes may share: postgresql://...; in place of DIR",
     ),
     "host": Option("ONEBIT_SERVE_HOST", str, "NAME", "name or address to listen on"),
-    "port": Option("ONEBIT_SERVE_PORT", port, "PORT", "port to listen on; 0 takes one that is free"),
-    "token_file": Option("ONEBIT_SERVE_TOKEN_FILE", Path, "FILE", "file of the tokens, usually tokens.json in DIR"),
+    "port": Option("ONEBIT_SERVE_PORT", port, "PORT", "port to listen on; 0 picks a free one"),
+    "token_file": Option("ONEBIT_SERVE_TOKEN_FILE", Path, "FILE", "token file; by default tokens.json in DIR"),
     "max_body": Option("ONEBIT_SERVE_MAX_BODY", positive, "BYTES", "largest body of a request"),
     "max_batch": Option("ONEBIT_SERVE_MAX_BATCH", positive, "N", "most decisions or feedbacks in one request"),
     "max_values": Option("ONEBIT_SERVE_MAX_VALUES", positive, "N", "most names of a dict x, or words of a text x"),
@@ -122,24 +123,25 @@ OPTIONS = {
         "ONEBIT_SERVE_MAX_RATE",
         positive,
         "N",
-        "most requests a second of one token, and as many at once; no limit if not given",
+        "most requests per second of one token, and as many at once; unlimited by default",
     ),
     "max_connections": Option("ONEBIT_SERVE_MAX_CONNECTIONS", positive, "N", "most connections at once"),
     "cors_origin": Option(
         "ONEBIT_SERVE_CORS_ORIGIN",
         origin,
         "ORIGIN",
-        "a site whose pages may use the service, such as https://app.example.org; may be given several times; none if not given",
+        "a site whose pages may use the service, such as https://app.example.org; may be repeated; none by default",
         many=True,
     ),
-    "snapshot_every": Option(
-        "ONEBIT_SERVE_SNAPSHOT_EVERY", positive, "N", "events of a task from snapshot to snapshot"
-    ),
+    "snapshot_every": Option("ONEBIT_SERVE_SNAPSHOT_EVERY", positive, "N", "events of a task between snapshots"),
     "keep_snapshots": Option(
-        "ONEBIT_SERVE_KEEP_SNAPSHOTS", positive, "N", "newest snapshots of a task that are kept, beside few older ones"
+        "ONEBIT_SERVE_KEEP_SNAPSHOTS",
+        positive,
+        "N",
+        "how many of a task's newest snapshots are kept, besides a few older ones",
     ),
     "request_timeout_s": Option(
-        "ONEBIT_SERVE_REQUEST_TIMEOUT_S", seconds, "S", "seconds for a request to arrive whole"
+        "ONEBIT_SERVE_REQUEST_TIMEOUT_S", seconds, "S", "seconds for a request to arrive completely"
     ),
     "max_tasks": Option("ONEBIT_SERVE_MAX_TASKS", positive, "N", "most tasks at a time"),
     "max_tasks_per_token": Option(
@@ -148,24 +150,24 @@ OPTIONS = {
     "max_task_memory": Option(
         "ONEBIT_SERVE_MAX_TASK_MEMORY", positive, "BYTES", "most memory of a new learner, in its two copies"
     ),
-    "drain_s": Option("ONEBIT_SERVE_DRAIN_S", seconds, "S", "seconds for requests under way when told to end"),
+    "drain_s": Option("ONEBIT_SERVE_DRAIN_S", seconds, "S", "seconds for requests in progress at shutdown"),
     "webhook": Option(
-        "ONEBIT_SERVE_WEBHOOK", address, "URL", "address that is told when a task drifts; needs --webhook-secret-file"
+        "ONEBIT_SERVE_WEBHOOK", address, "URL", "address to notify when a task drifts; needs --webhook-secret-file"
     ),
     "webhook_secret_file": Option(
-        "ONEBIT_SERVE_WEBHOOK_SECRET_FILE", Path, "FILE", "file with the secret by which what is sent there is signed"
+        "ONEBIT_SERVE_WEBHOOK_SECRET_FILE", Path, "FILE", "file with the secret that signs webhook requests"
     ),
     "log_format": Option(
         "ONEBIT_SERVE_LOG_FORMAT",
         form,
         "FORM",
-        "form of the log on stderr: json, or text for people; if not given, text in a terminal, json elsewhere",
+        "format of the log on stderr: json, or text for people; by default text in a terminal, json elsewhere",
     ),
     "rule": Option(
         "ONEBIT_SERVE_RULE",
         whole_path,
         "FILE.py:NAME",
-        "a rule of your own that tasks may have, or the name of an installed one; may be given several times",
+        "a rule of your own that tasks may use, or the name of an installed one; may be repeated",
         many=True,
     ),
 }

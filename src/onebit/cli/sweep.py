@@ -1,7 +1,7 @@
 """Try a grid of settings on all cores, a GPU or a cluster: the best is chosen on tuning streams and reported on fresh ones.
 
-The grid has a range FROM..TO:log:HOW_MANY (or :linear:), or a list A,B,C, for each parameter. What is done is kept: after Ctrl-C or
-a crash the same command goes on where it was. Examples:
+The grid has a range FROM..TO:log:HOW_MANY (or :linear:), or a list A,B,C, for each parameter. Finished runs are kept in the folder --out:
+after Ctrl-C or a crash, the same command resumes. Examples:
 
     onebit sweep banditron synsep10 --grid exploration=0.001..0.3:log:8
     onebit sweep bpa digits --prepare scale --grid exploration=0.001..0.3:log:8 aggressiveness=0.0001..1:log:9

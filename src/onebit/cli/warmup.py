@@ -1,4 +1,4 @@
-"""Compile learners ahead of their first use, so that nobody waits for it later."""
+"""Compile learners into the user's cache ahead of their first use, so that nobody has to wait later."""
 
 from __future__ import annotations
 

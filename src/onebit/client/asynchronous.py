@@ -62,7 +62,7 @@ class AsyncTaskHandle:
         sure: float | None = None,
         risk: float | None = None,
     ) -> Decided:
-        """Decide on one x: a row of numbers, a dict of names and numbers, or a text.
+        """Decide on one x: a row of numbers, a dict of names and numbers, or a text. The service logs the decision.
 
         The same id gives the same answer again; without one, the client makes one up before it sends the request. `among`
         lists the candidates, and `complete` says that the right class is one of them. The decision is
@@ -99,9 +99,9 @@ class AsyncTaskHandle:
     ) -> Heard:
         """Report whether a decision (or the decision with this id) was right. The service learns from it.
 
-        Or what it was worth, from 0 to 1 (`reward`), or which class would have been right (`truth`): one of the three. In shadow mode `shown` is the class that was really shown, and `right` speaks of that;
-        `shown_propensity` is the probability with which it was chosen. With `revise` this replaces
-        what was said before, or silence.
+        Or its reward, from 0 to 1, or the class that would have been right (`truth`): one of the three. In shadow mode `shown` is the
+        class that was actually shown, and `right` refers to that; `shown_propensity` is the probability with which it was chosen. With
+        `revise` this replaces earlier feedback, or silence.
         """
         said = (right, reward, truth)
         return await self._run(self._calls.feedback(self.name, id, said, shown, shown_propensity, revise))
@@ -142,7 +142,7 @@ class AsyncTaskHandle:
         return await self._run(self._calls.decisions(self.name, limit, before))
 
     async def decision(self, id: str | Decided) -> LoggedDecision:  # noqa: A002
-        """One decision of the log, with its feedback where that has come."""
+        """One decision of the log, with its feedback if there is any."""
         return await self._run(self._calls.decision(self.name, id))
 
     async def explain(self, id: str | Decided, top: int = 10) -> Explained:  # noqa: A002
@@ -163,7 +163,7 @@ class AsyncTaskHandle:
     ) -> Task:
         """Change the settings that are given; the others stay. None removes a deadline, `revise_within`, `sure` or `risk`.
 
-        Classes that are removed are never played again; what was heard of them stays known. A `sure` takes the
+        Classes that are removed are never played again; what was learnt about them is kept. A `sure` takes the
         place of a `risk`, and the other way round.
         """
         bounds = {"deadline_s": deadline_s, "revise_within": revise_within, "sure": sure, "risk": risk}
@@ -245,7 +245,7 @@ class AsyncClient:
         """Create a task. For whatever is not given, the defaults of the service apply.
 
         `features` is how many numbers x has, "dict", "text", or all of it: {"kind": "text", "hash_bits": 20}.
-        With `exist_ok` it is no error if the task exists already with the same settings.
+        With `exist_ok`, a task that already exists with the same settings is not an error.
         """
         wanted = task_of(
             name,
@@ -276,7 +276,7 @@ class AsyncClient:
         return await self._run(self._calls.version())
 
     async def ready(self) -> Readiness:
-        """Whether the service takes requests at the moment, and if not, why."""
+        """Whether the service accepts requests at the moment, and if not, why."""
         return await self._run(self._calls.ready())
 
     async def aclose(self) -> None:

@@ -63,7 +63,7 @@ class TaskHandle:
         sure: float | None = None,
         risk: float | None = None,
     ) -> Decided:
-        """Decide on one x: a row of numbers, a dict of names and numbers, or a text.
+        """Decide on one x: a row of numbers, a dict of names and numbers, or a text. The service logs the decision.
 
         The same id gives the same answer again; without one, the client makes one up before it sends the request. `among`
         lists the candidates, and `complete` says that the right class is one of them. The decision is
@@ -100,9 +100,9 @@ class TaskHandle:
     ) -> Heard:
         """Report whether a decision (or the decision with this id) was right. The service learns from it.
 
-        Or what it was worth, from 0 to 1 (`reward`), or which class would have been right (`truth`): one of the three. In shadow mode `shown` is the class that was really shown, and `right` speaks of that;
-        `shown_propensity` is the probability with which it was chosen. With `revise` this replaces
-        what was said before, or silence.
+        Or its reward, from 0 to 1, or the class that would have been right (`truth`): one of the three. In shadow mode `shown` is the
+        class that was actually shown, and `right` refers to that; `shown_propensity` is the probability with which it was chosen. With
+        `revise` this replaces earlier feedback, or silence.
         """
         said = (right, reward, truth)
         return self._run(self._calls.feedback(self.name, id, said, shown, shown_propensity, revise))
@@ -143,7 +143,7 @@ class TaskHandle:
         return self._run(self._calls.decisions(self.name, limit, before))
 
     def decision(self, id: str | Decided) -> LoggedDecision:  # noqa: A002
-        """One decision of the log, with its feedback where that has come."""
+        """One decision of the log, with its feedback if there is any."""
         return self._run(self._calls.decision(self.name, id))
 
     def explain(self, id: str | Decided, top: int = 10) -> Explained:  # noqa: A002
@@ -164,7 +164,7 @@ class TaskHandle:
     ) -> Task:
         """Change the settings that are given; the others stay. None removes a deadline, `revise_within`, `sure` or `risk`.
 
-        Classes that are removed are never played again; what was heard of them stays known. A `sure` takes the
+        Classes that are removed are never played again; what was learnt about them is kept. A `sure` takes the
         place of a `risk`, and the other way round.
         """
         bounds = {"deadline_s": deadline_s, "revise_within": revise_within, "sure": sure, "risk": risk}
@@ -246,7 +246,7 @@ class Client:
         """Create a task. For whatever is not given, the defaults of the service apply.
 
         `features` is how many numbers x has, "dict", "text", or all of it: {"kind": "text", "hash_bits": 20}.
-        With `exist_ok` it is no error if the task exists already with the same settings.
+        With `exist_ok`, a task that already exists with the same settings is not an error.
         """
         wanted = task_of(
             name,
@@ -277,7 +277,7 @@ class Client:
         return self._run(self._calls.version())
 
     def ready(self) -> Readiness:
-        """Whether the service takes requests at the moment, and if not, why."""
+        """Whether the service accepts requests at the moment, and if not, why."""
         return self._run(self._calls.ready())
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ class Decided(Value):
 
 @dataclass(frozen=True)
 class Heard(Value):
-    """What became of one feedback: accepted, revised, withdrawn, duplicate or late; in a batch also unknown or conflict, with a message."""
+    """The outcome of one feedback: accepted, revised, withdrawn, duplicate or late; in a batch also unknown or conflict, with a message."""
 
     id: str
     status: Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
@@ -65,7 +65,7 @@ class Heard(Value):
 
 @dataclass(frozen=True)
 class LoggedDecision(Decided):
-    """A decision as the log has it, with the last word on it where feedback has come. `seq` is its place in the log.
+    """A decision in the log, with the latest feedback on it, if any. `seq` is its position in the log.
 
     `revised_time` is when its feedback was revised, or withdrawn where `right` is None. `decided_at`, `feedback_at` and `revised_at` are the
     times as texts.
@@ -105,7 +105,7 @@ class ExplainedPart(Value):
 
 @dataclass(frozen=True)
 class Explained(Value):
-    """Why a label rather than `rival`, the best of the others, to the learner of now: `lead` is the sum of parts, constant and rest.
+    """Why a label rather than `rival`, the best of the others, according to the current learner: `lead` is the sum of parts, constant and rest.
 
     `left_out` parts are not shown, and `rest` is their sum.
     """
@@ -138,7 +138,7 @@ class Training(Value):
 
 @dataclass(frozen=True)
 class Task(Value):
-    """A task as it is now. The classes in `retired` are never played again."""
+    """The current state of a task. The classes in `retired` are never played again."""
 
     name: str
     classes: list[ClassName]
@@ -296,7 +296,7 @@ class DriftStats(Value):
 
 @dataclass(frozen=True)
 class Stats(Value):
-    """What there is to see of a task. `print` leaves `rates`, `delays`, `classes` and `curve` out, which are long."""
+    """The statistics of a task. `print` leaves out `rates`, `delays`, `classes` and `curve`, which are long."""
 
     task: str
     mode: Mode

@@ -35,8 +35,8 @@ from onebit.memory import refuse_beyond_memory
 from onebit.validation import checked_count, checked_seed
 
 ORDERS = {
-    "file": "the rows as they stand, again from the start when they run out",
-    "shuffle": "the rows in an order of each run's own, anew each time through",
+    "file": "the rows as they stand, starting over when they run out",
+    "shuffle": "the rows in a random order, different in each run and each pass",
     "resample": "rows drawn with replacement",
 }
 PIECE_ROUNDS = 1 << 16  # of a schedule that is made in pieces
@@ -159,7 +159,7 @@ class Stream:
         return long_runs_said(self.data(0).y)
 
     def described(self) -> dict[str, Any]:
-        """Everything that makes the stream what it is, but for the seed of a run, as plain values."""
+        """Everything that defines the stream except the seed of a run, as plain values."""
         return {
             **self.source.identity,
             "rounds": self.rounds,
@@ -300,7 +300,7 @@ class Stream:
     def events(self) -> Iterator[tuple[str, int, Any]]:
         """What happens: ("decide", number of the round, x), and later, or never, ("answer", number of the round, right).
 
-        Where rounds have candidates, an `Offer` of x and those stands in the place of x. `right` is a `StreamFeedback`.
+        If rounds have candidates, an `Offer` of x and those takes the place of x. `right` is a `StreamFeedback`.
 
         >>> rounds = stream([[0.0], [1.0]], ["no", "yes"], rounds=3, order="file", delay=1)
         >>> [(what, number) for what, number, _ in rounds.events()]

@@ -18,7 +18,7 @@ from onebit.trials.trial import Progress, Trial
 from onebit.validation import checked_count
 
 EXECUTORS = {
-    "auto": "the GPU where there is one and it pays, else threads",
+    "auto": "the GPU if there is one and it pays off, otherwise threads",
     "threads": "this machine's cores",
     "gpu": "this machine's GPU",
     "dask": "a Dask cluster started on this machine",

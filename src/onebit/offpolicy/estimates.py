@@ -74,7 +74,7 @@ class Estimate(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The share of wrong answers, or what the mean reward is short of 1; its interval is from 1 - high to 1 - low."""
+        """The share of wrong answers, or 1 minus the mean reward; its interval is from 1 - high to 1 - low."""
         return 1.0 - self.value
 
     def to_dict(self) -> dict[str, Any]:

@@ -188,8 +188,7 @@ def evaluate(
 ) -> Evaluation:
     """What this learner would have scored on a log. The learner itself does not change.
 
-    A copy goes through the log: in each round it is first asked for its probabilities, of the candidates alone where the round has some, which
-    are scored, and then learns from what was shown (with `learning=False` it stays as it was given). Another copy, for replay, draws decisions of its own and learns from those
+    A copy goes through the log: in each round it is first asked for its probabilities, only of the candidates if the round has some, which are scored, and then learns from what was shown (with `learning=False` it stays as it was given). Another copy, for replay, draws decisions of its own and learns from those
     that match. `seed` decides these draws. Give a learner that has not learnt from these rounds before.
     `present` is a learner to compare with, say the one in use: it goes through the log in the same way, and the table has both.
     `unanswered` is how many decisions there were beside these rounds, of which nobody said whether they were right.

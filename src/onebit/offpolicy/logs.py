@@ -27,7 +27,7 @@ ENDINGS = (*VW, *DSJSON, *TABLES)
 
 
 class Log:
-    """The rounds of a log, which are read anew each time that one goes through them and never held.
+    """The rounds of a log, which are read again on each pass and never held in memory.
 
     `classes` are the actions, all that were shown or could be by the candidates of some round; `len` says how many rounds there are, `unanswered` how many decisions beside them had no answer, and `text` whether x is a text.
     """

@@ -148,7 +148,7 @@ class Reproduction:
 
     @property
     def unmeasured(self) -> list[Verdict]:
-        """The cells that could not be measured, so that nothing is known of them."""
+        """The cells that could not be measured, so that nothing is known about them."""
         return [one for one in self.verdicts if one.verdict in UNMEASURED]
 
     @property
@@ -162,7 +162,7 @@ class Reproduction:
 
     @property
     def missing_data(self) -> dict[str, str]:
-        """The data that were not to be had, by the name of their source, and how to bring them."""
+        """The data that were not available, by the name of their source, and how to get them."""
         found = {}
         for result in self.results:
             sources = {data.name: data.source for data in result.item.data}
@@ -170,7 +170,7 @@ class Reproduction:
         return found
 
     def lacking(self) -> list[str]:
-        """In sentences what could not be measured, which data are missing and how to bring them; nothing where all was."""
+        """Sentences on what could not be measured, which data are missing and how to get them; empty if everything was measured."""
         counts = {name: count for name, count in self.counts().items() if name in UNMEASURED}
         if not counts:
             return []

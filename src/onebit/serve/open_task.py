@@ -49,7 +49,7 @@ _OPEN: set[OpenTask] = set()  # which keeps them: a task that nobody closes is c
 
 
 class Hearing(NamedTuple):
-    """What became of one feedback; of many, `unknown` and `conflict` are answers too, with the reason."""
+    """The outcome of one feedback; in a batch it may also be `unknown` or `conflict`, with the reason."""
 
     id: str
     status: Status
@@ -59,8 +59,9 @@ class Hearing(NamedTuple):
 class OpenTask:
     """A task of a folder, in this process. Made by `onebit.open`, and safe to use from several threads.
 
-    After `feedback` has returned, the next `decide` knows it. Both return when it is on disk (`durable="always"`), or have it there within a tenth of a second
-    (`durable="soon"`): then what a crash of the machine takes is what was said in that time, and a crash of the process less.
+    Once `feedback` has returned, the next `decide` knows it. Both return when their row is on disk (`durable="always"`), or have it there
+    within a tenth of a second (`durable="soon"`): then a crash of the machine loses at most the calls of that time, and a crash of the
+    process fewer.
     """
 
     def __init__(self, core: OpenCore, store: SqliteStore, appender: SqliteAppender, settings: Settings) -> None:
@@ -82,17 +83,17 @@ class OpenTask:
 
     @property
     def classes(self) -> list[ClassName]:
-        """The classes, those that are retired too."""
+        """The classes, including retired ones."""
         return list(self._core.served.info.classes)
 
     @property
     def folder(self) -> Path:
-        """The folder that it is in."""
+        """The folder of the task."""
         return self._settings.data
 
     @property
     def learner(self) -> Learner:
-        """A copy of the learner as it is now."""
+        """A copy of the current learner."""
         with self._reading(), self._core.whole():
             copy = copy_of(self._core.served.follower.replicas.resting)
             for name in self._core.served.info.retired:
@@ -100,7 +101,7 @@ class OpenTask:
             return copy
 
     def info(self) -> dict[str, Any]:
-        """The task as it is now, as the service shows it."""
+        """The current state of the task, as the service shows it."""
         with self._reading(), self._core.whole():
             return shown(self._core.served).model_dump()
 
@@ -122,8 +123,9 @@ class OpenTask:
     ) -> Decision:
         """Decide on one x: a row of numbers, a dict of names and numbers, or a text.
 
-        The same id again gives the same decision; without one, one is made. `among` are the classes that can be played, and `complete` says that
-        the right one is among them. The decision is `unsure` below a confidence of `sure`, or of what keeps the `risk`; unless given, as the task says.
+        Side effect: the decision is written to the log. The same id again gives the same decision; by default an id is generated. `among`
+        lists the candidates, and `complete` says that the right class is one of them. The decision is `unsure` below a confidence of
+        `sure`, or of what keeps the `risk`; the defaults are those of the task.
         """
         asked = AS_USUAL
         if among is not None or complete or sure is not None or risk is not None:
@@ -144,7 +146,7 @@ class OpenTask:
         sure: float | None = None,
         risk: float | None = None,
     ) -> list[Decision]:
-        """Decide on each row of a matrix, or each dict or text of a list, all of them or none; `among` is for all."""
+        """Decide on each row of a matrix, or each dict or text of a list, all of them or none; `among` applies to all."""
         refuse_what_is_no_table(X)
         rows = list(X)
         if ids is not None and len(ids) != len(rows):
@@ -164,9 +166,10 @@ class OpenTask:
         shown_propensity: float | None = None,
         revise: bool = False,
     ) -> Hearing:
-        """Say whether a decision, given by its id or as such, was right; or what it was worth, from 0 to 1; or which class would have been right.
+        """Report whether a decision (or the decision with this id) was right; or its reward, from 0 to 1; or the class that was right.
 
-        In shadow mode `shown` is the class that was really shown, with the probability `shown_propensity`. With `revise` this stands in the place of what was said before.
+        Side effects: the feedback is written to the log, and the learner learns it. In shadow mode `shown` is the class that was actually
+        shown, with probability `shown_propensity`. With `revise` this replaces earlier feedback.
         """
         more: dict[str, Any] = {}
         if shown is not None or shown_propensity is not None or revise:
@@ -187,9 +190,9 @@ class OpenTask:
         truths: Sequence[ClassName | None] | None = None,
         revise: bool = False,
     ) -> list[Hearing]:
-        """Say of each decision whether it was right, what it was worth, or which class would have been right: one of these for each.
+        """Report for each decision whether it was right, its reward, or the class that was right: one of these for each.
 
-        Here an unknown id and a conflict are answers, and not errors.
+        The side effects are those of `feedback`. An unknown id or a conflict is reported in the answer, not raised.
         """
         columns = [[None] * len(ids) if one is None else list(one) for one in (right, rewards, truths)]
         for column in columns:
@@ -200,14 +203,14 @@ class OpenTask:
             return [Hearing(*one) for one in self._core.hear_many(said)] if said else []  # type: ignore[arg-type]
 
     def withdraw(self, id: Named) -> Hearing:  # noqa: A002
-        """Take back what was said of a decision: nothing is learnt from it then."""
+        """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
         with self._reading():
             return Hearing(*self._core.hear(_said(id, withdraw=True)))  # type: ignore[arg-type]
 
     # --- what there is to see --------------------------------------------------------------------------------------
 
     def stats(self, window: int = 1000) -> dict[str, Any]:
-        """Errors, rates, delays and classes, as the service gives them; `window` is how many of the last feedbacks the error is of."""
+        """Errors, rates, delays and classes, as in the service; the error is that of the last `window` feedbacks."""
         with self._reading(), self._core.whole():
             served = self._core.served
             everything = summary_of(served, window, self._core.clock.now())
@@ -220,7 +223,7 @@ class OpenTask:
             return [as_object(one, served.texts) for one in self._core.reader.newest(served.info, limit, before)]
 
     def decision(self, id: Named) -> dict[str, Any]:  # noqa: A002
-        """One decision of the log, with its feedback where that has come."""
+        """One decision of the log, with its feedback if there is any."""
         identity = _identity(id)
         with self._reading(), self._core.whole():
             served = self._core.served
@@ -230,7 +233,7 @@ class OpenTask:
             return as_object(logged, served.texts)
 
     def export(self, path: str | Path, format: Format = "ndjson") -> Written:  # noqa: A002
-        """Write the log of the task to a file, as `onebit export` does; how many decisions were written."""
+        """Write the log of the task to a file, as `onebit export` does; returns the number of decisions written."""
         if format not in ("ndjson", "parquet", "vw"):
             raise InputError(f"format is {format!r}, but must be 'ndjson', 'parquet' or 'vw'")
         with self._log() as log, whole_file(Path(path)) as file:
@@ -245,14 +248,14 @@ class OpenTask:
         exploration_floor: float | None = None,
         seed: int = 0,
     ) -> Evaluation:
-        """What another learner would have scored on the log, beside the one of the task, as `onebit evaluate` says it."""
+        """Estimate what another learner would have scored on the log, beside the task's own, as `onebit evaluate` does."""
         with self._log() as log:
             return evaluation(log, log.task(self.name), learner, parameters or {}, exploration_floor, seed)
 
     # --- changes, and the end --------------------------------------------------------------------------------------
 
     def change(self, **what: Any) -> dict[str, Any]:
-        """Change the task: add_classes, remove_classes, mode, deadline_s, silence, revise_within, sure, risk. The rest stays."""
+        """Change these settings of the task, and log the change: add_classes, remove_classes, mode, deadline_s, silence, revise_within, sure, risk."""
         change = checked(Change, what)
         with self._reading():
             given = given_in(change)
@@ -263,12 +266,12 @@ class OpenTask:
         return self.info()
 
     def flush(self) -> None:
-        """Have everything on disk when this returns."""
+        """Return once everything is on disk."""
         with self._reading():
             self._core.commits.sync()
 
     def close(self) -> None:
-        """Write what is not on disk, keep a snapshot, and let go of the folder. A task that is closed can be closed again."""
+        """Write what is not on disk yet, save a snapshot, and release the folder. Closing twice does no harm."""
         if self._is_closed():
             return
         with self._closing:

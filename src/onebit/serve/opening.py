@@ -65,11 +65,14 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
 ) -> OpenTask:
     """Open a task of a folder in this process, or create it: the service without HTTP, on the same folder.
 
-    An existing task goes on as it is, and needs none of the options but the path, and where there are several tasks its name; one that contradicts it is refused. A new one
-    needs `classes` and what x is: `features`, the number of them, `text=True`, or `features="dict"` for names and numbers. It is called as the folder unless `task` says otherwise.
+    An existing task continues, and needs only the path, plus its name if there are several tasks; an option that contradicts it is
+    refused. A new one needs `classes` and the form of x: `features`, the number of them, `text=True`, or `features="dict"` for names and
+    numbers. Its name is that of the folder unless `task` is given.
 
-    With `durable="always"` a decision or a feedback is on disk before it is answered; threads that wait together share the disk's work. With `"soon"` it is there within a
-    tenth of a second, and a crash may lose what was said in that time. A folder has one owner at a time, here or `onebit serve`.
+    Side effects: the folder is created if missing and locked until `close`, since it has one owner at a time, this process or
+    `onebit serve`; a few threads are started; the learner may be compiled into the user's cache. With `durable="always"` a decision or a
+    feedback is on disk before the call returns; threads that wait together share the disk's work. With `"soon"` it is there within a
+    tenth of a second, and a crash may lose the calls of that time.
 
     >>> import onebit, tempfile
     >>> with onebit.open(tempfile.mkdtemp(), "tickets", classes=["mail", "web"], text=True, seed=1) as task:
