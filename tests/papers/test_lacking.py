@@ -32,7 +32,7 @@ def test_nothing_measured_is_nothing_reproduced(give: Give, tmp_path: Path, caps
     assert code == 3
     assert err == "onebit: mine2026: nothing was measured; missing data: nowhere/lost.npz\n"
     top = out.splitlines()[:2]
-    assert top[0] == "3 of 3 cells could not be measured (3 missing data): nothing is known of them."
+    assert top[0] == "3 of 3 cells could not be measured (3 missing data): nothing is known about them."
     assert "lost.npz" in top[1], "which data, and how to bring them"
     page = (tmp_path / "page.html").read_text()
     assert "<title>mine2026: nothing was measured" in page
@@ -51,7 +51,7 @@ def test_some_cells_that_were_not_measured_are_counted(
     out, err = capsys.readouterr()
     (plain,) = json.loads(out)
     assert plain["title"] == "mine2026: 2 of 4 cells were not measured"
-    assert plain["lacking"][0] == "2 of 4 cells could not be measured (2 missing data): nothing is known of them."
+    assert plain["lacking"][0] == "2 of 4 cells could not be measured (2 missing data): nothing is known about them."
     assert err.startswith("onebit: mine2026: 2 of 4 cells were not measured; missing data: ")
 
 
@@ -130,7 +130,7 @@ def test_what_a_folder_lacks_is_not_run_and_said(
     markdown = tmp_path / "verdicts.md"
     assert main(["reproduce", "mine2026", "--out", str(tmp_path), "--no-runs", "--markdown", str(markdown)]) == 3
     out, err = capsys.readouterr()
-    assert "1 of 2 cells could not be measured (1 not run): nothing is known of them." in out
+    assert "1 of 2 cells could not be measured (1 not run): nothing is known about them." in out
     assert err == "onebit: mine2026: 1 of 2 cells were not measured\n"
     text = markdown.read_text()
     assert "(3 of 4 runs)" in text

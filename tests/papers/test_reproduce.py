@@ -341,7 +341,7 @@ def test_a_setting_is_vacuous_where_a_parameter_of_it_makes_no_difference(give: 
     give(MORE_RUNS.replace("tolerance = 2.0", "tolerance = 30.0") + DATA + learnt)
     (one,) = reproduce("mine2026").verdicts
     assert one.verdict == "vacuous", "every setting of the grid is within 30 points of the best"
-    assert one.why == "No difference is made on the grid by aggressiveness, 3 of whose 3 other values do as well."
+    assert one.why == "No effect on the grid: aggressiveness (3 of its 3 other values do as well)."
     # How much Banditron explores matters, and how its rows are kept does not: one of two that makes none is enough.
     two = searched(
         "Banditron",
@@ -352,7 +352,7 @@ def test_a_setting_is_vacuous_where_a_parameter_of_it_makes_no_difference(give: 
     give(MORE_RUNS + DATA + two)
     (one,) = reproduce("mine2026").verdicts
     assert one.verdict == "vacuous"
-    assert one.why == "No difference is made on the grid by space, 1 of whose 1 other values do as well."
+    assert one.why == "No effect on the grid: space (1 of its 1 other values do as well)."
 
 
 def test_a_setting_that_differs_is_not_vacuous(give: Give) -> None:

@@ -105,7 +105,7 @@ class GridPlan(ItemPlan):
         judged = at_most(excess, self.item.tolerance / 100)
         idle = self._idle(grid, chosen, means)
         if idle and judged != DIFFERS:
-            judged, why = VACUOUS, f"No difference is made on the grid by {'; '.join(idle)}."
+            judged, why = VACUOUS, f"No effect on the grid: {'; '.join(idle)}."
         else:
             why = explanation(judged, excess, learner.why.get(data.name, "") or data.why)
         said = f"{percent(published.error)} there; {said}"
@@ -118,7 +118,7 @@ class GridPlan(ItemPlan):
             others = [{**chosen, name: value} for value in values if value != chosen[name]]
             near_best = sum(means[grid.positions[tuple(one[axis] for axis in grid.axes)]] <= allowed for one in others)
             if others and near_best >= IDLE * len(others):
-                idle.append(f"{name}, {near_best} of whose {len(others)} other values do as well")
+                idle.append(f"{name} ({near_best} of its {len(others)} other values do as well)")
         return idle
 
     def _titled(self, picture: Curves | HeatMap, of: str, verdict: Verdict) -> Curves | HeatMap:

@@ -30,14 +30,14 @@ REPRODUCED, DIFFERS, UNDECIDED, VACUOUS, FITTED, SHOWN, MISSING, NOT_RUN, FAILED
 UNMEASURED = (MISSING, NOT_RUN, FAILED)  # of these nothing is known
 STATED = "All that the paper states"
 HOW_JUDGED = (
-    "Errors are in percent of the rounds: the mean over runs with its 95 % interval. A verdict is that of the whole interval. A number is *reproduced* "
+    "Errors are in percent of the rounds: the mean over runs with its 95 % interval. A verdict is based on the whole interval. A number is *reproduced* "
     "if all of the interval lies within the item's tolerance of the published number, and *differs* if none of it does. A claim that one learner errs "
     "less than another is reproduced if the interval of the difference, taken run by run, lies above 0, and differs if it lies below. A setting chosen "
-    "from a grid is reproduced if the interval of what it errs more than the best of the grid lies within the tolerance, and differs if it lies above; "
+    "from a grid is reproduced if the interval of its excess error over the best of the grid lies within the tolerance, and differs if it lies above; "
     "it is *vacuous* if a parameter of it makes no difference there (three quarters of its other values do as well), as is a bound that is no less "
-    "than the number of rounds. What is neither is *undecided*: more runs would tell. *Fitted* counts for nothing: what the paper does not describe "
-    "was chosen here so that its numbers come out, and what is tested is the order of the learners. *Missing data* means that a data set was not to "
-    "be had, and *not run* that there is no run, so that nothing is known."
+    "than the number of rounds. Anything else is *undecided*: more runs would tell. *Fitted* does not count: details that the paper does not describe "
+    "were chosen here to match its numbers, and only the order of the learners is tested. *Missing data* means that a data set was not available, and "
+    "*not run* that there is no run, so that nothing is known."
 )
 
 
@@ -177,7 +177,7 @@ class Reproduction:
         why = ", ".join(f"{count} {name}" for name, count in counts.items())
         cells = number_of(len(self.verdicts), "cell")
         return [
-            f"{len(self.unmeasured)} of {cells} could not be measured ({why}): nothing is known of them.",
+            f"{len(self.unmeasured)} of {cells} could not be measured ({why}): nothing is known about them.",
             *(f"{told}." for told in self.missing_data.values()),
         ]
 
@@ -241,7 +241,7 @@ class Reproduction:
             notes: dict[str, int] = {}
             for one in result.verdicts:
                 # Where a data set was looked for is of no interest on another machine.
-                why = "The data set was not to be had." if one.verdict == MISSING else one.why
+                why = "The data set was not available." if one.verdict == MISSING else one.why
                 mark = f" [{notes.setdefault(why, len(notes) + 1)}]" if why else ""
                 lines.append(f"| {one.data} | {one.what} | {one.published} | {one.said} | {one.verdict}{mark} |")
             lines += [""] if result.verdicts else []
