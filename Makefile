@@ -1,5 +1,5 @@
-# `make run` sets everything up and shows what it does, `make serve` starts the service, `make test` sets up and runs everything that CI runs.
-# Real data are taken from the folder named by ONEBIT_DATA; tests that need some which are not there are skipped.
+# `make run` sets everything up and shows what it does, `make serve` starts the service. `make quick` is for while you work, `make test` for before
+# you commit, `make long` has the rest of what CI runs, and `make test-all` has all: docs/explanation/testing.md. Real data are taken from the folder named by ONEBIT_DATA; tests that need some which are not there are skipped.
 PYTHON ?= python3
 BIN := .venv/bin
 # What `make lowest` runs: what the extras are used by. `make lowest LOWEST=` runs all tests.
@@ -8,7 +8,13 @@ LOWEST ?= tests/experiments/test_run.py tests/engine/test_compile_cache.py tests
   tests/serve/web/test_protocol.py tests/serve/test_export.py tests/executors/test_executors.py \
   tests/executors/cluster/test_dask_backend.py tests/executors/cluster/test_ray_backend.py
 
-.PHONY: run serve examples test types suite lowest browser postgres reproduction bench docs clean
+# What `make quick` runs: much of what is, in a minute.
+QUICK ?= tests/contract tests/rules tests/learner tests/trials tests/offpolicy tests/project tests/test_*.py
+# One worker more than there are cores: many tests wait for a service, and need no core for that. A worker gets all tests of a rule: conftest.py.
+WORKERS ?= $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
+
+.PHONY: run serve examples quick test types suite long test-all lowest browser postgres reproduction bench docs clean
 
 run: .venv/ready
 	$(BIN)/onebit run digits --order resample --rounds 20_000 --explain
@@ -26,6 +32,10 @@ examples: .venv/ready
 	$(BIN)/python examples/ocr_checking.py $(PICTURES)
 	MPLBACKEND=agg $(BIN)/python tools/notebook.py examples/papers.ipynb FOLDER=$(PICTURES)
 
+quick: .venv/ready-test
+	$(BIN)/ruff check .
+	$(PYTEST) -m 'not long' $(QUICK)
+
 test: .venv/ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -34,14 +44,20 @@ test: .venv/ready-test
 types: .venv/ready-test
 	$(BIN)/mypy
 
-# One worker more than there are cores: many tests wait for a service, and need no core for that.
 suite: .venv/ready-test
-	$(BIN)/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile
+	$(PYTEST) -m 'not long'
+
+# The longer tier: clusters, GPU code, kills, long fuzzing, browsers, other libraries. What no machine at hand has is skipped, and says why.
+long: .venv/ready-test-all
+	$(PYTEST) -m long
+
+test-all: test
+	ONEBIT_SLOW=1 $(MAKE) --no-print-directory long
 
 # The tests once with the lowest versions that pyproject.toml allows, in an environment of its own. With packages of several years
 # newer ones warn of what is deprecated, which is not ours to mend; style and types are for the newest.
 lowest: .venv-lowest/ready
-	.venv-lowest/bin/pytest -W ignore::DeprecationWarning -n $$(getconf _NPROCESSORS_ONLN) --dist loadfile $(LOWEST)
+	.venv-lowest/bin/pytest -W ignore::DeprecationWarning -n $$(getconf _NPROCESSORS_ONLN) --dist loadgroup $(LOWEST)
 
 # The test that opens a page needs a browser, here from Debian's packages, as root; without one it is skipped.
 browser:
@@ -79,6 +95,10 @@ docs: .venv/ready-docs
 
 .venv/ready-test: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+.venv/ready-test-all: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test-all]'
 	@touch $@
 
 .venv/ready-bench: .venv/bin/python pyproject.toml

@@ -16,6 +16,8 @@ from sklearn.datasets import load_iris
 import onebit
 from onebit.coba import CobaLearner, stream
 
+pytestmark = pytest.mark.long
+
 X, Y = load_iris(return_X_y=True)
 TEXTS = [str(label) for label in Y]
 LEVELS = ["0", "1", "2"]

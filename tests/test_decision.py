@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def altered(decision: Decision, **fields: Any) -> str:
     return json.dumps({**json.loads(decision.to_json()), **fields})
 
 
-def unchanged_by(learner: Learner, action: Callable[[], object]) -> str:
+def assert_unchanged_by(learner: Learner, action: Callable[[], object]) -> str:
     before = state(learner)
     sentence = refused(action)
     assert state(learner) == before, f"changed by what was refused: {sentence}"
@@ -170,7 +171,7 @@ def test_a_decision_is_learnt_after_a_class_came_and_not_by_a_copy_that_has_anot
     learner.add_class("more")
     there.add_class("less")
     new = next(one for one in (learner.decide(ROW, number) for number in range(1, 1000)) if one.label == "more")
-    assert "there is no class 'more'" in unchanged_by(there, lambda: there.learn(new, right=True))
+    assert "there is no class 'more'" in assert_unchanged_by(there, lambda: there.learn(new, right=True))
     learner.learn(before, right=True)
     learner.learn(new, right=False)
     assert learner.learnt == 2
@@ -191,7 +192,7 @@ def test_a_rule_whose_notes_are_no_numbers_is_refused_as_ever() -> None:
     record = np.frombuffer(decision.made_of.record, dtype=np.uint8).copy()
     record[8 * NOTE : 8 * (NOTE + 1)].view(np.float64)[:] = np.nan
     strange = decision_of(learner.runtime, 7, record.tobytes(), None, NOTHING_MORE)
-    assert "must be finite" in unchanged_by(learner, lambda: learner.learn(strange, right=True))
+    assert "must be finite" in assert_unchanged_by(learner, lambda: learner.learn(strange, right=True))
 
 
 # As 0.3.0 wrote them, to the letter.
@@ -373,8 +374,8 @@ def test_candidates_that_were_altered_are_learnt_or_refused_with_nothing_changed
     others = [name for name in ("no", "yes", "perhaps") if name != decision.label]
     for among in (others, ["yak"], [*decision.among, "yak"], [2], [0, 1]):  # type: ignore[misc]
         text = altered(decision, among=among)
-        assert unchanged_by(learner, lambda text=text: learner.learn(Decision.from_json(text), right=True))  # type: ignore[misc]
-        assert unchanged_by(learner, lambda text=text: learner.learn_many([Decision.from_json(text)], [True]))  # type: ignore[misc]
+        assert assert_unchanged_by(learner, lambda text=text: learner.learn(Decision.from_json(text), right=True))  # type: ignore[misc]
+        assert assert_unchanged_by(learner, lambda text=text: learner.learn_many([Decision.from_json(text)], [True]))  # type: ignore[misc]
     turned, plain = copy_of(learner), copy_of(learner)
     turned.learn(Decision.from_json(altered(decision, among=["yes", "no"])), right=False)
     plain.learn(decision, right=False)
@@ -405,8 +406,8 @@ def test_an_x_of_another_length_is_refused_and_nothing_changes(form: str) -> Non
             x: dict[str, Any] = {"values": [1.0] * length, "dtype": "float32"}
             if sparse:
                 x |= {"size": length, "columns": list(range(length))}
-            text = altered(decision, x=x)
-            sentence = unchanged_by(learner, lambda text=text: learner.learn(Decision.from_json(text), right=True))  # type: ignore[misc]
+            learn = partial(lambda text: learner.learn(Decision.from_json(text), right=True), altered(decision, x=x))
+            sentence = assert_unchanged_by(learner, learn)
             assert str(length) in sentence
             assert "4" in sentence
     learner.learn(decision, right=True)
@@ -417,11 +418,11 @@ def test_an_x_that_is_no_number_is_refused_and_nothing_changes() -> None:
     for bad in (math.nan, math.inf, 1e300):
         with np.errstate(over="ignore"):
             spoilt = decision._replace(x=np.array([0.5, bad, 0.0, 0.0], dtype=np.float32))
-        assert "1" in unchanged_by(learner, lambda spoilt=spoilt: learner.learn(spoilt, right=True))  # type: ignore[misc]
+        assert "1" in assert_unchanged_by(learner, lambda spoilt=spoilt: learner.learn(spoilt, right=True))  # type: ignore[misc]
     named, decision = made("names")
     for bad in (math.nan, math.inf):
         spoilt = decision._replace(x={"a": bad})
-        assert "'a'" in unchanged_by(named, lambda spoilt=spoilt: named.learn(spoilt, right=True))  # type: ignore[misc]
+        assert "'a'" in assert_unchanged_by(named, lambda spoilt=spoilt: named.learn(spoilt, right=True))  # type: ignore[misc]
 
 
 ALTERED = """
@@ -515,15 +516,17 @@ def test_an_x_of_another_form_is_refused_or_means_the_same() -> None:
 def test_an_altered_label_must_be_a_class(field: str, label: Any) -> None:
     learner, decision = made("dense float32")
     text = altered(decision, **{field: label})
-    assert repr(label) in unchanged_by(learner, lambda: learner.learn(Decision.from_json(text), right=True))
+    assert repr(label) in assert_unchanged_by(learner, lambda: learner.learn(Decision.from_json(text), right=True))
 
 
 def test_an_altered_learner_or_learnt_id_is_refused() -> None:
     learner, decision = made("dense float32")
     text = altered(decision, learner="0" * 32)
-    assert "another learner" in unchanged_by(learner, lambda: learner.learn(Decision.from_json(text), right=True))
+    assert "another learner" in assert_unchanged_by(
+        learner, lambda: learner.learn(Decision.from_json(text), right=True)
+    )
     learnt = altered(decision, id=0)
-    assert "already" in unchanged_by(learner, lambda: learner.learn(Decision.from_json(learnt), right=True))
+    assert "already" in assert_unchanged_by(learner, lambda: learner.learn(Decision.from_json(learnt), right=True))
 
 
 def test_a_weight_that_makes_the_step_infinite_leaves_the_weights_finite() -> None:
@@ -543,7 +546,7 @@ def test_a_decision_of_a_learner_with_more_classes_is_refused_by_one_with_fewer(
     learner.add_class("new")
     decision = learner.decide([1.0])
     assert decision.label == "new"
-    assert "'new'" in unchanged_by(fewer, lambda: fewer.learn(decision, right=True))
+    assert "'new'" in assert_unchanged_by(fewer, lambda: fewer.learn(decision, right=True))
 
 
 @pytest.mark.parametrize("note", [1e308, -1e308])

@@ -32,7 +32,7 @@ def trained(name: str, *, sparse: bool = False, **options: Any) -> Learner:
     return learner
 
 
-def adds_up(found: Explanation, lead: float, near: float = 1e-4) -> None:
+def assert_adds_up(found: Explanation, lead: float, near: float = 1e-4) -> None:
     parts = sum(part.contribution for part in found.parts)
     assert parts + found.rest + found.constant == pytest.approx(found.lead)
     assert {type(one) for one in (found.lead, found.constant, found.rest, *(part.value for part in found.parts))} == {
@@ -41,7 +41,7 @@ def adds_up(found: Explanation, lead: float, near: float = 1e-4) -> None:
     assert found.lead == pytest.approx(lead, rel=near, abs=near)
 
 
-def is_difference(learner: Learner, x: Any) -> None:
+def assert_is_difference(learner: Learner, x: Any) -> None:
     """With one head a class: of any label, over the best of the others."""
     scores = dict(zip(learner.classes, learner.scores(x).tolist(), strict=True))
     assert learner.explain(x).label == learner.best(x)
@@ -49,7 +49,7 @@ def is_difference(learner: Learner, x: Any) -> None:
         found = learner.explain(x, label=label, top=3)
         others = {name: score for name, score in scores.items() if name != label}
         assert others[found.rival] == max(others.values())
-        adds_up(found, scores[label] - scores[found.rival])
+        assert_adds_up(found, scores[label] - scores[found.rival])
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
@@ -58,14 +58,14 @@ def test_the_parts_sum_up_to_the_difference_of_scores(name: str, sparse: bool) -
     matrix = {"matrix": "diagonal"} if name in SECOND else {}
     learner = trained(name, sparse=sparse, bias=name != "bandit-perceptron", **matrix)
     for x in X[:3]:
-        is_difference(learner, x)
-    is_difference(learner, np.zeros(WIDTH))
+        assert_is_difference(learner, x)
+    assert_is_difference(learner, np.zeros(WIDTH))
 
 
 @pytest.mark.parametrize("name", [name for name in SECOND if name != "confidit"])
 def test_the_parts_sum_up_with_full_matrices(name: str) -> None:
     learner = trained(name, matrix="full", bias=True)
-    is_difference(learner, X[0])
+    assert_is_difference(learner, X[0])
 
 
 def test_all_pairs_are_explained_by_the_learner_of_the_pair() -> None:
@@ -74,7 +74,7 @@ def test_all_pairs_are_explained_by_the_learner_of_the_pair() -> None:
         scores, found = learner.scores(x), learner.explain(x)
         one, other = sorted((CLASSES.index(str(found.label)), CLASSES.index(str(found.rival))))
         pair = scores[other * (other - 1) // 2 + one]
-        adds_up(found, pair if CLASSES[one] == found.label else -pair)
+        assert_adds_up(found, pair if CLASSES[one] == found.label else -pair)
 
 
 def test_a_tree_is_explained_by_the_node_where_the_ways_part() -> None:
@@ -90,7 +90,7 @@ def test_a_tree_is_explained_by_the_node_where_the_ways_part() -> None:
                 above[-1].append(node)
         parting = next(node for node in above[0] if node in above[1])
         assert found.lead >= 0.0
-        adds_up(found, abs(scores[parting]))
+        assert_adds_up(found, abs(scores[parting]))
         # No node on the way was closer, and the rival wins what is on the other side of it.
         assert abs(scores[parting]) == min(abs(scores[node]) for node in above[0][1:])
         node = above[1][above[1].index(parting) - 1]
@@ -161,7 +161,7 @@ def test_words_are_called_by_themselves(name: str, options: dict[str, Any]) -> N
     model, contrast = learner.runtime.model, learner.runtime.rule.contrast or class_contrast
     between = contrast(model.params, model.memory, 1, 0)
     assert between is not None
-    adds_up(found, amount(between, model.buffers[0]))
+    assert_adds_up(found, amount(between, model.buffers[0]))
 
 
 def test_names_that_share_a_column_speak_together_and_it_is_said() -> None:

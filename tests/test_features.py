@@ -32,7 +32,7 @@ def learner_of(**options: Any) -> Learner:
     return Learner("bpa", classes=3, **{"exploration": 0.1, "aggressiveness": 0.5, **options})
 
 
-def unchanged_by(learner: Learner, action: Callable[[], object]) -> str:
+def assert_unchanged_by(learner: Learner, action: Callable[[], object]) -> str:
     before = state(learner)
     sentence = refused(action)
     assert state(learner) == before, f"changed by what was refused: {sentence}"
@@ -104,7 +104,7 @@ def test_tables_in_every_memory_order_are_read() -> None:
 def test_what_is_not_a_row_of_that_many_numbers_is_refused(bad: Any, space: str) -> None:
     learner = taught(learner_of(space=space), X)
     for action in (learner.decide, learner.probabilities, learner.best, learner.scores):
-        sentence = unchanged_by(learner, lambda action=action: action(bad))  # type: ignore[misc]
+        sentence = assert_unchanged_by(learner, lambda action=action: action(bad))  # type: ignore[misc]
         assert sentence.startswith("x ")
 
 
@@ -114,10 +114,10 @@ def test_what_is_not_a_finite_number_is_refused_with_its_place(bad: float, space
     learner = taught(learner_of(space=space), X)
     x = X[0].copy()
     x[4] = bad
-    sentence = unchanged_by(learner, lambda: learner.decide(x))
+    sentence = assert_unchanged_by(learner, lambda: learner.decide(x))
     assert str(bad) in sentence
     assert "4" in sentence
-    sentence = unchanged_by(learner, lambda: learner.decide_many(np.stack([X[1], X[2], x])))
+    sentence = assert_unchanged_by(learner, lambda: learner.decide_many(np.stack([X[1], X[2], x])))
     assert "row 2, column 4" in sentence
     assert str(bad) in sentence
 
@@ -125,7 +125,7 @@ def test_what_is_not_a_finite_number_is_refused_with_its_place(bad: float, space
 @pytest.mark.parametrize("shape", [(6,), (2, 5), (2, 7), (2, 6, 1)])
 def test_a_table_of_another_shape_is_refused_with_that_shape(shape: tuple[int, ...]) -> None:
     learner = taught(learner_of(), X)
-    sentence = unchanged_by(learner, lambda: learner.decide_many(np.ones(shape)))
+    sentence = assert_unchanged_by(learner, lambda: learner.decide_many(np.ones(shape)))
     assert str(shape) in sentence
     assert "6" in sentence
 
@@ -212,7 +212,7 @@ def test_a_list_of_sparse_rows_is_a_table_or_refused() -> None:
 @pytest.mark.parametrize("space", ["dense", "sparse"])
 def test_a_bad_csr_row_is_refused_with_the_place(given: Any, words: list[str], space: str) -> None:
     learner = taught(learner_of(space=space), X)
-    sentence = unchanged_by(learner, lambda: learner.decide(given))
+    sentence = assert_unchanged_by(learner, lambda: learner.decide(given))
     for word in words:
         assert word in sentence
 
@@ -234,7 +234,7 @@ def test_a_bad_row_of_a_csr_table_is_refused_with_its_row(given: Any, words: lis
         lambda: learner.decide_many(given),
         lambda: learner.teach(given, [0] * (len(given.indptr) - 1)),
     ):
-        sentence = unchanged_by(learner, action)
+        sentence = assert_unchanged_by(learner, action)
         for word in words:
             assert word in sentence
 
@@ -254,7 +254,7 @@ def test_columns_that_do_not_rise_are_sorted_and_values_of_one_column_summed(spa
     values = np.zeros(6)
     values[[1, 3]] = 2.0, 300.0
     assert one.decide(values).x.tolist() == kept.tolist() if space == "dense" else kept.values.tolist() == [2.0, 300.0]  # type: ignore[union-attr]
-    assert "row 0, column 3" in unchanged_by(one, lambda: one.decide(csr([3, 3], [3e38, 3e38])))
+    assert "row 0, column 3" in assert_unchanged_by(one, lambda: one.decide(csr([3, 3], [3e38, 3e38])))
 
 
 def test_a_product_of_scipy_is_taken_as_it_is() -> None:
@@ -278,7 +278,7 @@ def test_a_matrix_of_one_row_is_a_row(space: str, form: Any) -> None:
     learner = taught(learner_of(space=space), X)
     row = [0.5, 0.0, 1.0, 0.0, -2.0, 0.25]
     assert learner.decide(form([row]), 7) == learner.decide(np.array(row), 7)
-    assert "decide_many" in unchanged_by(learner, lambda: learner.decide(form([row, row])))
+    assert "decide_many" in assert_unchanged_by(learner, lambda: learner.decide(form([row, row])))
 
 
 @pytest.mark.parametrize("part", ["indices", "indptr"])
@@ -287,7 +287,7 @@ def test_fractions_are_no_indices(part: str) -> None:
     learner = taught(learner_of(space="sparse"), X)
     given = csr([0, 1, 3, 4], [1.0] * 4, starts=[0, 2, 4])
     setattr(given, part, getattr(given, part) + np.array([0.0] + [0.5] * (len(getattr(given, part)) - 2) + [0.0]))
-    unchanged_by(learner, lambda: learner.decide_many(given))
+    assert_unchanged_by(learner, lambda: learner.decide_many(given))
 
 
 def test_rows_that_end_where_the_next_begins_lower_are_in_order() -> None:
@@ -376,10 +376,10 @@ def test_every_kind_of_number_is_a_value(value: Any) -> None:
 def test_a_bad_name_or_value_is_refused(bad: Any, options: dict[str, Any]) -> None:
     learner = learner_of(**options)
     learner.learn(learner.decide({"good": 1.0}), right=True)
-    sentence = unchanged_by(learner, lambda: learner.decide({"good": 1.0, **bad}))
+    sentence = assert_unchanged_by(learner, lambda: learner.decide({"good": 1.0, **bad}))
     assert "feature" in sentence
-    unchanged_by(learner, lambda: learner.decide_many([{"good": 1.0}, bad]))
-    unchanged_by(learner, lambda: learner.teach([{"fine": 1.0}, bad], [0, 1]))
+    assert_unchanged_by(learner, lambda: learner.decide_many([{"good": 1.0}, bad]))
+    assert_unchanged_by(learner, lambda: learner.teach([{"fine": 1.0}, bad], [0, 1]))
 
 
 def test_deciding_does_not_grow_the_vocabulary_and_learning_does() -> None:
@@ -409,7 +409,7 @@ def test_deciding_does_not_grow_the_vocabulary_and_learning_does() -> None:
 def test_a_value_too_large_for_the_weights_is_refused_by_its_name(options: dict[str, Any]) -> None:
     learner = learner_of(**options)
     learner.learn(learner.decide({"known": 1.0}), right=True)
-    sentence = unchanged_by(learner, lambda: learner.decide({"known": 1.0, "large": 1e300}))
+    sentence = assert_unchanged_by(learner, lambda: learner.decide({"known": 1.0, "large": 1e300}))
     assert "'large'" in sentence
     assert "1e+300" in sentence
 
@@ -427,7 +427,7 @@ def test_a_name_never_learnt_adds_nothing_to_a_score() -> None:
 def test_a_name_never_learnt_counts_in_the_length() -> None:
     learner = Learner("gaptron", classes=3, rate=0.1, exploration=0.1, max_norm=1.0)
     learner.learn(learner.decide({"a": 0.5}), right=True)
-    assert "length 5" in unchanged_by(learner, lambda: learner.decide({"a": 3.0, "new": 4.0}))
+    assert "length 5" in assert_unchanged_by(learner, lambda: learner.decide({"a": 3.0, "new": 4.0}))
 
 
 def test_a_step_on_a_new_name_is_as_long_as_on_a_known_one() -> None:
@@ -445,9 +445,9 @@ def test_names_refused_while_learning_or_taught_do_not_enter_the_vocabulary() ->
     learner.learn(learner.decide({"a": 0.5}), right=True)
     decision = learner.decide({"b": 0.5})
     long = decision._replace(x={"c": 9.0})
-    unchanged_by(learner, lambda: learner.learn(long, right=True))
-    unchanged_by(learner, lambda: learner.learn_many([decision, long._replace(id="other")], right=[True, True]))
-    unchanged_by(learner, lambda: learner.teach([{"d": 0.5}, {"e": 9.0}], [0, 1]))
+    assert_unchanged_by(learner, lambda: learner.learn(long, right=True))
+    assert_unchanged_by(learner, lambda: learner.learn_many([decision, long._replace(id="other")], right=[True, True]))
+    assert_unchanged_by(learner, lambda: learner.teach([{"d": 0.5}, {"e": 9.0}], [0, 1]))
     learner.learn(decision, right=True)
 
 
@@ -573,8 +573,8 @@ def test_a_table_of_texts_is_its_texts_and_one_text_is_no_table() -> None:
     learner = learner_of(text=True)
     texts = ["one two", "two three", ""]
     assert learner.decide_many(texts, ids=range(3)) == [learner.decide(text, id=row) for row, text in enumerate(texts)]
-    unchanged_by(learner, lambda: learner.decide_many("one two"))
-    unchanged_by(learner, lambda: learner.teach("abc", [0, 1, 2]))
+    assert_unchanged_by(learner, lambda: learner.decide_many("one two"))
+    assert_unchanged_by(learner, lambda: learner.teach("abc", [0, 1, 2]))
 
 
 # --- one learner, one form ---------------------------------------------------------------------------------------------
@@ -598,7 +598,7 @@ def test_numbered_and_named_features_do_not_mix(first: str, second: str) -> None
     if (first in numbered) == (second in numbered) and (second != "text" or first == "text"):
         assert learner.decide(FORMS[second]).label in (0, 1, 2)
         return
-    sentence = unchanged_by(learner, lambda: learner.decide(FORMS[second]))
+    sentence = assert_unchanged_by(learner, lambda: learner.decide(FORMS[second]))
     assert sentence.startswith("x is a ")
     assert "takes" in sentence
 
@@ -645,4 +645,4 @@ def test_ids_may_be_scalars_of_numpy_and_uuids(given: Any, kept: int | str) -> N
 @pytest.mark.parametrize("given", [np.bool_(True), np.float64(1.0), np.bytes_(b"a"), np.datetime64("2020-01-01")])
 def test_other_scalars_are_no_ids(given: Any) -> None:
     learner = taught(learner_of(), X)
-    assert "id" in unchanged_by(learner, lambda: learner.decide(X[0], given))
+    assert "id" in assert_unchanged_by(learner, lambda: learner.decide(X[0], given))

@@ -16,17 +16,14 @@ import pytest
 import onebit
 from onebit.checks import refused
 from onebit.state import from_state, state_of
+from tests.frames import every_frame
 
 pd = pytest.importorskip("pandas", reason="pandas is in the extra `experiments`")
-pl = pytest.importorskip("polars", reason="polars is in the extra `test`")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is in the extra `experiments`")
 
-FRAMES: list[Callable[[dict[str, Any]], Any]] = [pd.DataFrame, pl.DataFrame, pa.table]
 COLUMNS = {"height": [1.0, 2.0, 3.0, 4.0], "wide": [True, False, True, False], "count": [4, 3, 2, 1]}
 VALUES = np.array([[1.0, 1.0, 4.0], [2.0, 0.0, 3.0], [3.0, 1.0, 2.0], [4.0, 0.0, 1.0]])
 LABELS = ["a", "b", "a", "b"]
-
-every_frame = pytest.mark.parametrize("frame", FRAMES, ids=["pandas", "polars", "arrow"])
 
 
 def learner_of(**options: Any) -> onebit.Learner:

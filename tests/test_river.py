@@ -15,6 +15,8 @@ import onebit
 from onebit.classes import name_of
 from onebit.river import RiverClassifier, stream
 
+pytestmark = pytest.mark.long
+
 MODELS = [RiverClassifier(), RiverClassifier("banditron", seed=1), RiverClassifier(feedback="label")]
 CHECKS = [(model, check) for model in MODELS for check in checks.yield_checks(model)]
 

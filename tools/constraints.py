@@ -1,7 +1,7 @@
 """Print the versions of all that developers have installed here and need, as constraints for pip.
 
     .venv/bin/python tools/constraints.py > constraints.txt
-    pip install -e '.[test]' -c constraints.txt      # exactly the same elsewhere
+    pip install -e '.[test-all]' -c constraints.txt      # exactly the same elsewhere
 
 What is needed is read from pyproject.toml, and of the packages named there from what they say themselves.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = ("test", "bench")  # which bring all others
+EXTRAS = ("test", "test-all", "bench")  # which bring all others
 
 
 def versions(project: Path) -> dict[str, str]:

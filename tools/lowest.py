@@ -14,7 +14,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-DEVELOPERS = ("test", "docs", "bench")  # extras that are not for users
+DEVELOPERS = ("test", "test-all", "docs", "bench")  # extras that are not for users
 _REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*])?\s*(?:>=\s*(?P<lowest>[^,;\s]+))?[^;]*(?:;\s*(?P<marker>.+))?"
 )

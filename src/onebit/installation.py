@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-DEVELOPERS = ("test", "docs", "bench")  # extras that are not for users
+DEVELOPERS = ("test", "test-all", "docs", "bench")  # extras that are not for users
 
 
 def clone() -> Path | None:

@@ -89,7 +89,9 @@ def heard(learner: Learner, X: Any, y: Array) -> list[Any]:
     return played
 
 
-def walk_both(learner: Learner, oracle: Any, X: Any, dense: Array, y: Array, late: bool, near: float = 1e-7) -> None:
+def assert_equal_on_a_walk(
+    learner: Learner, oracle: Any, X: Any, dense: Array, y: Array, late: bool, near: float = 1e-7
+) -> None:
     """Compare a learner with its slow twin, round by round; late answers come out of order, after up to nine rounds."""
     oracle.accompany(learner)
     waiting: list[tuple[Any, Decided, int]] = []

@@ -18,22 +18,22 @@ from onebit.learner import Learner, copy_of
 from tests.auto.streams import Array, drawn_digits, gaussians, heard, permuted, topics
 from tests.every_rule.cases import (
     FAMILIES,
+    assert_equals_its_oracle,
+    assert_errs_less_among_few,
+    assert_passes,
+    assert_walks_as_it_steps,
     checks_of,
-    equals_its_oracle,
-    errs_less_among_few,
-    passes,
     twins_of,
-    walks_as_it_steps,
     walks_of,
 )
-from tests.slow import SLOW, slow
+from tests.slow import ON_DEMAND
 
 kinds = pytest.mark.parametrize("kind", ["dense", "diagonal", "sparse"])
 # In 64 bits the diagonal form takes a compiler twenty seconds, and is the same code as in 32.
 both_dtypes = pytest.mark.parametrize(
     ("kind", "dtype"),
     [
-        pytest.param(kind, dtype, marks=[slow] if (kind, dtype) == ("diagonal", "float64") else [])
+        pytest.param(kind, dtype, marks=ON_DEMAND if (kind, dtype) == ("diagonal", "float64") else [])
         for kind in ("dense", "diagonal", "sparse")
         for dtype in ("float32", "float64")
     ],
@@ -61,9 +61,7 @@ def same(one: Learner, other: Learner) -> bool:
 
 @checks_of("composite")
 def test_check(name: str, options: dict[str, Any], check: str) -> None:
-    if check == "compiled_is_python" and not SLOW:
-        pytest.skip("takes long; ONEBIT_SLOW=1 runs it, and the twin is compared always")
-    passes(name, options, check)
+    assert_passes(name, options, check)
 
 
 @twins_of("composite")
@@ -71,17 +69,17 @@ def test_compiled_rule_equals_its_oracle(
     name: str, options: dict[str, Any], classes: int, late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arrays, "MOST_WAVES", 24)  # what the twin does takes the square of it
-    equals_its_oracle(name, options, classes, late)
+    assert_equals_its_oracle(name, options, classes, late)
 
 
 @walks_of("composite")
 def test_a_walk_with_candidates_rewards_and_corrections_is_stepping_by_hand(name: str, kind: str) -> None:
-    walks_as_it_steps(name, kind)
+    assert_walks_as_it_steps(name, kind)
 
 
 @pytest.mark.parametrize("name", FAMILIES["composite"])
 def test_with_few_candidates_less_is_wrong(name: str) -> None:
-    errs_less_among_few(name)
+    assert_errs_less_among_few(name)
 
 
 @both_dtypes
@@ -237,7 +235,7 @@ def test_a_class_that_is_added_later_leaves_the_others_and_is_learnt(kind: str, 
     assert late[names[-200:] == "c"].mean() > 0.7
 
 
-@pytest.mark.parametrize("kind", ["dense", pytest.param("diagonal", marks=slow), "sparse"])
+@pytest.mark.parametrize("kind", ["dense", pytest.param("diagonal", marks=ON_DEMAND), "sparse"])
 def test_what_is_taught_is_known(kind: str) -> None:
     X, y = topics(1200, 5, 100, seed=5) if kind == "sparse" else drawn_digits(1200, seed=5)
     if kind == "diagonal":

@@ -33,9 +33,9 @@ from onebit.state import from_state, state_of
 from onebit.trials.shared_data import by_shared_data
 from onebit.trials.trial import Trial, entry_of
 from tests.auto.streams import Array, topics
-from tests.every_rule.cases import SEED, WALKED, walks_rows_as_it_steps
+from tests.every_rule.cases import SEED, WALKED, assert_walks_rows_as_it_steps
 from tests.serve.driving import replayed, run
-from tests.serve.test_service_state import check
+from tests.serve.test_service_state import assert_state_is_the_replay
 
 RULE = "auto"
 KINDS = ("plain", "candidates", "rewards", "corrections", "everything, late")
@@ -96,7 +96,7 @@ def test_after_eight_rows_it_settles(case: str, form: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_running_is_stepping(case: str, kind: str) -> None:
     X, y = stream_of(case)
-    walks_rows_as_it_steps(learner_of(), X, y, kind)
+    assert_walks_rows_as_it_steps(learner_of(), X, y, kind)
 
 
 @cases
@@ -287,7 +287,7 @@ def test_zeros_that_are_stored_and_columns_out_of_order() -> None:
     learner = walked(learner_of(), stored, schedule)
     assert learner.runtime.model.routing == walked(learner_of(), csr, schedule).runtime.model.routing
     assert learner.describe().form == "rows came sparse, 50 % filled: treated as dense"
-    walks_rows_as_it_steps(learner_of(), stored, y, "plain")
+    assert_walks_rows_as_it_steps(learner_of(), stored, y, "plain")
 
 
 @cases
@@ -447,7 +447,7 @@ def test_a_file_of_names_cannot_have_counted() -> None:
 def test_a_task_of_a_service_is_the_replay_of_its_log(tmp_path: Path) -> None:
     """Before, while and after it moves, with snapshots on the way and without."""
     features = {"kind": "numbers", "size": LEAST_SPARSE}
-    run(check(tmp_path, {"wide": {"learner": RULE, "features": features}}, 30))
+    run(assert_state_is_the_replay(tmp_path, {"wide": {"learner": RULE, "features": features}}, 30))
     manifest = json.loads(replayed(tmp_path, "wide")[0])
     assert manifest["routing"]["came"] == "dense"
     assert manifest["features"]["space"] == "sparse"

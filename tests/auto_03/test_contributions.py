@@ -11,7 +11,7 @@ from onebit.auto_03.rule import HANDICAP, LOSSES
 from onebit.contract.contrast import amount
 from onebit.explaining import Explanation
 from onebit.learner import Learner
-from tests.auto.streams import Array, gaussians, topics, walk_both
+from tests.auto.streams import Array, assert_equal_on_a_walk, gaussians, topics
 from tests.oracles import auto_03, auto_03_sparse
 
 CLASSES = 4
@@ -57,7 +57,7 @@ def test_dense_parts_are_those_of_the_slow_twin(rounds: int) -> None:
     X = X.astype(np.float64) * np.array([1.0, 100.0, 0.01, 3.0, 7.0, 1.0]) + np.array([0.0, 50.0, 1.0, -9.0, 0.0, 0.0])
     learner = Learner("auto-0.3", classes=CLASSES, features=6, space="dense", dtype="float64", seed=5)
     oracle = auto_03.Oracle(CLASSES, 6, seed=5)
-    walk_both(learner, oracle, X[:rounds], X[:rounds], y[:rounds], late=False, near=1e-6)
+    assert_equal_on_a_walk(learner, oracle, X[:rounds], X[:rounds], y[:rounds], late=False, near=1e-6)
     even_out(learner, oracle)
     if rounds == 1:  # of one row nothing is known but its direction
         found = learner.explain(X[0], top=None)
@@ -72,7 +72,7 @@ def test_diagonal_members_are_explained_too() -> None:
     X = X.astype(np.float64)
     learner = Learner("auto-0.3", classes=CLASSES, features=600, space="dense", dtype="float64", seed=5)
     oracle = auto_03.Oracle(CLASSES, 600, seed=5)
-    walk_both(learner, oracle, X, X, y, late=False, near=1e-6)
+    assert_equal_on_a_walk(learner, oracle, X, X, y, late=False, near=1e-6)
     assert list(learner.describe().members) == ["directed", "standardised", "clusters"]
     even_out(learner, oracle)
     same_as(oracle, learner, X[3], X[3], near=1e-5)
@@ -86,7 +86,7 @@ def test_sparse_parts_are_those_of_the_slow_twin() -> None:
     oracle = auto_03_sparse.Oracle(CLASSES, 60)
     for row in range(10):
         same_as(oracle, learner, X[row], X[row].toarray()[0], near=1e-9)  # before anything is learnt, no class leads
-    walk_both(learner, oracle, X, X.toarray(), y, late=False, near=1e-8)
+    assert_equal_on_a_walk(learner, oracle, X, X.toarray(), y, late=False, near=1e-8)
     for row in range(10):
         same_as(oracle, learner, X[row], X[row].toarray()[0], near=1e-6)
     same_as(oracle, learner, 0.0 * X[0], np.zeros(60), near=1e-9)

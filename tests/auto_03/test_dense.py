@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from onebit.learner import Learner
-from tests.auto.streams import gaussians, permuted, walk_both
-from tests.every_rule.cases import CLASSES, FEATURES, SEED, equals_its_oracle_among
+from tests.auto.streams import assert_equal_on_a_walk, gaussians, permuted
+from tests.every_rule.cases import CLASSES, FEATURES, SEED, assert_equals_its_oracle_among
 from tests.oracles.auto_03 import Oracle
-from tests.slow import slow
+from tests.slow import ON_DEMAND
 
 
 @pytest.mark.parametrize(
     ("classes", "rounds", "late"),
     [
         pytest.param(2, 1600, True, id="2 classes, late"),
-        pytest.param(4, 1300, False, id="4 classes, at once", marks=slow),
+        pytest.param(4, 1300, False, id="4 classes, at once", marks=ON_DEMAND),
     ],
 )
 def test_dense_auto_03_equals_its_twin_through_a_restart(classes: int, rounds: int, late: bool) -> None:
@@ -24,7 +24,7 @@ def test_dense_auto_03_equals_its_twin_through_a_restart(classes: int, rounds: i
     X, y = X.astype(np.float64), permuted(y, classes, seed=1)
     learner = Learner("auto-0.3", classes=classes, features=6, space="dense", dtype="float64", seed=5)
     oracle = Oracle(classes, 6, seed=5)
-    walk_both(learner, oracle, X, X, y, late, near=1e-6)
+    assert_equal_on_a_walk(learner, oracle, X, X, y, late, near=1e-6)
     assert oracle.change.restarts >= 1, "the stream is there to force one"
 
 
@@ -39,7 +39,7 @@ def test_dense_auto_03_equals_its_twin_with_other_members(classes: int, features
     X[:, 0], X[::31] = 5.0, 0.0  # a constant column where a row is not zero, and rows of zeros
     learner = Learner("auto-0.3", classes=classes, features=features, space="dense", dtype="float64", seed=5)
     oracle = Oracle(classes, features, seed=5)
-    walk_both(learner, oracle, X, X, y, late, near=1e-6)
+    assert_equal_on_a_walk(learner, oracle, X, X, y, late, near=1e-6)
     names = {"diagonal": ["directed", "standardised"], "full": ["directed", "centred", "standardised"]}
     assert list(learner.describe().members) == [*names["diagonal" if features == 450 else "full"], "clusters"]
     assert learner.describe().members == pytest.approx(
@@ -55,10 +55,10 @@ def test_dense_auto_03_equals_its_twin_on_rows_of_any_scale(classes: int, late: 
     X[::31] = 0.0
     learner = Learner("auto-0.3", classes=classes, features=6, space="dense", dtype="float64", seed=5)
     oracle = Oracle(classes, 6, seed=5)
-    walk_both(learner, oracle, X, X, y, late, near=1e-6)
+    assert_equal_on_a_walk(learner, oracle, X, X, y, late, near=1e-6)
     assert oracle.scales.divides
 
 
 def test_dense_auto_03_equals_its_twin_with_candidates_rewards_and_truths() -> None:
     learner = Learner("auto-0.3", classes=CLASSES, features=FEATURES, space="dense", dtype="float64", seed=SEED)
-    equals_its_oracle_among("auto-0.3", {}, True, learner, Oracle(CLASSES, FEATURES, seed=SEED))
+    assert_equals_its_oracle_among("auto-0.3", {}, True, learner, Oracle(CLASSES, FEATURES, seed=SEED))

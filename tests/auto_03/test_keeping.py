@@ -17,15 +17,14 @@ from onebit.learner import Learner, copy_of
 from tests.auto.streams import Array, gaussians, heard, permuted, topics
 from tests.every_rule.cases import (
     FAMILIES,
+    assert_equals_its_oracle,
+    assert_errs_less_among_few,
+    assert_passes,
+    assert_walks_as_it_steps,
     checks_of,
-    equals_its_oracle,
-    errs_less_among_few,
-    passes,
     twins_of,
-    walks_as_it_steps,
     walks_of,
 )
-from tests.slow import SLOW
 
 kinds = pytest.mark.parametrize("kind", ["dense", "diagonal", "sparse"])
 CLASSES = 4
@@ -46,24 +45,22 @@ def auto_03(kind: str, classes: Any = CLASSES) -> Learner:
 
 @checks_of("former")
 def test_check(name: str, options: dict[str, Any], check: str) -> None:
-    if check == "compiled_is_python" and not SLOW:
-        pytest.skip("takes long; ONEBIT_SLOW=1 runs it, and the twin is compared always")
-    passes(name, options, check)
+    assert_passes(name, options, check)
 
 
 @twins_of("former")
 def test_compiled_rule_equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bool) -> None:
-    equals_its_oracle(name, options, classes, late)
+    assert_equals_its_oracle(name, options, classes, late)
 
 
 @walks_of("former")
 def test_a_walk_with_candidates_rewards_and_corrections_is_stepping_by_hand(name: str, kind: str) -> None:
-    walks_as_it_steps(name, kind)
+    assert_walks_as_it_steps(name, kind)
 
 
 @pytest.mark.parametrize("name", FAMILIES["former"])
 def test_with_few_candidates_less_is_wrong(name: str) -> None:
-    errs_less_among_few(name)
+    assert_errs_less_among_few(name)
 
 
 @kinds

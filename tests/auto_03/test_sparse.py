@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse
 
 from onebit.learner import Learner
-from tests.auto.streams import Array, heard, permuted, topics, walk_both
-from tests.every_rule.cases import CLASSES, FEATURES, SEED, equals_its_oracle_among
+from tests.auto.streams import Array, assert_equal_on_a_walk, heard, permuted, topics
+from tests.every_rule.cases import CLASSES, FEATURES, SEED, assert_equals_its_oracle_among
 from tests.oracles.auto_03_sparse import Oracle
 
 
@@ -36,7 +36,7 @@ def test_sparse_auto_03_equals_its_twin_through_a_restart(classes: int, rounds: 
         Learner("auto-0.3", classes=classes, features=60, space="sparse", dtype="float64", seed=5),
         Oracle(classes, 60),
     )
-    walk_both(learner, oracle, X, X.toarray(), y, late, near=1e-8)
+    assert_equal_on_a_walk(learner, oracle, X, X.toarray(), y, late, near=1e-8)
     assert oracle.change.restarts >= 1, "the stream is there to force one"
 
 
@@ -50,7 +50,7 @@ def test_sparse_auto_03_equals_its_twin_on_rows_of_any_kind(classes: int, late: 
         Learner("auto-0.3", classes=classes, features=40, space="sparse", dtype="float64", seed=5),
         Oracle(classes, 40),
     )
-    walk_both(learner, oracle, X, X.toarray(), y, late, near=1e-8)
+    assert_equal_on_a_walk(learner, oracle, X, X.toarray(), y, late, near=1e-8)
 
 
 @pytest.mark.parametrize("what", ["columns", "rows", "both"])
@@ -91,4 +91,4 @@ def test_an_empty_row_is_not_learnt_and_a_stored_zero_is_absent() -> None:
 def test_sparse_auto_03_equals_its_twin_with_candidates_rewards_and_truths(late: bool) -> None:
     learner = Learner("auto-0.3", classes=CLASSES, features=FEATURES, space="sparse", dtype="float64", seed=SEED)
     oracle = Oracle(CLASSES, FEATURES)
-    equals_its_oracle_among("auto-0.3", {}, late, learner, oracle, form=scipy.sparse.csr_matrix)
+    assert_equals_its_oracle_among("auto-0.3", {}, late, learner, oracle, form=scipy.sparse.csr_matrix)

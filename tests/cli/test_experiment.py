@@ -107,7 +107,7 @@ def test_json_of_one_run_is_read_by_others_too(call: Call) -> None:
         raise AssertionError(f"{constant} is no JSON")
 
     out = call("compare", "synsep9", "--learners", "bpa", "--rounds", "100", "--runs", "1", "--json")[1]
-    json.loads(out, parse_constant=refuse)
+    assert json.loads(out, parse_constant=refuse)["data"]
 
 
 def test_quiet_prints_the_table_and_no_progress(call: Call) -> None:

@@ -26,7 +26,7 @@ R = np.random.default_rng(2).random((103, 4)).round(1)
 LISTS = [sorted({int(label), int(label + 1 + row % 3) % 6, int(label + 4) % 6}) for row, label in enumerate(Y)]
 
 
-def refuse(words: str, given: Any, **settings: Any) -> None:
+def assert_refused(words: str, given: Any, **settings: Any) -> None:
     with pytest.raises(InputError, match=words):
         stream(given, **settings)
 
@@ -175,7 +175,7 @@ def table(tmp_path: Path, cells: list[str], labels: list[Any] = CITIES) -> Path:
     return path
 
 
-def check_cities(made: Stream) -> None:
+def assert_cities(made: Stream) -> None:
     data = made.data(0)
     assert data.candidates is not None
     assert data.names in (("height",), None)
@@ -188,7 +188,7 @@ def check_cities(made: Stream) -> None:
 @pytest.mark.parametrize("form", WRITTEN)
 def test_a_column_of_a_table_lists_candidates(form: str, tmp_path: Path) -> None:
     path = table(tmp_path, WRITTEN[form])
-    check_cities(stream(path, label="city", candidates="offer", classes=NAMES, order="file"))
+    assert_cities(stream(path, label="city", candidates="offer", classes=NAMES, order="file"))
 
 
 @pytest.mark.parametrize("classes", [None, ["New York", "Paris, TX", "New", "[x]", "a|b"]])
@@ -253,8 +253,8 @@ def test_json_lines_parquet_and_frames_list_candidates(tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "offers.parquet")
     settings: dict[str, Any] = {"label": "city", "candidates": "offer", "classes": NAMES, "order": "file"}
     for given in (tmp_path / "offers.jsonl", tmp_path / "offers.parquet", frame):
-        check_cities(stream(given, **settings))
-    check_cities(stream(frame[["height"]], CITIES, classes=NAMES, candidates=CELLS, order="file"))
+        assert_cities(stream(given, **settings))
+    assert_cities(stream(frame[["height"]], CITIES, classes=NAMES, candidates=CELLS, order="file"))
 
 
 def test_an_array_of_an_archive_lists_candidates(tmp_path: Path) -> None:
@@ -262,8 +262,8 @@ def test_an_array_of_an_archive_lists_candidates(tmp_path: Path) -> None:
     rows = np.arange(4.0)[:, None]
     np.savez(tmp_path / "a.npz", X=rows, y=[NAMES.index(city) for city in CITIES], classes=NAMES, offer=matrix)
     np.savez(tmp_path / "b.npz", X=rows, y=CITIES, offer=WRITTEN["bars"])
-    check_cities(stream(tmp_path / "a.npz", candidates="offer", order="file"))
-    check_cities(stream(tmp_path / "b.npz", candidates="offer", classes=NAMES, order="file"))
+    assert_cities(stream(tmp_path / "a.npz", candidates="offer", order="file"))
+    assert_cities(stream(tmp_path / "b.npz", candidates="offer", classes=NAMES, order="file"))
 
 
 def test_a_large_file_is_converted_with_its_candidates_and_rewards(
@@ -273,7 +273,7 @@ def test_a_large_file_is_converted_with_its_candidates_and_rewards(
     monkeypatch.setenv("ONEBIT_CACHE", str(tmp_path / "cache"))
     path = table(tmp_path, WRITTEN["bars"])
     for _ in range(2):
-        check_cities(stream(path, label="city", candidates="offer", classes=NAMES, order="file"))
+        assert_cities(stream(path, label="city", candidates="offer", classes=NAMES, order="file"))
     frame = pandas.DataFrame({"height": X[:, 0], **{f"worth_{name}": R[:, at] for at, name in enumerate("abcd")}})
     frame.to_csv(tmp_path / "worth.csv", index=False)
     data = stream(tmp_path / "worth.csv", rewards="worth_*").data(0)
@@ -330,11 +330,11 @@ def test_bad_settings_are_refused_with_a_sentence(settings: dict[str, Any], word
 
 
 def test_what_is_not_for_named_data_is_refused() -> None:
-    refuse("columns by name", "synsep9", rewards=R)
-    refuse("is for columns of a table", "synsep9", candidates="offer")
-    refuse("there are 9 classes", "synsep9", candidates=9)
-    refuse("brings its own candidates", stream("synsep9"), candidates=3)
-    refuse("brings its own corrected", stream("synsep9"), corrected=0.5)
+    assert_refused("columns by name", "synsep9", rewards=R)
+    assert_refused("is for columns of a table", "synsep9", candidates="offer")
+    assert_refused("there are 9 classes", "synsep9", candidates=9)
+    assert_refused("brings its own candidates", stream("synsep9"), candidates=3)
+    assert_refused("brings its own corrected", stream("synsep9"), corrected=0.5)
 
 
 # --- rewards -----------------------------------------------------------------------------------------------------------
@@ -417,12 +417,14 @@ def test_rewards_that_are_no_numbers_are_refused_with_row_and_class(bad: str, tm
     ]
     (tmp_path / "w.jsonl").write_text("\n".join(map(json.dumps, cells)))
     words = rf"'worth_b' of .* is '{bad}' in row 3 \(line .\D*\), but the reward of 'b' must be a number from 0 to 1, such as 0\.5"
-    refuse(words.replace("line .", "line 4"), tmp_path / "w.csv", rewards="worth_*")
-    refuse(words.replace("line .", "line 3"), tmp_path / "w.jsonl", rewards="worth_*")
-    refuse("the reward of 'b' must be a number .* no text", frame, rewards="worth_*")
+    assert_refused(words.replace("line .", "line 4"), tmp_path / "w.csv", rewards="worth_*")
+    assert_refused(words.replace("line .", "line 3"), tmp_path / "w.jsonl", rewards="worth_*")
+    assert_refused("the reward of 'b' must be a number .* no text", frame, rewards="worth_*")
     beside = frame[["worth_a", "worth_b"]].rename(columns={"worth_a": "a", "worth_b": "b"})
     for rewards, name in ((beside, "'b'"), (beside.to_numpy(), "1"), (beside.to_numpy().tolist(), "1")):
-        refuse(f"rewards of {name} in row 2 is '{bad}', but must be a number from 0 to 1", X[:4], rewards=rewards)
+        assert_refused(
+            f"rewards of {name} in row 2 is '{bad}', but must be a number from 0 to 1", X[:4], rewards=rewards
+        )
 
 
 @pytest.mark.parametrize(
@@ -453,26 +455,28 @@ def test_bad_reward_columns_are_refused_with_a_sentence(tmp_path: Path) -> None:
     pandas.DataFrame({"height": [1.0, 2.0], "label": [0, 1], "w_a": [0.1, 0.2], "w_b": [1.0, 0.0]}).to_csv(
         path, index=False
     )
-    refuse("has the column 'label' beside rewards", path, rewards="w_*")
-    refuse("given twice", path, rewards="w_*", label="label")
-    refuse("no column of .* begins like 'v_", path, rewards="v_*", drop=["label"])
-    refuse("there is no column 'w_x'", path, rewards=["w_a", "w_x"], drop=["label"])
-    refuse("there is 1 class", path, rewards=["w_a"], drop=["label"])
-    refuse("'w_a' of .* twice", path, rewards=["w_a", "w_*"], drop=["label"])
-    refuse("'w_a' of .* is a reward, and cannot be drop", path, rewards="w_*", drop=["label", "w_a"])
-    refuse("but the classes are 'a', 'c'", path, rewards="w_*", classes=["a", "c"], drop=["label"])
-    refuse("there is no column 'w_c'", path, candidates="w_c")
-    refuse("'label' of .* is the label, and cannot be candidates as well", path, candidates="label")
-    refuse("'w_b' of .* is a reward, and cannot be candidates", path, rewards="w_*", candidates="w_b", drop=["label"])
+    assert_refused("has the column 'label' beside rewards", path, rewards="w_*")
+    assert_refused("given twice", path, rewards="w_*", label="label")
+    assert_refused("no column of .* begins like 'v_", path, rewards="v_*", drop=["label"])
+    assert_refused("there is no column 'w_x'", path, rewards=["w_a", "w_x"], drop=["label"])
+    assert_refused("there is 1 class", path, rewards=["w_a"], drop=["label"])
+    assert_refused("'w_a' of .* twice", path, rewards=["w_a", "w_*"], drop=["label"])
+    assert_refused("'w_a' of .* is a reward, and cannot be drop", path, rewards="w_*", drop=["label", "w_a"])
+    assert_refused("but the classes are 'a', 'c'", path, rewards="w_*", classes=["a", "c"], drop=["label"])
+    assert_refused("there is no column 'w_c'", path, candidates="w_c")
+    assert_refused("'label' of .* is the label, and cannot be candidates as well", path, candidates="label")
+    assert_refused(
+        "'w_b' of .* is a reward, and cannot be candidates", path, rewards="w_*", candidates="w_b", drop=["label"]
+    )
     assert stream(path, rewards="w_*", drop=["label"]).data(0).classes == ("a", "b")
     np.savez(tmp_path / "w.npz", X=X, y=Y, worth=R)
-    refuse("has a y, and labels follow from rewards", tmp_path / "w.npz", rewards="worth")
-    refuse("has a y", tmp_path / "w.npz", rewards="values")
-    refuse("y of .* is the label, and cannot be candidates as well", tmp_path / "w.npz", candidates="y")
+    assert_refused("has a y, and labels follow from rewards", tmp_path / "w.npz", rewards="worth")
+    assert_refused("has a y", tmp_path / "w.npz", rewards="values")
+    assert_refused("y of .* is the label, and cannot be candidates as well", tmp_path / "w.npz", candidates="y")
     np.savez(tmp_path / "v.npz", X=X, rewards=R[:-1])
-    refuse("there are 103 rows and rewards for 102", tmp_path / "v.npz")
-    refuse("rewards of .* is rewards, and cannot be candidates", tmp_path / "v.npz", candidates="rewards")
-    refuse("has no array 'offer'", tmp_path / "w.npz", candidates="offer")
+    assert_refused("there are 103 rows and rewards for 102", tmp_path / "v.npz")
+    assert_refused("rewards of .* is rewards, and cannot be candidates", tmp_path / "v.npz", candidates="rewards")
+    assert_refused("has no array 'offer'", tmp_path / "w.npz", candidates="offer")
 
 
 def test_what_rows_are_like_speaks_of_candidates_and_rewards() -> None:

@@ -24,10 +24,10 @@ from onebit.data.kinds import Kind, kind_of_texts
 from onebit.data.texts import Ngrams
 from onebit.errors import OnebitWarning
 from onebit.named_features import words_in
+from tests.frames import every_frame
 
 arrow = pytest.importorskip("pyarrow", reason="pyarrow is in the extra `experiments`")
 pd = pytest.importorskip("pandas", reason="pandas is in the extra `experiments`")
-pl = pytest.importorskip("polars", reason="polars is in the extra `test`")
 
 SUBJECTS = {
     "billing": ["my last invoice is wrong", "please refund the second payment", "charged twice for one invoice"],
@@ -64,7 +64,7 @@ def quietly(path: Any, **settings: Any) -> Any:
         return read(path, **settings)
 
 
-def same(one: Any, other: Any) -> None:
+def assert_same(one: Any, other: Any) -> None:
     assert one.classes == other.classes
     assert one.y.tolist() == other.y.tolist()
     parts = ("data", "indices", "indptr") if hasattr(one.X, "indptr") else ()
@@ -92,7 +92,7 @@ def test_columns_are_what_they_look_like_and_a_line_says_so(tmp_path: Path) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         spoken = read(path, label="team", text=["subject"], categorical=["product"], drop=["ticket_id", "opened"])
-    same(data, spoken)
+    assert_same(data, spoken)
 
 
 def test_text_is_its_set_of_words_scaled_to_length_one(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_large_file_gives_what_a_small_one_gives(tmp_path: Path, monkeypatch: 
         with pytest.warns(OnebitWarning, match="'subject' is read as text"):
             large = read(path, label="team", ngrams=3)
         assert isinstance(large.X.data, np.memmap)
-        same(small, large)
+        assert_same(small, large)
 
 
 # --- vectorizers -----------------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_a_vectorizer_of_scikit_learn_is_one_or_is_refused_with_its_reason(tmp_p
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"], ids=["comma", "semicolon", "tab", "bar"])
 def test_the_separator_is_found(tmp_path: Path, separator: str) -> None:
-    same(
+    assert_same(
         quietly(written(tmp_path, tickets(), "t.csv", separator), label="team"),
         quietly(written(tmp_path, tickets(), "u.csv"), label="team"),
     )
@@ -283,7 +283,7 @@ def json_lines(table: dict[str, list[Any]]) -> str:
 def test_json_lines_are_a_table(tmp_path: Path, name: str) -> None:
     content = json_lines(tickets()).encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    same(quietly(tmp_path / name, label="team"), quietly(written(tmp_path, tickets()), label="team"))
+    assert_same(quietly(tmp_path / name, label="team"), quietly(written(tmp_path, tickets()), label="team"))
 
 
 @pytest.mark.parametrize(
@@ -316,23 +316,23 @@ def test_a_sheet_of_excel_is_a_table(tmp_path: Path) -> None:
     book.save(tmp_path / "t.xlsx")
     expected = quietly(written(tmp_path, table), label="team")
     with pytest.warns(OnebitWarning, match=r"'opened' is left out \(dates\)"):
-        same(read(tmp_path / "t.xlsx", label="team"), expected)
+        assert_same(read(tmp_path / "t.xlsx", label="team"), expected)
     settings = {"label": "team", "numeric": ["opened"], "drop": ["ticket_id", "subject", "product"]}
-    same(read(tmp_path / "t.xlsx", **settings), read(written(tmp_path, table), **settings))  # type: ignore[arg-type]
+    assert_same(read(tmp_path / "t.xlsx", **settings), read(written(tmp_path, table), **settings))  # type: ignore[arg-type]
     (tmp_path / "no.xlsx").write_text("a,b\n")
     assert "Excel" in refused(lambda: read(tmp_path / "no.xlsx"))
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, arrow.table], ids=["pandas", "polars", "arrow"])
+@every_frame
 def test_a_frame_is_read_as_a_file_is(tmp_path: Path, frame: Any) -> None:
     table = tickets()
     expected = quietly(written(tmp_path, table), label="team")
     with pytest.warns(OnebitWarning, match="in the frame 'subject' is read as text"):
         found = onebit.stream(frame(table), label="team").data(0)
-    same(found, expected)
+    assert_same(found, expected)
     rows = frame({name: values for name, values in table.items() if name != "team"})
     settings: dict[str, Any] = {"text": ["subject"], "categorical": ["product"], "drop": ["ticket_id", "opened"]}
-    same(onebit.stream(rows, table["team"], **settings).data(0), expected)
+    assert_same(onebit.stream(rows, table["team"], **settings).data(0), expected)
     assert "given twice" in refused(lambda: onebit.stream(frame(table), table["team"], label="team"))
     assert "120 rows and 3 labels" in refused(lambda: onebit.stream(rows, ["a", "b", "a"], **settings))
 
@@ -340,7 +340,7 @@ def test_a_frame_is_read_as_a_file_is(tmp_path: Path, frame: Any) -> None:
 def test_a_parquet_file_is_read_as_a_csv_file_is(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(arrow.table(tickets()), tmp_path / "t.parquet")
-    same(quietly(tmp_path / "t.parquet", label="team"), quietly(written(tmp_path, tickets()), label="team"))
+    assert_same(quietly(tmp_path / "t.parquet", label="team"), quietly(written(tmp_path, tickets()), label="team"))
 
 
 # --- from the command line and in Python ---------------------------------------------------------------------------------
@@ -398,11 +398,17 @@ def test_rows_that_are_texts_are_said_to_be_such_everywhere() -> None:
     assert onebit.run("bpa", stream).error == by_hand.error == onebit.run("bpa", stream, text=True).error
     swept = onebit.sweep("bpa", TEXTS, TEAMS, grid={"aggressiveness": [0.1, 1.0]}, text=True, runs=1, fresh_runs=1)
     assert not swept.failures
-    for texts in (pd.Series(TEXTS), pl.Series(TEXTS), np.array(TEXTS), tuple(TEXTS)):
+    for texts in (pd.Series(TEXTS), np.array(TEXTS), tuple(TEXTS)):
         assert onebit.run("bpa", texts, TEAMS, text=True).error == by_hand.error
     cut = onebit.run("bpa", TEXTS, TEAMS, text=True, ngrams=3)
     assert cut.learner.features is not None
     assert onebit.run("bpa", TEXTS, TEAMS, text=True, vectorizer=Lengths(), prepare="scale").learner.features == 2
+
+
+@pytest.mark.long
+def test_texts_may_be_a_series_of_polars() -> None:
+    texts = pytest.importorskip("polars", reason="polars is in the extra `test-all`").Series(TEXTS)
+    assert onebit.run("bpa", texts, TEAMS, text=True).error == onebit.run("bpa", TEXTS, TEAMS, text=True).error
 
 
 def test_every_learner_takes_rows_that_are_texts() -> None:

@@ -70,6 +70,7 @@ def hashed(name: str) -> int:
     return place & (2**18 - 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", LINES)
 def test_features_labels_and_tags_are_those_that_vw_reads(vw: Any, line: str) -> None:
     theirs, ours = vw.parse(line), parsed(line)
@@ -82,6 +83,7 @@ def test_features_labels_and_tags_are_those_that_vw_reads(vw: Any, line: str) ->
     assert dict(found) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.long
 def test_a_file_is_a_stream_in_which_vw_sees_the_same(tmp_path: Path, vw: Any) -> None:
     path = tmp_path / "some.vw"
     path.write_text("\n".join(LINES) + "\n\n")
@@ -107,6 +109,7 @@ def separable(rows: int, seed: int) -> list[str]:
     return lines
 
 
+@pytest.mark.long
 def test_vw_counts_as_many_examples_and_learns_them_too(tmp_path: Path) -> None:
     path = tmp_path / "some.vw"
     path.write_text("\n".join(separable(600, 1)) + "\n")

@@ -12,6 +12,8 @@ from docs.extensions.formulas import mathml
 
 from tests.report.browser import Browser, chromium
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install '.[docs]'")
 pytest.importorskip("latex2mathml", reason="latex2mathml is not installed: pip install '.[docs]'")
 

@@ -6,6 +6,7 @@ The composite one, `auto`, is in `tests/auto/test_keeping.py`, and the one that 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from onebit.learner import Learner, copy_of, learner_class
 from onebit.rules import registry, usual_rules
 from tests.oracles.base import Decided
 from tests.oracles.draws import draws
+from tests.slow import ON_DEMAND
 
 FAMILIES = {
     "first order": [name for name, rule in registry().items() if rule.second_order is None and not rule.composite],
@@ -40,12 +42,19 @@ ELSEWHERE = "same_in_another_process"
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 
+def marks_of(name: str, check: str) -> Sequence[pytest.MarkDecorator]:
+    """In plain Python a rule takes long, and a composite one very long; its twin is compared always."""
+    if check != "compiled_is_python":
+        return ()
+    return ON_DEMAND if registry()[name].composite else (pytest.mark.long,)
+
+
 def checks_of(family: str) -> pytest.MarkDecorator:
     """Every example of a family's rules with every check."""
     return pytest.mark.parametrize(
         ("name", "options", "check"),
         [
-            pytest.param(name, options, check, id=f"{case}-{check}")
+            pytest.param(name, options, check, id=f"{case}-{check}", marks=marks_of(name, check))
             for name in FAMILIES[family]
             for case, options in EXAMPLES[name].items()
             for check in CHECKS
@@ -58,7 +67,7 @@ def made(name: str, options: dict[str, Any], **common: Any) -> Learner:
     return learner_class(registry()[name])(**{**options, **common})
 
 
-def passes(name: str, options: dict[str, Any], check: str) -> None:
+def assert_passes(name: str, options: dict[str, Any], check: str) -> None:
     if (name, check) in EXCEPTIONS:
         pytest.skip(EXCEPTIONS[name, check])
     CHECKS[check](lambda **common: made(name, options, **common))
@@ -143,7 +152,7 @@ def stream(seed: int, classes: int) -> tuple[np.ndarray[Any, Any], np.ndarray[An
     return X, y
 
 
-def equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bool) -> None:
+def assert_equals_its_oracle(name: str, options: dict[str, Any], classes: int, late: bool) -> None:
     """The compiled rule and its slow twin, round by round: decisions, probabilities and weights, feedback also late."""
     if classes == 2 and isinstance(options.get("coding"), list):
         options = {**options, "coding": [[1, 0, 1], [-1, 1, -1]]}
@@ -198,7 +207,7 @@ def varied_twins_of(family: str) -> pytest.MarkDecorator:
     )
 
 
-def equals_its_oracle_among(
+def assert_equals_its_oracle_among(
     name: str, options: dict[str, Any], late: bool, learner: Learner | None = None, oracle: Any = None, form: Any = list
 ) -> None:
     """Rule and twin with random candidates, answered by right and wrong, a reward or the truth, at once or late.
@@ -302,16 +311,16 @@ def schedule_of(kind: str, y: Any) -> Schedule:
     return schedule
 
 
-def walks_as_it_steps(name: str, kind: str) -> None:
+def assert_walks_as_it_steps(name: str, kind: str) -> None:
     """A walk over a schedule is deciding and learning by hand, bit for bit, and counts mistakes and rewards."""
     X, y = rows(WALKED, seed=32)
     options = dict(registry()[name].examples[0])
-    walks_rows_as_it_steps(
+    assert_walks_rows_as_it_steps(
         made(name, options, classes=NAMES, features=X.shape[1], space="dense", seed=SEED), X, y, kind
     )
 
 
-def walks_rows_as_it_steps(walker: Learner, X: Any, y: Any, kind: str) -> None:
+def assert_walks_rows_as_it_steps(walker: Learner, X: Any, y: Any, kind: str) -> None:
     """The same of a learner with the seed SEED, and these rows."""
     schedule, stepper = schedule_of(kind, y), copy_of(walker)
     if walker.runtime.needs_labels and len(schedule.rewards):
@@ -354,7 +363,7 @@ def _hear_in_stream(learner: Learner, decision: Decision, label: str, schedule: 
         learner.learn(decision, right=decision.label == label)
 
 
-def errs_less_among_few(name: str) -> None:
+def assert_errs_less_among_few(name: str) -> None:
     """With 5 of 26 classes, the right one among them, fewer labels are wrong than with all, in each of 5 streams."""
     for seed in range(5):
         X, y = rows(500, seed=seed, classes=26, width=12)

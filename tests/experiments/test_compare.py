@@ -242,7 +242,7 @@ def test_plain_values_are_json_and_say_it_all() -> None:
 
 
 def test_plain_values_of_one_run_are_json_too() -> None:
-    json.dumps(onebit.compare("synsep9", ["bpa"], rounds=100, runs=1).to_dict(), allow_nan=False)
+    assert json.dumps(onebit.compare("synsep9", ["bpa"], rounds=100, runs=1).to_dict(), allow_nan=False)
 
 
 def test_the_page_has_a_table_curves_and_how_it_came_about() -> None:

@@ -49,7 +49,9 @@ def same_learner(one: Learner, other: Learner) -> bool:
     return {**state(one), "identity": ""} == {**state(other), "identity": ""}
 
 
-def by_hand(result: Result, number: int, learner: Learner, X: Any, labels: list[Any], order: list[int]) -> None:
+def assert_is_its_steps(
+    result: Result, number: int, learner: Learner, X: Any, labels: list[Any], order: list[int]
+) -> None:
     """Check one run of a result against stepping."""
     played, greedy, stepped_learner = stepped(learner, X, labels, order)
     assert result.errors[number] == sum(played) / len(order)
@@ -71,7 +73,7 @@ def test_a_run_of_any_length_is_its_steps(rounds: int | None) -> None:
     length = rounds or 60
     assert result.rounds == length
     order = [place % 60 for place in range(length)]
-    by_hand(result, 0, Learner("banditron", classes=NAMES, exploration=0.3, seed=4), X, LABELS, order)
+    assert_is_its_steps(result, 0, Learner("banditron", classes=NAMES, exploration=0.3, seed=4), X, LABELS, order)
 
 
 @pytest.mark.parametrize("rounds", [20, 30, 75])
@@ -90,7 +92,7 @@ def test_shuffled_runs_are_steps_in_an_order_of_their_own(rounds: int) -> None:
             block = order[start : start + count]
             assert len(set(block)) == len(block), "each time through, every row comes once"
         learner = Learner("policy-gradient", classes=2, rate=1e-6, dtype="float64", seed=7 + number)
-        by_hand(result, number, learner, numbered, labels, order)
+        assert_is_its_steps(result, number, learner, numbered, labels, order)
 
 
 def _order_of(seed: int, count: int, rounds: int) -> list[int]:
@@ -122,7 +124,7 @@ def test_rows_of_every_form_run_as_they_step(form: str) -> None:
     }[form]
     one_by_one = [scipy.sparse.csr_array(SPARSE[row : row + 1]) for row in range(60)] if "cs" in form else SPARSE
     result = run("conservative-ova", table, LABELS, order="file", seed=2, bias=True)
-    by_hand(
+    assert_is_its_steps(
         result, 0, Learner("conservative-ova", classes=NAMES, seed=2, bias=True), one_by_one, LABELS, list(range(60))
     )
 
@@ -182,7 +184,7 @@ def test_a_learner_that_has_learnt_goes_on_from_there() -> None:
     before = state(learner)
     result = run(learner, X, LABELS, rounds=100, order="file")
     assert state(learner) == before
-    by_hand(result, 0, copy_of(learner), X, LABELS, [place % 60 for place in range(100)])
+    assert_is_its_steps(result, 0, copy_of(learner), X, LABELS, [place % 60 for place in range(100)])
     assert result.learner.learnt == 120
     assert result.learner.decide(X[0]).id == 120
 
@@ -192,7 +194,7 @@ def test_a_learner_that_waits_for_feedback_goes_on_too() -> None:
     learner = Learner("bpa", classes=NAMES)
     waiting = learner.decide(X[0])
     result = run(learner, X, LABELS, order="file")
-    by_hand(result, 0, copy_of(learner), X, LABELS, list(range(60)))
+    assert_is_its_steps(result, 0, copy_of(learner), X, LABELS, list(range(60)))
     result.learner.learn(waiting, right=True)
     assert "already" in refused(lambda: result.learner.learn(waiting, right=True))
     assert learner.learnt == 0
@@ -210,19 +212,19 @@ def test_the_labels_of_a_file_may_be_fewer_than_the_classes_of_the_learner() -> 
     learner = Learner("bpa", classes=[*reversed(NAMES), "fox"])
     result = run(learner, X, LABELS, order="file")
     assert result.learner.classes == (*reversed(NAMES), "fox")
-    by_hand(result, 0, copy_of(learner), X, LABELS, list(range(60)))
+    assert_is_its_steps(result, 0, copy_of(learner), X, LABELS, list(range(60)))
 
 
 def test_classes_that_are_given_are_the_classes() -> None:
     result = run("bpa", X, LABELS, classes=["fox", *NAMES], order="file")
     assert result.learner.classes == ("fox", *NAMES)
-    by_hand(result, 0, Learner("bpa", classes=["fox", *NAMES]), X, LABELS, list(range(60)))
+    assert_is_its_steps(result, 0, Learner("bpa", classes=["fox", *NAMES]), X, LABELS, list(range(60)))
 
 
 def test_classes_of_two_kinds_run_as_they_step() -> None:
     learner = Learner("bpa", classes=[0, "a"])
     labels = [0, "a"] * 30
-    by_hand(run(learner, X, labels, order="file"), 0, copy_of(learner), X, labels, list(range(60)))
+    assert_is_its_steps(run(learner, X, labels, order="file"), 0, copy_of(learner), X, labels, list(range(60)))
 
 
 def test_generated_data_run_as_they_step() -> None:
@@ -230,13 +232,13 @@ def test_generated_data_run_as_they_step() -> None:
     for number in range(2):
         data = onebit.data.source_of("synsep10").make(120, 5 + number)
         learner = Learner("bpa", classes=10, seed=5 + number)
-        by_hand(result, number, learner, data.X, data.y.tolist(), list(range(120)))
+        assert_is_its_steps(result, number, learner, data.X, data.y.tolist(), list(range(120)))
 
 
 # --- seeds and threads -------------------------------------------------------------------------------------------------
 
 
-def results_equal(one: Result, other: Result) -> None:
+def assert_results_equal(one: Result, other: Result) -> None:
     assert np.array_equal(one.errors, other.errors)
     assert np.array_equal(one.greedy_errors, other.greedy_errors)
     assert np.array_equal(one.curve.played, other.curve.played)
@@ -249,7 +251,7 @@ def test_runs_do_not_depend_on_the_number_of_threads(data: str) -> None:
     options: dict[str, Any] = {"runs": 9, "rounds": 300, "order": "shuffle", "exploration": 0.2}
     alone = run("banditron", *table, threads=1, **options)
     for threads in (2, 5, 9, 30):
-        results_equal(run("banditron", *table, threads=threads, **options), alone)
+        assert_results_equal(run("banditron", *table, threads=threads, **options), alone)
 
 
 def test_run_number_r_is_the_first_run_of_seed_plus_r() -> None:
@@ -264,8 +266,8 @@ def test_run_number_r_is_the_first_run_of_seed_plus_r() -> None:
 
 def test_a_learner_brings_its_seed_unless_another_is_given() -> None:
     learner = Learner("banditron", classes=NAMES, exploration=0.5, seed=21)
-    results_equal(run(learner, X, LABELS), run("banditron", X, LABELS, exploration=0.5, seed=21))
-    results_equal(run(learner, X, LABELS, seed=3), run("banditron", X, LABELS, exploration=0.5, seed=3))
+    assert_results_equal(run(learner, X, LABELS), run("banditron", X, LABELS, exploration=0.5, seed=21))
+    assert_results_equal(run(learner, X, LABELS, seed=3), run("banditron", X, LABELS, exploration=0.5, seed=3))
 
 
 def test_rows_and_labels_that_are_given_stay_as_they_were() -> None:

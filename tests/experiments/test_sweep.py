@@ -332,7 +332,7 @@ def test_plain_values_are_json_and_say_it_all() -> None:
 
 
 def test_plain_values_of_one_run_are_json_too() -> None:
-    json.dumps(swept(runs=1).to_dict(), allow_nan=False)
+    assert json.dumps(swept(runs=1).to_dict(), allow_nan=False)
 
 
 # --- failures and going on ---------------------------------------------------------------------------------------------

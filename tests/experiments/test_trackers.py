@@ -10,6 +10,8 @@ import pytest
 
 from tests.client.pages import Example, examples
 
+pytestmark = pytest.mark.long
+
 PAGE = "docs/how-to/tune.md"
 
 

@@ -29,7 +29,7 @@ def trained(name: str, count: int = 30, **options: Any) -> Learner:
     return learner
 
 
-def unchanged_by(learner: Learner, action: Callable[[], object]) -> str:
+def assert_unchanged_by(learner: Learner, action: Callable[[], object]) -> str:
     """The sentence that refuses an action, after which the learner must be what it was."""
     before = state(learner)
     sentence = refused(action)

@@ -12,7 +12,7 @@ import pytest
 from onebit.checks import state
 from onebit.learner import Learner, copy_of
 from onebit.rules import registry
-from tests.learner.learners import BANDIT, FULL, NAMES, X, Y, fresh, trained, unchanged_by
+from tests.learner.learners import BANDIT, FULL, NAMES, X, Y, assert_unchanged_by, fresh, trained
 
 # --- many at once -----------------------------------------------------------------------------------------------------
 
@@ -31,16 +31,16 @@ def test_learn_many_refuses_with_nothing_changed() -> None:
         ("Decision", lambda: learner.learn_many([*decisions, "decision"], right=[True] * 4)),  # type: ignore[list-item]
     ]
     for words, action in bad:
-        assert words in unchanged_by(learner, action)
+        assert words in assert_unchanged_by(learner, action)
     learner.learn_many(decisions, right=[True, False, True])
-    assert "already" in unchanged_by(learner, lambda: learner.learn_many(decisions[2:], right=[True]))
+    assert "already" in assert_unchanged_by(learner, lambda: learner.learn_many(decisions[2:], right=[True]))
 
 
 def test_learn_many_learns_none_where_a_later_x_is_not_a_number() -> None:
     learner = trained("banditron")
     good, bad = learner.decide_many(X[:2])
     spoilt = bad._replace(x=np.full(6, np.nan, dtype=np.float32))
-    assert "nan" in unchanged_by(learner, lambda: learner.learn_many([good, spoilt], right=[True, True]))
+    assert "nan" in assert_unchanged_by(learner, lambda: learner.learn_many([good, spoilt], right=[True, True]))
     learner.learn(good, right=True)
 
 
@@ -48,7 +48,7 @@ def test_learn_many_learns_none_where_a_later_x_is_too_long() -> None:
     learner = Learner("gaptron", classes=NAMES, rate=0.1, exploration=0.2, max_norm=1.0)
     good, bad = learner.decide_many(X[:2])
     long = bad._replace(x=np.full(6, 2.0, dtype=np.float32))
-    assert "at most 1" in unchanged_by(learner, lambda: learner.learn_many([good, long], right=[True, True]))
+    assert "at most 1" in assert_unchanged_by(learner, lambda: learner.learn_many([good, long], right=[True, True]))
 
 
 def test_learn_many_learns_none_where_scores_overflow_on_the_way() -> None:
@@ -56,7 +56,7 @@ def test_learn_many_learns_none_where_scores_overflow_on_the_way() -> None:
     learner = Learner("banditron", classes=2, features=1, space="dense", exploration=1e-4, seed=1)
     identity = next(i for i in range(100_000) if (one := learner.decide([5e17], id=i)).label != one.greedy)
     decisions = [learner.decide([5e17], id=identity), learner.decide([5e17], id="next")]
-    unchanged_by(learner, lambda: learner.learn_many(decisions, right=[True, True]))
+    assert_unchanged_by(learner, lambda: learner.learn_many(decisions, right=[True, True]))
 
 
 @pytest.mark.parametrize("space", ["dense", "sparse"])
@@ -77,14 +77,14 @@ def test_a_refused_batch_is_undone_in_weights_that_its_rows_do_not_touch(
             learner.learn(learner.decide(np.eye(6)[1 + step % 5]), right=True)
         decisions = learner.decide_many(np.tile(np.eye(6)[0], (40, 1)))
         last = learner.decide(np.eye(6)[0], id="last")
-        unchanged_by(learner, lambda: learner.learn_many([*decisions, decisions[0]], right=[True] * 41))  # noqa: B023
+        assert_unchanged_by(learner, lambda: learner.learn_many([*decisions, decisions[0]], right=[True] * 41))  # noqa: B023
         other = last._replace(x=np.array([np.nan, 0, 0, 0, 0, 0], dtype=np.float32))
-        unchanged_by(learner, lambda: learner.learn_many([*decisions, other], right=[True] * 41))  # noqa: B023
+        assert_unchanged_by(learner, lambda: learner.learn_many([*decisions, other], right=[True] * 41))  # noqa: B023
         rows_too_long = np.concatenate([np.tile(np.eye(6)[0], (40, 1)), 1e160 * np.eye(6)[:1]])
         double = fresh(name, features=6, space=space, dtype="float64", **options)
         for step in range(steps):
             double.learn(double.decide(np.eye(6)[1 + step % 5]), right=True)
-        unchanged_by(double, lambda: double.teach(rows_too_long, ["ant"] * 41))  # noqa: B023
+        assert_unchanged_by(double, lambda: double.teach(rows_too_long, ["ant"] * 41))  # noqa: B023
 
 
 def test_nothing_at_all_is_decided_learnt_and_taught_without_complaint() -> None:
@@ -111,8 +111,8 @@ def test_nothing_at_all_is_taught_to_a_learner_that_has_seen_nothing() -> None:
 @pytest.mark.parametrize("seen", [False, True], ids=["fresh", "seen"])
 def test_what_is_not_a_table_is_refused(bad: Any, seen: bool) -> None:
     learner = trained("bpa") if seen else fresh("bpa")
-    unchanged_by(learner, lambda: learner.decide_many(bad))
-    unchanged_by(learner, lambda: learner.teach(bad, ["ant", "bee"]))
+    assert_unchanged_by(learner, lambda: learner.decide_many(bad))
+    assert_unchanged_by(learner, lambda: learner.teach(bad, ["ant", "bee"]))
 
 
 # --- bad x as the first x ---------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ FIRST: list[tuple[str, Callable[[Learner], object]]] = [
 def test_a_refused_first_x_leaves_the_form_of_x_open(action: Callable[[Learner], object]) -> None:
     for form in (X[0], {"a": 1.0}):
         learner = fresh("bpa")
-        unchanged_by(learner, lambda learner=learner: action(learner))  # type: ignore[misc]
+        assert_unchanged_by(learner, lambda learner=learner: action(learner))  # type: ignore[misc]
         assert learner.features is None
         assert learner.decide(form).id == 0
 
@@ -256,10 +256,10 @@ def test_teaching_takes_bad_labels_and_lengths_with_a_sentence_and_no_change() -
         ("row 1", lambda: learner.teach([[0.0] * 6, [math.nan] * 6], ["ant"] * 2)),
     ]
     for words, action in bad:
-        assert words in unchanged_by(learner, action)
-    unchanged_by(learner, lambda: learner.teach(X[:2], [["ant"], ["bee"]]))  # type: ignore[list-item]
-    unchanged_by(learner, lambda: learner.teach(X[:2], 5))  # type: ignore[arg-type]
-    unchanged_by(learner, lambda: learner.teach(X[:2], None))  # type: ignore[arg-type]
+        assert words in assert_unchanged_by(learner, action)
+    assert_unchanged_by(learner, lambda: learner.teach(X[:2], [["ant"], ["bee"]]))  # type: ignore[list-item]
+    assert_unchanged_by(learner, lambda: learner.teach(X[:2], 5))  # type: ignore[arg-type]
+    assert_unchanged_by(learner, lambda: learner.teach(X[:2], None))  # type: ignore[arg-type]
 
 
 def test_teaching_takes_any_iterable_of_labels() -> None:

@@ -18,7 +18,7 @@ from onebit.contract.candidates import packed
 from onebit.decision import Decision
 from onebit.learner import Learner, copy_of
 from onebit.rules import registry
-from tests.learner.learners import BANDIT, NAMES, X, fresh, trained, unchanged_by
+from tests.learner.learners import BANDIT, NAMES, X, assert_unchanged_by, fresh, trained
 from tests.oracles.draws import draws
 
 BITS = [name for name in BANDIT if not registry()[name].takes_rewards]
@@ -176,7 +176,7 @@ def test_a_decision_of_somebody_else_says_nothing_of_how_sure_this_learner_was()
     assert theirs.among == tuple(name for name in NAMES if name in (other, own.label))
     assert (theirs.raw, theirs.confidence, theirs.probabilities) == (None, None, None)
     assert learner.from_log(X[0], own.label, 0.5, id="one").raw == own.raw
-    assert "none of the candidates" in unchanged_by(
+    assert "none of the candidates" in assert_unchanged_by(
         learner, lambda: learner.from_log(X[0], other, 0.5, id="one", among=[own.label])
     )
 

@@ -13,7 +13,7 @@ import onebit
 from onebit.checks import refused, state
 from onebit.decision import Decision
 from onebit.learner import Learner, copy_of
-from tests.learner.learners import BANDIT, FULL, NAMES, X, fresh, trained, unchanged_by
+from tests.learner.learners import BANDIT, FULL, NAMES, X, assert_unchanged_by, fresh, trained
 
 # --- ids --------------------------------------------------------------------------------------------------------------
 
@@ -51,11 +51,11 @@ def test_numpy_whole_numbers_are_ids_and_become_plain_numbers() -> None:
 @pytest.mark.parametrize("identity", ["", True, False, -1, 2**63, 1.0, 1.5, b"seven", [1], (1,), np.uint64(2**63)])
 def test_what_is_not_an_id_is_refused_with_its_value(identity: Any) -> None:
     learner = trained("bpa")
-    assert repr(identity).removeprefix("np.uint64(").removesuffix(")") in unchanged_by(
+    assert repr(identity).removeprefix("np.uint64(").removesuffix(")") in assert_unchanged_by(
         learner, lambda: learner.decide(X[0], id=identity)
     )
-    unchanged_by(learner, lambda: learner.decide_many(X[:2], ids=[1, identity]))
-    unchanged_by(learner, lambda: learner.best(X[0], id=identity))
+    assert_unchanged_by(learner, lambda: learner.decide_many(X[:2], ids=[1, identity]))
+    assert_unchanged_by(learner, lambda: learner.best(X[0], id=identity))
 
 
 def test_an_empty_id_is_not_answered_with_must_be_a_string() -> None:
@@ -65,7 +65,7 @@ def test_an_empty_id_is_not_answered_with_must_be_a_string() -> None:
 def test_a_string_that_is_no_text_is_refused_as_an_id() -> None:
     """A lone surrogate cannot be written as UTF-8, so no system could bring it back."""
     learner = trained("bpa")
-    unchanged_by(learner, lambda: learner.decide(X[0], id="half \ud800 a character"))
+    assert_unchanged_by(learner, lambda: learner.decide(X[0], id="half \ud800 a character"))
 
 
 def test_the_largest_number_is_an_id_and_does_not_break_the_numbers_after_it(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_two_decisions_with_one_id_are_learnt_once() -> None:
     learner = fresh("bpa")
     first, second = learner.decide(X[0], id="ticket"), learner.decide(X[1], id="ticket")
     learner.learn(first, right=True)
-    assert "'ticket' has been learnt already" in unchanged_by(learner, lambda: learner.learn(second, right=True))
+    assert "'ticket' has been learnt already" in assert_unchanged_by(learner, lambda: learner.learn(second, right=True))
 
 
 def test_decide_many_takes_ids_of_both_kinds_and_as_an_array() -> None:
@@ -127,8 +127,8 @@ def test_decide_many_takes_ids_of_both_kinds_and_as_an_array() -> None:
     numbers: Any = np.array([8, 6, 7])
     assert [decision.id for decision in learner.decide_many(X[:3], ids=numbers)] == [8, 6, 7]
     for wrong in (5, "abc", int, 1.5):
-        unchanged_by(learner, lambda wrong=wrong: learner.decide_many(X[:3], ids=wrong))  # type: ignore[misc]
-    assert "2 ids for 3 rows" in unchanged_by(learner, lambda: learner.decide_many(X[:3], ids=[1, 2]))
+        assert_unchanged_by(learner, lambda wrong=wrong: learner.decide_many(X[:3], ids=wrong))  # type: ignore[misc]
+    assert "2 ids for 3 rows" in assert_unchanged_by(learner, lambda: learner.decide_many(X[:3], ids=[1, 2]))
 
 
 # --- what it is told --------------------------------------------------------------------------------------------------
@@ -139,8 +139,8 @@ def test_full_information_needs_the_label_unless_it_was_right(name: str) -> None
     one, two = fresh(name), fresh(name)
     decision = one.decide(X[0])
     assert decision.label == two.decide(X[0]).label
-    assert "label" in unchanged_by(one, lambda: one.learn(decision, right=False))
-    assert "label" in unchanged_by(one, lambda: one.learn_many([decision], right=[False]))
+    assert "label" in assert_unchanged_by(one, lambda: one.learn(decision, right=False))
+    assert "label" in assert_unchanged_by(one, lambda: one.learn_many([decision], right=[False]))
     one.learn(decision, right=True)
     two.learn(two.decide(X[0], id=0), label=decision.label)
     assert np.array_equal(one.weights, two.weights)
@@ -181,16 +181,18 @@ def test_one_bit_learners_use_only_whether_the_label_was_played(name: str) -> No
 @pytest.mark.parametrize("right", [1, 0, "yes", 1.0, [True], np.array([True])], ids=repr)
 def test_right_must_be_true_or_false(right: Any) -> None:
     learner = trained("bpa")
-    assert "right is" in unchanged_by(learner, lambda: learner.learn(learner.decide(X[0], id="r"), right=right))
+    assert "right is" in assert_unchanged_by(learner, lambda: learner.learn(learner.decide(X[0], id="r"), right=right))
 
 
 def test_right_and_label_together_or_neither_are_refused() -> None:
     learner = trained("bpa")
     decision = learner.decide(X[0])
-    assert "either" in unchanged_by(learner, lambda: learner.learn(decision))
-    assert "either" in unchanged_by(learner, lambda: learner.learn(decision, right=True, label="ant"))
-    assert "either" in unchanged_by(learner, lambda: learner.learn_many([decision]))
-    assert "either" in unchanged_by(learner, lambda: learner.learn_many([decision], right=[True], labels=["ant"]))
+    assert "either" in assert_unchanged_by(learner, lambda: learner.learn(decision))
+    assert "either" in assert_unchanged_by(learner, lambda: learner.learn(decision, right=True, label="ant"))
+    assert "either" in assert_unchanged_by(learner, lambda: learner.learn_many([decision]))
+    assert "either" in assert_unchanged_by(
+        learner, lambda: learner.learn_many([decision], right=[True], labels=["ant"])
+    )
 
 
 @pytest.mark.parametrize("label", ["yak", 0, None, math.nan, ["ant"], b"ant"], ids=repr)
@@ -198,18 +200,18 @@ def test_an_unknown_label_is_refused_and_the_classes_are_listed(label: Any) -> N
     learner = trained("bpa")
     decision = learner.decide(X[0])
     if label is not None:
-        sentence = unchanged_by(learner, lambda: learner.learn(decision, label=label))
+        sentence = assert_unchanged_by(learner, lambda: learner.learn(decision, label=label))
         assert repr(label) in sentence
         assert "'ant', 'bee'" in sentence
-    assert repr(label) in unchanged_by(learner, lambda: learner.teach(X[:2], ["ant", label]))
+    assert repr(label) in assert_unchanged_by(learner, lambda: learner.teach(X[:2], ["ant", label]))
 
 
 def test_true_is_not_the_name_of_class_one() -> None:
     """Class names are strings or whole numbers, and True where right was meant must not pass for class 1."""
     learner = fresh("bpa", classes=3)
     decision = learner.decide(X[0])
-    unchanged_by(learner, lambda: learner.learn(decision, label=True))
-    unchanged_by(learner, lambda: learner.teach(X[:2], [True, False]))
+    assert_unchanged_by(learner, lambda: learner.learn(decision, label=True))
+    assert_unchanged_by(learner, lambda: learner.teach(X[:2], [True, False]))
 
 
 def test_numpy_labels_are_class_names() -> None:

@@ -15,7 +15,7 @@ import onebit
 from onebit.checks import refused, rows
 from onebit.decision import Decision
 from onebit.learner import Learner, copy_of
-from tests.learner.learners import NAMES, X, Y, fresh, trained, unchanged_by
+from tests.learner.learners import NAMES, X, Y, assert_unchanged_by, fresh, trained
 
 # --- x that is too long -----------------------------------------------------------------------------------------------
 
@@ -30,15 +30,15 @@ def test_gaptron_refuses_what_is_longer_than_it_was_told(space: str, bias: bool)
     for length in (1.2, 5.0):
         long = length * X[1]
         words = f"x has length {length:g}, but this learner takes at most 1"
-        assert unchanged_by(learner, lambda long=long: learner.decide(long)).endswith(words)  # type: ignore[misc]
+        assert assert_unchanged_by(learner, lambda long=long: learner.decide(long)).endswith(words)  # type: ignore[misc]
         table = np.stack([X[0], long])
-        assert words in unchanged_by(learner, lambda table=table: learner.decide_many(table))  # type: ignore[misc]
-        sentence = unchanged_by(learner, lambda table=table: learner.teach(table, ["ant"] * 2))  # type: ignore[misc]
+        assert words in assert_unchanged_by(learner, lambda table=table: learner.decide_many(table))  # type: ignore[misc]
+        sentence = assert_unchanged_by(learner, lambda table=table: learner.teach(table, ["ant"] * 2))  # type: ignore[misc]
         assert sentence == f"row 1: {words}"
         kept = copy_of(learner).decide(X[1])._replace(x=long.astype(np.float32)) if space == "dense" else None
         if kept is not None:
             altered = decision._replace(x=kept.x)
-            assert words in unchanged_by(learner, lambda altered=altered: learner.learn(altered, right=True))  # type: ignore[misc]
+            assert words in assert_unchanged_by(learner, lambda altered=altered: learner.learn(altered, right=True))  # type: ignore[misc]
     learner.learn(decision, right=True)
 
 
@@ -63,7 +63,7 @@ def test_numbers_too_large_for_the_weights_are_refused_as_they_were_given(space:
         lambda: learner.decide_many(csr(np.stack([X[1], huge]))),
         lambda: learner.teach(csr(np.stack([X[1], huge])), ["ant", "bee"]),
     ):
-        sentence = unchanged_by(learner, action)
+        sentence = assert_unchanged_by(learner, action)
         assert "1e+300" in sentence
         assert "4" in sentence
         assert "float32" in sentence or "float64" in sentence
@@ -71,7 +71,7 @@ def test_numbers_too_large_for_the_weights_are_refused_as_they_were_given(space:
 
 def test_rows_whose_square_is_no_float32_are_refused_with_what_to_do() -> None:
     learner = trained("bpa")
-    sentence = unchanged_by(learner, lambda: learner.decide(X[0] * 1e25))
+    sentence = assert_unchanged_by(learner, lambda: learner.decide(X[0] * 1e25))
     assert "float32" in sentence
     assert "scale the features" in sentence
     assert trained("bpa", dtype="float64").decide(X[0] * 1e25).label in NAMES
@@ -131,7 +131,7 @@ def test_threads_deciding_and_learning_lose_and_double_nothing() -> None:
     assert all(decision.label in NAMES and 0.0 < decision.propensity <= 1.0 for decision in decisions)
     assert all(isinstance(decision.x, np.ndarray) and decision.x.shape == (6,) for decision in decisions)
     assert np.isfinite(learner.weights).all()
-    assert "already" in unchanged_by(learner, lambda: learner.learn(decisions[0], right=True))
+    assert "already" in assert_unchanged_by(learner, lambda: learner.learn(decisions[0], right=True))
 
 
 def test_threads_that_learn_the_same_decisions_learn_each_once() -> None:

@@ -11,7 +11,7 @@ import onebit
 from onebit.checks import refused
 from onebit.learner import Learner, learner_class
 from onebit.rules import registry
-from tests.learner.learners import NAMES, X, fresh, trained, unchanged_by
+from tests.learner.learners import NAMES, X, assert_unchanged_by, fresh, trained
 
 # --- new classes ------------------------------------------------------------------------------------------------------
 
@@ -69,14 +69,14 @@ def test_a_class_is_added_before_any_x() -> None:
 def test_a_coding_matrix_has_no_row_for_a_new_class() -> None:
     learner = Learner("conservative-ova", classes=3, coding=[[1, -1], [-1, 1], [-1, -1]])
     learner.learn(learner.decide(X[0]), right=True)
-    assert "coding matrix has 3 rows" in unchanged_by(learner, lambda: learner.add_class(3))
+    assert "coding matrix has 3 rows" in assert_unchanged_by(learner, lambda: learner.add_class(3))
     assert learner.classes == (0, 1, 2)
 
 
 @pytest.mark.parametrize("name", ["ant", True, None, 1.5, ["fox"], b"fox"], ids=repr)
 def test_a_class_that_is_there_or_has_no_name_is_refused(name: Any) -> None:
     learner = trained("bpa")
-    assert repr(name) in unchanged_by(learner, lambda: learner.add_class(name))
+    assert repr(name) in assert_unchanged_by(learner, lambda: learner.add_class(name))
 
 
 def test_an_old_decision_is_learnt_by_a_tree_that_has_grown() -> None:

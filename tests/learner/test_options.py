@@ -17,7 +17,7 @@ from onebit.contract.margins import Variant
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.learner import Learner
 from onebit.rules import registry
-from tests.learner.learners import NAMES, X, fresh, trained, unchanged_by
+from tests.learner.learners import NAMES, X, assert_unchanged_by, fresh, trained
 
 # --- making one -------------------------------------------------------------------------------------------------------
 
@@ -255,4 +255,4 @@ def test_a_class_name_that_is_no_text_is_refused() -> None:
     """It could be neither saved nor sent."""
     assert "\\ud800" in refused(lambda: Learner("bpa", classes=["half \ud800 a character", "b"]))
     learner = trained("bpa")
-    unchanged_by(learner, lambda: learner.add_class("half \ud800 a character"))
+    assert_unchanged_by(learner, lambda: learner.add_class("half \ud800 a character"))

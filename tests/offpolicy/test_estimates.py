@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from onebit.offpolicy.estimates import Estimate, Scores, counted, doubly_robust, effective_rounds, ips, snips
 from tests.offpolicy.logs import Array, Labels, scores_of, simulated
-from tests.slow import slow
+from tests.slow import ON_DEMAND
 
 WEIGHED = (ips, snips, doubly_robust)
 
@@ -139,7 +139,7 @@ REGIMES = [
 @pytest.mark.parametrize(
     ("regime", "whole"),
     [
-        pytest.param(regime, whole, marks=[] if whole is bool(number % 2) else [slow])
+        pytest.param(regime, whole, marks=[] if whole is bool(number % 2) else ON_DEMAND)
         for number, regime in enumerate(REGIMES)
         for whole in (True, False)
     ],

@@ -17,7 +17,7 @@ from onebit.errors import OnebitError
 from onebit.learner import Learner, copy_of
 from onebit.offpolicy import Round, evaluate
 from tests.offpolicy.logs import drawn_log, gaussians, greedy_chances, played_log, progressive_truth
-from tests.slow import slow
+from tests.slow import ON_DEMAND
 
 WEIGHED = ("ips", "snips", "doubly_robust")
 
@@ -56,7 +56,7 @@ def test_ips_and_doubly_robust_are_unbiased_however_both_learners_learn() -> Non
 
 
 # 120 logs each. Intervals that cover in 94 % of all logs cover fewer than 103 with probability 1e-4.
-@pytest.mark.parametrize("floor", [pytest.param(1.0, marks=slow), 0.3])
+@pytest.mark.parametrize("floor", [pytest.param(1.0, marks=ON_DEMAND), 0.3])
 def test_intervals_cover_what_a_learner_scores_that_learns_from_the_log(floor: float) -> None:
     """The log of an exploring learner that learns; the truth is the evaluated learner's, asked in each round for its probabilities."""
     target = onebit.EpsilonGreedy(classes=3, exploration=0.1, model="logistic")

@@ -46,6 +46,7 @@ def written(folder: Path, name: str, lines: list[str]) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_text_log_is_what_vw_reads(tmp_path: Path) -> None:
     log = read_log(written(tmp_path, "log.vw", CB))
     assert (log.classes, len(log), log.unanswered) == ((1, 2, 3), 3, 1)
@@ -79,6 +80,7 @@ CONTEXTS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("context", CONTEXTS, ids=str)
 def test_the_context_of_an_event_is_what_vw_reads(context: dict[str, Any], tmp_path: Path) -> None:
     line = event(context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -35,7 +36,7 @@ def test_every_python_that_is_promised_is_tested() -> None:
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_workflows_run_what_developers_run(name: str) -> None:
     makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"run: make (\w+)", WORKFLOWS[name]):
+    for target in re.findall(r"run: make ([\w-]+)", WORKFLOWS[name]):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target} is not there"
     assert "permissions:\n  contents: read" in WORKFLOWS[name]
 
@@ -54,8 +55,33 @@ def test_forms_and_workflows_can_be_read() -> None:
 def test_commands_of_the_guide_are_there() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for page in ("CONTRIBUTING.md", "RELEASING.md"):
-        for target in re.findall(r"\bmake (\w+)`", (ROOT / page).read_text()):
+        for target in re.findall(r"\bmake ([\w-]+)`", (ROOT / page).read_text()):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page}: make {target} is not there"
+
+
+def asserts(test: ast.AST) -> bool:
+    """Whether a test asserts by itself, or calls what is named for it: `assert_...`, `check...`, `raises`, `warns`."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Assert):
+            return True
+        if isinstance(node, ast.Call):
+            called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            if re.match(r"assert_|check|raises$|warns$", name, re.IGNORECASE):
+                return True
+    return False
+
+
+def test_every_test_asserts_something() -> None:
+    """Or calls a helper whose name says that it does: else it passes whatever the code answers."""
+    silent = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in (ROOT / "tests").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+        if not asserts(node)
+    ]
+    assert silent == []
 
 
 def test_constraints_have_every_package_that_developers_name() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import cvxpy
 import numpy as np
 import pytest
 
@@ -31,7 +30,6 @@ from tests.rules.steps import (
 
 RULE = epabf.RULE
 VARIANTS = ("PA", "PA-I", "PA-II")
-cp: Any = cvxpy  # its functions have no types
 
 
 @dataclass(frozen=True)
@@ -158,6 +156,7 @@ def same(first: Vector, second: Vector) -> bool:
 
 def solved(problem: Problem, own: bool, weights: Matrix, x: Vector) -> tuple[Matrix, float]:
     """The minimiser over all matrices W by Clarabel, and its objective: knows nothing of score space."""
+    cp: Any = pytest.importorskip("cvxpy")
     new = cp.Variable(weights.shape)
     slack = cp.Variable(problem.classes, nonneg=True)
     cost: Any = 0.5 * cp.sum_squares(new - weights)
@@ -178,6 +177,7 @@ def solved(problem: Problem, own: bool, weights: Matrix, x: Vector) -> tuple[Mat
     return np.asarray(new.value, dtype=np.float64), float(program.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["stated", "others"])
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("classes", [2, 3, 5, 9, 14, 20])

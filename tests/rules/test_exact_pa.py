@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import cvxpy
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,7 +23,6 @@ from tests.rules.passive_aggressive import (
 from tests.rules.steps import Matrix, Vector, bench_of, walk
 
 EXACT, PLAIN = exact_pa.RULE, passive_aggressive.RULE
-cp: Any = cvxpy  # its functions have no types
 
 
 def margins(scores: Vector, truth: int) -> Vector:
@@ -45,6 +43,7 @@ def objective(variant: str, price: float, scores: Vector, norm: float, truth: in
 
 def solved(variant: str, price: float, weights: Matrix, x: Vector, truth: int) -> tuple[Matrix, float]:
     """The minimiser over all matrices W by Clarabel, and its objective: knows nothing of score space."""
+    cp: Any = pytest.importorskip("cvxpy")
     new = cp.Variable(weights.shape)
     slack = cp.Variable(nonneg=True)
     cost: Any = 0.5 * cp.sum_squares(new - weights)
@@ -62,6 +61,7 @@ def solved(variant: str, price: float, weights: Matrix, x: Vector, truth: int) -
     return np.asarray(new.value, dtype=np.float64), float(problem.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("classes", [2, 3, 4, 7, 12, 20])
 def test_exact_pa_is_the_minimiser(variant: str, classes: int) -> None:

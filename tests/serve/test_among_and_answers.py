@@ -297,7 +297,7 @@ BAD_ANSWERS: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-def _refused(site: Site, path: str, body: Any, field: str, sentence: str) -> None:
+def assert_refused(site: Site, path: str, body: Any, field: str, sentence: str) -> None:
     before = everything_in(site.settings.data)
     reply = site.ask("POST", f"/v1/tasks/fruit/{path}", content=_json(body))
     error = error_in(reply.content)
@@ -314,17 +314,17 @@ def _json(body: Any) -> bytes:
 @pytest.mark.parametrize(("asked", "field", "sentence"), BAD_ASKS)
 def test_what_cannot_be_asked(site: Site, asked: dict[str, Any], field: str, sentence: str) -> None:
     body = {"x": [1.0, 2.0], **asked}
-    _refused(site, "decide", body, field, sentence)
-    _refused(site, "decide", [{"x": [1.0, 2.0]}, body], f"[1].{field}", sentence)
+    assert_refused(site, "decide", body, field, sentence)
+    assert_refused(site, "decide", [{"x": [1.0, 2.0]}, body], f"[1].{field}", sentence)
 
 
 @pytest.mark.parametrize(("said", "field", "sentence"), BAD_ANSWERS)
 def test_what_cannot_be_said(site: Site, said: dict[str, Any], field: str, sentence: str) -> None:
     body = {"id": "known", **said}
-    _refused(site, "feedback", body, field, sentence)
-    _refused(site, "feedback", [body], f"[0].{field}", sentence)
+    assert_refused(site, "feedback", body, field, sentence)
+    assert_refused(site, "feedback", [body], f"[0].{field}", sentence)
     if "withdraw" not in said:
-        _refused(site, "feedback", {**body, "revise": True}, field, sentence)
+        assert_refused(site, "feedback", {**body, "revise": True}, field, sentence)
 
 
 def test_an_explanation_compares_with_the_candidates(site: Site) -> None:

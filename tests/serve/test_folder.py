@@ -208,9 +208,10 @@ def test_a_hostile_schema_is_refused_before_anything_is_read(
 
 
 def test_what_analyze_leaves_is_no_harm(folder: Path) -> None:
+    before = run(restarted(folder))
     with closing(sqlite3.connect(folder / FILE)) as connection:
         connection.execute("ANALYZE")
-    run(restarted(folder))
+    assert run(restarted(folder)) == before
 
 
 # --- older logs --------------------------------------------------------------------------------------------------------
@@ -269,16 +270,20 @@ def test_a_folder_on_another_machine_is_refused(
         refuse_network(Path(folder))
 
 
+def assert_taken(folder: Path) -> None:
+    refuse_network(folder)  # which raises where it does refuse
+
+
 @pytest.mark.parametrize("folder", ["/", "/var/lib/onebit", "/srv/local disk/data", "/srvs", "/mnt/data"])
 def test_a_folder_of_this_machine_is_not(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mountinfo").write_text(MOUNTED)
     monkeypatch.setattr("onebit.serve.folder.MOUNTS", tmp_path / "mountinfo")
-    refuse_network(Path(folder))
+    assert_taken(Path(folder))
 
 
 def test_where_nobody_says_what_is_mounted_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onebit.serve.folder.MOUNTS", tmp_path / "nothing")
-    refuse_network(tmp_path)
+    assert_taken(tmp_path)
 
 
 def test_serve_refuses_it_before_it_makes_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

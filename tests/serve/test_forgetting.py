@@ -46,7 +46,7 @@ from tests.serve.driving import (
     without_snapshots,
 )
 from tests.serve.site import NEW, site_in
-from tests.slow import SLOW, slow
+from tests.slow import ON_DEMAND, SLOW
 
 TEXT = {"kind": "text", "hash_bits": 8}
 SECRET, SECRET_ID = "xylophone quetzal", "mail-of-jane-doe-4711"
@@ -122,7 +122,7 @@ def test_unlearning_is_a_replay_without_the_row(tmp_path: Path, learner: str) ->
 
 @pytest.mark.parametrize(
     ("learner", "parameters"),
-    [pytest.param("auto", {}, marks=slow), ("banditron", {"kernel": "rbf", "max_support": 50})],
+    [pytest.param("auto", {}, marks=ON_DEMAND), ("banditron", {"kernel": "rbf", "max_support": 50})],
 )
 def test_a_learner_with_rows_in_its_state_always_unlearns(
     tmp_path: Path, learner: str, parameters: dict[str, Any]

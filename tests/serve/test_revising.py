@@ -71,7 +71,7 @@ async def taught(service: Service, count: int, task: str = "fruit", first: int =
         await heard(service, str(number), number % 3 == 0, task)
 
 
-async def same_everywhere(service: Service, task: str = "fruit") -> None:
+async def assert_same_everywhere(service: Service, task: str = "fruit") -> None:
     """The state is the replay of the log, and that of starts with and without snapshots; so are the statistics."""
     found = (await states(service))[task]
     folder = service.settings.data
@@ -101,7 +101,7 @@ def test_the_last_word_counts(tmp_path: Path) -> None:
             assert await said(service, withdrawal("4"), withdrawal("4")) == ["withdrawn", "duplicate"]
             assert await said(service, hint("4", False), hint("4", True)) == ["409", "409"]
             assert await states(service) != plain
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
             counts = service.stats("fruit")
             assert {name: counts[name] for name in ("feedback", "right", "revised", "withdrawn", "learnt")} == {
                 "feedback": 11,
@@ -117,7 +117,7 @@ def test_the_last_word_counts(tmp_path: Path) -> None:
             # And all of it back: what was withdrawn can be said again.
             assert await said(service, revise("3", True), revise("4", False)) == ["revised", "revised"]
             assert await states(service) == plain
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
         assert rows_of(tmp_path, REVISIONS) == [("3", 0, None), ("4", None, None), ("3", 1, None), ("4", 0, None)]
         assert (await restarted(tmp_path)) == plain
 
@@ -143,7 +143,7 @@ def test_what_there_is_to_revise(tmp_path: Path) -> None:
                 await service.feedback("fruit", many, single=False)
             answers = await service.feedback("fruit", [*many[:1], *many[2:]], single=False)
             assert [one["status"] for one in answers] == ["revised", "unknown", "accepted"]
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
 
     run(work())
 
@@ -157,12 +157,12 @@ def test_what_was_shown_can_be_revised(tmp_path: Path) -> None:
             assert await said(service, revise("a", shown="b", shown_propensity=0.5)) == ["duplicate"]
             assert await said(service, revise("a")) == ["422"]
             assert await said(service, revise("a", shown="c")) == ["revised"]
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
             one = service.decision("fruit", "a")
             assert (one["right"], one["shown"], one["shown_propensity"]) == (True, "c", 1.0)
             assert [one["heard"] for one in service.stats("fruit")["classes"]] == [0, 0, 1]
             assert await said(service, withdrawal("a")) == ["withdrawn"]
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
 
     run(work())
 
@@ -187,7 +187,7 @@ def test_silence_and_late_feedback(tmp_path: Path, clock: type[HandClock]) -> No
             assert await said(service, revise("b", False), revise("b", False)) == ["revised", "duplicate"]
             assert await said(service, withdrawal("c"), hint("c")) == ["withdrawn", "409"]
             assert await said(service, revise("e", False)) == ["revised"]
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
             counts = service.stats("fruit")
             assert {
                 name: counts[name] for name in ("feedback", "right", "late", "silences", "revised", "withdrawn")
@@ -208,11 +208,11 @@ def test_late_feedback_stays_late(tmp_path: Path, clock: type[HandClock]) -> Non
             clock.pass_by(11.0)
             assert await said(service, revise("a")) == ["late"]
             assert await said(service, revise("a", False), hint("a", False), hint("a")) == ["late", "duplicate", "409"]
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
             one = service.decision("fruit", "a")
             assert (one["right"], one["late"], service.stats("fruit")["learnt"]) == (False, True, 0)
             assert await said(service, withdrawal("a")) == ["withdrawn"]
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
             assert service.stats("fruit")["late"] == 0
 
     run(work())
@@ -242,7 +242,7 @@ def test_revise_within(tmp_path: Path, clock: type[HandClock]) -> None:  # noqa:
             assert await said(service, withdrawal("a")) == ["withdrawn"]
             await service.change("fruit", change(revise_within=5.0))
             assert await said(service, revise("a")) == ["409"]
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
         async with service_in(tmp_path) as service:
             assert service.task("fruit").revise_within == 5.0
             assert await said(service, revise("a")) == ["409"]
@@ -259,7 +259,7 @@ def test_a_change_of_mode_does_not_change_what_was_to_be_learnt(tmp_path: Path) 
             await taught(service, 4)
             await service.change("fruit", change(mode="learn"))
             assert await said(service, revise("1", True)) == ["revised"]
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
             assert service.stats("fruit")["learnt"] == 0
 
     run(work())
@@ -332,7 +332,7 @@ def test_the_old_one_serves_until_the_new_one_is_there(tmp_path: Path, monkeypat
             assert service.stats("fruit")["queue"] > 0
             assert service.stats("fruit")["right"] == 17
             held.set()
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
             assert (service.stats("fruit")["queue"], service.stats("fruit")["right"]) == (0, 16)
 
     run(work())
@@ -353,7 +353,7 @@ def test_many_revisions_are_one_replay(
                 await followed(service)
             events = [record.event for record in caplog.records if hasattr(record, "event")]
             assert events.count("revised") == 1
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
 
     run(work())
 
@@ -370,7 +370,7 @@ def test_a_revision_of_what_is_not_learnt_yet_needs_no_replay(tmp_path: Path, ca
             await followed(service)
         with caplog.at_level(logging.INFO, "onebit.serve"):
             async with service_in(without_snapshots(tmp_path)) as service:
-                await same_everywhere(service)
+                await assert_same_everywhere(service)
         assert "revised" not in [getattr(record, "event", None) for record in caplog.records]
 
     run(work())
@@ -428,7 +428,7 @@ def test_snapshots_of_before_are_used(tmp_path: Path, monkeypatch: pytest.Monkey
                 for position, revised in named():
                     assert position < place or revised >= revision
             assert are_spaced(tmp_path, 2)
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
 
     run(work())
 
@@ -444,11 +444,11 @@ def test_another_learner_and_second_thoughts(tmp_path: Path) -> None:
             for number in range(0, 30, 2):
                 await said(service, revise(str(number), number % 4 == 0))
             await until(lambda: service.task("fruit").training is None)
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
             await taught(service, 10, first=30)
             for number in (0, 29, 33):
                 await said(service, withdrawal(str(number)))
-                await same_everywhere(service)
+                await assert_same_everywhere(service)
 
     run(work())
 
@@ -471,7 +471,7 @@ def test_a_learner_trained_before_and_told_after(tmp_path: Path, monkeypatch: py
             monkeypatch.setattr(admin._trainers, "_train_near", revised_in_between)
             await service.switch("fruit", NewLearner(learner="bpa", seed=5))
             await until(lambda: served.training is None)
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
 
     run(work())
 
@@ -489,7 +489,7 @@ def test_what_cannot_be_written_is_not_revised(tmp_path: Path) -> None:
             await until(lambda: service.ready is None)
             assert (everything_in(tmp_path), await states(service)) == (before, known)
             assert await said(service, withdrawal("0"), revise("1", True)) == ["withdrawn", "revised"]
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
 
     run(work())
 
@@ -558,13 +558,13 @@ def test_whatever_is_said_in_whatever_order(tmp_path: Path, clock: type[HandCloc
                 if part == 1:
                     await service.switch("fruit", NewLearner(learner="banditron", seed=9))
                     await until(lambda: service.task("fruit").training is None)
-                await same_everywhere(service)
+                await assert_same_everywhere(service)
                 if part == 2:
                     await said(
                         service, withdrawal("0"), revise("1"), withdrawal("2")
                     )  # the end comes before they are learnt
         async with service_in(folder) as service:
-            await same_everywhere(service)
+            await assert_same_everywhere(service)
 
     run(work())
 

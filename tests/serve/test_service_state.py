@@ -90,7 +90,7 @@ async def traffic(service: Service, task: str, kind: str, rounds: int, seed: int
         await service.feedback(task, hints, single=False)
 
 
-async def check(folder: Path, tasks: Mapping[str, dict[str, Any]], rounds: int) -> None:
+async def assert_state_is_the_replay(folder: Path, tasks: Mapping[str, dict[str, Any]], rounds: int) -> None:
     """Traffic for tasks (name: what is new), and every way to come to the same state."""
     async with service_in(folder, snapshot_every=25, keep_snapshots=2) as service:
         for name, given in tasks.items():
@@ -131,13 +131,13 @@ def tasks_of(rule: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize(("rule", "options"), FIRST, ids=[rule for rule, _ in FIRST])
 def test_every_rule(tmp_path: Path, rule: str, options: dict[str, Any]) -> None:
     """With numbers, dicts and texts; after a stop, after a crash, and from the log alone."""
-    run(check(tmp_path, tasks_of(rule, options), 100))
+    run(assert_state_is_the_replay(tmp_path, tasks_of(rule, options), 100))
 
 
 @slow
 @pytest.mark.parametrize(("rule", "options"), OTHERS, ids=[f"{rule}-{n}" for n, (rule, _) in enumerate(OTHERS)])
 def test_every_rule_with_its_options(tmp_path: Path, rule: str, options: dict[str, Any]) -> None:
-    run(check(tmp_path, tasks_of(rule, options), 100))
+    run(assert_state_is_the_replay(tmp_path, tasks_of(rule, options), 100))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_every_rule_with_its_options(tmp_path: Path, rule: str, options: dict[st
 )
 def test_learners_with_a_kernel_or_a_full_matrix(tmp_path: Path, options: dict[str, Any]) -> None:
     """What they store depends on the order of everything that came before."""
-    run(check(tmp_path, {"numbers": {"features": FEATURES["numbers"], **options}}, 150))
+    run(assert_state_is_the_replay(tmp_path, {"numbers": {"features": FEATURES["numbers"], **options}}, 150))
 
 
 @pytest.mark.parametrize("rule", ["soba", "newtron"])

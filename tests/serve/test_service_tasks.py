@@ -82,7 +82,7 @@ async def more(everybody: list[Traffic], rounds: int) -> None:
     await asyncio.gather(*(one.more(rounds) for one in everybody))
 
 
-async def equal_everywhere(service: Service) -> None:
+async def assert_equal_everywhere(service: Service) -> None:
     """The state of a service is the replay of its log, and what any restart comes to."""
     folder = service.settings.data
     found = await states(service)
@@ -130,7 +130,7 @@ def test_a_name_is_free_after_the_task_is_deleted(tmp_path: Path) -> None:
                         assert isinstance(await outcome(refused), NotFoundError)
                     assert service.tasks() == []
             assert number_of(tmp_path, "fruit") == 3
-            await equal_everywhere(service)
+            await assert_equal_everywhere(service)
             answers = [await decided(service, str(number), (float(number), 1.0)) for number in range(30)]
         async with service_in(tmp_path) as service:
             assert service.task_names() == ["fruit"]
@@ -217,7 +217,7 @@ def test_a_task_that_cannot_be_written_can_be_created_again(tmp_path: Path) -> N
             await service.create(new_task())
             await decided(service, "a")
             await heard(service, "a")
-            await equal_everywhere(service)
+            await assert_equal_everywhere(service)
 
     run(work())
 
@@ -339,7 +339,7 @@ def test_classes_are_added_under_traffic(tmp_path: Path, rule: str) -> None:
             for one in everybody:
                 await one.end()
             assert service.task("fruit").classes == ["a", "b", "c", "d", "e", 7]
-            await equal_everywhere(service)
+            await assert_equal_everywhere(service)
 
     run(work())
 
@@ -366,12 +366,12 @@ def test_the_learner_is_switched_under_traffic(tmp_path: Path, before: str, afte
             for one in everybody:
                 await one.end()
             assert rows_of(tmp_path, "SELECT DISTINCT generation FROM decisions ORDER BY generation") == [(1,), (2,)]
-            await equal_everywhere(service)
+            await assert_equal_everywhere(service)
             await service.switch("fruit", NewLearner(learner=before, seed=4))
             await until(lambda: service.task("fruit").generation == 3)
             await decided(service, "third")
             await heard(service, "third")
-            await equal_everywhere(service)
+            await assert_equal_everywhere(service)
             found = await states(service)
         assert await restarted(tmp_path) == found
 
@@ -421,7 +421,7 @@ def test_a_class_is_added_while_another_learner_is_trained(
             assert (task.generation, task.training) == (2, None)
             await decided(service, "after")
             await heard(service, "after")
-            await equal_everywhere(service)
+            await assert_equal_everywhere(service)
 
     run(work())
 
@@ -480,7 +480,7 @@ def test_a_service_that_ends_while_a_learner_is_trained_goes_on_training(
                 assert (service.task("fruit").learner, service.task("fruit").generation) == ("auto", 2)
                 assert service._find("fruit").info.seed == 3
                 await decided(service, "b")
-                await equal_everywhere(service)
+                await assert_equal_everywhere(service)
 
     run(work())
 
@@ -544,7 +544,7 @@ def test_a_task_that_is_deleted_while_a_learner_is_trained(tmp_path: Path, monke
             await until(lambda: not service._admin._trainers._under_way)
             assert service.task("fruit").learner == "banditron"
             await decided(service, "a")
-            await equal_everywhere(service)
+            await assert_equal_everywhere(service)
 
     run(work())
 
@@ -571,7 +571,7 @@ def test_feedback_for_the_old_learner_comes_after_the_switch(tmp_path: Path) -> 
                 await heard(service, f"learn {number}", number % 2 == 0)
                 await heard(service, f"log-only {number}", number % 2 == 0)
                 await heard(service, f"shadow {number}", number % 2 == 0, shown="b", shown_propensity=0.3)
-            await equal_everywhere(service)
+            await assert_equal_everywhere(service)
 
     run(work())
 

@@ -28,10 +28,10 @@ from onebit.spaces.choose import KernelChoice
 from onebit.spaces.kernel import LANES
 from onebit.spaces.kernels import Kernel
 from tests.every_rule.cases import chosen_among
-from tests.learner.learners import unchanged_by
+from tests.learner.learners import assert_unchanged_by
 from tests.oracles.draws import draws
 from tests.oracles.kernel import Twin
-from tests.slow import slow
+from tests.slow import ON_DEMAND
 
 Array = np.ndarray[Any, Any]
 CLASSES, FEATURES = 4, 3
@@ -42,7 +42,7 @@ ALIKE = ("pab", "passive-aggressive", "perceptron", "policy-gradient")
 examples = pytest.mark.parametrize(
     ("name", "options"),
     [
-        pytest.param(name, options, id=f"{name}-{number}", marks=[slow] if name in ALIKE else [])
+        pytest.param(name, options, id=f"{name}-{number}", marks=ON_DEMAND if name in ALIKE else [])
         for number, (name, options) in enumerate(EXAMPLES)
     ],
 )
@@ -101,7 +101,7 @@ def summed_norm(learner: Learner) -> float:
     return float(np.sum(coefficients.T @ coefficients * Kernel.read(learner.runtime.kernel).matrix(rows, rows)))
 
 
-def same_steps(first: Learner, second: Learner, X: Any, Z: Any, y: Array, atol: float = 1e-9) -> None:
+def assert_same_steps(first: Learner, second: Learner, X: Any, Z: Any, y: Array, atol: float = 1e-9) -> None:
     """Two learners, one on X and one on Z, decide the same in every round, and have the same scores."""
     for row, label in enumerate(y.tolist()):
         one, other = first.decide(X[row]), second.decide(Z[row])
@@ -131,7 +131,7 @@ def test_linear_kernel_is_the_linear_learner(name: str, options: dict[str, Any],
     # With a bias the score of x = 0 is a sum that cancels, and whether it is 0 exactly is rounding.
     X, y = stream(90, seed=1, zeros=not bias)
     by_kernel = learner_with(name, "linear", bias=bias, **options)
-    same_steps(by_kernel, learner_with(name, None, bias=bias, **options), X, X, y)
+    assert_same_steps(by_kernel, learner_with(name, None, bias=bias, **options), X, X, y)
     assert 0 < len(by_kernel.runtime.support) <= 90
 
 
@@ -142,13 +142,13 @@ def test_polynomial_kernel_is_the_linear_learner_on_products(name: str, options:
     products = squares(np.column_stack([X, np.ones(90)]) if bias else X)
     by_kernel = learner_with(name, "polynomial:2", bias=bias, **options)
     by_hand = learner_with(name, None, features=products.shape[1], **options)
-    same_steps(by_kernel, by_hand, X, products, y)
+    assert_same_steps(by_kernel, by_hand, X, products, y)
 
 
 def test_more_rows_than_several_blocks_of_lanes() -> None:
     X, y = stream(1000, seed=3)
     by_kernel = learner_with("banditron", "polynomial:2", max_support=None)
-    same_steps(by_kernel, learner_with("banditron", None, features=10), X, squares(X), y)
+    assert_same_steps(by_kernel, learner_with("banditron", None, features=10), X, squares(X), y)
     assert len(by_kernel.runtime.support) > 5 * LANES
     assert by_kernel.runtime.support.gone == 0
     distinct = np.unique(by_kernel.runtime.support.rows, axis=0)
@@ -169,7 +169,7 @@ def test_sparse_rows_are_dense_rows(name: str, kernel: str) -> None:
     for limits in ({}, {"max_support": 7}, {"max_support": 130, "when_full": "oldest"}):
         dense = learner_with(name, kernel, **options, **limits)
         sparse = learner_with(name, kernel, **{**options, "space": "sparse"}, **limits)
-        same_steps(dense, sparse, X, scipy.sparse.csr_array(X), y)
+        assert_same_steps(dense, sparse, X, scipy.sparse.csr_array(X), y)
         assert dense.runtime.support.gone == sparse.runtime.support.gone
         np.testing.assert_allclose(stored_rows(dense), stored_rows(sparse), rtol=1e-15)
         np.testing.assert_allclose(
@@ -218,7 +218,7 @@ def compare_stored(learner: Learner, twin: Twin, where: str) -> None:
     np.testing.assert_allclose(support.coefficients.T[order], expected, rtol=1e-7, atol=1e-9, err_msg=where)
 
 
-def against_twin(
+def assert_equals_twin(
     name: str,
     kernel: str,
     X: Array,
@@ -259,7 +259,7 @@ def against_twin(
 @pytest.mark.parametrize("name", RULES)
 def test_kernel_learner_equals_its_twin(name: str, kernel: str, late: bool) -> None:
     X, y = stream(90, seed=6)
-    _, twin = against_twin(name, kernel, X, y, late=late)
+    _, twin = assert_equals_twin(name, kernel, X, y, late=late)
     assert len(twin.rows) > 5
     if name == "gaptron":
         assert twin.shrunk < 1e-3, "the ball must have been met many times"
@@ -291,7 +291,7 @@ def test_kernel_learner_equals_its_twin_with_candidates_and_rewards(name: str) -
 @pytest.mark.parametrize("name", ["banditron", "bpa", "gaptron", "offset-tree"])
 def test_budgets_are_kept_as_documented(name: str, budget: int, when_full: str) -> None:
     X, y = stream(90, seed=7)
-    learner, _ = against_twin(name, "rbf:0.7", X, y, budget, when_full)
+    learner, _ = assert_equals_twin(name, "rbf:0.7", X, y, budget, when_full)
     assert len(learner.runtime.support) == budget
     assert learner.runtime.support.gone > 5
 
@@ -299,7 +299,7 @@ def test_budgets_are_kept_as_documented(name: str, budget: int, when_full: str) 
 @pytest.mark.parametrize(("budget", "when_full"), [(127, "oldest"), (129, "merge"), (130, "project"), (128, "merge")])
 def test_budgets_about_a_block(budget: int, when_full: str) -> None:
     X, y = stream(200, seed=8)
-    learner, _ = against_twin("banditron", "rational", X, y, budget, when_full)
+    learner, _ = assert_equals_twin("banditron", "rational", X, y, budget, when_full)
     assert learner.runtime.support.gone > 5
 
 
@@ -346,7 +346,7 @@ def test_any_stream_of_rows_that_come_again(
 ) -> None:
     """Rows of a small grid: many are equal, many are 0, many scores tie. `merge` is left out, since its costs tie as well."""
     table = np.array(rounds)
-    against_twin("banditron", kernel, table[:, :3], table[:, 3].astype(int), budget, when_full)
+    assert_equals_twin("banditron", kernel, table[:, :3], table[:, 3].astype(int), budget, when_full)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -573,10 +573,10 @@ def test_named_features_as_they_come_are_columns() -> None:
     dicts = [{f"name {column:02d}": float(x[column]) for column in np.flatnonzero(x)} for x in X]
     options = {"features": None, "space": None}
     named = learner_with("banditron", "rbf:0.7", **options)
-    same_steps(learner_with("banditron", "rbf:0.7", features=40), named, X, dicts, y)
+    assert_same_steps(learner_with("banditron", "rbf:0.7", features=40), named, X, dicts, y)
     assert len(named.runtime.support) > 50
     hashed = learner_with("banditron", "rbf:0.7", hash_bits=16, **options)
-    same_steps(learner_with("banditron", "rbf:0.7", features=40), hashed, X, dicts, y)
+    assert_same_steps(learner_with("banditron", "rbf:0.7", features=40), hashed, X, dicts, y)
 
 
 def test_texts_with_words_never_seen() -> None:
@@ -632,7 +632,7 @@ def test_a_refused_batch_changes_nothing_though_arrays_grew(stored: int) -> None
     learner = learner_with("banditron", "polynomial:20", exploration=0.3, max_support=None)
     learnt(learner, X[:stored], np.zeros(stored, dtype=int))
     decisions = [*learner.decide_many(X[stored:]), learner.decide(too_long())]
-    sentence = unchanged_by(learner, lambda: learner.learn_many(decisions, right=[True] * len(decisions)))
+    sentence = assert_unchanged_by(learner, lambda: learner.learn_many(decisions, right=[True] * len(decisions)))
     assert sentence.startswith(f"row {len(decisions) - 1}: ")
     learner.learn_many(decisions[:-1], right=[True] * (len(decisions) - 1))
     assert len(learner.runtime.support) == 2 * LANES
@@ -644,7 +644,7 @@ def test_a_refused_batch_changes_nothing_though_arrays_grew(stored: int) -> None
     once.teach(X, labels)
     assert len(once.runtime.support) > LANES, "the arrays must have grown on the way"
     wrong = next(label for label in range(CLASSES) if label != once.best(too_long()))
-    assert unchanged_by(taught, lambda: taught.teach(table, [*labels, wrong])).startswith(f"row {2 * LANES}: ")
+    assert assert_unchanged_by(taught, lambda: taught.teach(table, [*labels, wrong])).startswith(f"row {2 * LANES}: ")
     taught.teach(X, labels)
     assert state(taught) == state(once)
 
@@ -668,7 +668,7 @@ def test_rows_too_long_for_the_rational_kernel() -> None:
         "row 1:": lambda: run(learner, table, NAMES[:2], order="file"),
     }
     for where, action in refusals.items():
-        sentence = unchanged_by(learner, action)
+        sentence = assert_unchanged_by(learner, action)
         assert words in sentence
         assert "rational:shorten" in sentence
         assert sentence.startswith(where.strip())
@@ -692,7 +692,7 @@ def test_numbers_that_are_none_are_refused(kernel: str, bad: float, known: bool)
 
 def test_rows_without_a_length_are_refused() -> None:
     learner = learner_with("banditron", "rbf:0.7", exploration=0.3)
-    refused(lambda: learner.decide([1e200, 0.0, 1.0]))
+    assert "length" in refused(lambda: learner.decide([1e200, 0.0, 1.0]))
 
 
 @pytest.mark.parametrize("bias", [False, True], ids=["", "bias"])

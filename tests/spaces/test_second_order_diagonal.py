@@ -249,7 +249,9 @@ def test_dense_adagrad_takes_the_rows_that_sparse_takes() -> None:
     x = np.array([1e12, -1e12])
     for space in ("sparse", "dense"):
         learner = Learner("epsilon-greedy", classes=2, model="logistic", space=space)
-        learner.learn(learner.decide(x), right=True)
+        decision = learner.decide(x)
+        learner.learn(decision, right=True)
+        assert learner.best(x) == decision.label
 
 
 def test_row_beyond_float32_is_refused_with_a_sentence() -> None:

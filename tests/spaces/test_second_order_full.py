@@ -43,7 +43,7 @@ def table(shape: str, count: int, seed: int) -> Array:
 shapes = pytest.mark.parametrize("shape", ["well-conditioned", "low-rank", "badly-scaled", "nearly-double"])
 
 
-def equals_a_fresh_factorisation(shape: str, dtype: str, blocks: int, count: int) -> None:
+def assert_equals_a_fresh_factorisation(shape: str, dtype: str, blocks: int, count: int) -> None:
     """Teach a ridge regression, and compare with the normal equations of the rows as the learner has them."""
     learner = Learner("linucb", classes=2, matrix="full", dtype=dtype, ridge=RIDGE)
     A, B = RIDGE * np.eye(WIDTH), np.zeros((WIDTH, 2))
@@ -72,7 +72,7 @@ def equals_a_fresh_factorisation(shape: str, dtype: str, blocks: int, count: int
 @both_dtypes
 @shapes
 def test_hundred_thousand_updates(shape: str, dtype: str) -> None:
-    equals_a_fresh_factorisation(shape, dtype, 1, 100_000)
+    assert_equals_a_fresh_factorisation(shape, dtype, 1, 100_000)
 
 
 # Held to what a hundred thousand updates are held to.
@@ -94,7 +94,7 @@ ROUNDING = pytest.mark.xfail(strict=True, reason="scores are off by 3e-4 after 3
     ],
 )
 def test_three_million_updates(shape: str, dtype: str) -> None:
-    equals_a_fresh_factorisation(shape, dtype, 30, 100_000)
+    assert_equals_a_fresh_factorisation(shape, dtype, 30, 100_000)
 
 
 @both_dtypes

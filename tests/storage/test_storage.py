@@ -159,14 +159,14 @@ def test_every_altered_byte_is_refused(saved: Path) -> None:
         damaged = bytearray(content)
         damaged[place] ^= 0x41
         saved.write_bytes(bytes(damaged))
-        refusal(saved)
+        assert refusal(saved)
 
 
 def test_every_cut_is_refused(saved: Path) -> None:
     content = saved.read_bytes()
     for length in [0, 1, 7, 8, 9, len(content) // 3, len(content) - 100, len(content) - 1]:
         saved.write_bytes(content[:length])
-        refusal(saved)
+        assert refusal(saved)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def noisy(seed: int, count: int = 80, classes: int = 3, noise: float = 0.1) -> t
     return X, y
 
 
-def kept(found: Bounds) -> None:
+def assert_kept(found: Bounds) -> None:
     """Every bound that is proved was kept, and there is one."""
     assert not found.broken, [(one.bound.name, one.bound.value, one.measured) for one in found.broken]
     assert any(one.held for one in found.rows)
@@ -55,7 +55,7 @@ def test_bounds_of_learners_that_are_told_hold_in_every_run(variant: str | None,
             X, y = noisy(seed, classes=classes, noise=0.1 * (seed % 2))
             if variant in ("PA-I", "PA-II"):
                 options["aggressiveness"] = (0.05, 3.0)[seed // 2]
-            kept(bounds(rule, X, y, classes=range(classes), runs=20, seed=seed, dtype="float64", **options))
+            assert_kept(bounds(rule, X, y, classes=range(classes), runs=20, seed=seed, dtype="float64", **options))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_is_true_of_conservative_ova_holds_in_every_run(options: dict[str, 
     for seed in range(6):
         X, y = noisy(seed, count=150)
         found = bounds("conservative-ova", X, y, classes=range(3), runs=1, seed=seed, dtype="float64", **options)
-        kept(found)
+        assert_kept(found)
         names = [one.bound.name for one in found.rows]
         assert names[0] == ("Theorem 1" if "coding" in options else "Corollary 1")
         assert "Lemma 1" in names
@@ -82,7 +82,7 @@ def test_bounds_of_gaptron_hold_in_the_mean(setting: str, loss: str) -> None:
     """
     X, y = noisy(5, count=120)
     found = bounds("gaptron", X, y, runs=100, setting=setting, loss=loss, dtype="float64")
-    kept(found)
+    assert_kept(found)
     numbers = {"full": {"logistic": 1, "hinge": 2, "smooth": 3}, "bandit": {"logistic": 4, "hinge": 5, "smooth": 6}}
     theorem = found[f"Theorem {numbers[setting][loss]}"]
     assert theorem.held
@@ -97,7 +97,7 @@ def test_gaptron_with_a_rate_of_its_own_has_lemma_1_alone() -> None:
     X, y = noisy(6, count=100)
     found = bounds("gaptron", X, y, runs=20, rate=0.3, exploration=0.2, loss="smooth")
     assert [one.bound.name for one in found.rows] == ["Lemma 1"]
-    kept(found)
+    assert_kept(found)
     assert found.rows[0].bound.assumptions["largest gap"] > 0.0
 
 
@@ -106,14 +106,14 @@ def test_the_bound_of_banditron_holds_in_the_mean() -> None:
     for seed in range(3):
         X, y = noisy(seed, count=200, noise=0.05)
         found = bounds("banditron", X, y, runs=100, exploration=0.3, dtype="float64")
-        kept(found)
+        assert_kept(found)
         assert found.rows[0].bound.value > np.mean(found.mistakes)
 
 
 def test_theorem_3_of_the_thesis_holds_in_the_mean_and_says_when_it_promises_nothing() -> None:
     """Mean of 100 runs, error rate at most 2.5 % if it were met with equality."""
     found = bounds("bandit-perceptron", "strong2d", rounds=400, runs=100)
-    kept(found)
+    assert_kept(found)
     theorem = found["Theorem 3"].bound
     assert theorem.holds == ("proved" if theorem.value < 400 else "vacuous")
     assert theorem.value == 2 * math.floor(4.0 * (theorem.assumptions["R"] / theorem.assumptions["margin"]) ** 2)
@@ -199,7 +199,7 @@ def test_the_perceptron_bound_as_quoted_by_van_der_hoeven_is_broken() -> None:
     assert quoted.bound.holds == "false"
     assert quoted.held is False
     assert min(found.mistakes) > 1.3 * quoted.bound.value
-    kept(found)
+    assert_kept(found)
     assert found["Theorem 1"].bound.value >= 40
 
 
@@ -209,7 +209,7 @@ def test_lemma_4_of_chen_is_broken() -> None:
     lemma = found["Lemma 4, Kesler's construction"]
     assert lemma.bound.holds == "false"
     assert lemma.held is False
-    kept(found)
+    assert_kept(found)
 
 
 def test_lemma_2_of_chen_is_broken_by_short_rows_with_wrong_labels() -> None:
@@ -220,7 +220,7 @@ def test_lemma_2_of_chen_is_broken_by_short_rows_with_wrong_labels() -> None:
     lemma = found["Lemma 2, Kesler's construction"]
     assert lemma.bound.holds == "false"
     assert lemma.held is False
-    kept(found)
+    assert_kept(found)
 
 
 # --- what is said of them ------------------------------------------------------------------------------------------------

@@ -88,6 +88,7 @@ def exact_losses() -> dict[ComparatorLoss, Callable[[Any, Any], Any]]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("penalty", [0.1, 3.0])
 def test_the_fit_is_as_good_as_another_solver_s(loss: ComparatorLoss, penalty: float) -> None:

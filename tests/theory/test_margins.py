@@ -67,7 +67,7 @@ def separable_rows(seed: int, rows: int, columns: int, classes: int) -> tuple[Nu
     return X[kept], scores[kept].argmax(axis=1)
 
 
-def certain(found: Margin, value: float, relative: float = 1e-6) -> None:
+def assert_certain(found: Margin, value: float, relative: float = 1e-6) -> None:
     """What was found is this margin, proved from both sides."""
     assert found.separable
     assert found.certified
@@ -81,9 +81,9 @@ def certain(found: Margin, value: float, relative: float = 1e-6) -> None:
 
 @pytest.mark.parametrize("kind", ["strong", "weak"])
 def test_two_points_and_a_square(kind: str) -> None:
-    certain(margin([[0.0, 1.0], [1.0, 0.0]], ["up", "right"], kind=kind), 1.0)
+    assert_certain(margin([[0.0, 1.0], [1.0, 0.0]], ["up", "right"], kind=kind), 1.0)
     square = margin([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]], [0, 0, 1, 1], kind=kind)
-    certain(square, math.sqrt(2.0))
+    assert_certain(square, math.sqrt(2.0))
     assert pytest.approx(math.sqrt(2.0)) == square.R
     assert square.vectors is not None
     assert square.vectors == pytest.approx(np.array([[1.0, 0.0], [-1.0, 0.0]]) / math.sqrt(2.0), abs=1e-6)
@@ -92,8 +92,8 @@ def test_two_points_and_a_square(kind: str) -> None:
 @pytest.mark.parametrize("classes", [2, 3, 7])
 def test_the_corners_of_a_simplex(classes: int) -> None:
     corners, labels = np.eye(classes), range(classes)
-    certain(margin(corners, labels, kind="strong"), 2.0 / classes)
-    certain(margin(corners, labels, kind="weak"), 1.0 / math.sqrt(classes - 1))
+    assert_certain(margin(corners, labels, kind="strong"), 2.0 / classes)
+    assert_certain(margin(corners, labels, kind="weak"), 1.0 / math.sqrt(classes - 1))
 
 
 def test_with_a_bias_a_line_need_not_pass_the_origin() -> None:
@@ -101,23 +101,23 @@ def test_with_a_bias_a_line_need_not_pass_the_origin() -> None:
     assert not margin(X, y, kind="weak").separable
     # The origin is 1 / sqrt 5 from the segment between (1, 1) and -(3, 1), and two classes share the length.
     found = margin(X, y, kind="weak", bias=True)
-    certain(found, math.sqrt(2.0 / 5.0))
+    assert_certain(found, math.sqrt(2.0 / 5.0))
     assert pytest.approx(math.sqrt(10.0)) == found.R
 
 
 def test_groups_by_hand() -> None:
     line = margin([[0.0], [3.0], [1.0]], ["a", "c", "b"], kind="group", groups=[["c", "a", "b"]])
-    certain(line, 0.5)
+    assert_certain(line, 0.5)
     assert line.groups in ((("a", "b", "c"),), (("c", "b", "a"),))  # in the order along the vector
     assert line.between is None
     assert line.within is not None
     assert sorted(line.thresholds[0] / line.within[0, 0]) == pytest.approx([0.5, 2.0], abs=1e-6)
     X = [[1.0, 0.0], [1.0, 1.0], [-1.0, 0.0], [-1.0, 1.0]]
-    certain(
+    assert_certain(
         margin(X, [0, 1, 2, 3], kind="group", groups=[[0, 1], [2, 3]]), 1.0 / math.sqrt(8.0)
     )  # both share the length
-    certain(margin(X[:3], [0, 1, 2], kind="group", groups=[[0, 1], [2]]), 0.5)
-    certain(margin(X, [0, 0, 1, 1], kind="group", groups=[[0], [1]]), math.sqrt(2.0))  # of single classes: weak
+    assert_certain(margin(X[:3], [0, 1, 2], kind="group", groups=[[0, 1], [2]]), 0.5)
+    assert_certain(margin(X, [0, 0, 1, 1], kind="group", groups=[[0], [1]]), math.sqrt(2.0))  # of single classes: weak
 
 
 def test_classes_that_interleave_are_not_in_order() -> None:
@@ -201,7 +201,7 @@ def test_no_angle_has_a_larger_margin_than_was_found_in_the_plane() -> None:
             best = max(best, 0.5 * float(np.min(gaps, axis=0).max()))
         found = margin(X, y, kind="group", groups=[range(classes)])
         assert best <= found.upper
-        certain(found, best, relative=2e-3)  # half a step between two angles
+        assert_certain(found, best, relative=2e-3)  # half a step between two angles
 
 
 # --- by another formulation ----------------------------------------------------------------------------------------------
@@ -221,6 +221,7 @@ def by_cvxpy(X: Numbers, y: NDArray[np.int64], classes: int, kind: str) -> float
     return float(cvxpy.Problem(cvxpy.Maximize(gamma), rules).solve(solver=cvxpy.CLARABEL))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["strong", "weak"])
 @pytest.mark.parametrize(("seed", "columns", "classes"), [(0, 2, 2), (1, 5, 3), (2, 12, 4), (3, 30, 5)])
 def test_another_formulation_gives_the_same(kind: str, seed: int, columns: int, classes: int) -> None:
@@ -228,7 +229,7 @@ def test_another_formulation_gives_the_same(kind: str, seed: int, columns: int, 
     expected = by_cvxpy(X, y, classes, kind)
     found = margin(X, y, kind=kind, classes=range(classes))
     if expected > 1e-5:
-        certain(found, expected, relative=1e-5)
+        assert_certain(found, expected, relative=1e-5)
         assert VALUES[kind](X, y, np.asarray(found.vectors)) == pytest.approx(found.margin, rel=1e-9)
     else:
         assert not found.separable
@@ -351,11 +352,11 @@ def test_noise_has_no_margin_and_rows_of_zeros_are_in_the_way() -> None:
 def test_a_class_without_rows_counts() -> None:
     X, y = [[1.0, 0.0], [-1.0, 0.0]], ["a", "b"]
     for kind in ("strong", "weak"):
-        certain(margin(X, y, kind=kind, classes=["a", "b"]), math.sqrt(2.0))
-    certain(margin(X, y, kind="weak", classes=["a", "b", "c"]), math.sqrt(0.5))  # the vector of c is 0
+        assert_certain(margin(X, y, kind=kind, classes=["a", "b"]), math.sqrt(2.0))
+    assert_certain(margin(X, y, kind="weak", classes=["a", "b", "c"]), math.sqrt(0.5))  # the vector of c is 0
     assert not margin(X, y, kind="strong", classes=["a", "b", "c"]).separable  # it cannot be below 0 for x and for -x
     grouped = margin(X, y, kind="group", classes=["a", "b", "c"], groups=[["b", "c", "a"]])
-    certain(grouped, 1.0)  # but it needs no place in an order
+    assert_certain(grouped, 1.0)  # but it needs no place in an order
     assert set(grouped.groups[0]) == {"a", "b", "c"}
 
 
@@ -390,7 +391,7 @@ def test_a_search_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onebit.theory.notions.PROGRAMS", 25)
     found = margin(line, range(4), kind="group")
     assert found.groups == ((0, 1, 2, 3),)
-    certain(found, 0.5)
+    assert_certain(found, 0.5)
     none = margin([[1.0], [1.0], [1.0]], [0, 1, 2], kind="group")
     assert not none.separable
     assert "no groups" in none.note
@@ -403,8 +404,8 @@ def test_a_search_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kernels_separate_xor_with_the_margin_computed_by_hand() -> None:
     for kind in ("strong", "weak"):
         # The only feature that helps is sqrt 2 x_1 x_2; the row of the matrix of the rbf gives (1 - e^-2) / 2.
-        certain(margin(*XOR, kind=kind, kernel="polynomial:2"), 2.0)
-        certain(margin(*XOR, kind=kind, kernel="rbf:0.5"), math.sqrt(0.5) * (1.0 - math.exp(-2.0)))
+        assert_certain(margin(*XOR, kind=kind, kernel="polynomial:2"), 2.0)
+        assert_certain(margin(*XOR, kind=kind, kernel="rbf:0.5"), math.sqrt(0.5) * (1.0 - math.exp(-2.0)))
     assert margin(*XOR, kernel="rbf").kernel == "rbf:0.5"
 
 

@@ -116,7 +116,7 @@ def sums_up(learner: Learner, x: Array) -> None:
         assert found.values.sum() + found.constant == pytest.approx(lead, abs=1e-4 * size)  # in single precision
 
 
-def sum_up_alone_and_together(learner: Learner, rows: Array) -> None:
+def assert_parts_sum_up_alone_and_together(learner: Learner, rows: Array) -> None:
     there = [member for member in range(MEMBERS) if learner.runtime.model.space.mixture.there[member] != ABSENT]
     for x in (
         *rows[:2],
@@ -131,17 +131,17 @@ def sum_up_alone_and_together(learner: Learner, rows: Array) -> None:
 
 
 def test_parts_sum_up_to_the_lead(narrow: tuple[Learner, Array]) -> None:
-    sum_up_alone_and_together(*narrow)
+    assert_parts_sum_up_alone_and_together(*narrow)
 
 
 @pytest.mark.parametrize("given", [of_scales, wide, of_many_classes])
 def test_parts_sum_up_in_other_views(given: Callable[[], tuple[Learner, Array]]) -> None:
     learner, rows = given()
-    sum_up_alone_and_together(learner, rows)
+    assert_parts_sum_up_alone_and_together(learner, rows)
     if given is of_many_classes:
         shaped = learner.runtime.model.space.shaped
         shaped.trusts[LOGARITHM] = LARGEST  # so that classes are left aside that are far behind
-        sum_up_alone_and_together(learner, rows)
+        assert_parts_sum_up_alone_and_together(learner, rows)
         let_speak(learner, MEMBERS - 1)
         learner.scores(rows[0])
         behind = [head for head in range(140) if looked_at(shaped, 2, head) < 2]

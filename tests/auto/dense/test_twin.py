@@ -18,7 +18,7 @@ from onebit.auto.dense.mixture import BASED, MISTAKES, ROUNDS
 from onebit.auto.dense.waves import COSINE
 from onebit.learner import Learner
 from tests.auto.streams import Array, gaussians
-from tests.every_rule.cases import SEED, chosen_among, equals_its_oracle_among
+from tests.every_rule.cases import SEED, assert_equals_its_oracle_among, chosen_among
 from tests.oracles.auto import LINEAR, MEMBERS, Oracle
 from tests.oracles.base import Decided
 from tests.oracles.draws import draws
@@ -102,7 +102,7 @@ class Pair:
             space.basis.vectors, vectors, atol=near * (1e-9 + np.abs(vectors).max()), err_msg=where
         )
 
-    def walk(self, X: Array, y: Array, late: bool = False) -> None:
+    def assert_agree_on_a_walk(self, X: Array, y: Array, late: bool = False) -> None:
         """One bit about each row; late ones come out of order, after up to nine rounds."""
         waiting: list[tuple[Any, Decided, int]] = []
         order = np.random.default_rng(3)
@@ -111,9 +111,9 @@ class Pair:
             while waiting and (not late or len(waiting) > 8):
                 decision, decided, then = waiting.pop(int(order.integers(len(waiting))) if late else 0)
                 self.told(X[then], decision, decided, bool(decided.label == y[then]))
-        self.finish()
+        self.assert_agree()
 
-    def finish(self) -> None:
+    def assert_agree(self) -> None:
         near = 10.0 * CLOSE[self.dtype]
         np.testing.assert_allclose(self.learner.weights, self.oracle.W, rtol=near, atol=near)
         assert self.learner.describe().restarts == self.oracle.change.restarts
@@ -137,13 +137,13 @@ def test_twin_through_two_bases(
 ) -> None:
     """Components of 64 rows and of 256, each with the rows kept learnt again."""
     pair = Pair(classes, features, monkeypatch)
-    pair.walk(*gaussians(290, classes, features, spread, seed=1), late)
+    pair.assert_agree_on_a_walk(*gaussians(290, classes, features, spread, seed=1), late)
     assert pair.oracle.basis.generation == 2
     assert not pair.oracle.pending
 
 
 def test_twin_with_as_many_waves_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    Pair(3, 4, monkeypatch, waves=400).walk(*gaussians(110, 3, 4, 1.0, seed=2))
+    Pair(3, 4, monkeypatch, waves=400).assert_agree_on_a_walk(*gaussians(110, 3, 4, 1.0, seed=2))
 
 
 def test_twin_with_constant_columns_and_rows_of_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_twin_with_constant_columns_and_rows_of_zeros(monkeypatch: pytest.Monkey
     X[::2, 2] = X[1::2, 2] = 0.0
     X[::13] = 0.0
     pair = Pair(3, 24, monkeypatch)
-    pair.walk(X, y)
+    pair.assert_agree_on_a_walk(X, y)
     assert pair.oracle.standard
 
 
@@ -164,7 +164,7 @@ def test_twin_on_rows_of_any_scale(monkeypatch: pytest.MonkeyPatch) -> None:
     X = X.astype(np.float64) * 10.0 ** generator.uniform(-3, 3, (len(X), 1)) * 10.0 ** generator.uniform(-3, 3, 6)
     X[::31] = 0.0
     pair = Pair(3, 6, monkeypatch)
-    pair.walk(X, y)
+    pair.assert_agree_on_a_walk(X, y)
     assert pair.oracle.scales.divides
 
 
@@ -182,7 +182,7 @@ def test_twin_with_other_members(classes: int, features: int, rounds: int, monke
     X, y = gaussians(rounds, classes, features, 0.4, seed=2)
     X[:, 0], X[::31] = 5.0, 0.0
     pair = Pair(classes, features, monkeypatch)
-    pair.walk(X, y)
+    pair.assert_agree_on_a_walk(X, y)
     assert pair.oracle.basis.generation == (2 if rounds > 256 else 1)
     based = {MEMBERS[place] for place in np.flatnonzero(pair.space.mixture.there == BASED)}
     assert ("waved" in based) == (features == 450)
@@ -196,7 +196,7 @@ def test_twin_through_a_restart(features: int, monkeypatch: pytest.MonkeyPatch) 
     X[:, 0] *= 1.0 if features == 3 else 100.0
     y[200:250] = -1
     pair = Pair(3, features, monkeypatch, waves=8)
-    pair.walk(X, y)
+    pair.assert_agree_on_a_walk(X, y)
     assert pair.oracle.standard == (features == 24)
     assert pair.oracle.change.restarts >= 1, "the stream is there to force one"
     assert pair.oracle.basis.generation == 2
@@ -204,7 +204,7 @@ def test_twin_through_a_restart(features: int, monkeypatch: pytest.MonkeyPatch) 
 
 def test_twin_with_candidates_rewards_and_truths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrays, "MOST_WAVES", FEW)
-    equals_its_oracle_among("auto", {}, True)
+    assert_equals_its_oracle_among("auto", {}, True)
 
 
 def test_twin_where_it_is_taught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +225,7 @@ def test_twin_where_it_is_taught(monkeypatch: pytest.MonkeyPatch) -> None:
         said = decided.label if draws(SEED, row, 5)(0) < reward else -1
         pair.oracle.hear(x, decided, said, draws(SEED, row, 1), reward, among, complete or len(among) == 5)
         pair.compare()
-    pair.finish()
+    pair.assert_agree()
 
 
 def test_twin_where_members_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def test_twin_where_members_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     X = generator.normal(size=(1090, 3))
     X *= ((1.0 + 2.0 * y) / np.linalg.norm(X, axis=1))[:, None]
     pair = Pair(2, 3, monkeypatch, waves=8)
-    pair.walk(X, y)
+    pair.assert_agree_on_a_walk(X, y)
     assert "directed" in pair.slept
     assert pair.oracle.stride["directed"] > 1
     assert pair.oracle.basis.generation == 3
@@ -245,4 +245,4 @@ def test_twin_where_members_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_twin_in_single_precision(classes: int, features: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As learners are by default."""
     X, y = gaussians(290 if features == 5 else 90, classes, features, 0.8 if features == 5 else 0.3, seed=6)
-    Pair(classes, features, monkeypatch, dtype="float32").walk(X, y)
+    Pair(classes, features, monkeypatch, dtype="float32").assert_agree_on_a_walk(X, y)

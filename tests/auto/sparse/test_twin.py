@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse
 
 from onebit.learner import Learner
-from tests.auto.streams import Array, heard, permuted, topics, walk_both
-from tests.every_rule.cases import CLASSES, FEATURES, SEED, equals_its_oracle_among
+from tests.auto.streams import Array, assert_equal_on_a_walk, heard, permuted, topics
+from tests.every_rule.cases import CLASSES, FEATURES, SEED, assert_equals_its_oracle_among
 from tests.oracles.auto_sparse import Oracle
 from tests.oracles.draws import draws
 
@@ -38,7 +38,7 @@ def test_sparse_auto_equals_its_twin_through_a_restart(classes: int, rounds: int
     X, y = topics(rounds, classes, 60, seed=1)
     X, y = X.astype(np.float64), permuted(y, classes, seed=1)
     learner, oracle = sparse_auto(classes, 60), Oracle(classes, 60)
-    walk_both(learner, oracle, X, X.toarray(), y, late, near=1e-8)
+    assert_equal_on_a_walk(learner, oracle, X, X.toarray(), y, late, near=1e-8)
     assert oracle.change.restarts >= 1, "the stream is there to force one"
     assert learner.describe().members == pytest.approx(oracle.shares)
 
@@ -49,7 +49,7 @@ def test_sparse_auto_equals_its_twin_on_rows_of_any_kind(classes: int, late: boo
     X, y = signed_rows(300, classes, 40, seed=2)
     assert (np.diff(X.indptr) == 0).any()
     assert (X.data == 0.0).any()
-    walk_both(sparse_auto(classes, 40), Oracle(classes, 40), X, X.toarray(), y, late, near=1e-8)
+    assert_equal_on_a_walk(sparse_auto(classes, 40), Oracle(classes, 40), X, X.toarray(), y, late, near=1e-8)
 
 
 def test_in_float32_it_equals_its_twin_until_two_classes_are_nearly_tied() -> None:
@@ -121,13 +121,13 @@ def test_on_an_empty_row_the_class_that_was_right_most_is_played_and_nothing_is_
 def test_sparse_auto_equals_its_twin_with_candidates_rewards_and_truths(late: bool) -> None:
     learner = Learner("auto", classes=CLASSES, features=FEATURES, space="sparse", dtype="float64", seed=SEED)
     oracle = Oracle(CLASSES, FEATURES)
-    equals_its_oracle_among("auto", {}, late, learner, oracle, form=scipy.sparse.csr_matrix)
+    assert_equals_its_oracle_among("auto", {}, late, learner, oracle, form=scipy.sparse.csr_matrix)
 
 
 def test_the_parts_of_an_explanation_are_those_of_the_twin_and_sum_up_to_the_lead() -> None:
     X, y = signed_rows(200, 4, 60, seed=1)
     learner, oracle = sparse_auto(4, 60), Oracle(4, 60)
-    walk_both(learner, oracle, X, X.toarray(), y, late=False, near=1e-8)
+    assert_equal_on_a_walk(learner, oracle, X, X.toarray(), y, late=False, near=1e-8)
     model = learner.runtime.model
     for row in range(8):
         x = X[row].toarray()[0]

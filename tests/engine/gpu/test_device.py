@@ -39,7 +39,7 @@ from tests.engine.gpu.walks import (
     varied,
 )
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.long, pytest.mark.gpu]
 
 CLASSES, ROUNDS, REPLICATES, ROWS = 10, 3000, 64, 2000
 WIDTHS = (20, 37, 64, 100)
@@ -77,7 +77,9 @@ def walked(
     return on_cpu([each() for each in make], problems), launched
 
 
-def agree(name: str, make: Sequence[Maker], problems: Sequence[Problem], layout: Layout | None = None) -> Launched:
+def assert_agree(
+    name: str, make: Sequence[Maker], problems: Sequence[Problem], layout: Layout | None = None
+) -> Launched:
     """Both engines agree, and the table says how far."""
     cpu, launched = walked(make, problems, layout)
     kept = agreement(name, make, problems, cpu, launched)
@@ -109,7 +111,7 @@ def test_every_rule_agrees(place: int, rows: str) -> None:
     one = problem(CLASSES, width, ROUNDS, seed=place, rows=ROWS)
     one = coarse(one) if rows == "coarse" else late(one, longest=50) if rows == "late" else one
     make = makers(rule, options, CLASSES, REPLICATES)
-    agree(f"{named(EXAMPLES[place])}, d={width}, {rows}", make, [one] * REPLICATES)
+    assert_agree(f"{named(EXAMPLES[place])}, d={width}, {rows}", make, [one] * REPLICATES)
     if rows != "coarse":
         whole = sum(at == ROUNDS for at in FOUND[-1].differences)
         assert whole >= 0.9 * REPLICATES, "ties are rare where numbers are spread"
@@ -135,7 +137,7 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 def test_every_layout_agrees(name: str, options: dict[str, Any], layout: Layout) -> None:
     one = problem(CLASSES, 40, ROUNDS, seed=1, rows=ROWS)
     make = makers(rule_named(name), options, CLASSES, REPLICATES)
-    agree(f"{name}, d=40, {layout.lanes} lanes, {layout.where}", make, [one] * REPLICATES, layout)
+    assert_agree(f"{name}, d=40, {layout.lanes} lanes, {layout.where}", make, [one] * REPLICATES, layout)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_every_size_agrees(name: str, classes: int, width: int, where: str | Non
     layout = layout_for(shape_of(make[0](), width))
     assert layout is not None
     assert where in (None, layout.where)
-    agree(f"{name}, K={classes}, d={width}, {layout.lanes} lanes, {layout.where}", make, [one] * 24)
+    assert_agree(f"{name}, K={classes}, d={width}, {layout.lanes} lanes, {layout.where}", make, [one] * 24)
 
 
 # --- what happens rarely -----------------------------------------------------------------------------------------------
@@ -178,7 +180,7 @@ def test_scales_are_folded_in_different_rounds(lanes: int) -> None:
     one = problem(5, 24, 1500, seed=3, rows=ROWS)
     made = learner_class(rule_named("policy-gradient"))
     make = [partial(made, 5, seed=seed, rate=0.5, decay=(1.0, 0.1, 0.01, 0.0)[seed % 4]) for seed in range(REPLICATES)]
-    launched = agree(
+    launched = assert_agree(
         f"policy-gradient, folded, {lanes} lanes", make, [one] * REPLICATES, Layout(lanes, "registers", 64)
     )
     assert (launched.held["scales"][:REPLICATES:4, 0] > 1e-7).all()
@@ -193,7 +195,7 @@ def test_the_norm_of_the_weights_is_summed_afresh() -> None:
         other.values[one.schedule.order[:place]] = 0.0
         problems.append(other)
     make = makers(rule_named("gaptron"), {"rate": 0.3, "exploration": 0.1, "radius": 2.0}, 5, REPLICATES)
-    launched = agree("gaptron, norm afresh", make, [problems[place % 8] for place in range(REPLICATES)])
+    launched = assert_agree("gaptron, norm afresh", make, [problems[place % 8] for place in range(REPLICATES)])
     assert close(launched.memories[:, NORM], np.square(launched.weights).sum(axis=(1, 2)), 1e-3)
 
 

@@ -56,7 +56,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
     return imagine(monkeypatch)
 
 
-def agree(cpu: Walk, launched: Launched) -> None:
+def assert_agree(cpu: Walk, launched: Launched) -> None:
     """Mistakes are the same in every round, and what was learnt is the same up to rounding."""
     assert not cpu.refused.any()
     assert not launched.counts.refused.any()
@@ -79,12 +79,14 @@ def in_python(learner: Learner) -> None:
     learner.runtime.model._loop = stream
 
 
-def check(rule: Rule, options: Mapping[str, Any], problems: list[Problem], layout: Layout, **common: Any) -> Launched:
+def assert_learns_alike(
+    rule: Rule, options: Mapping[str, Any], problems: list[Problem], layout: Layout, **common: Any
+) -> Launched:
     def learners() -> list[Learner]:
         return learners_of(rule, options, problems[0].classes, len(problems), **common)
 
     launched = on_gpu(learners(), problems, layout)
-    agree(on_cpu(learners(), problems), launched)
+    assert_agree(on_cpu(learners(), problems), launched)
     return launched
 
 
@@ -98,7 +100,7 @@ def test_a_rule_learns_as_on_the_cpu(place: int, turn: int, gpu: Device) -> None
     rule, options = EXAMPLES[place]
     classes, features = SIZES[(place + turn) % len(SIZES)]
     one, other = (problem(classes, features, 44, seed=seed) for seed in (place, place + 100))
-    check(rule, options, [one, one, other], LAYOUTS[(place + turn) % len(LAYOUTS)])
+    assert_learns_alike(rule, options, [one, one, other], LAYOUTS[(place + turn) % len(LAYOUTS)])
 
 
 @pytest.mark.parametrize("place", range(len(EXAMPLES)), ids=[named(one) for one in EXAMPLES])
@@ -110,7 +112,7 @@ def test_a_rule_learns_late_as_on_the_cpu(place: int, gpu: Device) -> None:
     assert len({one.schedule.steps for one in problems}) > 1
     layout = LAYOUTS[(place + 3) % len(LAYOUTS)]
     if rule.name != "epabf":
-        check(rule, options, problems, layout)
+        assert_learns_alike(rule, options, problems, layout)
         return
     # It moves classes alike, which are soon equal but for rounding: until then engines agree.
     make = [partial(learner_class(rule), classes, seed=seed, **varied(rule, options, seed)) for seed in range(3)]
@@ -122,7 +124,7 @@ def test_a_rule_learns_late_as_on_the_cpu(place: int, gpu: Device) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ["bpa", "linucb"])
 def test_a_bias_is_a_feature_more(name: str, layout: Layout, gpu: Device) -> None:
-    launched = check(rule_named(name), {}, [problem(4, 8, 40)] * 2, layout, bias=True)
+    launched = assert_learns_alike(rule_named(name), {}, [problem(4, 8, 40)] * 2, layout, bias=True)
     assert launched.weights.shape == (2, 4, 9)
 
 
@@ -141,7 +143,7 @@ def test_variances_are_kept_in_every_form(
     name: str, options: Mapping[str, Any], lines: int, layout: Layout, gpu: Device
 ) -> None:
     """One form a rule: the recursion of the weights, sums, one line for all heads, the root of AdaGrad, a ball."""
-    launched = check(rule_named(name), options, [problem(4, 7, 40), problem(4, 7, 40, seed=1)], layout)
+    launched = assert_learns_alike(rule_named(name), options, [problem(4, 7, 40), problem(4, 7, 40, seed=1)], layout)
     assert launched.variances.shape == (2, lines, 7)
     if name == "newtron":
         assert (launched.held["scales"][:2, 0] < 1.0).any(), "somebody has reached the ball"
@@ -169,13 +171,15 @@ def test_two_launches_are_one_where_feedback_is_late(name: str, gpu: Device, mon
 @pytest.mark.parametrize(("classes", "coding"), [(2, "all-pairs"), (3, "one-vs-all"), (7, "all-pairs")])
 def test_there_may_be_fewer_heads_than_lanes_and_more(classes: int, coding: str, layout: Layout, gpu: Device) -> None:
     one = problem(classes, 5, 30)
-    launched = check(rule_named("conservative-ova"), {"coding": coding, "aggressiveness": 0.3}, [one], layout)
+    launched = assert_learns_alike(
+        rule_named("conservative-ova"), {"coding": coding, "aggressiveness": 0.3}, [one], layout
+    )
     assert launched.weights.shape[1] == {2: 1, 3: 3, 7: 21}[classes]
 
 
 def test_a_matrix_of_a_users_own_is_in_the_memory(gpu: Device) -> None:
     coding = [[1, 1, 0, -1], [1, -1, 1, 0], [-1, 0, 1, 1]]
-    launched = check(rule_named("conservative-ova"), {"coding": coding}, [problem(3, 5, 30)], LAYOUTS[3])
+    launched = assert_learns_alike(rule_named("conservative-ova"), {"coding": coding}, [problem(3, 5, 30)], LAYOUTS[3])
     assert launched.memories[0, OWN:].tolist() == np.ravel(coding).tolist()
 
 
@@ -212,7 +216,7 @@ def test_a_rule_hears_no_more_than_it_should(full: bool, gpu: Device) -> None:
 
     with np.errstate(over="ignore"):
         cpu = on_cpu(learners(), [one] * 2, in_python)
-    agree(cpu, on_gpu(learners(), [one] * 2, LAYOUTS[2]))
+    assert_agree(cpu, on_gpu(learners(), [one] * 2, LAYOUTS[2]))
 
 
 # --- the scale ---------------------------------------------------------------------------------------------------------
@@ -228,7 +232,7 @@ def test_a_scale_out_of_range_is_multiplied_into_the_weights(layout: Layout, gpu
         return [learner_class(rule)(4, rate=rate, decay=decay) for decay in (1.0, 0.1, 0.0)]
 
     cpu, launched = on_cpu(learners(), [one] * 3), on_gpu(learners(), [one] * 3, layout)
-    agree(cpu, launched)
+    assert_agree(cpu, launched)
     scales = launched.held["scales"][:3, 0]
     assert np.allclose(scales, [learner.runtime.model.space.scale[0] for learner in cpu.learners], rtol=1e-12)
     assert 0.5**43 < SMALLEST < scales[0] < 0.5, "it has been folded, and shrunk since"
@@ -238,7 +242,7 @@ def test_a_scale_out_of_range_is_multiplied_into_the_weights(layout: Layout, gpu
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_ball_is_kept_to(layout: Layout, gpu: Device) -> None:
     options = {"rate": 0.5, "exploration": 0.1, "radius": 0.3}
-    launched = check(rule_named("gaptron"), options, [problem(3, 6, 40)] * 2, layout)
+    launched = assert_learns_alike(rule_named("gaptron"), options, [problem(3, 6, 40)] * 2, layout)
     assert close(np.linalg.norm(launched.weights, axis=(1, 2)), np.array([0.3, 0.3 * 0.8]))
     assert (launched.held["scales"][:2, 0] < 1.0).all()
 
@@ -277,7 +281,7 @@ def test_the_norm_of_the_weights_is_summed_afresh(layout: Layout, gpu: Device, m
     with np.errstate(over="ignore"):
         cpu = on_cpu(learners(), problems, in_python)
     launched = on_gpu(learners(), problems, layout)
-    agree(cpu, launched)
+    assert_agree(cpu, launched)
     learnt, norms = launched.memories[:, LEARNT], launched.memories[:, NORM]
     assert learnt[0] % 8 == 0 != learnt[2] % 8
     assert close(norms[[0, 2]], np.square(launched.weights[[0, 2]]).sum(axis=(1, 2)))

@@ -17,7 +17,7 @@ from onebit.engine.gpu.build import Layout, Shape
 from onebit.rules import rule_named
 from tests.engine.gpu.walks import RULES, named
 
-pytestmark = pytest.mark.skipif(not device.is_installed(), reason=device.missing())
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not device.is_installed(), reason=device.missing())]
 
 HOPPER = (9, 0)
 CASES = [

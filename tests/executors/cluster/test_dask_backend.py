@@ -47,6 +47,8 @@ from tests.executors.helpers import (
 from tests.logged import heard
 from tests.slow import slow
 
+pytestmark = pytest.mark.long
+
 __all__ = ["nudge"]  # a fixture
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
@@ -218,7 +220,7 @@ def test_without_an_address_the_cores_of_this_machine_are_the_cluster(monkeypatc
         assert len(come(executor, trials_on(stream(X, Y), 2))) == 6
 
 
-def stopped_when(true: Callable[[subprocess.Popen[str]], bool], folder: Path, *settings: str) -> None:
+def assert_stops_when(true: Callable[[subprocess.Popen[str]], bool], folder: Path, *settings: str) -> None:
     """Ctrl-C at a terminal goes to all processes of a command; the workers do not answer it with pages of their own."""
     command = ["sweep", "banditron", "synsep9", *settings, "--on", "dask", "--out", str(folder), "--quiet"]
     program = [sys.executable, "-m", "onebit", *command]
@@ -242,7 +244,7 @@ def test_ctrl_c_at_a_terminal_is_for_the_command_alone(tmp_path: Path) -> None:
     def some_are_done(process: subprocess.Popen[str]) -> bool:
         return rows.exists() and len(rows.read_text().splitlines()) > 5
 
-    stopped_when(some_are_done, tmp_path, "--grid", "exploration=0.01..0.3:log:400", "--rounds", "100000")
+    assert_stops_when(some_are_done, tmp_path, "--grid", "exploration=0.01..0.3:log:400", "--rounds", "100000")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are those of Unix")
@@ -251,7 +253,7 @@ def test_ctrl_c_while_the_workers_start_is_heard_when_they_have(tmp_path: Path) 
         return len(psutil.Process(process.pid).children(recursive=True)) > 1
 
     settings = ("--grid", "exploration=0.01,0.1", "--rounds", "1000000", "--runs", "200")
-    stopped_when(workers_begin, tmp_path, *settings)
+    assert_stops_when(workers_begin, tmp_path, *settings)
 
 
 def test_a_worker_without_onebit_is_left_out_and_gets_nothing(tmp_path: Path) -> None:

@@ -150,6 +150,7 @@ def test_the_command_prints_a_table_the_best_first(path: Path, capsys: pytest.Ca
     assert "bpa, aggressiveness=1.0, exploration_floor=0.05" in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("on", ["dask", "ray"])
 def test_real_clusters_find_the_same_with_a_rule_of_ones_own(
     request: pytest.FixtureRequest,

@@ -37,6 +37,8 @@ from tests.executors.helpers import (
 )
 from tests.slow import slow
 
+pytestmark = pytest.mark.long
+
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 psutil = pytest.importorskip("psutil", reason="psutil, which comes with Ray and Dask, is not installed")
 

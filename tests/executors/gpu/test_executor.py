@@ -89,7 +89,7 @@ def trials(streamed: Stream, seeds: int = 2, entries: Any = ENTRIES) -> list[Tri
     return [Trial(entry, streamed, seed) for seed in range(seeds) for entry in entries]
 
 
-def same(found: dict[str, dict[str, Any]], right: dict[str, dict[str, Any]], on: str | None = NAME) -> None:
+def assert_same(found: dict[str, dict[str, Any]], right: dict[str, dict[str, Any]], on: str | None = NAME) -> None:
     """The rows of two places differ in nothing but where they ran."""
     for identity, fields in right.items():
         expected = {**fields, "on": found[identity]["on"] if on is None else on}
@@ -104,7 +104,7 @@ def test_rows_are_those_of_threads(name: str, gpu: Device) -> None:
     some = trials(STREAMS[name])
     heard: list[int] = []
     executor = gpu_executor()
-    same(come(executor, some, heard.append), on_threads(some))
+    assert_same(come(executor, some, heard.append), on_threads(some))
     assert sum(heard) == sum(trial.stream.rounds for trial in some)
     assert in_words(executor.resources) == NAME
     assert len(gpu.kernels) == len(ENTRIES) - 1, "two settings of a number are one kernel"
@@ -127,7 +127,7 @@ def test_waves_and_seeds_a_few_at_a_time_change_nothing(
     monkeypatch.setattr(scheduler, "DeviceRows", recorded)
     monkeypatch.setattr(scheduler, "MOST_BYTES", 3500 if name == "drawn" else 1000)
     some = trials(STREAMS[name], seeds=5, entries=ENTRIES[:4])
-    same(come(gpu_executor(), some), on_threads(some))
+    assert_same(come(gpu_executor(), some), on_threads(some))
     assert all(kernel.launches.count((0, 10)) >= 2 for kernel in gpu.kernels.values()), "several waves"
     assert len(made) == sent
     gc.collect()
@@ -136,7 +136,7 @@ def test_waves_and_seeds_a_few_at_a_time_change_nothing(
 
 def test_streams_come_one_after_the_other(gpu: Device) -> None:
     some = [trial for streamed in STREAMS.values() for trial in trials(streamed, seeds=1, entries=ENTRIES[:2])]
-    same(come(gpu_executor(), some), on_threads(some))
+    assert_same(come(gpu_executor(), some), on_threads(some))
 
 
 def test_seconds_are_shares_of_the_devices_time(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_what_a_gpu_cannot_run_runs_on_threads_and_that_is_said(case: Case, gpu:
     executor = gpu_executor(threads=2)
     some = [case.trial, *others]
     found = come(executor, some)
-    same(found, on_threads(some), on=None)
+    assert_same(found, on_threads(some), on=None)
     assert found[case.trial.identity]["on"] == "CPU"
     assert found[others[0].identity]["on"] == NAME
     assert in_words(executor.resources).startswith(f"{NAME} and 2 threads, ")
@@ -206,7 +206,7 @@ def test_learners_of_other_kinds_run_on_threads() -> None:
 def test_what_is_too_large_runs_on_threads(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Layout, "of", lambda *given: None)
     some, executor = trials(STREAMS["drawn"], 1, ENTRIES[:2]), gpu_executor()
-    same(come(executor, some), on_threads(some), on="CPU")
+    assert_same(come(executor, some), on_threads(some), on="CPU")
     assert (
         in_words(executor.resources)
         == f"{in_words(threads_executor().resources)} (rows are too long, or classes too many)"
@@ -221,12 +221,12 @@ def test_rows_that_have_no_room_run_on_threads(name: str, gpu: Device, monkeypat
     height, width = X.shape if name == "given, shuffled" else (rounds, 3)
     needed = 4 * height * sum(width + bias + 1 for bias in (False, True)) + 8 * (rounds + 2)
     gpu.memory = 2 * needed
-    same(come(gpu_executor(), some), on_threads(some))
+    assert_same(come(gpu_executor(), some), on_threads(some))
     gpu.memory, gpu.kernels = 2 * needed - 2, {}
     for module, what in ((scheduler, "_cast"), (scheduler, "DeviceRows"), (launch, "kernel_for")):
         monkeypatch.setattr(module, what, None)
     executor = gpu_executor()
-    same(come(executor, some), on_threads(some), on="CPU")
+    assert_same(come(executor, some), on_threads(some), on="CPU")
     assert (
         in_words(executor.resources)
         == f"{in_words(threads_executor().resources)} (more rows than the GPU has room for)"
@@ -241,7 +241,7 @@ def test_rows_without_memory_here_are_not_drawn_for_the_gpu(gpu: Device, monkeyp
     monkeypatch.setattr(scheduler, "SharedData", None)
     monkeypatch.setattr(scheduler, "available_memory", lambda: 2 * some[0].stream.whole_bytes - 1)
     executor = gpu_executor()
-    same(come(executor, some), right, on="CPU")
+    assert_same(come(executor, some), right, on="CPU")
     reason = "more rows than this machine has memory for at once"
     assert in_words(executor.resources) == f"{in_words(threads_executor().resources)} ({reason})"
     assert not gpu.kernels
@@ -251,7 +251,7 @@ def test_a_rule_that_does_not_compile_runs_on_threads(gpu: Device, announced: li
     gpu.refuses = {"banditron"}
     some, executor = trials(STREAMS["drawn"]), gpu_executor()
     found = come(executor, some)
-    same(found, on_threads(some), on=None)
+    assert_same(found, on_threads(some), on=None)
     on = {(found[one.identity]["learner"], found[one.identity]["on"]) for one in some}
     assert on == {(entry.rule.name, "CPU" if entry.rule.name == "banditron" else NAME) for entry in ENTRIES}
     assert (
@@ -266,7 +266,7 @@ def test_a_rule_that_does_not_compile_runs_on_threads(gpu: Device, announced: li
 def test_where_nothing_compiles_all_runs_on_threads(gpu: Device) -> None:
     gpu.refuses = {entry.rule.name for entry in ENTRIES}
     some = trials(STREAMS["given, shuffled"])
-    same(come(gpu_executor(), some), on_threads(some), on="CPU")
+    assert_same(come(gpu_executor(), some), on_threads(some), on="CPU")
 
 
 @pytest.mark.usefixtures("rules_as_before")
@@ -324,7 +324,7 @@ def test_what_the_device_refuses_is_explained_by_a_cpu(gpu: Device) -> None:
     heard: list[int] = []
     executor = gpu_executor()
     found = come(executor, bad + good, heard.append)
-    same(found, on_threads(bad + good), on=None)
+    assert_same(found, on_threads(bad + good), on=None)
     for trial in bad:
         assert found[trial.identity]["why"].startswith("row 17: x is too long for float32 weights")
         assert found[trial.identity]["on"] == "CPU"
@@ -337,7 +337,7 @@ def test_only_those_that_are_refused_go_to_threads(gpu: Device) -> None:
     entries = [entry_of("gaptron", {"rate": 0.1, "exploration": 0.1, "max_norm": length}) for length in (0.1, 100.0)]
     some = trials(STREAMS["given, shuffled"], 2, entries)
     found = come(gpu_executor(), some)
-    same(found, on_threads(some), on=None)
+    assert_same(found, on_threads(some), on=None)
     on = [found[trial.identity]["on"] for trial in some]
     assert on == ["CPU", NAME] * 2
     assert "takes at most 0.1" in found[some[0].identity]["why"]
@@ -348,7 +348,7 @@ def test_rows_that_cannot_be_read_fail_as_on_threads(gpu: Device) -> None:
     bad[3, 1] = np.nan
     some = trials(stream(bad, Y), 2, ENTRIES[:1])
     found = come(gpu_executor(), some)
-    same(found, on_threads(some), on=None)
+    assert_same(found, on_threads(some), on=None)
     assert all(fields["why"] for fields in found.values())
 
 
@@ -356,7 +356,7 @@ def test_a_learner_that_cannot_be_made_fails_as_on_threads(gpu: Device) -> None:
     """All rows are 0, so that what theory plans with, their length, is refused."""
     some = trials(stream(np.zeros((30, 4)), np.arange(30) % 3), 2, [entry_of("gaptron"), ENTRIES[0]])
     found = come(gpu_executor(), some)
-    same(found, on_threads(some), on=None)
+    assert_same(found, on_threads(some), on=None)
     assert "max_norm" in found[some[0].identity]["why"]
     assert found[some[1].identity]["why"] is None
 
@@ -370,13 +370,13 @@ def test_a_learner_that_only_the_first_seed_refuses_is_not_lost(gpu: Device) -> 
 
     for others in ([], ENTRIES[:1], ENTRIES[2:3]):
         some = trials(drawn(make), 3, [*others, entry_of("gaptron")])
-        same(come(gpu_executor(), some), on_threads(some), on=None)
+        assert_same(come(gpu_executor(), some), on_threads(some), on=None)
 
 
 def test_rows_of_another_width_fail_as_on_threads(gpu: Device) -> None:
     some = trials(stream(X, Y), 2, [entry_of("banditron", {"features": 7}), entry_of("banditron", {"features": 4})])
     found = come(gpu_executor(), some)
-    same(found, on_threads(some), on=None)
+    assert_same(found, on_threads(some), on=None)
     assert [found[trial.identity]["on"] for trial in some] == ["CPU", NAME] * 2
 
 

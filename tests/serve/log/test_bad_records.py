@@ -316,7 +316,8 @@ def test_silence_for_a_bad_row(tmp_path: Path) -> None:
                 connection.execute("UPDATE decisions SET mode = 'x' WHERE id = 'one'")
             await decided(service, "one", task="good")
             await until(lambda: [one["name"] for one in service.set_aside()] == ["bad"])
-            await until(lambda: service.decision("good", "one")["source"] == "silence")
+            await until(lambda: service.decision("good", "one")["right"] is not None)
+            assert service.decision("good", "one")["source"] == "silence"
 
     run(work())
 
@@ -404,7 +405,8 @@ def test_a_dead_thread_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
             monkeypatch.setattr(service._learner_thread, "_follow_all", gone)
             await decided(service, "one")
-            await until(lambda: service.ready == "the thread onebit-learner has ended; start the service again")
+            await until(lambda: service.ready is not None)
+            assert service.ready == "the thread onebit-learner has ended; start the service again"
 
     run(work())
 

@@ -370,7 +370,7 @@ def test_the_second_of_two_processes_refuses(tmp_path: Path) -> None:
 
 def test_a_lock_file_that_was_left_behind_stops_nobody(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("12345")
-    run(restarted(tmp_path))
+    assert run(restarted(tmp_path)) == {}
 
 
 # --- in a process of its own -----------------------------------------------------------------------------------------
@@ -388,7 +388,7 @@ def filled(url: str, folder: Path, most: int = 400) -> tuple[dict[str, Any], htt
     raise AssertionError("the disk is not full")
 
 
-def survives_a_full_disk(process: Process, folder: Path, make_room: Any) -> None:
+def assert_survives_a_full_disk(process: Process, folder: Path, make_room: Any) -> None:
     created = httpx.post(
         f"{process.url}/v1/tasks",
         json={"name": "fruit", "classes": 2, "learner": "banditron", "features": {"kind": "text", "hash_bits": 6}},
@@ -437,7 +437,7 @@ def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
         pid = process._process.pid
         unlimited = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (400_000, unlimited[1]))
-        survives_a_full_disk(process, tmp_path, lambda: resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited))
+        assert_survives_a_full_disk(process, tmp_path, lambda: resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited))
     finally:
         process.end()
 
@@ -465,7 +465,7 @@ def test_a_full_disk(small_disk: Path) -> None:
     ballast.write_bytes(bytes(1_000_000))
     process = Process(small_disk / "data")
     try:
-        survives_a_full_disk(process, small_disk / "data", ballast.unlink)
+        assert_survives_a_full_disk(process, small_disk / "data", ballast.unlink)
     finally:
         process.end()
 

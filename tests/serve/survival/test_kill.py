@@ -42,7 +42,10 @@ from tests.serve.driving import (
 )
 from tests.slow import SLOW
 
-LIVES = 60 if SLOW else 20
+pytestmark = pytest.mark.long
+
+HISTORIES = 2  # which workers share
+LIVES = 30 if SLOW else 10  # in each
 OPTIONS = ("--snapshot-every", "40", "--keep-snapshots", "2")
 NUMBERS = {"kind": "numbers", "size": 2}
 TASKS: dict[str, dict[str, Any]] = {
@@ -228,9 +231,12 @@ async def looked_at(folder: Path) -> tuple[dict[str, State], dict[str, Any]]:
         return found, stats
 
 
-def test_killed_again_and_again(tmp_path: Path, nursery: Nursery) -> None:
+@pytest.mark.parametrize(
+    "history", [pytest.param(one, marks=pytest.mark.xdist_group(f"kills {one}")) for one in range(HISTORIES)]
+)
+def test_killed_again_and_again(tmp_path: Path, nursery: Nursery, history: int) -> None:
     folder = tmp_path / "data"
-    witnesses = [Witness(number) for number in range(6)]
+    witnesses = [Witness(6 * history + number) for number in range(6)]
     governor = Governor()
     left_half = listened = 0
 
@@ -248,7 +254,7 @@ def test_killed_again_and_again(tmp_path: Path, nursery: Nursery) -> None:
             try:
                 if number == 0:
                     await create(life)
-                listened += await lived(life, witnesses, governor, number)
+                listened += await lived(life, witnesses, governor, LIVES * history + number)
             finally:
                 life.end(signal.SIGKILL)
             left_half += len(list(folder.glob("snapshots/*/.*.part")))

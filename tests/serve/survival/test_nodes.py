@@ -22,7 +22,7 @@ from tests.serve.postgres import Server, needs_postgres, server
 from tests.serve.test_nodes import nodes, numbers_in, replayed_state, rows_in, settled_states
 from tests.slow import SLOW
 
-pytestmark = needs_postgres
+pytestmark = [pytest.mark.long, needs_postgres]
 KILLS = 200 if SLOW else 5
 LOST = (ConnectionError, asyncio.IncompleteReadError, OSError)
 TASK = {

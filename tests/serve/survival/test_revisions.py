@@ -33,6 +33,8 @@ from tests.serve.driving import (
 from tests.serve.survival.test_kill import LOST
 from tests.slow import SLOW
 
+pytestmark = pytest.mark.long
+
 KILLS, REVISIONS = (20, 500) if SLOW else (4, 60)
 OPTIONS = ("--snapshot-every", "40", "--keep-snapshots", "2")
 TASKS: dict[str, dict[str, Any]] = {

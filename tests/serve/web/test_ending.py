@@ -62,7 +62,7 @@ def patched(tmp_path: Path) -> Callable[[str], dict[str, str]]:
     return make
 
 
-def lived_in(folder: Path) -> Path:
+def assert_lives(folder: Path) -> Path:
     """The folder of a service with a task and enough rows that training from them takes a while."""
     with site_in(folder) as site:
         assert site.ask("POST", "/v1/tasks", json=NEW).status_code == 201
@@ -114,7 +114,7 @@ def test_a_process_that_compiles_is_ended_with_all_that_it_started(
 def test_what_cannot_be_stopped_is_not_waited_for(
     tmp_path: Path, patched: Callable[[str], dict[str, str]], module: str, name: str, path: str, body: dict[str, object]
 ) -> None:
-    data = lived_in(tmp_path / "data")
+    data = assert_lives(tmp_path / "data")
     with process_in(data, "--drain-s", "1", **patched(HANGS.format(module=module, name=name))) as process:
         with contextlib.suppress(httpx.TimeoutException):
             httpx.post(f"{process.url}{path}", json=body, timeout=2.0)
@@ -126,7 +126,7 @@ def test_what_cannot_be_stopped_is_not_waited_for(
 def test_a_start_that_takes_long_is_not_waited_for(
     tmp_path: Path, patched: Callable[[str], dict[str, str]], how: signal.Signals
 ) -> None:
-    data = lived_in(tmp_path / "data")
+    data = assert_lives(tmp_path / "data")
     environment = {**os.environ, **patched(HANGS.format(module="onebit.serve.recovery", name="warm"))}
     command = [sys.executable, "-m", "onebit", "serve", "--data", str(data), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as starting:

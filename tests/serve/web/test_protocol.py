@@ -48,6 +48,8 @@ def test_whoever_does_not_take_the_answer_is_left(tmp_path: Path, pieces: int, c
                 await asyncio.sleep(0.01)
             while state.connections or state.tasks:
                 await asyncio.sleep(0.01)
+            assert not state.connections
+            assert not state.tasks
         server.close()
         await server.wait_closed()
 

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 
 def test_every_operation_of_the_document() -> None:
     path = Path(__file__).with_name("every_operation.py")
