@@ -29,7 +29,7 @@ FeatureName = str | int  # a column without a name is called by its number
 
 @dataclass(frozen=True)
 class FeatureContribution:
-    """What one value of x adds. Where names are hashed, names of this x that share a column speak together."""
+    """What one value of x adds. If names are hashed, names of this x that share a column count together."""
 
     names: tuple[FeatureName, ...]
     value: float
@@ -81,7 +81,7 @@ class Explanation:
 def explanation_of(
     runtime: Runtime, x: Any, label: ClassName | None, top: int | None, among: Among = None
 ) -> Explanation:
-    """Explain why this class, or the one that is thought best, rather than the best of the others that can be played.
+    """Explain why this class, by default the best one, rather than the best of the others that can be played.
 
     >>> import onebit
     >>> learner = onebit.BPA(classes=["cold", "warm"])

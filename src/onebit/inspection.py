@@ -1,4 +1,4 @@
-"""What there is to see of a learner: its classes, weights and scores, and what it says of itself. Nothing here changes anything."""
+"""Inspecting a learner: its classes, weights and scores, and its description of itself. Nothing here changes anything."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class InspectableLearner:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Every parameter of the rule with its current value: given, the default, or worked out by the rule."""
+        """Every parameter of the rule with its current value: given, the default, or computed by the rule."""
         return self.runtime.settings
 
     @property

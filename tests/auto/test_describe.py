@@ -106,7 +106,7 @@ def test_words_say_what_the_numbers_say() -> None:
     assert described.exploration is not None
     text = str(described)
     assert f"{100 * described.error[0]:.2f} %" in text
-    assert "began anew once" in text
+    assert "restarted once" in text
     assert f"in {described.exploration.rounds:,} of 4,000 rounds" in text
     assert described.composition is not None
     for one in described.composition.members:
@@ -114,7 +114,7 @@ def test_words_say_what_the_numbers_say() -> None:
         assert f"{100 * one.share:.1f} %" in line
         assert one.chance is not None
         assert f"{100 * one.chance:.1f} %  {one.about}" in line
-        assert (f"; asleep, it looks at one row in {one.every}" in line) == one.asleep
+        assert (f"; asleep, looks at one row in {one.every}" in line) == one.asleep
     assert str(described.composition.columns) in text
     assert VERDICTS[described.exploration.paid] in text
     plain = json.loads(json.dumps(described.to_dict()))
@@ -244,7 +244,7 @@ def test_where_every_class_was_right_nothing_is_said_of_that() -> None:
 
 def test_classes_have_not_been_right_since_it_began_anew() -> None:
     found = Description("Auto", 10, 5, {}, restarts=1, never_right=NeverRight(1, ("b",)))
-    assert "never right since it began anew: 'b'" in str(found)
+    assert "never right since the last restart: 'b'" in str(found)
 
 
 def test_auto_03_says_what_it_said() -> None:

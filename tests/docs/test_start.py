@@ -34,7 +34,7 @@ def test_a_csv_of_ones_own_is_compared(tmp_path: Path) -> None:
         assert (tmp_path / page[1]).is_file()
         said, status = shell.run(run)
         assert status == 0, said
-        assert "always naming the most frequent class errs 60.1 %" in said
+        assert "always naming the most frequent class has an error of 60.1 %" in said
     finally:
         shell.close()
 

@@ -42,16 +42,16 @@ ALSO_CLEAR = on("synsep9", summary("auto", 0.1, 0.11, 0.1), summary("bpa", 0.5, 
 def test_one_data_set_names_the_best_and_whether_another_may_be_as_good() -> None:
     assert (
         finding([CLEAR])
-        == "`auto` is best on iris, with an error of 10.33 ± 1.43 %; it can be told from every other with 3 runs."
+        == "`auto` is best on iris, with an error of 10.33 ± 1.43 %; it can be distinguished from every other with 3 runs."
     )
-    assert finding([CLOSE]).endswith("; `auto` cannot be told from it with 3 runs.")
+    assert finding([CLOSE]).endswith("; `auto` cannot be distinguished from it with 3 runs.")
     assert [one.entry.title for one in rivals(CLOSE)] == ["auto"]
 
 
 def test_several_data_sets_are_counted() -> None:
     said = finding([CLEAR, ALSO_CLEAR, CLOSE])
     assert said == (
-        "`auto` is best on 2 of 3: iris and synsep9; `thompson` on digits. On digits `auto` cannot be told from it with 3 runs."
+        "`auto` is best on 2 of 3: iris and synsep9; `thompson` on digits. On digits `auto` cannot be distinguished from it with 3 runs."
     )
 
 
@@ -69,7 +69,7 @@ def test_a_rival_may_be_far_outside_of_the_interval_of_the_best() -> None:
     """The test is one of pairs: with 2 runs one that varies much cannot be told from the best, however far its mean is."""
     far = on("iris", summary("auto", 0.1, 0.1), summary("bpa", 0.4, 0.9))
     assert far.summaries[0].error.high < far.summaries[1].error.mean
-    assert finding([far]).endswith("; `bpa` cannot be told from it with 2 runs.")
+    assert finding([far]).endswith("; `bpa` cannot be distinguished from it with 2 runs.")
 
 
 def test_nothing_is_said_of_others_where_none_has_the_same_feedback() -> None:
@@ -100,7 +100,9 @@ def test_who_has_full_information_is_no_rival() -> None:
 def test_many_rivals_are_counted() -> None:
     names = ["auto", "bpa", "banditron", "thompson", "linucb", "softmax"]
     said = finding([on("iris", *(summary(name, 0.1 + place / 99, 0.3) for place, name in enumerate(names)))])
-    assert said.endswith("`bpa`, `banditron`, `thompson`, `linucb` and 1 more cannot be told from it with 2 runs.")
+    assert said.endswith(
+        "`bpa`, `banditron`, `thompson`, `linucb` and 1 more cannot be distinguished from it with 2 runs."
+    )
 
 
 @pytest.fixture(scope="module")

@@ -217,7 +217,7 @@ class ClassStats(Value):
 
 @dataclass(frozen=True)
 class Exploration(Value):
-    """The share of the last decisions whose label was not the one thought best."""
+    """The share of the last decisions whose label was not the greedy one."""
 
     window: int
     rate: float | None

@@ -1,4 +1,4 @@
-"""What a learner says of itself: how often it was right, what it is made of, how much it explores, and whether more would have paid."""
+"""A learner's description of itself: how often it was right, its parts, how much it explores, and whether more would have paid off."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from onebit.errors import brief
 from onebit.validation import ClassName
 
 VERDICTS = {
-    True: "exploring more would have paid at once",
-    False: "exploring more would not have paid at once",
-    None: "whether exploring more would have paid cannot be told",
+    True: "more exploration would have paid off at once",
+    False: "more exploration would not have paid off at once",
+    None: "it is unclear whether more exploration would have paid off",
 }
 NORMAL = 1.959963984540054  # so many deviations to each side hold 95 %
 
 
 @dataclass(frozen=True)
 class ExplorationReport:
-    """How often another class was played than the one thought best, and what came of it."""
+    """How often a class other than the best was played, and how well that went."""
 
     rounds: int  # in so many rounds
     recent: float  # and in this share of the last few hundred
@@ -30,7 +30,7 @@ class ExplorationReport:
 
     @property
     def paid(self) -> bool | None:
-        """Whether exploring was better than playing the class thought best would have been; None where that cannot be told."""
+        """Whether exploring was better than playing the best class would have been; None if that is unclear."""
         if self.rounds == 0:
             return None
         _, low, high = share(self.right, self.rounds)
@@ -39,7 +39,7 @@ class ExplorationReport:
 
 @dataclass(frozen=True)
 class CertaintyReport:
-    """Of the decisions heard of which somebody asked whether they were sure: how many there were, how many were sure, and how wrong these were."""
+    """Decisions with feedback that were required to be sure: how many there were, how many were sure, and how many of those were wrong."""
 
     asked: int
     sure: int
@@ -52,7 +52,7 @@ class CertaintyReport:
 
     @property
     def error(self) -> tuple[float, float, float] | None:
-        """The mean error of those, with bounds that hold at all times at once (95 %); None where there were none."""
+        """The mean error of those, with bounds that hold at all times at once (95 %); None if there were none."""
         if self.sure == 0:
             return None
         bounds = (least_error(self.sure, self.wrong, DELTA), most_error(self.sure, self.wrong, DELTA))
@@ -61,7 +61,7 @@ class CertaintyReport:
 
 @dataclass(frozen=True)
 class MemberReport:
-    """One of the members of `auto`: what it looks at, how much it has to say, and how well it foretold what was heard."""
+    """One of the members of `auto`: what it looks at, its share, and how well it predicted the feedback."""
 
     name: str
     about: str  # what it looks at, in words
@@ -75,13 +75,13 @@ class MemberReport:
 
     @property
     def asleep(self) -> bool:
-        """Whether it looks at some rows only, since it is far behind."""
+        """Whether it looks only at some rows, because it is far behind."""
         return self.every > 1 and self.waits_for is None
 
 
 @dataclass(frozen=True)
 class ColumnsReport:
-    """How `auto` takes the columns of dense rows."""
+    """How `auto` treats the columns of dense rows."""
 
     count: int
     varying: int  # so many are not constant
@@ -108,7 +108,7 @@ class ColumnsReport:
 
 @dataclass(frozen=True)
 class MembersReport:
-    """What `auto` is made of."""
+    """The parts of `auto`."""
 
     members: tuple[MemberReport, ...]
     columns: ColumnsReport | None = None  # None for sparse rows, of which there is but one view
@@ -151,7 +151,7 @@ class Description:
 
     @property
     def error(self) -> tuple[float, float, float] | None:
-        """The share of wrong answers, with the ends of its 95 % interval; None where answers were more than right and wrong."""
+        """The share of wrong answers, with the ends of its 95 % interval; None if there were rewards other than right and wrong."""
         if self.right is None or self.learnt == 0 or self.rewarded:
             return None
         return share(self.learnt - int(self.right), self.learnt)
@@ -185,14 +185,14 @@ class Description:
             weighed = sorted(self.members.items(), key=lambda one: -one[1])
             lines.append("members: " + ", ".join(f"{name} {100 * weight:.1f} %" for name, weight in weighed))
         if self.never_right is not None and self.never_right.count:
-            since = "since it began anew" if self.restarts else "yet"
+            since = "since the last restart" if self.restarts else "yet"
             lines.append(f"never right {since}: {self.never_right}")
         if self.exploration is not None:
             lines += self._explored(self.exploration)
         if self.certainty is not None:
             lines.append(self._certain(self.certainty))
         if self.restarts:
-            lines.append(f"what it had learnt no longer held, so it began anew {_times(self.restarts)}")
+            lines.append(f"what it had learnt no longer held, so it restarted {_times(self.restarts)}")
         if self.repairs:
             lines.append(f"a covariance lost its positive definiteness and was repaired {_times(self.repairs)}")
         if self.settings:
@@ -215,26 +215,26 @@ class Description:
     @staticmethod
     def _composed(composition: MembersReport) -> list[str]:
         judged = any(one.chance is not None for one in composition.members)
-        likely = ", how likely what was heard lately was to it," if judged else ""
-        lines = [f"members: share in what is believed{likely} and what it looks at"]
+        likely = ", probability given to recent feedback," if judged else ""
+        lines = [f"members: share in the beliefs{likely} and what it looks at"]
         weighed = sorted(composition.members, key=lambda one: (one.waits_for is not None, -one.share, one.behind))
         width = max(len(one.name) for one in weighed)
         for one in weighed:
             chance = f"{'' if one.chance is None else f'{100 * one.chance:.1f} %':>8}" if judged else ""
             said = f"  {one.name:{width}} {100 * one.share:6.1f} %{chance}  {one.about}"
-            said += f"; asleep, it looks at one row in {one.every}" if one.asleep else ""
+            said += f"; asleep, looks at one row in {one.every}" if one.asleep else ""
             lines.append(said if one.waits_for is None else f"{said}; waits for {one.waits_for}")
         return lines if composition.columns is None else [*lines, str(composition.columns)]
 
     def _explored(self, explored: ExplorationReport) -> list[str]:
         lines = [
-            f"exploration: another class than the one thought best in {explored.rounds:,} of {self.learnt:,} rounds, "
-            f"lately in {100 * explored.recent:.1f} %"
+            f"exploration: a class other than the best in {explored.rounds:,} of {self.learnt:,} rounds, "
+            f"recently in {100 * explored.recent:.1f} %"
         ]
         if explored.rounds:
             lines.append(
                 f"it was right in {100 * explored.right / explored.rounds:.1f} % of those, where {100 * explored.hoped:.1f} % were "
-                f"expected of the class thought best: {VERDICTS[explored.paid]}"
+                f"expected of the best class: {VERDICTS[explored.paid]}"
             )
         return lines
 

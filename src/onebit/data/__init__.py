@@ -1,4 +1,4 @@
-"""Where streams come from: generators, real data, files, and arrays that a user has at hand; and how they come."""
+"""Sources of streams: generators, real data, files and arrays; and the streams themselves."""
 
 from __future__ import annotations
 

@@ -26,4 +26,4 @@ def about_rows(data: Dataset, order: str, candidates: int) -> str:
         best, mean = best_constant(data.rewards)
         return f"{about}; always naming {brief(data.classes[best])} has a mean reward of {mean:.3f}"
     share = np.bincount(data.y, minlength=len(data.classes)).max() / data.rows
-    return f"{about}; always naming the most frequent class errs {100 * (1 - share):.1f} %"
+    return f"{about}; always naming the most frequent class has an error of {100 * (1 - share):.1f} %"

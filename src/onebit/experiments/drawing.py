@@ -63,7 +63,7 @@ def curves_of_result(result: Result, logarithmic: bool) -> Curves:
     """The curves of a single result: of the labels played, and of the greedy ones."""
     series = [
         Series("labels played", {"played": band(result.curve.played)}),
-        Series("labels thought best", {"played": band(result.curve.greedy)}),
+        Series("greedy labels", {"played": band(result.curve.greedy)}),
     ]
     title = f"{result.rule} on {result.data}"
     return Curves(title, result.curve.rounds.tolist(), "rounds", "error so far, %", series, logarithmic)

@@ -1,4 +1,4 @@
-"""What a comparison found, in sentences: who is best, on how many data sets, and who cannot be told from it."""
+"""What a comparison found, in sentences: who is best, on how many data sets, and who cannot be distinguished from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_NAMED = 4  # learners in one sentence
 
 
 def rivals(result: DataResult) -> list[Summary]:
-    """Those that cannot be told from the best: their difference to it, taken run by run, has 0 in its interval."""
+    """Those that cannot be distinguished from the best: their difference to it, taken run by run, has 0 in its interval."""
     return [one for one in _others(result) if result.difference(one).low <= 0.0]
 
 
@@ -42,7 +42,7 @@ def constant_said(stream: Stream, reward: float) -> str:
 
 
 def finding(results: Sequence[DataResult]) -> str:
-    """Who is best and where, who cannot be told from it, what no learner beats, and what failed everywhere."""
+    """Who is best and where, who cannot be distinguished from it, what no learner beats, and what failed everywhere."""
     decided = [(result, result.best) for result in results if result.best is not None]
     said = [_one(*decided[0])] if len(results) == 1 and decided else _several(decided, len(results))
     for result, _ in decided:
@@ -64,7 +64,11 @@ def _one(result: DataResult, best: Summary) -> str:
     if not _others(result) or math.isnan(best.error.low):
         return f"{said}."
     near = rivals(result)
-    return f"{said}; {_untold(near)}." if near else f"{said}; it can be told from every other with {best.runs} runs."
+    return (
+        f"{said}; {_untold(near)}."
+        if near
+        else f"{said}; it can be distinguished from every other with {best.runs} runs."
+    )
 
 
 def _several(decided: Sequence[tuple[DataResult, Summary]], count: int) -> list[str]:
@@ -88,7 +92,7 @@ def _untold(near: Sequence[Summary]) -> str:
     names = [f"`{one.entry.title}`" for one in near]
     if len(names) > MOST_NAMED:
         names = [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED} more"]
-    return f"{listed(names)} cannot be told from it with {near[0].runs} runs"
+    return f"{listed(names)} cannot be distinguished from it with {near[0].runs} runs"
 
 
 def listed(words: Sequence[str]) -> str:

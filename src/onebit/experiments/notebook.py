@@ -42,11 +42,11 @@ def result_html(result: Result) -> str:
     if result.rewards is not None:
         cell = reward_number(result.reward_interval)
         rewards = [["mean reward of the labels played", f"{cell.text} {cell.interval}".strip()]]
-        rewards.append(["mean reward of the labels thought best", f"{result.greedy_reward:.4f}"])
+        rewards.append(["mean reward of the greedy labels", f"{result.greedy_reward:.4f}"])
     rows = [
         *rewards,
         ["error of the labels played, %", percent(result.error_interval)],
-        ["error of the labels thought best, %", percent(result.greedy_error_interval)],
+        ["error of the greedy labels, %", percent(result.greedy_error_interval)],
         *([["set", shown(result.params)]] if result.params else []),
     ]
     return _paragraphs(words) + plain_table_html(Table("", [Column(""), Column("")], rows))

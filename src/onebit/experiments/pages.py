@@ -138,7 +138,7 @@ def error_table(result: DataResult) -> Table:
     reward_columns = [
         Column("mean reward", True, "labels played, exploration included"),
         Column("less than the best", True, against),
-        Column("greedy reward", True, "labels that the learner thought best"),
+        Column("greedy reward", True, "labels that the learner considered best"),
     ]
     columns = [
         Column("learner"),
@@ -146,7 +146,7 @@ def error_table(result: DataResult) -> Table:
         *(reward_columns if rewarded else []),
         Column("error, %", True, "labels played, exploration included"),
         *([] if rewarded else [Column("more than the best", True, against)]),
-        Column("greedy, %", True, "labels that the learner thought best"),
+        Column("greedy, %", True, "labels that the learner considered best"),
         Column("rounds/s", True, f"on {whose_speed(result.summaries)}"),
     ]
     rows = [

@@ -42,7 +42,7 @@ class Summary:
 
     @property
     def greedy_error(self) -> MeanEstimate:
-        """The mean error of the labels that the learner thought best, with its interval."""
+        """The mean error of the labels that the learner considered best, with its interval."""
         return estimate(np.array([record.greedy_error for record in self.records]))
 
     @property
@@ -57,7 +57,7 @@ class Summary:
 
     @property
     def greedy_reward(self) -> MeanEstimate:
-        """The mean reward of the labels that the learner thought best, with its interval."""
+        """The mean reward of the labels that the learner considered best, with its interval."""
         return estimate(np.array([record.greedy_reward for record in self.records]))
 
     @property

@@ -34,7 +34,7 @@ from onebit.report.tables import heat_map_html, rich, table_html
 SHOWN_AT_FIRST = 8  # more curves than this and a chart is hard to read; the others are one click away
 DIGITS = 4  # of the largest value in a chart: values up to 100 % are kept to 0.01 %
 
-_MEASURES = {"played": "errors of the labels that were played", "greedy": "errors of the labels thought best"}
+_MEASURES = {"played": "errors of the labels that were played", "greedy": "errors of the greedy labels"}
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' "
     "fill='%230072b2'/%3E%3Cpath d='M4 8.5l2.6 2.6L12 5.4' fill='none' stroke='white' stroke-width='2'/%3E%3C/svg%3E"

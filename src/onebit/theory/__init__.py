@@ -1,4 +1,4 @@
-"""What theory says of data and learners: how separable data are, which mistake bounds hold on them, and which none can beat."""
+"""What theory says about data and learners: how separable data are, which mistake bounds hold, and which no learner can beat."""
 
 from __future__ import annotations
 

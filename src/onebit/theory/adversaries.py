@@ -265,7 +265,7 @@ def adversary(
     seed: int = 0,
     **options: Any,
 ) -> Forced:
-    """Play against a learner: by an adversary that sees what it plays, and by one that has fixed all classes beforehand.
+    """Play against a learner, with an adversary that sees what it plays, and with one that has fixed all classes beforehand.
 
     `feedback` chooses the lower bound, by default the one for the feedback that the learner gets. `ratio` is R/margin.
 

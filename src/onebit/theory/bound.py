@@ -1,4 +1,4 @@
-"""What a theorem promises: a number of mistakes, the numbers that went into it, and whether the theorem is to be believed."""
+"""What a theorem promises: a number of mistakes, the numbers that went into it, and whether the theorem is true."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ const decisionItem = (one, task) => {
   const title = make("p", { className: "label" }, make("strong", { dir: "auto", textContent: shortened(one.label), title: one.label }));
   const badges = make("p", { className: "badges" }, make("span", { className: "badge feedback" }));
   badges.append(make("span", { className: "badge", textContent: one.unsure ? `unsure: ${confidenceText(one.confidence)}` : confidenceText(one.confidence) }));
-  if (explored) badges.append(make("span", { className: "badge", textContent: "explored", title: `thought best: ${one.greedy}` }));
+  if (explored) badges.append(make("span", { className: "badge", textContent: "explored", title: `considered best: ${one.greedy}` }));
   const set = one.among === null ? "" : ` · among ${count(one.among.length)} of ${count(Object.keys(one.probabilities).length)} classes`;
   const about = make("p", { className: "note" }, when, ` · version ${one.version}${set}`);
   const id = make("p", { className: "note" }, make("code", { textContent: shortened(one.id, 40), title: one.id }));
