@@ -155,3 +155,6 @@ def absorb(space: Sparse, rows: SparseRows, row: int, coefficients: Vector, scal
     if space.bias == 1:
         for head in range(heads):
             weights[0, head] += weights.dtype.type(coefficients[head])
+    if space.scale[0] != 1.0:
+        for head in range(heads):
+            coefficients[head] *= space.scale[0]  # the step is read once more, by what keeps ||W||^2
