@@ -72,7 +72,8 @@ def first_twins(learner: Learner, one: Problem) -> int:
             scores = weights[:, : len(x)] @ x + weights[:, len(x) :].sum(axis=1)
             best = int(scores.argmax())
             near = np.flatnonzero(np.abs(scores - scores[best]) <= DISTURBANCE * np.abs(scores).max())
-            if any(not np.array_equal(weights[other], weights[best]) for other in near):
+            # Where all scores are 0, as of a row that is, they are tied exactly, and engines must agree.
+            if scores.any() and any(not np.array_equal(weights[other], weights[best]) for other in near):
                 return at
             decisions[at] = learner.decide(one.values[order[at]])
         if event & LEARN:

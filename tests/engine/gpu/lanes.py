@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.engine.gpu import build, kernel
+from onebit.engine.gpu import build
 from onebit.engine.gpu.build import Layout, Shape
 
 WARP = 32
@@ -238,7 +238,8 @@ class Kernel:
             module: {**given, **(names if module in build.OWN_MODULES else {})}
             for module, given in binding.names.items()
         }
-        self._written = self.lanes.wrap(binding.plain(kernel.replicate))
+        self._loop = build.loop_of(shape)
+        self._written = self.lanes.wrap(binding.plain(self._loop))
         self.given: dict[str, Any] = {}  # the arguments of the last launch, by name
         self.launches: list[tuple[int, int]] = []
 
@@ -247,6 +248,6 @@ class Kernel:
 
     def _launch(self, grid: tuple[int, int, int, int], *arguments: Any) -> None:
         blocks, threads, _, size = grid
-        self.given = dict(inspect.signature(kernel.replicate).bind(*arguments).arguments)
+        self.given = dict(inspect.signature(self._loop).bind(*arguments).arguments)
         self.launches.append((self.given["start"], self.given["stop"]))
         self.lanes.launch(self._written, blocks, threads, size, arguments)

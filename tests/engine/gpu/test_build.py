@@ -234,7 +234,7 @@ def test_a_rule_takes_the_place_of_the_generic_names() -> None:
     assert binding.instead[generic.decide] is shape.rule.decide
     assert binding.instead[generic.learn] is shape.rule.learn
     written = binding.plain(kernel.replicate)
-    assert written.__globals__["play"].__globals__["decide"].__code__ is shape.rule.decide.__code__
+    assert written.__globals__["turn"].__globals__["play"].__globals__["decide"].__code__ is shape.rule.decide.__code__
     assert written.__globals__["HEADS"] == 4
     assert kernel.HEADS == 0
 
@@ -259,7 +259,7 @@ def test_what_does_not_compile_is_tried_once_and_said_once(monkeypatch: pytest.M
     monkeypatch.setattr(build, "cuda", lambda: SimpleNamespace(jit=jit))
     monkeypatch.setattr(build, "_kernels", {})
     monkeypatch.setattr(build, "_lasting", {True: {}, False: {}})
-    monkeypatch.setattr(build, "signature", lambda: ())
+    monkeypatch.setattr(build, "signature", lambda shape: ())
     shape, layout = shape_of("banditron", 3, 4), Layout(1, "registers", 64)
     with heard("onebit.engine") as messages:
         for ask in (build.kernel_for, build.kernel_for, build.resident):

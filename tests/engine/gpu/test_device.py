@@ -36,6 +36,7 @@ from tests.engine.gpu.walks import (
     on_gpu,
     problem,
     shape_of,
+    thinned,
     varied,
 )
 
@@ -115,6 +116,28 @@ def test_every_rule_agrees(place: int, rows: str) -> None:
     if rows != "coarse":
         whole = sum(at == ROUNDS for at in FOUND[-1].differences)
         assert whole >= 0.9 * REPLICATES, "ties are rare where numbers are spread"
+
+
+FIRST_ORDER = [(rule, options) for rule, options in EXAMPLES if rule.second_order is None]
+
+
+@pytest.mark.parametrize("place", range(len(FIRST_ORDER)), ids=[named(one) for one in FIRST_ORDER])
+def test_every_first_order_rule_agrees_on_sparse_rows(place: int) -> None:
+    """Of which about a tenth is stored; every other one with feedback late or never."""
+    rule, options = FIRST_ORDER[place]
+    one = thinned(problem(CLASSES, 300, ROUNDS, seed=place, rows=ROWS), 0.1)
+    one = late(one, longest=50) if place % 2 else one
+    make = makers(rule, options, CLASSES, REPLICATES, space="sparse")
+    assert_agree(f"{named(FIRST_ORDER[place])}, d=300, sparse", make, [one] * REPLICATES)
+
+
+@pytest.mark.parametrize(("classes", "width"), [(3, 2000), (40, 60_000)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_every_size_of_sparse_rows_agrees(classes: int, width: int, bias: bool) -> None:
+    """Few heads, whose rows lanes share, and more of them than lanes."""
+    one = thinned(problem(classes, width, 300, seed=2, rows=200), 20 / width)
+    make = makers(rule_named("banditron"), {}, classes, 24, space="sparse", bias=bias)
+    assert_agree(f"banditron, K={classes}, d={width}, sparse", make, [one] * 24)
 
 
 # --- where weights lie -------------------------------------------------------------------------------------------------
@@ -277,6 +300,19 @@ def test_a_sweep_is_one_on_threads() -> None:
     assert np.abs(one - other).max() < 0.05
     assert found.best == right.best
     assert all(row.on == device.name() for summary in found.summaries if summary is not None for row in summary.records)
+
+
+def test_a_sweep_over_sparse_rows_is_one_on_threads() -> None:
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    one = thinned(problem(5, 400, 600, rows=600), 0.1)
+    data = scipy_sparse.csr_matrix(one.values), one.schedule.labels
+    common: dict[str, Any] = {"grid": {"exploration": [0.05, 0.2]}, "rounds": 600, "runs": 4, "fresh_runs": 4}
+    found, right = (onebit.sweep("banditron", data, on=on, **common) for on in ("gpu", "threads"))
+    assert found.cost.where == device.name()
+    for summary, other in zip(found.summaries, right.summaries, strict=True):
+        assert summary is not None
+        assert other is not None
+        assert np.abs(summary.errors - other.errors).max() < 0.05
 
 
 def test_a_comparison_runs_what_it_can_on_the_gpu() -> None:

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from onebit.engine.gpu import kernel, launch
+from onebit.engine.gpu import launch
 from onebit.engine.gpu.build import Layout
 from onebit.engine.gpu.launch import DeviceRows, DeviceSchedules, Replicates, most_at_once, waiting_places
-from onebit.engine.gpu.round import KEPT
+from onebit.engine.gpu.round import KEPT, LABEL, ROW
 from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.errors import OnebitError
@@ -56,24 +56,24 @@ def test_a_round_leads_to_its_row_and_label(
     on_device = DeviceSchedules(
         device_rows, [(table, schedule) for table, (_, some) in enumerate(given_tables) for schedule in some]
     )
-    flat, norms, ways, _ = on_device.arrays
+    flat, norms, apart, ways, _ = on_device.arrays
     rows = flat.reshape(-1, stride)
-    assert (on_device.rounds, on_device.stride) == (rounds, stride)
+    assert (on_device.rounds, apart) == (rounds, stride)
     assert ways.shape[1] >= rounds + 2, "two rounds are looked up ahead"
     number = 0
     for values, schedules in given_tables:
         for schedule in schedules:
             for now in range(rounds):
                 entry = int(ways[number, now])
-                row = rows[entry & kernel.ROW]
+                row = rows[entry & ROW]
                 expected = values[schedule.row(now, len(values))]
                 assert row[:features].tolist() == expected.tolist()
                 assert row[features:].tolist() == [1.0] * bias + [0.0] * spare
-                assert entry >> kernel.LABEL == schedule.labels[now]
-                assert norms[entry & kernel.ROW] == pytest.approx(np.square(expected).sum() + bias, rel=1e-6)
+                assert entry >> LABEL == schedule.labels[now]
+                assert norms[entry & ROW] == pytest.approx(np.square(expected).sum() + bias, rel=1e-6)
             number += 1
     assert number == len(ways)
-    assert all(0 <= int(entry) & kernel.ROW < len(rows) for entry in ways[:, rounds:].ravel()), "they are rows too"
+    assert all(0 <= int(entry) & ROW < len(rows) for entry in ways[:, rounds:].ravel()), "they are rows too"
 
 
 @settings(max_examples=100, deadline=None)

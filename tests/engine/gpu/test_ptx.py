@@ -12,7 +12,7 @@ import pytest
 from numba.core.errors import NumbaError
 
 from onebit.contract.rule import Rule
-from onebit.engine.gpu import build, device, kernel
+from onebit.engine.gpu import build, device
 from onebit.engine.gpu.build import Layout, Shape
 from onebit.rules import rule_named
 from tests.engine.gpu.walks import RULES, named
@@ -46,8 +46,8 @@ def shape_of(rule: Rule, options: Mapping[str, Any], classes: int, features: int
 
 def ptx(shape: Shape, layout: Layout) -> str:
     module = device.cuda()
-    written = build.bound(shape, layout, module, build._device_function).plain(kernel.replicate)
-    code, _ = module.compile_ptx(written, build.signature(), cc=HOPPER)
+    written = build.bound(shape, layout, module, build._device_function).plain(build.loop_of(shape))
+    code, _ = module.compile_ptx(written, build.signature(shape), cc=HOPPER)
     return str(code)
 
 
@@ -72,6 +72,17 @@ def test_weights_in_registers_are_registers(name: str, late: bool) -> None:
     assert code.count("fma.rn.f32") >= 2 * shape.lines * layout.width(shape), (
         "twice a round for each weight, in no loop"
     )
+
+
+@pytest.mark.parametrize(("classes", "late"), [(20, False), (3, True), (40, False)])
+def test_the_loop_for_sparse_rows_compiles(classes: int, late: bool) -> None:
+    params, memory = rule_named("gaptron").settle(classes, {"rate": 0.1, "exploration": 0.1})
+    shape = Shape.of(rule_named("gaptron"), params, len(memory), 70_000, late, sparse=True)
+    layout = Layout.of(shape)
+    assert layout is not None
+    code = ptx(shape, layout)
+    assert ".extern .func" not in code
+    assert ".local" not in code
 
 
 def test_weights_that_do_not_fit_are_seen() -> None:

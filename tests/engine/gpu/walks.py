@@ -12,14 +12,15 @@ import pytest
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
-from onebit.engine.gpu import kernel, launch
-from onebit.engine.gpu.build import Layout, Shape, layout_for
+from onebit.engine.gpu import launch
+from onebit.engine.gpu.build import Layout, Shape, layout_for, loop_of
 from onebit.engine.gpu.launch import Counts, Replicates
 from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import CHOICE_COLUMNS, GREEDY, LABEL, Tally
 from onebit.errors import OnebitError
 from onebit.learner import Learner, learner_class
 from onebit.rules import registry
+from onebit.spaces.sparse import SparseRows
 
 Array = NDArray[Any]
 RULES = [rule for rule in registry().values() if not rule.composite]
@@ -80,6 +81,12 @@ def coarse(one: Problem) -> Problem:
     size = np.float32(0.3)
     values = np.sign(one.values) * (np.abs(one.values) > np.median(np.abs(one.values))) * size
     return one._replace(values=np.ascontiguousarray(values, dtype=np.float32))
+
+
+def thinned(one: Problem, share: float = 0.5) -> Problem:
+    """The same with about this share of its values; the others are 0."""
+    kept = np.random.default_rng(one.values.shape[1]).random(one.values.shape) < share
+    return one._replace(values=np.where(kept, one.values, np.float32(0.0)))
 
 
 def late(one: Problem, seed: int = 0, longest: int = 9) -> Problem:
@@ -158,10 +165,10 @@ class Launched(NamedTuple):
         return self.held["memories"][: len(self.weights)]
 
 
-def shape_of(learner: Learner, features: int, late: bool = False) -> Shape:
+def shape_of(learner: Learner, features: int, late: bool = False, sparse: bool = False) -> Shape:
     """The shape of the kernel for a learner and rows without their constant feature."""
     params, memory, _ = learner.runtime.model.beginning
-    return Shape.of(learner.runtime.rule, params, len(memory), features + learner.runtime.bias, late)
+    return Shape.of(learner.runtime.rule, params, len(memory), features + learner.runtime.bias, late, sparse)
 
 
 def on_gpu(
@@ -169,9 +176,9 @@ def on_gpu(
 ) -> Launched:
     """Walk all of them together, each a replicate; the first launch is over so many rounds."""
     first, features = learners[0], problems[0].values.shape[1]
-    late = launch.is_late(problems[0].schedule)
-    shape = shape_of(first, features, late)
-    assert all(shape_of(one, features, late) == shape for one in learners)
+    form = launch.is_late(problems[0].schedule), first.runtime.features.options[1] == "sparse"
+    shape = shape_of(first, features, *form)
+    assert all(shape_of(one, features, *form) == shape for one in learners)
     layout = layout or layout_for(shape)
     assert layout is not None
     different = {id(one): one for one in problems}
@@ -181,8 +188,12 @@ def on_gpu(
     seeds = [one.runtime.seed for one in learners]
     replicates = Replicates.of(shape, beginnings, [places[id(one)] for one in problems], seeds)
     marks = np.arange(1, problems[0].rounds + 1)
-    with _recorded(first_rounds) as launches:
-        device_rows = launch.DeviceRows(tables, first.runtime.bias, layout.padded(shape))
+    with _recorded(first_rounds, loop_of(shape)) as launches:
+        device_rows: launch.DeviceRows | launch.DeviceSparseRows
+        if shape.sparse:
+            device_rows = launch.DeviceSparseRows([stored_values(table) for table in tables], first.runtime.bias)
+        else:
+            device_rows = launch.DeviceRows(tables, first.runtime.bias, layout.padded(shape))
         schedules = launch.DeviceSchedules(
             device_rows, [(table, one.schedule) for table, one in enumerate(different.values())]
         )
@@ -190,17 +201,27 @@ def on_gpu(
     given = launches[-1]
     held = {name: one.copy_to_host() for name, one in given.items() if hasattr(one, "copy_to_host")}
     stored = held["weights"][: len(learners)].reshape(len(learners), shape.lines, layout.padded(shape))
+    if shape.sparse:  # feature by feature, the bias first
+        stored = held["weights"][: len(learners)].reshape(len(learners), shape.features, shape.heads)
+        stored = np.roll(stored.transpose(0, 2, 1), -first.runtime.bias, axis=2)
     lines = stored[:, :, : shape.features]
     weights = lines[:, : shape.heads] * held["scales"][: len(learners), :1, None]
     return Launched(counts, weights, lines[:, shape.heads :], held, [(one["start"], one["stop"]) for one in launches])
 
 
+def stored_values(values: NDArray[np.float32]) -> SparseRows:
+    """Rows as those of which only the values are stored that are not 0."""
+    rows, columns = np.nonzero(values)
+    starts = np.searchsorted(rows, np.arange(len(values) + 1))
+    return SparseRows(values[rows, columns], columns.astype(np.int32), starts.astype(np.int64), values.shape[1])
+
+
 @contextmanager
-def _recorded(first_rounds: int) -> Iterator[list[dict[str, Any]]]:
-    """The arguments of the launches of `fleet.walk`, by their names."""
+def _recorded(first_rounds: int, loop: Callable[..., None]) -> Iterator[list[dict[str, Any]]]:
+    """The arguments of the launches of `launch.walk`, by their names."""
     launches: list[dict[str, Any]] = []
     build: Callable[..., Any] = vars(launch)["kernel_for"]
-    parameters = inspect.signature(kernel.replicate)
+    parameters = inspect.signature(loop)
 
     class Recorded:
         def __init__(self, *of: Any) -> None:

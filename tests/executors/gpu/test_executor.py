@@ -110,6 +110,16 @@ def test_rows_are_those_of_threads(name: str, gpu: Device) -> None:
     assert len(gpu.kernels) == len(ENTRIES) - 1, "two settings of a number are one kernel"
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_sparse_rows_are_those_of_threads(late: bool, gpu: Device) -> None:
+    thin = scipy.sparse.csr_matrix(np.where(np.abs(X) > 0.3, X, 0.0))
+    streamed = stream(thin, Y, rounds=33, order="shuffle", delay=3 if late else None)
+    entries = [ENTRIES[0], entry_of("bpa", {"bias": True}), entry_of("conservative-ova", {"space": "sparse"})]
+    some, executor = trials(streamed, 2, entries), gpu_executor()
+    assert_same(come(executor, some), on_threads(some))
+    assert in_words(executor.resources) == NAME
+
+
 @pytest.mark.parametrize(("name", "sent"), [("drawn", 6), ("given, shuffled", 2)])
 def test_waves_and_seeds_a_few_at_a_time_change_nothing(
     name: str, sent: int, gpu: Device, monkeypatch: pytest.MonkeyPatch
@@ -166,9 +176,9 @@ LEFT = [
     Case("arow keeps full matrices", stream(X, Y), "arow", matrix="full"),
     Case("weights of 64 bits", stream(X, Y), "banditron", dtype="float64"),
     Case("exploration_floor is set", stream(X, Y), "banditron", exploration_floor=0.1),
-    Case("rows are sparse", stream(X, Y), "banditron", space="sparse"),
-    Case("rows are sparse", stream(scipy.sparse.csr_matrix(X), Y), "banditron"),
-    Case("rows are sparse", stream([{"a": float(x[0]), "b": float(x[1])} for x in X], Y), "banditron"),
+    Case("rows are treated in another form than theirs", stream(X, Y), "banditron", space="sparse"),
+    Case("linucb keeps variances, and rows are sparse", stream(scipy.sparse.csr_matrix(X), Y), "linucb"),
+    Case("rows have names", stream([{"a": float(x[0]), "b": float(x[1])} for x in X], Y), "banditron"),
 ]
 
 

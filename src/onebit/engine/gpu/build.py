@@ -12,7 +12,7 @@ from onebit.contract.covariance import Order
 from onebit.contract.rule import Rule
 from onebit.contract.sorting import sort_descending
 from onebit.engine import generic
-from onebit.engine.gpu import exchange, kernel, lines, ranks
+from onebit.engine.gpu import exchange, kernel, lines, ranks, sparse_kernel
 from onebit.engine.gpu import round as round_module
 from onebit.engine.gpu.binding import Binding
 from onebit.engine.gpu.device import cuda, gist, quiet, shared_memory, spoken
@@ -56,14 +56,15 @@ class Shape(NamedTuple):
     full_information: bool
     variances: Variances | None = None
     late: bool = False  # feedback may come late or never
+    sparse: bool = False  # rows are
 
     @classmethod
-    def of(cls, rule: Rule, params: Any, memory: int, features: int, late: bool = False) -> Shape:
+    def of(cls, rule: Rule, params: Any, memory: int, features: int, late: bool = False, sparse: bool = False) -> Shape:
         """That of a rule with these parameters."""
         codes = tuple(int(getattr(params, name)) for name, kind in rule.kinds.items() if kind is int)
         variances = None if rule.second_order is None else Variances.of(rule.second_order(params))
         revealed = rule.has_full_information(params)
-        return cls(rule, codes, rule.heads(params), memory, features, revealed, variances, late)
+        return cls(rule, codes, rule.heads(params), memory, features, revealed, variances, late, sparse)
 
     @property
     def lines(self) -> int:
@@ -105,7 +106,9 @@ class Layout(NamedTuple):
     """How a replicate lies on the device."""
 
     lanes: int  # that share a replicate
-    where: str  # registers, shared or memory: where its weights are
+    where: (
+        str  # registers, shared or memory: where its weights are; sparse, where they are in memory feature by feature
+    )
     threads: int  # of a block
 
     @classmethod
@@ -114,6 +117,9 @@ class Layout(NamedTuple):
 
         A block may have so much of `shared_bytes`. None where even one replicate has no room.
         """
+        if shape.sparse:
+            alone = cls(WARP, "sparse", 2 * WARP)
+            return alone if alone.scratch_bytes(shape) <= USUAL_SHARED_BYTES else None
         for lanes in (1, 2, 4, 8, 16, 32):
             found = cls(lanes, "registers", BLOCK)
             if shape.lines * found.width(shape) <= MOST_HELD and found.scratch_bytes(shape) <= SCRATCH_BYTES:
@@ -145,8 +151,8 @@ class Layout(NamedTuple):
         return -(-shape.features // (self.lanes * some)) * some
 
     def padded(self, shape: Shape) -> int:
-        """Numbers of a row as it lies on the device."""
-        return self.width(shape) * self.lanes
+        """Numbers of a line as it lies on the device; where rows are dense, of a row as well."""
+        return shape.features if shape.sparse else self.width(shape) * self.lanes
 
     def held_lines(self, shape: Shape) -> int:
         """Lines that are in registers: all, or as many weights as there is room for. Variances are where the weights of their head are."""
@@ -158,14 +164,14 @@ class Layout(NamedTuple):
         """Shared memory for what the rules of a block read and write."""
         wide = max(shape.heads, shape.classes) | 1
         numbers = 2 * (shape.scores | 1) + 2 * wide + (shape.memory | 1) + round_module.ORDERS
-        return self.groups * (8 * numbers + 4 * (shape.scores | 1))
+        return self.groups * (8 * numbers + (0 if shape.sparse else 4 * (shape.scores | 1)))
 
     def group_words(self, shape: Shape) -> int:
         """Numbers of a replicate in shared memory: its row, and the lines that are not in registers.
 
         Beginnings are so far apart that the groups of a warp read from different banks.
         """
-        if self.where == "registers":
+        if self.where in ("registers", "sparse"):
             return 0
         rows = 1 + (shape.lines - self.held_lines(shape) if self.where == "shared" else 0)
         words = rows * self.padded(shape)
@@ -184,7 +190,7 @@ _WHERE = {
     "memory": {**_SHARED_ROW, "choose_words": lines.stored_words},
 }
 _MOVED_BY = {"residual": lines.residual_step, "sums": lines.sums_step, "root": lines.root_step}
-_MODULES = (kernel, round_module, lines, exchange)  # whose names are bound to a kernel
+_MODULES = (kernel, sparse_kernel, round_module, lines, exchange)  # whose names are bound to a kernel
 OWN_MODULES = tuple(module.__name__ for module in _MODULES)
 
 _lock = threading.Lock()
@@ -222,11 +228,16 @@ def kernel_for(shape: Shape, layout: Layout) -> Any:
 
 def _built(shape: Shape, layout: Layout) -> Any:
     module = cuda()
-    written = bound(shape, layout, module, _device_function, _lasting[_ranked(shape)]).plain(kernel.replicate)
+    written = bound(shape, layout, module, _device_function, _lasting[_ranked(shape)]).plain(loop_of(shape))
     with quiet():
-        found = module.jit(signature())(written)
+        found = module.jit(signature(shape))(written)
     allow_shared(found, layout.shared_bytes(shape))
     return found
+
+
+def loop_of(shape: Shape) -> Callable[..., None]:
+    """The loop that such replicates run in."""
+    return sparse_kernel.replicate if shape.sparse else kernel.replicate
 
 
 def _gist(error: Exception) -> str:
@@ -271,45 +282,24 @@ def bound(
     lasting: dict[Callable[..., Any], Any] | None = None,
 ) -> Binding:
     """The kernel's functions with the names of this shape and layout; `module` is numba.cuda, or what takes its place."""
-    width, held, variances = layout.width(shape), layout.held_lines(shape), shape.variances
-    own_row, in_shared = layout.where == "registers", layout.where == "shared"
-    slots, lanes = shape.sums, layout.lanes
-    while lanes > 1:
-        slots, lanes = (slots + 1) // 2, lanes // 2
+    variances = shape.variances
     names = {
         "cuda": module,
         "record_of": record_maker(shape),
-        **_WHERE[layout.where],
-        "absorb": _absorbing(shape, own_row),
-        "moved_by": _MOVED_BY["residual" if variances is None else variances.form],
         "LANES": layout.lanes,
         "GROUPS": layout.groups,
-        "WIDTH": width,
-        "BLOCKS": width // layout.unrolled(shape),
-        "UNROLLED": layout.unrolled(shape),
         "HEADS": shape.heads,
-        "LINES": shape.lines,
-        "SUMS": shape.sums,
         "SCORES": shape.scores,
-        "OWN": int(variances is None or variances.own),
         "MEMORY": shape.memory,
         "SCORE_STRIDE": shape.scores | 1,
         "WORK_STRIDE": max(shape.heads, shape.classes) | 1,
         "MEMORY_STRIDE": shape.memory | 1,
-        "HELD_LINES": held,
-        "HELD_SUMS": min(held, shape.sums),
-        "HELD": max(1, held * width),
-        "HELD_FEATURES": width if own_row else 1,
-        "SHARED_FEATURES": 0 if own_row else layout.padded(shape),
-        "GROUP_WORDS": layout.group_words(shape),
-        "FIRST_WORD": held * layout.padded(shape) if in_shared else 0,
-        "COPIED_LINES": shape.lines - held if in_shared else 0,
-        "SLOTS": slots,
         "REVEALED": shape.full_information,
         "KEEPS_NORM": shape.rule.keeps_norm,
         "SCALED": variances is None,
         "BALL": variances is not None and variances.ball,
         "LATE": shape.late,
+        **(_sparse_names(shape) if shape.sparse else _dense_names(shape, layout)),
     }
     instead: dict[Callable[..., Any], Callable[..., Any]] = {
         generic.decide: shape.rule.decide,
@@ -319,6 +309,47 @@ def bound(
         instead[sort_descending] = ranks.sort_by_rank
     everywhere = {ranks.__name__: {"cuda": module}, **dict.fromkeys(OWN_MODULES, names)}
     return Binding(everywhere, instead, wrap, lasting, OWN_MODULES)
+
+
+def _sparse_names(shape: Shape) -> dict[str, Any]:
+    """How the lanes of a warp share the heads, and where these are few the values of a row."""
+    span = min(WARP, 1 << (shape.heads - 1).bit_length())
+    return {
+        "LINE": shape.features,
+        "SPAN": span,
+        "PARTS": WARP // span,
+        "SLOTS": -(-shape.heads // span),
+        "UNROLLED": 8,
+    }
+
+
+def _dense_names(shape: Shape, layout: Layout) -> dict[str, Any]:
+    """How the lanes of a replicate share its features, and where its lines are."""
+    width, held, variances = layout.width(shape), layout.held_lines(shape), shape.variances
+    own_row, in_shared = layout.where == "registers", layout.where == "shared"
+    slots, lanes = shape.sums, layout.lanes
+    while lanes > 1:
+        slots, lanes = (slots + 1) // 2, lanes // 2
+    return {
+        **_WHERE[layout.where],
+        "absorb": _absorbing(shape, own_row),
+        "moved_by": _MOVED_BY["residual" if variances is None else variances.form],
+        "WIDTH": width,
+        "BLOCKS": width // layout.unrolled(shape),
+        "UNROLLED": layout.unrolled(shape),
+        "LINES": shape.lines,
+        "SUMS": shape.sums,
+        "SLOTS": slots,
+        "OWN": int(variances is None or variances.own),
+        "HELD_LINES": held,
+        "HELD_SUMS": min(held, shape.sums),
+        "HELD": max(1, held * width),
+        "HELD_FEATURES": width if own_row else 1,
+        "SHARED_FEATURES": 0 if own_row else layout.padded(shape),
+        "GROUP_WORDS": layout.group_words(shape),
+        "FIRST_WORD": held * layout.padded(shape) if in_shared else 0,
+        "COPIED_LINES": shape.lines - held if in_shared else 0,
+    }
 
 
 def _absorbing(shape: Shape, in_registers: bool) -> Callable[..., Any]:
@@ -336,12 +367,14 @@ def record_maker(shape: Shape) -> Callable[..., Any]:
     return names["record_of"]  # type: ignore[no-any-return]
 
 
-def signature() -> tuple[Any, ...]:
+def signature(shape: Shape) -> tuple[Any, ...]:
     """The types of the kernel's arguments."""
     from numba import types
 
     single, double, word, whole, short = types.float32, types.float64, types.uint64, types.int64, types.int32
-    rows = (single[::1], single[::1], whole[:, ::1], whole[:, ::1])
+    dense, sparse = (single[::1], single[::1], whole), (single[::1], short[::1], whole[::1], double[::1])
+    schedules = (whole[:, ::1], whole[:, ::1])
     replicates = (short[::1], double[:, ::1], word[::1], double[:, ::1])
     state = (single[:, ::1], double[:, ::1], double[:, ::1], double[:, :, ::1], short[:, ::1])
-    return (*rows, *replicates, *state, short[::1], short[:, :, ::1], whole, whole, whole)
+    rows = sparse if shape.sparse else dense
+    return (*rows, *schedules, *replicates, *state, short[::1], short[:, :, ::1], whole, whole)

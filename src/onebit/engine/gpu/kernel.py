@@ -26,15 +26,16 @@ from onebit.engine.gpu.round import (
     FOLDED,
     INVERSE,
     LENGTH,
-    NOTHING,
     ORDERS,
     REFUSED,
+    ROW,
     SCALE,
     SUM,
     WISH,
-    play,
+    give_orders,
+    remember,
+    turn,
 )
-from onebit.engine.stream import DECIDE, LEARN
 from onebit.spaces.variances import ball_factor
 
 cuda: Any = None
@@ -55,18 +56,14 @@ GROUP_WORDS = 0  # numbers of a replicate in shared memory
 SUMS = SLOTS = 0  # lines that are summed along a row, and sums that a lane ends with
 OWN = 0  # 1 where each head has its own variances, 0 where one line is for all
 KEEPS_NORM = BALL = False  # whether the rule asks for ||W||^2, and whether weights are projected on a ball
-SCALED = True  # whether weights are kept up to a factor that the rule's steps shrink
 LATE = False  # whether feedback may come late or never: events are walked then, not rounds
-ROW = 0xFFFFFFFF  # a position is its label above and its row below
-LABEL = 32
 NUMBERS = 0xFFFFFFFFFF  # more than all rows have
-# An event is its round above, what is done with it below, and between them the place where its choice waits.
-ROUND, WAITING, PLACE, WHAT = 32, 2, 0x3FFFFFFF, 3
 
 
 def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     values: NDArray[np.float32],
     norms: NDArray[np.float32],
+    stride: int,
     courses: NDArray[np.int64],
     events: NDArray[np.int64],
     which: NDArray[np.int32],
@@ -80,7 +77,6 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     counts: NDArray[np.int32],
     marks: NDArray[np.int32],
     curves: NDArray[np.int32],
-    stride: int,
     start: int,
     stop: int,
 ) -> None:
@@ -119,11 +115,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     for index in range(lane, SCORES, LANES):  # variances that nobody sums are 0
         scores[index] = 0.0
     if lane == 0:
-        orders[SCALE] = scales[me, 0]
-        orders[INVERSE] = 1.0 / scales[me, 0] if SCALED else 1.0
-        orders[LENGTH] = scales[me, 1]
-        orders[WISH] = NOTHING
-        orders[REFUSED] = float(counts[me, 3])
+        give_orders(orders, scales[me], counts[me])
     params = record_of(parameters[me])
     key, largest, radius, course, happening = (
         keys[me],
@@ -167,22 +159,11 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
         cuda.syncwarp()
 
         if lane == 0:
-            now, what, place = position, DECIDE | LEARN, 0
-            if LATE:
-                now, what, place = event >> ROUND, event & WHAT, (event >> WAITING) & PLACE
-            label = entry >> LABEL
-            played, greedy = play(
-                params, key, now, what, label, float(norm), largest,
-                memory, scores, work, rule_step, orders, choices[me, place], all_classes,
+            played_wrong, greedy_wrong, mark, next_mark = turn(
+                params, key, position, entry, event, float(norm), largest,
+                memory, scores, work, rule_step, orders, choices[me], all_classes,
+                marks, curves[me], played_wrong, greedy_wrong, mark, next_mark,
             )  # fmt: skip
-            if played >= 0:
-                played_wrong += label != played
-                greedy_wrong += label != greedy
-                if now + 1 == next_mark:
-                    curves[me, 0, mark] = played_wrong
-                    curves[me, 1, mark] = greedy_wrong
-                    mark += 1
-                    next_mark = marks[mark]
         cuda.syncwarp()
 
         for index in range(lane, SCORES, LANES):
@@ -192,7 +173,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
             fold_scale(held, words, lane, np.float32(orders[FOLDED]))
         grown = absorb(held, words, x, steps, lane)
         if BALL:
-            added = whole_sum(float(grown))
+            added = whole_sum(np.float64(grown))
             if lane == 0:
                 orders[LENGTH] += added
                 orders[SCALE] = ball_factor(orders[LENGTH], radius)
@@ -211,9 +192,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     for index in range(lane, MEMORY, LANES):
         memories[me, index] = memory[index]
     if lane == 0:
-        scales[me, 0], scales[me, 1] = orders[SCALE], orders[LENGTH]
-        counts[me, 0], counts[me, 1], counts[me, 2] = played_wrong, greedy_wrong, mark
-        counts[me, 3] = 0 if orders[REFUSED] == 0.0 else 1
+        remember(orders, played_wrong, greedy_wrong, mark, scales[me], counts[me])
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

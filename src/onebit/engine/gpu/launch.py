@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.draws import key_of
-from onebit.engine.gpu import kernel
 from onebit.engine.gpu.build import Layout, Shape, kernel_for, resident
 from onebit.engine.gpu.device import cuda, free_memory, spoken
-from onebit.engine.gpu.round import KEPT
+from onebit.engine.gpu.round import KEPT, LABEL, ROUND, WAITING
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import DECIDE, EVENT, LEARN
+from onebit.spaces.sparse import SparseRows
 
 TARGET_S = 0.25  # the device comes up for air about this often, to report and so that Ctrl-C is heard
 FIRST_ROUNDS = 200  # or events, where feedback may come late
@@ -49,6 +49,11 @@ class DeviceRows:
                 for first in range(0, len(values), most):
                     self._send(table + first, values[first : first + most], bias)
 
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """What the kernel is given of them."""
+        return self.rows, self.norms, self.stride
+
     def _send(self, begin: int, values: NDArray[np.float32], bias: bool) -> None:
         count, width = values.shape
         rows = np.zeros((count, self.stride), dtype=np.float32)
@@ -60,6 +65,67 @@ class DeviceRows:
         self.norms[begin : begin + count].copy_to_device(norms)
 
 
+class DeviceSparseRows:
+    """The sparse rows of some tables on the device, one table after the other. A bias is the first feature, whose value is 1."""
+
+    def __init__(self, tables: Sequence[SparseRows], bias: bool) -> None:
+        self.heights = [table.height for table in tables]
+        self.begins = np.cumsum([0, *self.heights])[:-1].tolist()
+        parts = [_with_bias(table) if bias else table for table in tables]
+        offsets = np.cumsum([0, *(table.starts[-1] for table in parts)])
+        starts = [table.starts[:-1] + offset for table, offset in zip(parts, offsets, strict=False)]
+        norms = [_squared_lengths(table) for table in parts]
+        with spoken():
+            send = cuda().to_device
+            self.arrays = (
+                send(_joined([table.values[: table.starts[-1]] for table in parts], np.float32)),
+                send(_joined([table.columns[: table.starts[-1]] for table in parts], np.int32)),
+                send(np.append(np.concatenate(starts), offsets[-1]).astype(np.int64)),
+                send(np.concatenate(norms)),
+            )
+
+    @staticmethod
+    def nbytes(values: int, height: int, bias: bool) -> int:
+        """What so many rows take on the device, with so many values in all."""
+        return 8 * (values + bias * height) + 16 * height
+
+
+def _with_bias(table: SparseRows) -> SparseRows:
+    """The rows with a first feature more, whose value is 1."""
+    used, begins = table.starts[-1], table.starts[:-1]
+    values = np.insert(table.values[:used], begins, np.float32(1.0))
+    columns = np.insert(table.columns[:used] + np.int32(1), begins, np.int32(0))
+    return SparseRows(values, columns, table.starts + np.arange(len(table.starts)), table.width + 1)
+
+
+def _squared_lengths(table: SparseRows) -> NDArray[np.float64]:
+    with np.errstate(over="ignore"):  # a row that is too long is refused when it comes
+        squares = np.square(table.values[: table.starts[-1]])
+    return np.bincount(_rows_of(table), weights=squares, minlength=table.height).astype(np.float64)
+
+
+def _rows_of(table: SparseRows) -> NDArray[np.int64]:
+    """The row of every value."""
+    return np.repeat(np.arange(table.height), np.diff(table.starts))
+
+
+def _joined(parts: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
+    """One array of all, of a number at least, since a device has none that is empty."""
+    whole = np.concatenate(parts).astype(kind, copy=False)
+    return whole if len(whole) else np.zeros(1, dtype=kind)
+
+
+def repeats_a_feature(table: SparseRows) -> bool:
+    """Whether some row has a feature twice, which no lane may move while another does."""
+    columns = table.columns[: table.starts[-1]]
+    falls = np.diff(columns) <= 0
+    ends = table.starts[1:-1]
+    falls[ends[(ends > 0) & (ends < len(columns))] - 1] = False  # the next row begins
+    if not falls.any():
+        return False
+    return len(np.unique(_rows_of(table) * table.width + columns)) < len(columns)
+
+
 class DeviceSchedules:
     """What replicates run over: rows, and schedules of them, each with the number of its table.
 
@@ -67,8 +133,8 @@ class DeviceSchedules:
     and those with fewer events than others end with some in which nothing is done.
     """
 
-    def __init__(self, device_rows: DeviceRows, schedules: Sequence[tuple[int, Schedule]]) -> None:
-        self.stride, self.rounds = device_rows.stride, len(schedules[0][1].labels)
+    def __init__(self, device_rows: DeviceRows | DeviceSparseRows, schedules: Sequence[tuple[int, Schedule]]) -> None:
+        self.rounds = len(schedules[0][1].labels)
         self.steps = max(schedule.steps for _, schedule in schedules)
         self.late, self.places = is_late(schedules[0][1]), 1
         courses = np.zeros((len(schedules), self.steps + 2), dtype=np.int64)
@@ -76,14 +142,14 @@ class DeviceSchedules:
         for course, happening, (table, schedule) in zip(courses, events, schedules, strict=True):
             now = schedule.events // EVENT if self.late else np.arange(self.rounds)
             order = schedule.order[now] if len(schedule.order) else now % device_rows.heights[table]
-            course[: len(now)] = (device_rows.begins[table] + order) | (schedule.labels[now] << kernel.LABEL)
+            course[: len(now)] = (device_rows.begins[table] + order) | (schedule.labels[now] << LABEL)
             if self.late:
                 places, count = waiting_places(schedule.events)
                 self.places = max(self.places, count)
-                happening[: len(now)] = (now << kernel.ROUND) | (places << kernel.WAITING) | schedule.events % EVENT
+                happening[: len(now)] = (now << ROUND) | (places << WAITING) | schedule.events % EVENT
         with spoken():
             send = cuda().to_device
-            self.arrays = (device_rows.rows, device_rows.norms, send(courses), send(events))
+            self.arrays = (*device_rows.arrays, send(courses), send(events))
 
 
 def is_late(schedule: Schedule) -> bool:
@@ -195,7 +261,7 @@ def walk(
         until = min(schedules.steps, done + steps)
         started = time.perf_counter()
         with spoken():
-            launch(*schedules.arrays, *state, schedules.stride, done, until)
+            launch(*schedules.arrays, *state, done, until)
             module.synchronize()
         took = time.perf_counter() - started
         seconds += took

@@ -250,7 +250,7 @@ def sums_step(weight: Any, variance: Any, value: Any, move: Any, amount: Any) ->
 
 def root_step(weight: Any, variance: Any, value: Any, move: Any, amount: Any) -> tuple[Any, Any]:
     """The same after a step of AdaGrad, in 64 bits: its variances start out of all proportion, and evidence times them is out of range."""
-    old, x = float(variance), float(value)
-    new = shrunk(old, float(amount), x)
-    after = stepped(float(weight), old, new, float(move) * x, 0, 1)
+    old, x = np.float64(variance), np.float64(value)  # of which Numba's `float` would make nothing
+    new = shrunk(old, np.float64(amount), x)
+    after = stepped(np.float64(weight), old, new, np.float64(move) * x, 0, 1)
     return np.float32(after), np.float32(new)

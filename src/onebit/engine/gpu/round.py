@@ -29,8 +29,72 @@ NOTHING, FOLD, SUM, BOTH = 0.0, 1.0, 2.0, 3.0
 ORDERS = 6
 
 # A choice that waits for its feedback.
-LABEL, GREEDY, PROPENSITY, NOTE, SECOND_NOTE = 0, 1, 2, 3, 4
+PLAYED, GREEDY, PROPENSITY, NOTE, SECOND_NOTE = 0, 1, 2, 3, 4
 KEPT = 5
+
+# A position of a course is its label above and its row below. An event is its round above, what is done with it below, and between
+# them the place where its choice waits.
+ROW, LABEL = 0xFFFFFFFF, 32
+ROUND, WAITING, PLACE, WHAT = 32, 2, 0x3FFFFFFF, 3
+
+
+def give_orders(orders: Vector, scale: Vector, count: NDArray[np.int32]) -> None:
+    """Those with which a replicate goes on."""
+    orders[SCALE] = scale[0]
+    orders[INVERSE] = 1.0 / scale[0] if SCALED else 1.0
+    orders[LENGTH] = scale[1]
+    orders[WISH] = NOTHING
+    orders[REFUSED] = float(count[3])
+
+
+def remember(
+    orders: Vector, played_wrong: int, greedy_wrong: int, mark: int, scale: Vector, count: NDArray[np.int32]
+) -> None:
+    """What a replicate goes on with, when it does."""
+    scale[0], scale[1] = orders[SCALE], orders[LENGTH]
+    count[0], count[1], count[2] = played_wrong, greedy_wrong, mark
+    count[3] = 0 if orders[REFUSED] == 0.0 else 1
+
+
+def turn(  # noqa: PLR0917 -- it is part of the kernel
+    params: Any,
+    key: np.uint64,
+    position: int,
+    entry: int,
+    event: int,
+    sq_norm: float,
+    largest: float,
+    memory: Vector,
+    scores: Vector,
+    work: Any,
+    step: Vector,
+    orders: Vector,
+    choices: Any,
+    all_classes: NDArray[np.int64],
+    marks: NDArray[np.int32],
+    curve: NDArray[np.int32],
+    played_wrong: int,
+    greedy_wrong: int,
+    mark: int,
+    next_mark: int,
+) -> tuple[int, int, int, int]:
+    """Play a round or what an event asks for, and count; the mistakes of played and greedy labels, the marks passed, and the next mark."""
+    now, what, place = position, DECIDE | LEARN, 0
+    if LATE:
+        now, what, place = event >> ROUND, event & WHAT, (event >> WAITING) & PLACE
+    label = entry >> LABEL
+    played, greedy = play(
+        params, key, now, what, label, sq_norm, largest, memory, scores, work, step, orders, choices[place], all_classes
+    )
+    if played >= 0:
+        played_wrong += label != played
+        greedy_wrong += label != greedy
+        if now + 1 == next_mark:
+            curve[0, mark] = played_wrong
+            curve[1, mark] = greedy_wrong
+            mark += 1
+            next_mark = marks[mark]
+    return played_wrong, greedy_wrong, mark, next_mark
 
 
 def play(  # noqa: PLR0917 -- it is part of the kernel
@@ -65,10 +129,10 @@ def play(  # noqa: PLR0917 -- it is part of the kernel
             choice = decide(params, given)
             played, greedy = choice.label, choice.greedy
             if LATE and not what & LEARN:
-                waiting[LABEL], waiting[GREEDY], waiting[PROPENSITY] = choice.label, choice.greedy, choice.propensity
+                waiting[PLAYED], waiting[GREEDY], waiting[PROPENSITY] = choice.label, choice.greedy, choice.propensity
                 waiting[NOTE], waiting[SECOND_NOTE] = choice.note, choice.second_note
         elif what & LEARN:
-            said = int(waiting[LABEL]), int(waiting[GREEDY])
+            said = int(waiting[PLAYED]), int(waiting[GREEDY])
             choice = Choice(said[0], said[1], waiting[PROPENSITY], waiting[NOTE], waiting[SECOND_NOTE])
         if sq_norm > 0.0 and (not LATE or what & LEARN):
             revealed = label if REVEALED or label == choice.label else -1

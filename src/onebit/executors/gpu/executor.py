@@ -57,9 +57,7 @@ def why_not(trial: Trial) -> str | None:
     if options.get("dtype", "float32") != "float32":
         return "weights of 64 bits"
     other = sorted(set(options) - set(rule.parameters) - ALLOWED)
-    if other:
-        return f"{other[0]} is set"
-    return "rows are sparse" if options.get("space") == "sparse" else None
+    return f"{other[0]} is set" if other else None
 
 
 def pays(trials: Sequence[Trial], threads: int, built: Container[Hashable] = ()) -> bool:

@@ -14,19 +14,29 @@ from numpy.typing import NDArray
 from onebit.data.sources import Source
 from onebit.engine.gpu import device
 from onebit.engine.gpu.build import KernelError, Layout, Shape, layout_for
-from onebit.engine.gpu.launch import DeviceRows, DeviceSchedules, Replicates, is_late, most_at_once, walk
+from onebit.engine.gpu.launch import (
+    DeviceRows,
+    DeviceSchedules,
+    DeviceSparseRows,
+    Replicates,
+    is_late,
+    most_at_once,
+    repeats_a_feature,
+    walk,
+)
 from onebit.engine.schedule import Schedule
 from onebit.errors import OnebitError
 from onebit.features import Features
 from onebit.learner import Learner
 from onebit.memory import available_memory
 from onebit.spaces.dense import DenseRows
+from onebit.spaces.sparse import SparseRows
 from onebit.trials.records import Record, record_of
 from onebit.trials.shared_data import SharedData, Tables
 from onebit.trials.trial import Outcome, Progress, Trial, cores, marks_for
 
 MOST_BYTES = 3 * 2**29  # bytes drawn for the seeds that are run at once; the host has as many for the next ones
-REFUSED = "rows are sparse, or are refused"
+REFUSED = "rows have names, or are refused"
 LEARNER = "a learner is refused"
 
 Leave = Callable[[Sequence[Trial], str], None]  # told of trials that are to be run elsewhere, and why
@@ -44,7 +54,7 @@ class _Ready(NamedTuple):
     """The same, with the rows as the device takes them."""
 
     seed: _Seed
-    values: NDArray[np.float32]
+    values: NDArray[np.float32] | SparseRows
 
 
 class _Case(NamedTuple):
@@ -68,8 +78,8 @@ class StreamScheduler:
         self._learners: dict[tuple[int, int | None], Learner] = {}
         # Rows that all seeds share are made and cast once, and sent once for each bias.
         self._fixed: dict[tuple[Source, int], Tables] = {}
-        self._shared: NDArray[np.float32] | None = None
-        self._device_rows: dict[bool, DeviceRows] = {}
+        self._shared: NDArray[np.float32] | SparseRows | None = None
+        self._device_rows: dict[bool, DeviceRows | DeviceSparseRows] = {}
 
     def records(self, progress: Progress) -> Generator[Record, None, None]:
         """Their records; the data of the next seeds are made while these are run."""
@@ -106,14 +116,14 @@ class StreamScheduler:
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def _seed(self, seed: int) -> _Seed | None:
-        """The rows of a seed as they are; None where they are refused or sparse, of which threads say more."""
+        """The rows of a seed as they are; None where they are refused or named, of which threads say more."""
         try:
             tables, schedule = SharedData(self._by_seed[seed][0], self._fixed).made()
             features = Features(None, None, "float32", False, None)
             features.settle(tables.data.X)
         except OnebitError:
             return None
-        return _Seed(tables, features, schedule) if features.space == "dense" else None
+        return None if features.named else _Seed(tables, features, schedule)
 
     def _ready(self, seed: int, found: _Seed | None = None) -> _Ready | None:
         """The rows of a seed as the device takes them; None where they are refused."""
@@ -133,7 +143,7 @@ class StreamScheduler:
         for case in cases:
             stride = case.layout.padded(case.shape)
             self._strides[case.learner.runtime.bias] = max(stride, self._strides.get(case.learner.runtime.bias, 0))
-        rows = 4 * len(first.tables.data.y) * sum(stride + 1 for stride in self._strides.values())
+        rows = sum(self._row_bytes(first, bias) for bias in self._strides)
         shared, own = (rows, 0) if self._stream.source.fixed else (0, rows)
         own += 8 * (first.schedule.steps + 2) * (2 if is_late(first.schedule) else 1)
         room = device.free_memory() // 2 - shared
@@ -147,13 +157,28 @@ class StreamScheduler:
             return max(1, min(wanted, min(MOST_BYTES, room) // own))
         return 1
 
+    def _row_bytes(self, of: _Seed, bias: bool) -> int:
+        """What the rows of a seed take on the device."""
+        height = len(of.tables.data.y)
+        if of.features.space == "sparse":
+            return DeviceSparseRows.nbytes(int(of.tables.data.X.nnz), height, bias)
+        return 4 * height * (self._strides[bias] + 1)
+
     # --- trials ------------------------------------------------------------------------------------------------------
 
     def _cases(self, trials: Iterable[Trial], of: _Seed, leave: Leave) -> Iterator[_Case]:
         """The trials of a seed that the device runs; the others are left."""
+        sparse = of.features.space == "sparse"
         for trial in trials:
-            if trial.entry.options.get("features") not in (None, of.features.columns):
+            options, rule = trial.entry.options, trial.entry.rule
+            if options.get("features") not in (None, of.features.columns):
                 leave([trial], REFUSED)
+                continue
+            if options.get("space") not in (None, of.features.space):
+                leave([trial], "rows are treated in another form than theirs")
+                continue
+            if sparse and rule.second_order is not None:
+                leave([trial], f"{rule.name} keeps variances, and rows are sparse")
                 continue
             try:
                 learner = self._learner(trial, of.tables)
@@ -162,7 +187,7 @@ class StreamScheduler:
                 continue
             params, memory, _ = learner.runtime.model.beginning
             features, late = of.features.columns + learner.runtime.bias, is_late(of.schedule)
-            shape = Shape.of(trial.entry.rule, params, len(memory), features, late)
+            shape = Shape.of(rule, params, len(memory), features, late, sparse)
             layout = layout_for(shape)
             if layout is None:
                 leave([trial], "rows are too long, or classes too many")
@@ -215,11 +240,18 @@ class StreamScheduler:
     def _schedules(self, bias: bool, ready: Sequence[_Ready]) -> DeviceSchedules:
         """The rows and schedules of these seeds; of rows that all seeds share only the schedules are sent each time."""
         if self._shared is None:
-            device_rows = DeviceRows([one.values for one in ready], bias, self._strides[bias])
+            device_rows = self._sent([one.values for one in ready], bias)
             return DeviceSchedules(device_rows, [(table, one.seed.schedule) for table, one in enumerate(ready)])
         if bias not in self._device_rows:
-            self._device_rows[bias] = DeviceRows([self._shared], bias, self._strides[bias])
+            self._device_rows[bias] = self._sent([self._shared], bias)
         return DeviceSchedules(self._device_rows[bias], [(0, one.seed.schedule) for one in ready])
+
+    def _sent(self, tables: Sequence[NDArray[np.float32] | SparseRows], bias: bool) -> DeviceRows | DeviceSparseRows:
+        """Tables on the device; all have the form of the first."""
+        sparse = [table for table in tables if isinstance(table, SparseRows)]
+        if sparse:
+            return DeviceSparseRows(sparse, bias)
+        return DeviceRows([table for table in tables if isinstance(table, np.ndarray)], bias, self._strides[bias])
 
     def _run_kernel(
         self, cases: Sequence[_Case], schedules: DeviceSchedules, positions: Mapping[int, int], progress: Progress
@@ -242,10 +274,12 @@ class StreamScheduler:
             yield record_of(Outcome(case.trial, *found, on=device.name()))
 
 
-def _cast(of: _Seed) -> NDArray[np.float32] | None:
-    """The rows in 32 bits; None where they are refused, of which threads say more."""
+def _cast(of: _Seed) -> NDArray[np.float32] | SparseRows | None:
+    """The rows in 32 bits; None where they are refused, of which threads say more, or where a row has a feature twice."""
     try:
         table = of.features.table(of.tables.data.X)
     except OnebitError:
         return None
+    if isinstance(table, SparseRows):
+        return None if repeats_a_feature(table) else table
     return table.values if isinstance(table, DenseRows) else None

@@ -1,0 +1,185 @@
+"""The loop for sparse rows as a GPU runs it: a warp has a replicate, whose weights stay in the device's memory.
+
+The weights of a feature lie side by side for all heads, as on a CPU, and a bias is the first feature, whose value is 1 in every row.
+
+    score    a lane has a head, and where heads are few a part of the row's values: products of 32 bits, summed in 64, as on a CPU
+    decide   the first lane alone, as in the loop for dense rows (`kernel`)
+    learn    the same
+    absorb   head by head, of those that move; each lane has some of the row's values
+
+The names in capitals and `cuda` are bound when a kernel is built. No feature is twice in a row, which is checked where rows are sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.rule import NORM, Vector
+from onebit.engine.gpu.exchange import whole_sum
+from onebit.engine.gpu.round import (
+    BOTH,
+    FOLD,
+    FOLDED,
+    INVERSE,
+    ORDERS,
+    REFUSED,
+    ROW,
+    SCALE,
+    SUM,
+    WISH,
+    give_orders,
+    remember,
+    turn,
+)
+
+cuda: Any = None
+record_of: Any = None  # the parameters of one replicate, of which codes and counts are constants
+
+LANES = 32  # of a replicate: all of a warp
+GROUPS = 0  # replicates of a block
+HEADS = MEMORY = LINE = 0  # weight vectors; numbers in the rule's memory; features
+SCORE_STRIDE = WORK_STRIDE = MEMORY_STRIDE = 0  # between groups
+SPAN = PARTS = SLOTS = 0  # lanes side by side that have different heads, parts of a row, heads of a lane
+UNROLLED = 8  # values that a lane has on their way at the same time
+KEEPS_NORM = LATE = False  # whether the rule asks for ||W||^2; whether events are walked, not rounds
+
+
+def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
+    values: NDArray[np.float32],
+    columns: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    norms: NDArray[np.float64],
+    courses: NDArray[np.int64],
+    events: NDArray[np.int64],
+    which: NDArray[np.int32],
+    parameters: NDArray[np.float64],
+    keys: NDArray[np.uint64],
+    limits: NDArray[np.float64],
+    weights: NDArray[np.float32],
+    memories: NDArray[np.float64],
+    scales: NDArray[np.float64],
+    choices: NDArray[np.float64],
+    counts: NDArray[np.int32],
+    marks: NDArray[np.int32],
+    curves: NDArray[np.int32],
+    start: int,
+    stop: int,
+) -> None:
+    """Walk every replicate from position `start` to `stop`, as the loop for dense rows does."""
+    lane = cuda.threadIdx.x & (LANES - 1)
+    group = cuda.threadIdx.x // LANES
+    me = cuda.blockIdx.x * GROUPS + group
+
+    scores = cuda.shared.array((GROUPS, SCORE_STRIDE), np.float64)[group]
+    rule_step = cuda.shared.array((GROUPS, SCORE_STRIDE), np.float64)[group]
+    work = cuda.shared.array((GROUPS, 2, WORK_STRIDE), np.float64)[group]
+    memory = cuda.shared.array((GROUPS, MEMORY_STRIDE), np.float64)[group]
+    orders = cuda.shared.array((GROUPS, ORDERS), np.float64)[group]
+    own = weights[me]
+    if start == 0:
+        for index in range(lane, HEADS * LINE, LANES):
+            own[index] = np.float32(0.0)
+    for index in range(lane, MEMORY, LANES):
+        memory[index] = memories[me, index]
+    if lane == 0:
+        give_orders(orders, scales[me], counts[me])
+    params = record_of(parameters[me])
+    key, largest, course, happening = keys[me], limits[me, 0], courses[which[me]], events[which[me]]
+    all_classes = course[:0]  # no candidates: every class can be played
+    played_wrong, greedy_wrong, mark = counts[me, 0], counts[me, 1], counts[me, 2]
+    next_mark = marks[mark]
+    cuda.syncwarp()
+
+    for position in range(start, stop):
+        entry = course[position]
+        event = happening[position] if LATE else 0
+        begin, end = starts[entry & ROW], starts[(entry & ROW) + 1]
+        for slot in range(SLOTS):
+            head = (lane & (SPAN - 1)) + slot * SPAN
+            total = part_of_sum(own, values, columns, begin + lane // SPAN, end, head)
+            offset = SPAN
+            while offset < LANES:
+                total += cuda.shfl_xor_sync(0xFFFFFFFF, total, offset)
+                offset *= 2
+            if lane < SPAN and head < HEADS:
+                scores[head] = orders[SCALE] * total
+                if total - total != 0.0:  # as for infinity and what is no number
+                    orders[REFUSED] = 1.0
+        cuda.syncwarp()
+
+        if lane == 0:
+            played_wrong, greedy_wrong, mark, next_mark = turn(
+                params, key, position, entry, event, norms[entry & ROW], largest,
+                memory, scores, work, rule_step, orders, choices[me], all_classes,
+                marks, curves[me], played_wrong, greedy_wrong, mark, next_mark,
+            )  # fmt: skip
+        cuda.syncwarp()
+        if orders[WISH] == FOLD or orders[WISH] == BOTH:
+            scale = np.float32(orders[FOLDED])
+            for index in range(lane, HEADS * LINE, LANES):
+                own[index] *= scale
+            cuda.syncwarp()
+        absorb_values(own, values, columns, begin, end, rule_step, orders[INVERSE], lane)
+        cuda.syncwarp()
+        if KEEPS_NORM and orders[WISH] >= SUM:  # a warp has one replicate, so that all lanes are here or none
+            total_square = whole_sum(squares_of(own, lane))
+            if lane == 0:
+                memory[NORM] = total_square * orders[SCALE] * orders[SCALE]
+
+    cuda.syncwarp()
+    for index in range(lane, MEMORY, LANES):
+        memories[me, index] = memory[index]
+    if lane == 0:
+        remember(orders, played_wrong, greedy_wrong, mark, scales[me], counts[me])
+
+
+def part_of_sum(
+    own: NDArray[np.float32],
+    values: NDArray[np.float32],
+    columns: NDArray[np.int32],
+    begin: int,
+    end: int,
+    head: int,
+) -> np.float64:
+    """What the values from `begin` on, each so many parts further, add to the score of a head; 0 for a head that there is none."""
+    some = cuda.local.array(UNROLLED, np.float32)
+    found = cuda.local.array(UNROLLED, np.float32)
+    total = np.float64(0.0)
+    if head < HEADS:
+        for first in range(begin, end, PARTS * UNROLLED):
+            for inner in range(UNROLLED):
+                at = first + inner * PARTS
+                some[inner] = values[at] if at < end else np.float32(0.0)
+                found[inner] = own[columns[at] * HEADS + head] if at < end else np.float32(0.0)
+            for inner in range(UNROLLED):
+                total += np.float64(some[inner] * found[inner])
+    return total
+
+
+def absorb_values(
+    own: NDArray[np.float32],
+    values: NDArray[np.float32],
+    columns: NDArray[np.int32],
+    begin: int,
+    end: int,
+    step: Vector,
+    inverse: float,
+    lane: int,
+) -> None:
+    """Move the heads that move along this lane's values of a row."""
+    for head in range(HEADS):
+        move = step[head] * inverse
+        if move != 0.0:
+            for at in range(begin + lane, end, LANES):
+                own[columns[at] * HEADS + head] += np.float32(np.float64(values[at]) * move)
+
+
+def squares_of(own: NDArray[np.float32], lane: int) -> np.float64:
+    """The sum of the squares of some of the weights, those of this lane."""
+    total = np.float64(0.0)
+    for index in range(lane, HEADS * LINE, LANES):
+        total += np.float64(own[index] * own[index])
+    return total
