@@ -35,6 +35,7 @@ COMMANDS = (
     "check",
     "copy",
     "forget",
+    "archive",
     "replay",
     "evaluate",
     "doctor",

@@ -56,11 +56,11 @@ def add_column_options(command: argparse.ArgumentParser) -> None:
 
 
 def is_log_file(chosen: argparse.Namespace) -> bool:
-    """Whether the log that is named is a file, and not the folder of a service."""
-    from onebit.offpolicy.logs import ENDINGS
+    """Whether the log that is named is a file, or a folder of them, and not the folder of a service."""
+    from onebit.offpolicy.logs import ENDINGS, is_archive
 
     path = Path(chosen.folder)
-    if path.is_dir() or not (path.is_file() or path.name.lower().endswith(ENDINGS)):
+    if not is_archive(path) and (path.is_dir() or not (path.is_file() or path.name.lower().endswith(ENDINGS))):
         return False
     if chosen.task is not None:
         raise InputError(f"TASK is {brief(chosen.task)}, but {chosen.folder} is a file, which has no tasks")

@@ -28,7 +28,7 @@ def add_log_options(command: argparse.ArgumentParser, files: bool = False) -> No
     command.add_argument(
         "folder",
         metavar="LOG" if files else "DIR",
-        help=f"{folder}, or a file: .vw, .dsjson, .csv or .parquet" if files else folder,
+        help=f"{folder}, a file (.vw, .dsjson, .csv or .parquet), or a folder of `onebit archive`" if files else folder,
     )
     command.add_argument(
         "task",

@@ -137,6 +137,11 @@ def checked_costs(given: object) -> Costs:
     return Costs(right, wrong)
 
 
+def is_archive(path: Path) -> bool:
+    """Whether it is a folder of Parquet files, as `onebit archive` writes one for each task."""
+    return path.is_dir() and any(path.glob("*.parquet"))
+
+
 def read_log(
     path: str | Path,
     *,
@@ -154,6 +159,8 @@ def read_log(
 ) -> Log:
     """A log in a file: Vowpal Wabbit's `.vw` (action:cost:probability) and `.dsjson`, or a `.csv`, `.tsv` or `.parquet` with named columns.
 
+    It may also be a folder of Parquet files, as `onebit archive` writes them.
+
     `x` names the columns of the features of a table, or `text` one with a text; `action`, `right`, `propensity` and `id` name the others (by
     default `action` or `label`, `right` or `reward`, `propensity` or `pscore`, `id`). `right` may hold rewards, numbers from 0 to 1; of a table with both
     usual columns the reward is taken in each row that has one. `truth` names
@@ -163,14 +170,15 @@ def read_log(
     """
     path = Path(path)
     name = path.name.lower()
-    if not name.endswith(ENDINGS):
+    is_table = name.endswith(TABLES) or is_archive(path)
+    if not is_table and not name.endswith(ENDINGS):
         raise InputError(f"{path} is not a log by its ending, which may be {', '.join(ENDINGS)}")
-    if not path.is_file():
+    if not path.exists():
         raise InputError(f"there is no file {path}")
     columns = {"x": x, "text": text, "action": action, "right": right, "truth": truth, "among": among}
     columns |= {"propensity": propensity, "id": id}
     known = bool(checked_flag("complete", complete))
-    if name.endswith(TABLES):
+    if is_table:
         from onebit.offpolicy.table_logs import table_log
 
         return table_log(path, columns, classes, None if costs is None else checked_costs(costs), known)

@@ -80,7 +80,7 @@ def table_log(
     require("pyarrow", str(path))
     import pyarrow as arrow
 
-    table = _Parquet(path) if path.suffix.lower() == ".parquet" else _Csv(path)
+    table = _Parquet(path) if path.is_dir() or path.suffix.lower() == ".parquet" else _Csv(path)
     about = (table.schema.metadata or {}).get(b"onebit")
     if about is not None and not any(given.values()) and costs is None:
         try:
@@ -170,7 +170,7 @@ MEANINGS = {
 
 
 class _Parquet:
-    """A Parquet file."""
+    """A Parquet file, or the files of a folder in the order of their names, of which the last knows all classes."""
 
     def __init__(self, path: Path) -> None:
         import pyarrow as arrow
@@ -178,21 +178,24 @@ class _Parquet:
 
         self.path, self.decimal = path, "."
         self.columns: LogColumns | None = None
-        try:
-            self.schema = parquet.read_schema(path)
-        except (arrow.lib.ArrowException, OSError) as error:
-            raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+        self._files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        for file in self._files:
+            try:
+                self.schema = parquet.read_schema(file)
+            except (arrow.lib.ArrowException, OSError) as error:
+                raise InputError(f"{file} cannot be read: {' '.join(str(error).split())}") from None
 
     def batches(self, names: list[str]) -> Iterator[Any]:
         """These columns, so many rows at a time."""
         import pyarrow as arrow
         from pyarrow import parquet
 
-        try:
-            with parquet.ParquetFile(self.path) as file:
-                yield from file.iter_batches(BATCH, columns=names)
-        except (arrow.lib.ArrowException, OSError) as error:
-            raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
+        for path in self._files:
+            try:
+                with parquet.ParquetFile(path) as file:
+                    yield from file.iter_batches(BATCH, columns=names)
+            except (arrow.lib.ArrowException, OSError) as error:
+                raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
 
 
 class _Csv:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
-from onebit.errors import MissingExtraError
+from onebit.errors import InputError, MissingExtraError
 from onebit.installation import install_command
 from onebit.named_features import words_in
 from onebit.serve.log.records import Logged
@@ -139,22 +140,53 @@ def escaped(name: str) -> str:
 
 def write_parquet(file: BinaryIO, rows: Iterable[Logged], task: TaskInfo) -> int:
     """Every decision as a row of typed columns, a group of rows at a time; the metadata say what the task is."""
+    parquet, count = _parquet(), 0
+    with parquet.ParquetWriter(file, _schema(task), compression="zstd") as writer:
+        for batch in _batches(rows, task):
+            writer.write_batch(batch)
+            count += batch.num_rows
+    return count
+
+
+def is_in_parquet(path: Path, rows: Iterable[Logged], task: TaskInfo) -> bool:
+    """Whether a file that `write_parquet` has written has these rows and no others, each with all that it has."""
+    with _parquet().ParquetFile(path) as file:
+        groups = 0
+        for groups, batch in enumerate(_batches(rows, task), start=1):
+            if groups > file.num_row_groups or file.read_row_group(groups - 1).to_batches() != [batch]:
+                return False
+        return bool(groups == file.num_row_groups)
+
+
+def rows_in_parquet(path: Path) -> set[int]:
+    """The seq of the rows that a file has."""
+    parquet = _parquet()
     try:
-        from pyarrow import RecordBatch, parquet
+        return set(parquet.read_table(path, columns=["seq"]).column("seq").to_pylist())
+    except (ValueError, OSError, KeyError, NotImplementedError) as error:  # of which pyarrow's own are
+        raise InputError(f"{path} is no file of an archive: {' '.join(str(error).split())}") from None
+
+
+def _parquet() -> Any:
+    try:
+        from pyarrow import parquet
     except ImportError:
         raise MissingExtraError(f"Parquet needs pyarrow: {install_command('experiments')}") from None
-    schema, count = _schema(task), 0
-    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        for group in _groups(rows):
-            columns = {name: [getattr(row, name) for row in group] for name in schema.names}
-            columns["x"] = [list(x.items()) if isinstance(x, dict) else x for x in columns["x"]]
-            if schema.field("label").type != "int64":
-                for name in ("label", "greedy", "shown", "truth"):
-                    columns[name] = [None if one is None else str(one) for one in columns[name]]
-                columns["among"] = [None if one is None else [str(name) for name in one] for one in columns["among"]]
-            writer.write_batch(RecordBatch.from_pydict(columns, schema=schema))
-            count += len(group)
-    return count
+    return parquet
+
+
+def _batches(rows: Iterable[Logged], task: TaskInfo) -> Iterator[Any]:
+    from pyarrow import RecordBatch
+
+    schema = _schema(task)
+    for group in _groups(rows):
+        columns = {name: [getattr(row, name) for row in group] for name in schema.names}
+        columns["x"] = [list(x.items()) if isinstance(x, dict) else x for x in columns["x"]]
+        if schema.field("label").type != "int64":
+            for name in ("label", "greedy", "shown", "truth"):
+                columns[name] = [None if one is None else str(one) for one in columns[name]]
+            columns["among"] = [None if one is None else [str(name) for name in one] for one in columns["among"]]
+        yield RecordBatch.from_pydict(columns, schema=schema)
 
 
 def _schema(task: TaskInfo) -> Any:

@@ -6,7 +6,7 @@ the log in their place, and rows are followed from there. Where it unlearns, the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,12 +46,12 @@ def keeps_rows(learner: Learner) -> bool:
     return model.routing is not None or model.space.KEEPS_ROWS
 
 
-def base_of(store: Store, info: TaskInfo, last: int) -> Base | None:
-    """The state of the learner of a task at a position; None where rows are in it."""
+def base_of(store: Store, info: TaskInfo, last: int, keep: bool = False) -> Base | None:
+    """The state of the learner of a task at a position; None where rows are in it, unless it is to be kept in any case."""
     with closing(store.reader()) as reader:
         follower = LogFollower.begun(info.expected, store.snapshots(info.number, 1), reader, last)
         follower.follow(reader, last)
-        if keeps_rows(follower.replicas.resting):
+        if not keep and keeps_rows(follower.replicas.resting):
             return None
         packed = follower.snapshot(reader)
     return Base(packed.position, encode(packed.manifest, packed.arrays))
@@ -83,8 +83,18 @@ def appender_of(writer: Writer) -> SqliteAppender:
     return writer.appender
 
 
-def forget(folder: Path, name: str, request: ForgetOrder) -> dict[str, Any]:
-    """Forget decisions of a task of a folder in which no service runs; what was done."""
+def forget(
+    folder: Path,
+    name: str,
+    request: ForgetOrder,
+    *,
+    keep: bool = False,
+    first: Callable[[Reader, TaskInfo], None] = lambda reader, info: None,
+) -> dict[str, Any]:
+    """Forget decisions of a task of a folder in which no service runs; what was done.
+
+    With `keep` what was learnt stays, also where rows are in it. `first` is what is done before, while the folder belongs to this process.
+    """
     with LogReader(folder) as log:
         info = log.task(name)
     store = store_at(folder)
@@ -93,7 +103,9 @@ def forget(folder: Path, name: str, request: ForgetOrder) -> dict[str, Any]:
         store.check()
         writer = store.writer(lambda *_: None)
         try:
-            return _forgotten(store, writer, info, request)
+            with closing(store.reader()) as reader:
+                first(reader, info)
+            return _forgotten(store, writer, info, request, keep)
         finally:
             writer.close()
     except LogError as error:
@@ -102,7 +114,7 @@ def forget(folder: Path, name: str, request: ForgetOrder) -> dict[str, Any]:
         store.release()
 
 
-def _forgotten(store: Store, writer: Writer, info: TaskInfo, request: ForgetOrder) -> dict[str, Any]:
+def _forgotten(store: Store, writer: Writer, info: TaskInfo, request: ForgetOrder, keep: bool) -> dict[str, Any]:
     appender = appender_of(writer)
     with closing(store.reader()) as reader:
         if request.ids is not None:
@@ -111,7 +123,7 @@ def _forgotten(store: Store, writer: Writer, info: TaskInfo, request: ForgetOrde
         span = appender.span(order)
         if span is None:
             return told(0, None, appender.erase())
-        base = None if request.unlearn or info.deleted is not None else base_of(store, info, writer.last)
+        base = None if request.unlearn or info.deleted is not None else base_of(store, info, writer.last, keep)
         if base is None and info.deleted is None:
             refuse_kept(info, span[0])
         now = Clock(reader.last_time(), writer.last).now()

@@ -252,6 +252,17 @@ class Reader:
             PAGE_BYTES,
         )
 
+    def earliest(self, task: int) -> float | None:
+        """The earliest time of a decision of a task."""
+        found = self.database.rows("SELECT min(time) FROM decisions WHERE task = ?", (task,))[0][0]
+        return None if found is None else float(found)
+
+    def span(self, task: int, since: float, before: float) -> tuple[int, int] | None:
+        """The first and the last seq of a task's decisions made since a time and before another; None where there is none."""
+        query = "SELECT min(seq), max(seq) FROM decisions WHERE task = ? AND time >= ? AND time < ?"
+        first, last = self.database.rows(query, (task, since, before))[0]
+        return None if first is None else (int(first), int(last))
+
     def touched(self, task: int, after: int, upto: int, most: int) -> list[tuple[int, int]]:
         """(seq, decision) of a task's rows after a position: its decisions, and those of which something was said or said otherwise."""
         query = (

@@ -1,0 +1,54 @@
+"""Move the months of a task that have ended from the log of a service, which must not be running, into Parquet files.
+
+One file is written for each month (UTC), TO/TASK/2026-01.parquet and so on, and compared with the log row by row. Then the decisions are taken out of the log,
+as `onebit forget` does, but for one thing: the learner keeps what it learnt, whatever is in its state. Months that have not ended at --before
+stay in the log. If it is stopped on the way, the same command again finishes it. `onebit evaluate TO/TASK` reads the files. Examples:
+
+    onebit archive service news --to archive
+    onebit archive service news --before 2026-01-01 --to archive
+    onebit evaluate archive/news --learner linucb
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from onebit.cli.forget import earlier
+from onebit.cli.options import add_rule_option
+from onebit.cli.serve import needing_extra
+
+
+def declare(command: argparse.ArgumentParser) -> None:
+    """The options of `onebit archive`."""
+    command.add_argument("folder", metavar="DIR", help="the data folder of `onebit serve`, which must not be running")
+    command.add_argument("task", metavar="TASK", help="the name of a task")
+    command.add_argument(
+        "--to", metavar="DIR", required=True, help="the folder of the archive, made where there is none"
+    )
+    command.add_argument(
+        "--before",
+        metavar="DATE",
+        type=earlier,
+        help="months that had ended then: 2026-01-01 (UTC), or so long ago: 90d (default: now)",
+    )
+    add_rule_option(command)
+    command.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def execute(chosen: argparse.Namespace) -> None:
+    """Archive, and say what was done."""
+    with needing_extra():
+        from onebit.serve.archiving import archive
+    before = time.time() if chosen.before is None else chosen.before
+    found = archive(Path(chosen.folder), chosen.task, before, Path(chosen.to))
+    if chosen.json:
+        print(json.dumps(found))
+        return
+    for one in found["files"]:
+        print(f"{one['file']}: decisions: {one['decisions']:,}")
+    print(f"{chosen.task}: decisions archived, and no longer in the log: {found['archived']:,}")
+    if not found["erased"]:
+        print("the file could not be written anew now, and may still have them: the next start of the service does it")

@@ -1,0 +1,122 @@
+"""Archiving: the months of a task's log that have ended go into Parquet files, one for each, and out of the log.
+
+    TO/news/2026-01.parquet
+    TO/news/2026-02.parquet
+
+First all files are written and compared with the log, row by row; then the rows are taken out in one transaction (`forgetting`), with what was learnt from them
+kept, and the database is erased. The folder belongs to this process all the time. Whoever is killed on the way has files and the log, or files and the
+log without them: the same command again finishes it. A file that has rows which are still in the log was not finished, and is written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from onebit.errors import InputError, OnebitError
+from onebit.files import whole_file
+from onebit.serve.export import is_in_parquet, rows_in_parquet, write_parquet
+from onebit.serve.forgetting import ForgetOrder, forget
+from onebit.serve.log.reading import PAGE, Reader
+from onebit.serve.log.records import Logged
+from onebit.serve.tasks import TaskInfo
+
+
+class Month(NamedTuple):
+    """A month of the calendar, in UTC."""
+
+    year: int
+    month: int
+
+    @classmethod
+    def of(cls, when: float) -> Month:
+        """The month in which a time is."""
+        found = datetime.fromtimestamp(when, UTC)
+        return cls(found.year, found.month)
+
+    @property
+    def next(self) -> Month:
+        """The one after it."""
+        return Month(self.year + self.month // 12, self.month % 12 + 1)
+
+    @property
+    def begins(self) -> float:
+        """When it begins."""
+        return datetime(self.year, self.month, 1, tzinfo=UTC).timestamp()
+
+    def __str__(self) -> str:
+        return f"{self.year:04}-{self.month:02}"
+
+
+class ArchivedMonth(NamedTuple):
+    """A month of a task in its file."""
+
+    month: str
+    path: Path
+    decisions: int
+
+
+def archive(folder: Path, name: str, before: float, to: Path) -> dict[str, Any]:
+    """Archive the months of a task that had ended at a time, in a folder in which no service runs; what was done."""
+    cut, archived = Month.of(before).begins, list[ArchivedMonth]()
+
+    def write(reader: Reader, info: TaskInfo) -> None:
+        archived.extend(_written(reader, info, cut, to / info.name))
+
+    found = forget(folder, name, ForgetOrder(None, cut, unlearn=False), keep=True, first=write)
+    if found["forgotten"] != sum(one.decisions for one in archived):
+        raise OnebitError(
+            f"{found['forgotten']} decisions were taken out of the log, and the files have others: {to} and a backup of {folder} have them"
+        )
+    return {
+        "task": name,
+        "archived": found["forgotten"],
+        "files": [{"month": one.month, "file": str(one.path), "decisions": one.decisions} for one in archived],
+        "erased": found["erased"],
+    }
+
+
+def _written(reader: Reader, info: TaskInfo, cut: float, to: Path) -> Iterator[ArchivedMonth]:
+    """Write a file for each month before a time, and compare it with the log."""
+    earliest = reader.earliest(info.number)
+    if earliest is None or earliest >= cut:
+        return
+    month = Month.of(earliest)
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{to} cannot be made: {error.strerror or error}") from None
+    while month.begins < cut:
+        span = reader.span(info.number, month.begins, month.next.begins)
+        if span is not None:
+            path = _path(to, month, {row.seq for row in _rows(reader, info, month, span)})
+            with whole_file(path) as file:
+                count = write_parquet(file, _rows(reader, info, month, span), info)
+            if not is_in_parquet(path, _rows(reader, info, month, span), info):
+                raise OnebitError(f"{path} has other rows than were written to it: nothing was taken out of the log")
+            yield ArchivedMonth(str(month), path, count)
+        month = month.next
+
+
+def _rows(reader: Reader, info: TaskInfo, month: Month, span: tuple[int, int]) -> Iterator[Logged]:
+    """The decisions of a month, which are among the rows of a span: clocks may have gone back."""
+    begins, ends = month.begins, month.next.begins
+    after, last = span[0] - 1, span[1]
+    upto = reader.last()  # with all that was said of them
+    while page := reader.following(info, after, upto, PAGE):
+        yield from (row for row in page if begins <= row.time < ends and row.seq <= last)
+        after = page[-1].seq
+        if after >= last:
+            return
+
+
+def _path(to: Path, month: Month, rows: set[int]) -> Path:
+    """Where a month goes: to the file that has some of its rows already, or to one that is not there yet."""
+    number = 1
+    while True:
+        path = to / (f"{month}.parquet" if number == 1 else f"{month}_{number}.parquet")
+        if not path.exists() or not rows.isdisjoint(rows_in_parquet(path)):
+            return path
+        number += 1
