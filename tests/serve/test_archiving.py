@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -17,7 +18,7 @@ import onebit
 from onebit.cli import main
 from onebit.errors import InputError
 from onebit.offpolicy.logs import read_log
-from onebit.serve import archiving, clock
+from onebit.serve import clock
 from onebit.serve.archiving import Month, archive
 from onebit.serve.checking import check
 from onebit.serve.errors import GoneError
@@ -118,12 +119,12 @@ def _die_when(when: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     if when == "a file is written":
-        archiving.is_in_parquet = die
+        mock.patch("onebit.serve.archiving.is_in_parquet", die).start()
     elif when == "all files are written":
-        SqliteAppender.forget = die  # type: ignore[method-assign]
+        mock.patch.object(SqliteAppender, "forget", die).start()
     else:
-        archiving.forget.__globals__["told"] = die
-        SqliteAppender.erase = lambda self: True  # type: ignore[method-assign]
+        mock.patch.object(SqliteAppender, "erase", return_value=True).start()
+        mock.patch("onebit.serve.forgetting.told", die).start()
 
 
 def test_a_month_that_goes_on_gets_another_file(

@@ -16,7 +16,8 @@ from onebit.errors import brief
 from onebit.rows import SparseRow
 from onebit.serve.errors import InvalidError
 from onebit.serve.inputs import Inputs, stored_classes
-from onebit.serve.log.records import Event, Logged, Played
+from onebit.serve.log.recent_rows import PROBABILITIES, X
+from onebit.serve.log.records import Logged
 from onebit.serve.schemas import LONGEST_ID
 from onebit.serve.served_task import ServedTask
 from onebit.serve.tasks import TaskInfo
@@ -27,9 +28,6 @@ MOST_BYTES = 32 * 2**20  # of their x and probabilities
 Row = tuple[Any, ...]
 _DOUBLE = np.dtype(np.float64)
 _numbers_of: Callable[[Any], tuple[float, ...]] = struct.Struct(f"{CHOICE_COLUMNS}d").unpack_from
-# Places in a row of a decision, which begins with its seq.
-TIME, GENERATION, LEARNT, LABEL, GREEDY = 3, 5, 6, 7, 8
-PROBABILITIES, X, AMONG, COMPLETE, CONFIDENCE, SURE = 13, 14, 15, 16, 18, 19
 
 
 class Made(NamedTuple):
@@ -93,21 +91,6 @@ class MadeDecisions:
 
 def _size(made: Made) -> int:
     return len(made.row[X]) + len(made.row[PROBABILITIES])
-
-
-def played_of(row: Row) -> Played:
-    """What statistics need of the row of a decision."""
-    return Played(row[0], row[TIME], row[LABEL], row[GREEDY], row[CONFIDENCE], row[SURE])
-
-
-def event_of(decision: Row, feedback: Row, inputs: Inputs | None) -> Event:
-    """A feedback and its decision, of their rows in the log, as nobody has revised it; without inputs x is not read."""
-    seq, task, of, when, source, right, late, learn, *said = feedback
-    (x,) = (None,) if inputs is None else inputs.read([decision[X]])
-    numbers = decision[LABEL:PROBABILITIES], decision[AMONG:]
-    about = of, task, decision[2], decision[TIME], decision[GENERATION]
-    values = (seq, when, source, late, learn, right, *said, None, *about, *numbers[0], *numbers[1])
-    return Event._make((*values, decision[PROBABILITIES], x))
 
 
 def made_again(info: TaskInfo, logged: Logged, identity: str) -> Made:

@@ -39,25 +39,27 @@ from onebit.serve.judging import (
 )
 from onebit.serve.learner_thread import LearnerThread
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.sqlite.appending import SqliteAppender
-from onebit.serve.log.store import Store
-from onebit.serve.log_follower import LogFollower
-from onebit.serve.made import (
+from onebit.serve.log.recent_rows import (
     AMONG,
     COMPLETE,
     GENERATION,
     LABEL,
     PROBABILITIES,
+    X,
+    event_of,
+    played_of,
+)
+from onebit.serve.log.sqlite.appending import SqliteAppender
+from onebit.serve.log.store import Store
+from onebit.serve.log_follower import LogFollower
+from onebit.serve.made import (
     AskedTerms,
     Made,
     MadeDecisions,
     Said,
-    X,
     checked_identity,
     decided,
-    event_of,
     made_again,
-    played_of,
 )
 from onebit.serve.recent import Entry, Recent, Word
 from onebit.serve.replicas import OneCopy

@@ -13,6 +13,7 @@ from onebit.serve.log.database import Database, Row
 from onebit.serve.log.errors import UndecodableError
 from onebit.serve.log.folding import DamagedTask, folded
 from onebit.serve.log.id_hash import hashed
+from onebit.serve.log.recent_rows import RecentRows
 from onebit.serve.log.records import (
     CHANGES,
     DECIDED,
@@ -54,8 +55,9 @@ PAGE_BYTES = 2**22  # of x and the probabilities in them
 class Reader:
     """A connection that reads. Used by one thread. A row that cannot be what was written raises BadRecordError."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, recent: RecentRows | None = None) -> None:
         self.database = database
+        self._recent = recent  # what this process has written, if it writes
 
     def close(self) -> None:
         """Let go of the log."""
@@ -118,6 +120,9 @@ class Reader:
 
     def played(self, of: Expected, after: int, upto: int, most: int) -> list[Played]:
         """A task's decisions, as statistics need them. Which classes there were then is not known here."""
+        held = None if self._recent is None else self._recent.played(of.task, after, upto, most)
+        if held is not None:
+            return held
         rows = self.database.rows(
             f"SELECT {', '.join(Played._fields)} FROM decisions "
             "WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
@@ -133,6 +138,9 @@ class Reader:
 
         They say what the revisions up to a position (`revised`, or `upto`) have left. Which classes there were then is not known here.
         """
+        held = None if self._recent is None else self._recent.events(of, after, upto, most)
+        if held is not None:
+            return held
         more = False
 
         def page(rows: Iterator[Row]) -> list[Row]:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from onebit.errors import OnebitError
 from onebit.serve.log.database import Row
 from onebit.serve.log.errors import ForeignWriteError, LogError, StaleError
+from onebit.serve.log.recent_rows import RecentRows
 from onebit.serve.log.sqlite.database import in_our_words
 from onebit.serve.log.sqlite.forgetting import Forgetting, Forgotten, erase, first_and_last, take_out
 from onebit.serve.log.sqlite.packing import packed_few, packed_numbers
@@ -50,14 +51,16 @@ class Doubt(NamedTuple):
 class SqliteAppender:
     """Writes groups of batches, each in one transaction that is on disk (fsync) when `append` returns."""
 
-    def __init__(self, path: Path, committed: Callable[[int, Keys], None]) -> None:
+    def __init__(self, path: Path, committed: Callable[[int, Keys], None], recent: RecentRows | None = None) -> None:
         self._path = path
         self._committed = committed
+        self._recent = recent
         with in_our_words():
             self.connection = created(path)
             self._service = secrets.token_hex(16)
             self._last = self._taken()
         self._doubt: Doubt | None = None
+        self._forget_recent()
         self.erase()
 
     @property
@@ -68,6 +71,7 @@ class SqliteAppender:
     def append(self, group: Sequence[Submission]) -> list[dict[str, Written] | StaleError]:
         """Write a group, all or nothing; what was written of each. Without any it tries whether it could."""
         written: list[dict[str, Written] | StaleError] = []
+        inserted: list[tuple[str, list[Row]]] = []
 
         def insert(last: int) -> Doubt:
             seq = last + 1
@@ -75,14 +79,15 @@ class SqliteAppender:
                 of_tables: dict[str, Written] = {}
                 for table, rows in one.parts.items():
                     of_tables[table] = Written(seq, rows[0][TIME[table]])
-                    self._insert(table, [(number, *row) for number, row in enumerate(rows, seq)])
+                    inserted.append((table, [(number, *row) for number, row in enumerate(rows, seq)]))
+                    self._insert(*inserted[-1])
                     seq += len(rows)
                 written.append(of_tables)
             if not group:
                 self.connection.execute("UPDATE heartbeat SET beats = beats + 1")
             return Doubt(seq - 1, counts_of(group))
 
-        self._commit(insert)
+        self._commit(insert, inserted)
         return written
 
     def append_numbered(self, rows: Mapping[str, Sequence[Row]]) -> None:
@@ -103,8 +108,8 @@ class SqliteAppender:
         kept = _packed(numbered) if table == "decisions" else numbered
         self.connection.executemany(INSERTS[table], kept)
 
-    def _commit(self, insert: Callable[[int], Doubt]) -> None:
-        """One transaction: `insert` is told where the log ends, and says where it ends then, and what is new."""
+    def _commit(self, insert: Callable[[int], Doubt], inserted: Iterable[tuple[str, Sequence[Row]]] = ()) -> None:
+        """One transaction: `insert` is told where the log ends, and says where it ends then, and what is new; `inserted` are its rows then."""
         doubt: Doubt | None = None
         try:
             self.connection.execute("BEGIN IMMEDIATE")
@@ -120,8 +125,16 @@ class SqliteAppender:
                 raise
             raise LogError(reason(error), unknown=not undone) from error
         self._last = doubt.last
+        if self._recent is not None:
+            for table, rows in inserted:
+                self._recent.add(table, rows)
         if doubt.keys:
             self._committed(doubt.last, doubt.keys)
+
+    def _forget_recent(self) -> None:
+        """What is in the log up to here is read from it."""
+        if self._recent is not None:
+            self._recent.clear(self._last)
 
     def relax(self) -> None:
         """From now on a commit is with the system when `append` returns, and on disk when `sync` does."""
@@ -162,6 +175,7 @@ class SqliteAppender:
             raise
         if found.rows:
             self._last = found.seq
+            self._forget_recent()
             self._committed(found.seq, {(order.task, "changes"): 1})
         return found
 
@@ -201,6 +215,7 @@ class SqliteAppender:
             if any(table == "changes" for _, table in doubt.keys):
                 raise ForeignWriteError("a change of a task was written though the disk had said that it was not")
             self._last = doubt.last
+            self._forget_recent()
             self._committed(doubt.last, doubt.keys)
         if last != self._last:
             raise ForeignWriteError(

@@ -13,6 +13,7 @@ from onebit.serve.folder import FolderLock, refuse_network
 from onebit.serve.log.database import Row
 from onebit.serve.log.inquiry import InlineInquiry, Inquiry
 from onebit.serve.log.reading import Reader
+from onebit.serve.log.recent_rows import RecentRows
 from onebit.serve.log.sqlite.appending import SqliteAppender, filled
 from onebit.serve.log.sqlite.database import SqliteDatabase
 from onebit.serve.log.sqlite.files import check_files
@@ -36,6 +37,7 @@ class SqliteStore:
         self._folder = folder
         self._path = folder / FILE
         self._lock: FolderLock | None = None
+        self._recent: RecentRows | None = None
 
     @property
     def name(self) -> str:
@@ -68,11 +70,12 @@ class SqliteStore:
 
     def writer(self, committed: Callable[[int, Keys], None]) -> Writer:
         """What adds rows; the database is made where there is none yet."""
-        return Writer(self.appender(committed))
+        self._recent = RecentRows(0)
+        return Writer(self.appender(committed, self._recent))
 
-    def appender(self, committed: Callable[[int, Keys], None]) -> SqliteAppender:
-        """The same, for those who write on a thread of their own."""
-        appender = SqliteAppender(self._path, committed)
+    def appender(self, committed: Callable[[int, Keys], None], recent: RecentRows | None = None) -> SqliteAppender:
+        """The same, for those who write on a thread of their own. Readers find the last rows in memory, where `recent` holds them."""
+        appender = SqliteAppender(self._path, committed, recent)
         for one in self._folder.glob(f"{FILE}*"):
             owned_as_its_folder(one, self._folder)
         return appender
@@ -92,7 +95,7 @@ class SqliteStore:
 
     def reader(self) -> Reader:
         """What reads rows, for one thread."""
-        return Reader(SqliteDatabase(self._path))
+        return Reader(SqliteDatabase(self._path), self._recent)
 
     def inquiry(self, reader: Reader) -> Inquiry:
         """At once."""
