@@ -4,7 +4,7 @@ import { Transport } from "./runtime.js";
 
 export { OnebitError, type Options } from "./runtime.js";
 
-/** What of a task is to be changed; what is not named stays. */
+/** Changes of a task; fields that are not given stay. */
 export interface Change {
   add_classes?: (string | number)[];
   remove_classes?: (string | number)[];
@@ -36,10 +36,10 @@ export interface Curve {
 }
 
 /**
- * One x to decide on. The same id again gives the same answer; without an id, one is made.
+ * One x to decide on. The same id again gives the same answer; by default an id is generated.
  *
- * `among` are the classes that can be played, and `complete` says that the right one is among them. A decision is sure from a confidence of
- * `sure` on, or so that at most the share `risk` of the sure ones is wrong; as the task says where neither is there.
+ * `among` lists the candidates, and `complete` says that the right class is one of them. A decision is sure from a confidence of `sure` on,
+ * or such that at most the share `risk` of the sure ones is wrong; the defaults are those of the task.
  */
 export interface DecideRequest {
   id?: string | null;
@@ -53,8 +53,8 @@ export interface DecideRequest {
 /**
  * A decision. `version` is the generation of the learner, and how many feedbacks it had learnt.
  *
- * `among` are the classes that could be played, null where all could. `confidence` is the probability that the label is right, null
- * before anything was heard; `unsure` says that it is less than was asked for.
+ * `among` are the classes that could be played, null if all could. `confidence` is the probability that the label is right, null
+ * before there was any feedback; `unsure` says that it is below the required one.
  */
 export interface Decided {
   id: string;
@@ -74,7 +74,7 @@ export interface Delays {
   counts: number[];
 }
 
-/** x is an object of name and number; names are hashed into 2^hash_bits columns. */
+/** x is an object of names and numbers; names are hashed into 2^hash_bits columns. */
 export interface DictFeatures {
   kind: "dict";
   hash_bits?: number;
@@ -101,7 +101,7 @@ export interface DriftStats {
   alarms: DriftAlarm[];
 }
 
-/** Why a label rather than `rival`, the best of the others, to the learner of now: `lead` is the sum of parts, constant and rest. */
+/** Why a label rather than `rival`, the best of the others, according to the current learner: `lead` is the sum of parts, constant and rest. */
 export interface Explained {
   id: string;
   label: string | number;
@@ -114,7 +114,7 @@ export interface Explained {
   version: string;
 }
 
-/** What one value of x adds to the lead of a label. Names of this x that share a hashed column speak together. */
+/** What one value of x adds to the lead of a label. Names of this x that share a hashed column count together. */
 export interface ExplainedPart {
   names: (string | number)[];
   value: number;
@@ -128,9 +128,9 @@ export interface Exploration {
 }
 
 /**
- * Whether a decision was right, or what it was worth, from 0 to 1, or which class would have been right: one of these.
+ * Whether a decision was right, or its reward, from 0 to 1, or the class that would have been right: one of these.
  *
- * In shadow mode that is said of what was shown instead. With `revise` it stands in the place of what was said before; with `withdraw`, and nothing else, nothing does.
+ * In shadow mode this refers to what was shown instead. With `revise` it replaces earlier feedback; with `withdraw`, and nothing else, that is withdrawn.
  */
 export interface FeedbackRequest {
   id: string;
@@ -162,7 +162,7 @@ export interface Health {
   status: "ok";
 }
 
-/** What became of one feedback. */
+/** The outcome of one feedback. */
 export interface Heard {
   id: string;
   status: "accepted" | "revised" | "withdrawn" | "duplicate" | "late" | "unknown" | "conflict";
@@ -193,7 +193,7 @@ export interface LearnerKind {
   parameters: LearnerParameter[];
 }
 
-/** What can be set of a learner. */
+/** A parameter of a learner. */
 export interface LearnerParameter {
   name: string;
   default: unknown;
@@ -201,12 +201,12 @@ export interface LearnerParameter {
   meaning: string;
 }
 
-/** All learners that learn from one bit. */
+/** All learners with bandit feedback. */
 export interface Learners {
   learners: LearnerKind[];
 }
 
-/** A decision as the log has it, with its feedback where that has come. */
+/** A decision in the log, with its feedback if there is any. */
 export interface LoggedDecision {
   id: string;
   label: string | number;
@@ -245,7 +245,7 @@ export interface LoggedDecisions {
   decisions: LoggedDecision[];
 }
 
-/** Which learner, with which parameters; an exploration floor and a seed of null are the usual ones. */
+/** Which learner, with which parameters; an exploration floor or a seed of null means the default. */
 export interface NewLearner {
   learner: string;
   parameters?: Record<string, unknown>;
@@ -253,7 +253,7 @@ export interface NewLearner {
   seed?: number | null;
 }
 
-/** A task to be created: what is decided on, and how it is learnt. */
+/** A task to create: what is decided, and how it is learnt. */
 export interface NewTask {
   learner?: string;
   parameters?: Record<string, unknown>;
@@ -302,7 +302,7 @@ export interface Rates {
   feedback: number[];
 }
 
-/** Whether decisions and feedback are taken, and why not; tasks that are set aside, and what else to look after. */
+/** Whether decisions and feedback are accepted, and if not, why; tasks that are set aside, and warnings. */
 export interface Readiness {
   ready: boolean;
   reason: string | null;
@@ -310,7 +310,7 @@ export interface Readiness {
   warnings: string[];
 }
 
-/** What a token may do; with tasks of null, for all of them. `open`: the service has no tokens. */
+/** What a token may do; tasks of null means all of them. `open`: the service has no tokens. */
 export interface Session {
   scopes: ("decide" | "feedback" | "read" | "admin")[];
   tasks: string[] | null;
@@ -333,7 +333,7 @@ export interface ShadowStats {
   missing: number;
 }
 
-/** What there is to see of a task. */
+/** The statistics of a task. */
 export interface Stats {
   task: string;
   mode: "learn" | "shadow" | "log-only";
@@ -384,7 +384,7 @@ export interface SureStats {
   error_curve: (number | null)[];
 }
 
-/** A task as it is now. The classes in `retired` are never played again. */
+/** The current state of a task. The classes in `retired` are never played again. */
 export interface Task {
   name: string;
   classes: (string | number)[];
@@ -437,7 +437,7 @@ export interface Training {
   error?: string | null;
 }
 
-/** What the service runs on. */
+/** The versions and the CPU that the service runs on. */
 export interface Version {
   version: string;
   python: string;
@@ -458,42 +458,42 @@ export interface Window {
 }
 
 export class Client extends Transport {
-  /** Decide on x, or on many, among all classes or some; the same id again gives the same answer. */
+  /** Decide on one x or a list of them, among all classes or some, and log it; the same id again gives the same answer. */
   decide(task: string, body: DecideRequest): Promise<Decided>;
   decide(task: string, body: DecideRequest[]): Promise<Decided[]>;
 
-  /** Say whether a decision was right, what it was worth or what would have been right, or of many; in any order, at any time, and again. Revise it, or withdraw it. */
+  /** Report whether a decision, or each of a list, was right, its reward, or the class that was right; in any order, at any time. Revise or withdraw it. */
   feedback(task: string, body: FeedbackRequest): Promise<Heard>;
   feedback(task: string, body: FeedbackRequest[]): Promise<Heard[]>;
 
-  /** What there is to see of a task. */
+  /** The statistics of a task. */
   stats(task: string, query?: { window?: number }): Promise<Stats>;
 
   /** The last decisions of a task, the newest first; `before` is the seq of the last one seen. */
   decisions(task: string, query?: { limit?: number; before?: number | null }): Promise<LoggedDecisions>;
 
-  /** One decision, as the log has it. */
+  /** One decision in the log. */
   decision(task: string, id: string): Promise<LoggedDecision>;
 
-  /** Which features or words speak for the label of a decision, to the learner as it is now. */
+  /** Which features or words speak for the label of a decision, according to the current learner. */
   explanation(task: string, query: { id: string; top?: number }): Promise<Explained>;
 
   /** An item of the data of the task, to play with. */
   item(task: string, query: { number: number }): Promise<Item>;
 
-  /** Train another learner from the log of the task; it takes over when it is trained. */
+  /** Train another learner from the log of the task; it takes over when the training is done. */
   switch(task: string, body: NewLearner): Promise<Task>;
 
-  /** Forget decisions: they are taken out of the log with all that was said of them, and their ids are not used again. */
+  /** Forget decisions: they are deleted from the log with all their feedback, and their ids are not used again. */
   forget(task: string, body: Forget): Promise<Forgot>;
 
-  /** A task as it is now. */
+  /** The current state of a task. */
   task(task: string): Promise<Task>;
 
-  /** Add classes to a task or retire some, or change its mode, deadline, what silence means, for how long revisions are taken, and how sure it must be. */
+  /** Add classes to a task or retire some, or change its mode, deadline, meaning of silence, time limit for revisions, or required confidence. */
   change(task: string, body: Change): Promise<Task>;
 
-  /** Delete a task: it is gone, its rows stay in the log, and its name is free again. */
+  /** Delete a task: its rows stay in the log, and its name is free again. */
   delete(task: string): Promise<Task | TaskAside>;
 
   /** Create a task. */
@@ -508,9 +508,9 @@ export class Client extends Transport {
   /** Whether the process answers. */
   healthz(): Promise<Health>;
 
-  /** Whether decisions and feedback are taken, and why not; tasks that are set aside, and what else to look after. */
+  /** Whether decisions and feedback are accepted, and if not, why; tasks that are set aside, and warnings. */
   readyz(): Promise<Readiness>;
 
-  /** What the service runs on, on which it depends whether two of them learn the same bit for bit. */
+  /** The versions and the CPU that the service runs on; services that agree in these learn the same, bit for bit. */
   version(): Promise<Version>;
 }

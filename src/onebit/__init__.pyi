@@ -39,7 +39,7 @@ from onebit.serve.opening import open as open
 __version__: str
 
 class AROW(Learner):
-    """weights with a confidence each (full information)"""
+    """every weight has a confidence (full information)"""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class AROW(Learner):
     ) -> None: ...
 
 class Auto(Learner):
-    """the default, which needs no tuning: several members, weighed, and restarts"""
+    """the default, which needs no tuning: several weighted members, and restarts"""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Auto(Learner):
     ) -> None: ...
 
 class Auto03(Learner):
-    """the default up to 0.3, kept for what was written with it; auto has taken its place"""
+    """the default up to 0.3, kept for its existing files and tasks; replaced by auto"""
 
     def __init__(
         self,
@@ -269,7 +269,7 @@ class EpsilonGreedy(Learner):
     ) -> None: ...
 
 class ExactPA(Learner):
-    """parts the label from all rivals at once; full information"""
+    """separates the label from all rivals at once; full information"""
 
     def __init__(
         self,
@@ -415,7 +415,7 @@ class PAB(Learner):
     ) -> None: ...
 
 class PassiveAggressive(Learner):
-    """parts the label and its best rival; full information"""
+    """separates the label from its best rival; full information"""
 
     def __init__(
         self,

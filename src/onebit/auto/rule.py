@@ -2,14 +2,14 @@
 
 Own work, built on LinUCB's optimism, the Laplace approximation and Bayesian averaging; measured, with what was tried and lost, on the
 page about auto. What it learns with depends on the rows: several members on dense ones (`auto.dense`), a regression beside naive Bayes on
-sparse ones (`auto.sparse`). Either space says what there is to know of a row in three blocks of K numbers:
+sparse ones (`auto.sparse`). Either space describes a row in three blocks of K numbers:
 
     beliefs   p_i, the probability that class i is right
-    hopes     u_i, the same where what is said of i alone is one deviation up (`hope`: where a decision is to be made)
-    logits    what the members say of i, by their shares: for explanations
+    hopes     u_i, the same with the score of i alone raised by one deviation (`hope`, computed for a decision)
+    logits    the scores of the members, weighted by their shares: for explanations
 
-The rule plays argmax u, and hands on what was heard (`heard`). Where the mistakes say that the stream has changed, everything is learnt
-anew (`auto.change_detector`). Deterministic but for ties: its logs evaluate another learner only with an exploration floor.
+The rule plays argmax u, and passes on the feedback (`heard`). If the mistakes show that the stream has changed, it restarts from scratch
+(`auto.change_detector`). Deterministic except for ties: its logs can evaluate another learner only with an exploration floor.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def planned_space(params: Auto, form: Any, heads: int, planned: int, seed: int) 
 RULE = Rule(
     name="auto",
     paper="this project",
-    summary="the default, which needs no tuning: several members, weighed, and restarts",
+    summary="the default, which needs no tuning: several weighted members, and restarts",
     record=Auto,
     decide=decide,
     learn=learn,

@@ -1,15 +1,15 @@
-"""Auto as it was up to 0.3, the default learner then: kept so that what was learnt and logged with it goes on. It has no parameters.
+"""The auto of versions up to 0.3, the default then: kept for its existing files and logs. It has no parameters.
 
-Own work, built on LinUCB's optimism, the Laplace approximation and Bayesian averaging. No promise of regret. Dense rows are seen by several members, each in a view of its own (`onebit.auto_03`):
+Own work, built on LinUCB's optimism, the Laplace approximation and Bayesian averaging. No regret bound. Dense rows are seen by several members, each in its own view (`onebit.auto_03`):
 
     linear:  p = softmax(s) of scores in a view,  u_i = the probability of i where its score is one deviation sqrt(q_i) up
     play     argmax_i sum_m v_m u_mi
     learn    every member finds the most likely scores, given the feedback and what was known (`laplace`)
     weigh    v_m is proportional to the probability that m gave to all feedback
 
-Sparse rows have one member, a regression on 1 and 0 with the benefit of the doubt, s + 2 deviation sqrt(q) (`contract.ridge`). In both, where
-the mistakes say that the stream has changed, everything is learnt anew (`auto.change_detector`). Deterministic but for ties: its logs
-evaluate another learner only with an exploration floor.
+Sparse rows have one member, a regression on 1 and 0 with the benefit of the doubt, s + 2 deviation sqrt(q) (`contract.ridge`). In both, if
+the mistakes show that the stream has changed, it restarts from scratch (`auto.change_detector`). Deterministic except for ties: its logs
+can evaluate another learner only with an exploration floor.
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ def planned_space(params: Auto03, form: Any, heads: int, planned: int, seed: int
 RULE = Rule(
     name="auto-0.3",
     paper="this project",
-    summary="the default up to 0.3, kept for what was written with it; auto has taken its place",
+    summary="the default up to 0.3, kept for its existing files and tasks; replaced by auto",
     record=Auto03,
     decide=decide,
     learn=learn,

@@ -34,8 +34,8 @@ class Value:
 class Decided(Value):
     """A decision. `version` is the generation of the learner, a dot, and how many feedbacks it had learnt.
 
-    `among` are the classes that could be played, None where all could. `confidence` is the probability that the label is right, None before
-    anything was heard; `unsure` says that it is less than was asked for.
+    `among` are the classes that could be played, None if all could. `confidence` is the probability that the label is right, None before
+    there was any feedback; `unsure` says that it is below the required one.
     """
 
     id: str

@@ -35,7 +35,7 @@ FITTING_MATRICES = (
     10**6
 )  # numbers in the matrices of a learner that has full ones where they fit: a round then takes about a millisecond
 
-MATRIX = OneOf(Covariance, "the covariance that is kept; fit is full for dense rows where it is small enough")
+MATRIX = OneOf(Covariance, "the covariance; fit is full for dense rows if that is small enough")
 Matrices = Annotated[int, MATRIX]
 
 
@@ -46,7 +46,7 @@ class DiagonalForm(IntEnum):
     PUBLISHED = 1  # the normal equations
 
 
-FORM = OneOf(DiagonalForm, "what a diagonal is the diagonal of: the recursion of the weights, or the normal equations")
+FORM = OneOf(DiagonalForm, "what a diagonal approximates: the recursion of the weights, or the normal equations")
 Forms = Annotated[int, FORM]
 
 

@@ -3,7 +3,7 @@
 A record is a NamedTuple of numbers, since compiled code takes nothing else. Each field that a user may set is annotated:
 
     exploration: Annotated[float, Real("(0, 0.5]", "gamma, the probability of exploring")] = 0.05
-    variant: Annotated[int, OneOf(Variant, "how C holds a step back")] = Variant.PA_I
+    variant: Annotated[int, OneOf(Variant, "how C limits a step")] = Variant.PA_I
 
 Everything else (signatures, `onebit learners`, error messages, the documentation) is read off these lines. A field without
 such a note is the rule's own and is filled in by it.

@@ -1,17 +1,16 @@
-"""AROW: weights with a confidence each, moved most where they are least sure; full information.
+"""AROW: every weight has a confidence, and uncertain weights move most; full information.
 
 Crammer, Kulesza and Dredze, "Adaptive Regularization of Weight Vectors", NIPS 2009 and Machine Learning 91, 2013, in
-its multiclass form with one best rival. Promise: few mistakes with label noise; what learners with bandit feedback look up to.
+its multiclass form with one best rival. Promise: few mistakes with label noise; the reference for learners with bandit feedback.
 
     m = s_y - s_b, b the best rival of y;  if m < 1:
     v = q_y + q_b,  beta = 1/(v + r),  w_y += (1 - m) beta S_y x,  w_b -= (1 - m) beta S_b x
     diagonal: S = 1/(1/S + x^2/r);   full: P -= beta (Px)(Px)'          for y and b
 
-Compared with public code; of the papers only the beginnings were to be had. The diagonal is DOGMA's binary one (denizyuret/dogma 91fef86,
+Compared with public code; only the beginnings of the papers were available. The diagonal is DOGMA's binary one (denizyuret/dogma 91fef86,
 arow_diag_train.m) on the difference of the two classes' features, number for number. Margin and weights are also those of Jubatus
 (jubatus/jubatus_core ed34962) and Hivemall (apache/incubator-hivemall 3407977, which has r = 0.1 too), whose variances fall by
-beta (S x)^2 instead, the diagonal of the full step. Full: their step with a matrix for each class, so that nothing is known of how two
-classes go together; LIBOL (d7e11b5, M_AROW.m) has one matrix for all classes, and v = q.
+beta (S x)^2 instead, the diagonal of the full step. Full: their step with a matrix for each class, so that correlations between classes are not modelled; LIBOL (d7e11b5, M_AROW.m) has one matrix for all classes, and v = q.
 
 Rows of length one. Time and memory O(K d) or O(K d^2).
 """
@@ -61,7 +60,7 @@ def order(params: AROW) -> Order:
 RULE = Rule(
     name="arow",
     paper="Crammer, Kulesza, Dredze 2009",
-    summary="weights with a confidence each (full information)",
+    summary="every weight has a confidence (full information)",
     record=AROW,
     decide=decide_greedy,
     learn=learn,

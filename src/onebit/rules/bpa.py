@@ -1,4 +1,4 @@
-"""BPA: a passive-aggressive step on the weights of the played class alone, up when right and down when wrong.
+"""BPA: a passive-aggressive step on the weights of the played class only, up when right and down when wrong.
 
 Zhong and Daucé, "Passive-Aggressive Bounds in Bandit Feedback Classification" (the algorithm that Arora and Manwani 2020
 compare with). No importance weights: nothing blows up.
@@ -28,7 +28,7 @@ class BPA(NamedTuple):
 
     classes: int
     exploration: Annotated[float, Real("[0, 1)", "gamma, the probability of exploring")] = 0.001
-    variant: Annotated[int, OneOf(Variant, "how the aggressiveness holds a step back")] = Variant.PA_I
+    variant: Annotated[int, OneOf(Variant, "how the aggressiveness limits a step")] = Variant.PA_I
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the largest step of PA-I, the damping of PA-II")] = 0.01
 
 

@@ -8,7 +8,7 @@ Crammer and Gentile, "Multiclass Classification with Bandit Feedback using Adapt
     lab = 1 if right, else -1 (for alpha < 1: +1 with probability (1 - alpha)/2, or with the mean, -alpha)
     A_a += x x',   w_a = A_a^-1 (A_a,old w'_a + lab x);   w_i = w'_i for the others, or with projection=played w_i
 
-Compared with public code; the papers themselves were not to be had. The step agrees with nikhilraju/banditron (f7788d9), which writes
+Compared with public code; the papers themselves were not available. The step agrees with nikhilraju/banditron (f7788d9), which writes
 it for all classes at once, W = A^-1 (A_old W + X), and with kangzi/Online_Multiclass_with-Bandit_Feedback (0ee6197; a diagonal in the
 published form). Both leave the projection out; the former also loses its old matrix. The projection of one class agrees with DOGMA's
 selective sampling (denizyuret/dogma 91fef86, dgs_mod_train.m), an earlier rule of Gentile's that projects only where it learns. No
@@ -48,14 +48,14 @@ class Confidit(NamedTuple):
     """The parameters of Confidit."""
 
     classes: int
-    alpha: Annotated[float, Real("(-1, 1]", "how scores and probabilities go together")] = 1.0
+    alpha: Annotated[float, Real("(-1, 1]", "how scores relate to probabilities")] = 1.0
     eta: Annotated[float, Real("[0, inf)", "the width of the confidence bounds, squared")] = 1.0
     project: Annotated[int, Flag("whether scores are kept in [-alpha, 1]")] = 1
     projection: Annotated[
-        int, OneOf(Projection, "which classes keep their projected weights: all of them, or the one played alone")
+        int, OneOf(Projection, "which classes keep their projected weights: all of them, or only the one played")
     ] = Projection.ALL
     form: Forms = DiagonalForm.RESIDUAL
-    coin: Annotated[int, Flag("whether a wrong answer is tossed for, as published, or its mean taken")] = 0
+    coin: Annotated[int, Flag("whether the target of a wrong answer is drawn, as published, or is its mean")] = 0
     matrix: Matrices = Covariance.DIAGONAL
 
 

@@ -66,7 +66,7 @@ class ConservativeOVA(NamedTuple):
     """The parameters of Conservative OVA."""
 
     classes: int
-    variant: Annotated[int, OneOf(Variant, "how the aggressiveness holds a step back")] = Variant.PA_I
+    variant: Annotated[int, OneOf(Variant, "how the aggressiveness limits a step")] = Variant.PA_I
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the largest step of PA-I, the damping of PA-II")] = 1.0
     coding: Annotated[
         int, OneOf(Coding, "the binary learners; in place of a name, a K x l matrix in {-1, 0, 1}", Coding.MATRIX)
@@ -79,7 +79,7 @@ class ConservativeOVA(NamedTuple):
             "wrong moves the columns it determines, all it does not contradict, or that of the played class (one-vs-all only)",
         ),
     ] = WrongColumns.LENIENT
-    guess_if_all_negative: Annotated[int, Flag("guess where every score is negative; one-vs-all only")] = 0
+    guess_if_all_negative: Annotated[int, Flag("guess if every score is negative; one-vs-all only")] = 0
     columns: int = 0
 
 

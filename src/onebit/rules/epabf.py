@@ -55,7 +55,7 @@ class EPABF(NamedTuple):
 
     classes: int
     exploration: Annotated[float, Real("(0, 0.5)", "gamma, the probability of exploring")] = 0.1
-    variant: Annotated[int, OneOf(Variant, "how slack is paid for: EPABF, EPABF-I or EPABF-II")] = Variant.PA_I
+    variant: Annotated[int, OneOf(Variant, "how slack is penalised: EPABF, EPABF-I or EPABF-II")] = Variant.PA_I
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the price of slack")] = 0.1
     update: Annotated[int, OneOf(Update, "which reading of the paper")] = Update.PRINTED
     wrong: Annotated[int, OneOf(MovedClasses, "with update others: the classes that a wrong answer moves")] = (

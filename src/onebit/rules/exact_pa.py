@@ -26,7 +26,7 @@ class ExactPA(NamedTuple):
     """The parameters of exact PA, PA-I and PA-II."""
 
     classes: int
-    variant: Annotated[int, OneOf(Variant, "how the slack is paid for")] = Variant.PA_I
+    variant: Annotated[int, OneOf(Variant, "how slack is penalised")] = Variant.PA_I
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the price of slack")] = 1.0
 
 
@@ -64,7 +64,7 @@ def learn(params: ExactPA, given: RuleInput, choice: Choice, revealed: int, step
 RULE = Rule(
     name="exact-pa",
     paper="Matsushima et al. 2010",
-    summary="parts the label from all rivals at once; full information",
+    summary="separates the label from all rivals at once; full information",
     record=ExactPA,
     decide=decide_greedy,
     learn=learn,

@@ -12,7 +12,7 @@ other than 1 starts with its matrix where the inverse should be. Neither has a d
 
 With full matrices this is the ridge regression itself; with a diagonal it is its recursion, which is far better than the diagonal of
 the normal equations. Time and memory O(K d), or O(K d^2) with full matrices. Rows of length about one; the strongest simple learner
-here (SynSep10: 9 %, 20 Newsgroups: 35 %), ahead of every rule that divides by probabilities. Deterministic but for ties: its logs
+here (SynSep10: 9 %, 20 Newsgroups: 35 %), ahead of every rule that divides by probabilities. Deterministic except for ties: its logs
 cannot be used to evaluate another learner.
 """
 

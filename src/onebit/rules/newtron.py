@@ -8,7 +8,7 @@ O(log T) regret of the logistic loss for small alpha D.
     b += (1 - [not explored] kappa beta <g, W>) g,   A += kappa beta g g',   A starts at I/D
     W = the projection of -A^-1 b on |W| <= D
 
-Compared with public code; the paper itself was not to be had. Gradient, kappa, b and A agree with
+Compared with public code; the paper itself was not available. Gradient, kappa, b and A agree with
 Caoang327/Efficient-Online-Bandit-Multiclass-learning (13721b6, PWNetron.py), which forgets alpha and the ball and plays the greedy
 label; gradient and ball with nikhilraju/banditron (43c5697, unfinished). The MATLAB of bahh723/separable-bandit-classification (b0bdee5)
 has these two distributions and these defaults, but another gradient, (1/K)(1 - 2 e_a), and stretches W to the length D also from inside

@@ -68,7 +68,7 @@ class OffsetTree(NamedTuple):
     )
     stop: Annotated[int, OneOf(Stop, "where the climb from the played leaf ends")] = Stop.PATH
     weighting: Annotated[int, OneOf(Weighting, "how the general tree uses its weights")] = Weighting.WEIGHTED
-    variant: Annotated[int, OneOf(Variant, "how the aggressiveness holds a step back")] = Variant.PA_I
+    variant: Annotated[int, OneOf(Variant, "how the aggressiveness limits a step")] = Variant.PA_I
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the largest step of PA-I, the damping of PA-II")] = 0.01
     exploration: Annotated[
         float, Real("(0, 1]", "the probability of exploring; none is t^-1/2 (realizable) or 0.03 (general)", True)

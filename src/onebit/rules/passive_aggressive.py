@@ -25,7 +25,7 @@ class PassiveAggressive(NamedTuple):
     """The parameters of multiclass PA, PA-I and PA-II."""
 
     classes: int
-    variant: Annotated[int, OneOf(Variant, "how the aggressiveness holds a step back")] = Variant.PA_I
+    variant: Annotated[int, OneOf(Variant, "how the aggressiveness limits a step")] = Variant.PA_I
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the largest step of PA-I, the damping of PA-II")] = 1.0
 
 
@@ -45,7 +45,7 @@ def learn(params: PassiveAggressive, given: RuleInput, choice: Choice, revealed:
 RULE = Rule(
     name="passive-aggressive",
     paper="Crammer et al. 2006",
-    summary="parts the label and its best rival; full information",
+    summary="separates the label from its best rival; full information",
     record=PassiveAggressive,
     decide=decide_greedy,
     learn=learn,

@@ -65,7 +65,7 @@ class PolicyGradient(NamedTuple):
         float, Real("(0, 1e9]", "eta, the length of a step; none is 0.2 (centred) or 0.1 (plain)", True)
     ] = math.nan
     decay: Annotated[float, Real("[0, inf)", "lambda, how fast weights shrink; rate times decay is below 1")] = 0.0
-    baseline: Annotated[int, Flag("whether the running mean of the answers is taken off")] = 0
+    baseline: Annotated[int, Flag("whether the running mean of the feedback is subtracted")] = 0
 
 
 def prepare(params: PolicyGradient, options: Mapping[str, object]) -> tuple[PolicyGradient, tuple[float, ...]]:

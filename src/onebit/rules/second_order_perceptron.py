@@ -5,9 +5,9 @@ classes. Promise: fewer mistakes than the perceptron where rows are correlated.
 
     predict argmax V P x;   on a mistake V_y += x, V_h -= x, P^-1 += x x'          P starts at I/a
 
-Compared with public code; the paper itself was not to be had. With two classes it plays, label for label, what DOGMA plays
+Compared with public code; the paper itself was not available. With two classes it plays, label for label, what DOGMA plays
 (denizyuret/dogma 91fef86, sop_train.m), ties apart; `ridge` is 1/a there. LIBOL (d7e11b5, SOP.m) counts a row in the matrix in every
-round, not on mistakes alone. For more than two classes nothing was found: the sums are the multiclass perceptron's.
+round, not on mistakes alone. For more than two classes we found nothing to compare with: the sums are the multiclass perceptron's.
 
 Since the matrix is shared, whether the row of a round is counted in it before that round's label, as in LIBOL, changes no label. Time
 and memory O(K d + d^2), or O(K d) with a diagonal.
@@ -29,7 +29,7 @@ class SecondOrderPerceptron(NamedTuple):
     """The parameters of the second-order perceptron."""
 
     classes: int
-    ridge: Annotated[float, Real("(0, inf)", "a, what the matrix starts with")] = 1.0
+    ridge: Annotated[float, Real("(0, inf)", "a, the initial diagonal of the matrix")] = 1.0
     matrix: Matrices = Covariance.DIAGONAL
 
 

@@ -34,7 +34,7 @@ class SOBA(NamedTuple):
     """The parameters of SOBA."""
 
     classes: int
-    ridge: Annotated[float, Real("(0, inf)", "a, what the matrix starts with")] = 1.0
+    ridge: Annotated[float, Real("(0, inf)", "a, the initial diagonal of the matrix")] = 1.0
     exploration: Annotated[float, Real("(0, 1]", "gamma, the probability of exploring")] = 0.1
     form: Forms = DiagonalForm.RESIDUAL
     matrix: Matrices = Covariance.DIAGONAL

@@ -1,6 +1,6 @@
-"""Softmax, or Boltzmann exploration: ridge regression of being right, and labels played by how good they look.
+"""Softmax, or Boltzmann exploration: ridge regression of being right, and labels drawn by their scores.
 
-The oldest way to explore. Promise: none of regret; every label is played now and then, so that logs can be evaluated.
+The oldest exploration scheme. Promise: no regret bound; every label is played now and then, so that logs can be evaluated.
 
     play a ~ softmax(sharpness s)
     ridge regression of the label played, as LinUCB
@@ -9,8 +9,7 @@ Compared with public code: the probabilities are those of Vowpal Wabbit (872fd8d
 contextualbandits (david-cortes/contextualbandits 52b8dfc, SoftmaxExplorer) takes the softmax of the logit of the score. The regression is
 compared at LinUCB.
 
-Time and memory as LinUCB. What is known of a class makes no difference to how often it is tried, which costs (SynSep10: 13 % against
-9 % for LinUCB).
+Time and memory as LinUCB. How well a class is known does not affect how often it is tried, which has a price (SynSep10: 13 % against 9 % for LinUCB).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Softmax(NamedTuple):
     """The parameters of Boltzmann exploration."""
 
     classes: int
-    sharpness: Annotated[float, Real("[0, inf)", "what scores are multiplied by: 0 plays at random")] = 30.0
+    sharpness: Annotated[float, Real("[0, inf)", "the factor of the scores: 0 plays at random")] = 30.0
     ridge: Annotated[float, Real("(0, inf)", "lambda, the penalty of the regression")] = 1.0
     matrix: Matrices = Covariance.DIAGONAL
 

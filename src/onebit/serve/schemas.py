@@ -62,7 +62,7 @@ class NumbersFeatures(Strict):
 
 
 class DictFeatures(Strict):
-    """x is an object of name and number; names are hashed into 2^hash_bits columns."""
+    """x is an object of names and numbers; names are hashed into 2^hash_bits columns."""
 
     kind: Literal["dict"]
     hash_bits: Annotated[int, Field(ge=1, le=26)] = 18
@@ -89,7 +89,7 @@ class Image(Strict):
 
 
 class NewLearner(Strict):
-    """Which learner, with which parameters; an exploration floor and a seed of null are the usual ones."""
+    """Which learner, with which parameters; an exploration floor or a seed of null means the default."""
 
     learner: Annotated[str, Field(max_length=100)]
     parameters: dict[str, Any] = {}
@@ -98,7 +98,7 @@ class NewLearner(Strict):
 
 
 class NewTask(NewLearner):
-    """A task to be created: what is decided on, and how it is learnt."""
+    """A task to create: what is decided, and how it is learnt."""
 
     learner: Annotated[str, Field(max_length=100)] = DEFAULT
     name: TaskName
@@ -118,7 +118,7 @@ class NewTask(NewLearner):
 
 
 class Change(Strict):
-    """What of a task is to be changed; what is not named stays."""
+    """Changes of a task; fields that are not given stay."""
 
     add_classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES, fail_fast=True)] = []
     remove_classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES, fail_fast=True)] = []
@@ -140,7 +140,7 @@ class Training(BaseModel):
 
 
 class Task(BaseModel):
-    """A task as it is now. The classes in `retired` are never played again."""
+    """The current state of a task. The classes in `retired` are never played again."""
 
     name: str
     classes: list[str | int]
@@ -182,10 +182,10 @@ class Tasks(BaseModel):
 
 
 class DecideRequest(Strict):
-    """One x to decide on. The same id again gives the same answer; without an id, one is made.
+    """One x to decide on. The same id again gives the same answer; by default an id is generated.
 
-    `among` are the classes that can be played, and `complete` says that the right one is among them. A decision is sure from a confidence of
-    `sure` on, or so that at most the share `risk` of the sure ones is wrong; as the task says where neither is there.
+    `among` lists the candidates, and `complete` says that the right class is one of them. A decision is sure from a confidence of `sure` on,
+    or such that at most the share `risk` of the sure ones is wrong; the defaults are those of the task.
     """
 
     id: Identity | None = None
@@ -197,9 +197,9 @@ class DecideRequest(Strict):
 
 
 class FeedbackRequest(Strict):
-    """Whether a decision was right, or what it was worth, from 0 to 1, or which class would have been right: one of these.
+    """Whether a decision was right, or its reward, from 0 to 1, or the class that would have been right: one of these.
 
-    In shadow mode that is said of what was shown instead. With `revise` it stands in the place of what was said before; with `withdraw`, and nothing else, nothing does.
+    In shadow mode this refers to what was shown instead. With `revise` it replaces earlier feedback; with `withdraw`, and nothing else, that is withdrawn.
     """
 
     id: Identity
@@ -215,8 +215,8 @@ class FeedbackRequest(Strict):
 class Decided(BaseModel):
     """A decision. `version` is the generation of the learner, and how many feedbacks it had learnt.
 
-    `among` are the classes that could be played, null where all could. `confidence` is the probability that the label is right, null
-    before anything was heard; `unsure` says that it is less than was asked for.
+    `among` are the classes that could be played, null if all could. `confidence` is the probability that the label is right, null
+    before there was any feedback; `unsure` says that it is below the required one.
     """
 
     id: str
@@ -231,7 +231,7 @@ class Decided(BaseModel):
 
 
 class Heard(BaseModel):
-    """What became of one feedback."""
+    """The outcome of one feedback."""
 
     id: str
     status: Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
@@ -239,7 +239,7 @@ class Heard(BaseModel):
 
 
 class LoggedDecision(Decided):
-    """A decision as the log has it, with its feedback where that has come."""
+    """A decision in the log, with its feedback if there is any."""
 
     seq: int
     time: float
@@ -271,7 +271,7 @@ class LoggedDecisions(BaseModel):
 
 
 class ExplainedPart(BaseModel):
-    """What one value of x adds to the lead of a label. Names of this x that share a hashed column speak together."""
+    """What one value of x adds to the lead of a label. Names of this x that share a hashed column count together."""
 
     names: list[str | int]
     value: float
@@ -279,7 +279,7 @@ class ExplainedPart(BaseModel):
 
 
 class Explained(BaseModel):
-    """Why a label rather than `rival`, the best of the others, to the learner of now: `lead` is the sum of parts, constant and rest."""
+    """Why a label rather than `rival`, the best of the others, according to the current learner: `lead` is the sum of parts, constant and rest."""
 
     id: str
     label: str | int
@@ -302,7 +302,7 @@ class Item(BaseModel):
 
 
 class Stats(BaseModel):
-    """What there is to see of a task."""
+    """The statistics of a task."""
 
     task: str
     mode: Mode
@@ -340,7 +340,7 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether decisions and feedback are taken, and why not; tasks that are set aside, and what else to look after."""
+    """Whether decisions and feedback are accepted, and if not, why; tasks that are set aside, and warnings."""
 
     ready: bool
     reason: str | None
@@ -349,7 +349,7 @@ class Readiness(BaseModel):
 
 
 class Version(BaseModel):
-    """What the service runs on."""
+    """The versions and the CPU that the service runs on."""
 
     version: str
     python: str
@@ -359,7 +359,7 @@ class Version(BaseModel):
 
 
 class Session(BaseModel):
-    """What a token may do; with tasks of null, for all of them. `open`: the service has no tokens."""
+    """What a token may do; tasks of null means all of them. `open`: the service has no tokens."""
 
     scopes: list[Literal["decide", "feedback", "read", "admin"]]
     tasks: list[str] | None
@@ -367,7 +367,7 @@ class Session(BaseModel):
 
 
 class LearnerParameter(BaseModel):
-    """What can be set of a learner."""
+    """A parameter of a learner."""
 
     name: str
     default: Any
@@ -384,6 +384,6 @@ class LearnerKind(BaseModel):
 
 
 class Learners(BaseModel):
-    """All learners that learn from one bit."""
+    """All learners with bandit feedback."""
 
     learners: list[LearnerKind]

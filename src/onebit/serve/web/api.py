@@ -55,13 +55,13 @@ class Api:
         return {"status": "ok"}
 
     async def readyz(self, request: Request) -> Response:
-        """Whether decisions and feedback are taken, and why not; tasks that are set aside, and what else to look after."""
+        """Whether decisions and feedback are accepted, and if not, why; tasks that are set aside, and warnings."""
         await self._service.log_health.probe()
         state = self._service.readiness(principal_of(request).sees)
         return json_reply(state, 200 if state["ready"] else 503)
 
     async def version(self) -> object:
-        """What the service runs on, on which it depends whether two of them learn the same bit for bit."""
+        """The versions and the CPU that the service runs on; services that agree in these learn the same, bit for bit."""
         return build_info()
 
     async def metrics(self) -> Response:
@@ -90,7 +90,7 @@ class Api:
         }
 
     async def log_out(self, request: Request) -> Response:
-        """Let the browser forget the token."""
+        """Remove the token's cookie from the browser."""
         return empty_reply([_cookie(request, "", 0)])
 
     async def learners(self) -> object:
@@ -127,15 +127,15 @@ class Api:
         return await json_in_pieces(tasks, self._service.heavy_work, TASKS_AT_ONCE, form)
 
     async def task(self, task: schemas.TaskName) -> object:
-        """A task as it is now."""
+        """The current state of a task."""
         return self._service.task(task)
 
     async def change(self, request: Request, task: schemas.TaskName, body: schemas.Change) -> object:
-        """Add classes to a task or retire some, or change its mode, deadline, what silence means, for how long revisions are taken, and how sure it must be."""
+        """Add classes to a task or retire some, or change its mode, deadline, meaning of silence, time limit for revisions, or required confidence."""
         return await self._service.change(task, body, principal_of(request).id)
 
     async def delete(self, request: Request, task: schemas.TaskName) -> object:
-        """Delete a task: it is gone, its rows stay in the log, and its name is free again."""
+        """Delete a task: its rows stay in the log, and its name is free again."""
         return await self._service.delete(task, principal_of(request).id)
 
     async def decide(
@@ -144,7 +144,7 @@ class Api:
         task: schemas.TaskName,
         body: schemas.DecideRequest | list[schemas.DecideRequest],
     ) -> object:
-        """Decide on x, or on many, among all classes or some; the same id again gives the same answer."""
+        """Decide on one x or a list of them, among all classes or some, and log it; the same id again gives the same answer."""
         if not isinstance(body, list):
             return (await self._service.decide(task, [body]))[0]
         classes = self._service.classes(task)
@@ -157,22 +157,22 @@ class Api:
     async def feedback(
         self, task: schemas.TaskName, body: schemas.FeedbackRequest | list[schemas.FeedbackRequest]
     ) -> object:
-        """Say whether a decision was right, what it was worth or what would have been right, or of many; in any order, at any time, and again. Revise it, or withdraw it."""
+        """Report whether a decision, or each of a list, was right, its reward, or the class that was right; in any order, at any time. Revise or withdraw it."""
         if isinstance(body, list):
             return await self._service.feedback(task, body, single=False)
         return (await self._service.feedback(task, [body]))[0]
 
     async def switch(self, request: Request, task: schemas.TaskName, body: schemas.NewLearner) -> object:
-        """Train another learner from the log of the task; it takes over when it is trained."""
+        """Train another learner from the log of the task; it takes over when the training is done."""
         return await self._service.switch(task, body, principal_of(request).id)
 
     async def forget(self, request: Request, task: schemas.TaskName, body: Forget) -> object:
-        """Forget decisions: they are taken out of the log with all that was said of them, and their ids are not used again."""
+        """Forget decisions: they are deleted from the log with all their feedback, and their ids are not used again."""
         asked = ForgetOrder(body.ids, body.before, body.unlearn)
         return await self._service.forget(task, asked, principal_of(request).id)
 
     async def stats(self, task: schemas.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000) -> object:
-        """What there is to see of a task."""
+        """The statistics of a task."""
         stats = self._service.summary(task, window)
         for first in range(0, self._service.classes(task), CLASSES_AT_ONCE):
             async with self._service.heavy_work:
@@ -189,7 +189,7 @@ class Api:
         return {"decisions": [await self._shown(one) for one in self._service.decisions(task, limit, before)]}
 
     async def decision(self, task: schemas.TaskName, id: str) -> object:  # noqa: A002 - what it is called in JSON
-        """One decision, as the log has it."""
+        """One decision in the log."""
         return await self._shown(self._service.decision(task, id))
 
     async def explanation(
@@ -198,7 +198,7 @@ class Api:
         id: schemas.Identity,  # noqa: A002
         top: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 10,
     ) -> object:
-        """Which features or words speak for the label of a decision, to the learner as it is now."""
+        """Which features or words speak for the label of a decision, according to the current learner."""
         return await self._service.explain(task, id, top)
 
     async def _shown(self, decision: dict[str, Any]) -> dict[str, Any]:
