@@ -101,6 +101,21 @@ def test_saved_and_loaded_it_goes_on_bit_for_bit(kind: str, dtype: str, tmp_path
     assert same(loaded, cloned)
 
 
+def test_files_hold_the_rows_kept_while_these_are_needed(tmp_path: Path) -> None:
+    """For components of 64, 256 and 1,024 rows, and while they are learnt again, 64 in each round; a learner goes on from each of these."""
+    X, y = gaussians(1100, CLASSES, 5, spread=1.5, seed=1)
+    whole, learner, at = auto("dense"), auto("dense"), 0
+    heard(whole, X, y)
+    for rounds, rows in ((40, 1024), (300, 1024), (1030, 1024), (1060, 0)):
+        heard(learner, X[at:rounds], y[at:rounds])
+        learner.save(tmp_path / "auto.onebit")
+        learner, at = onebit.load(tmp_path / "auto.onebit"), rounds
+        arrays_of_file = learner.runtime.model.space.arrays(None)
+        assert {len(arrays_of_file[name]) for name in ("basis.rows", "basis.heard")} == {rows}
+    heard(learner, X[at:], y[at:])
+    assert same(learner, whole)
+
+
 @kinds
 def test_decisions_change_nothing(kind: str) -> None:
     X, y = stream_of(kind)

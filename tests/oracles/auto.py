@@ -279,7 +279,7 @@ class Oracle(SlowTwin):
         fine = max(1e-3, min(3e-2, 1e-3 / max(1e-3, self.mistakes) ** 2))
         for m in LINEAR:
             if m in self.p:
-                self.linear[m].learn(self.p[m], A, a, right, fine)
+                self.linear[m].learn(self.p[m], A, a, right, fine if self.loss[m] < 15.0 else 3.0 * fine)
         if "corrected" in self.p:
             p = self.p["corrected"]
             g = float(p @ (self.opinion[a] - self.opinion))
@@ -319,7 +319,8 @@ class Oracle(SlowTwin):
         """Learn one of the rows kept again, with the members on the basis."""
         a, right = self.basis.heard[self.replayed]
         row = self.basis.rows[self.replayed]
-        self.judge(row, row, [m for m in self.there if m in self.based and not (m == "corrected" and self.stays)])
+        based = [m for m in self.there if m in self.based and not (m == "corrected" and self.stays)]
+        self.judge(row, row, [m for m in based if self.replayed % self.stride[m] == 0])
         self.replayed += 1
         self.pending = self.replayed < len(self.basis.rows)
         self.learn_members(a, right, range(self.K))

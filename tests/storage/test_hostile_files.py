@@ -134,6 +134,14 @@ def test_a_kernel_file_with_counts_that_are_too_short(tmp_path: Path) -> None:
         assert "'counts' has the shape (1,), but must have (3)" in refusal(tmp_path, learner, cut)
 
 
+def test_an_auto_file_with_more_rows_than_there_is_room_for(tmp_path: Path) -> None:
+    def lengthen(manifest: dict[str, Any], arrays: dict[str, Any]) -> None:
+        arrays["basis.rows"] = np.zeros((1025, arrays["basis.rows"].shape[1]), arrays["basis.rows"].dtype)
+
+    learner = trained("auto", space="dense")
+    assert "'basis.rows' has 1025 rows, but may have 1024" in refusal(tmp_path, learner, lengthen)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

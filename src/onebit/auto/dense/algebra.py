@@ -6,6 +6,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+TOGETHER = 8  # vectors that are taken off a matrix at once: a multiple of four
+
 
 def times(row: NDArray[Any], matrix: NDArray[Any], out: NDArray[Any]) -> None:
     """Write row @ matrix; four lines share a pass, and nothing is summed along the row."""
@@ -77,42 +79,45 @@ def write_image(triangle: NDArray[Any], x: NDArray[Any], image: NDArray[Any]) ->
     return total
 
 
-def downdate(triangle: NDArray[Any], image: NDArray[Any], amount: Any) -> bool:
-    """P <- P - amount image image', four lines a pass; whether all variances are still above 0."""
-    size, nothing = image.shape[0], image.dtype.type(0)
-    healthy = True
+def reduce_image(vectors: NDArray[Any], count: int, x: NDArray[Any], image: NDArray[Any]) -> Any:
+    """Make an image by P one by P - sum gg', over the first so many vectors g; what x'Px loses by that."""
+    size, lost = x.shape[0], x.dtype.type(0)
+    for index in range(count):
+        vector, along = vectors[index * size : (index + 1) * size], x.dtype.type(0)
+        for column in range(size):
+            along += vector[column] * x[column]
+        for column in range(size):
+            image[column] -= along * vector[column]
+        lost += along * along
+    return lost
+
+
+def downdate(triangle: NDArray[Any], vectors: NDArray[Any], size: int) -> bool:
+    """P <- P - sum gg' over `TOGETHER` vectors g, four of them and two lines a pass; whether all variances are still above 0."""
+    healthy, nothing = True, triangle.dtype.type(0)
     feature, start = 0, 0
-    while feature + 4 <= size:
+    while feature < size:
+        pair = feature + 1 < size
+        lower = feature + 1 if pair else feature
         first = triangle[start : start + feature + 1]
         second = triangle[start + feature + 1 : start + 2 * feature + 3]
-        third = triangle[start + 2 * feature + 3 : start + 3 * feature + 6]
-        fourth = triangle[start + 3 * feature + 6 : start + 4 * feature + 10]
-        a, b = amount * image[feature], amount * image[feature + 1]
-        c, d = amount * image[feature + 2], amount * image[feature + 3]
-        for other in range(feature + 1):
-            value = image[other]
-            first[other] -= a * value
-            second[other] -= b * value
-            third[other] -= c * value
-            fourth[other] -= d * value
-        second[feature + 1] -= b * image[feature + 1]
-        third[feature + 1] -= c * image[feature + 1]
-        third[feature + 2] -= c * image[feature + 2]
-        fourth[feature + 1] -= d * image[feature + 1]
-        fourth[feature + 2] -= d * image[feature + 2]
-        fourth[feature + 3] -= d * image[feature + 3]
-        healthy = healthy and first[feature] > nothing and second[feature + 1] > nothing
-        healthy = healthy and third[feature + 2] > nothing and fourth[feature + 3] > nothing
-        start += 4 * feature + 10
-        feature += 4
-    while feature < size:
-        line = triangle[start : start + feature + 1]
-        factor = amount * image[feature]
-        for other in range(feature + 1):
-            line[other] -= factor * image[other]
-        healthy = healthy and line[feature] > nothing
-        start += feature + 1
-        feature += 1
+        for index in range(0, TOGETHER * size, 4 * size):
+            one, two = vectors[index : index + size], vectors[index + size : index + 2 * size]
+            three, four = vectors[index + 2 * size : index + 3 * size], vectors[index + 3 * size : index + 4 * size]
+            a, b, c, d = one[feature], two[feature], three[feature], four[feature]
+            e, f, g, h = one[lower], two[lower], three[lower], four[lower]
+            if pair:
+                for other in range(feature + 1):
+                    p, q, r, s = one[other], two[other], three[other], four[other]
+                    first[other] -= a * p + b * q + c * r + d * s
+                    second[other] -= e * p + f * q + g * r + h * s
+                second[lower] -= e * e + f * f + g * g + h * h
+            else:
+                for other in range(feature + 1):
+                    first[other] -= a * one[other] + b * two[other] + c * three[other] + d * four[other]
+        healthy = healthy and first[feature] > nothing and (not pair or second[lower] > nothing)
+        start += 2 * feature + 3
+        feature += 2
     return healthy
 
 

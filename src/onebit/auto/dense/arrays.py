@@ -24,6 +24,7 @@ NARROW = 128  # columns
 # whether what corrects them looks at standardised columns, and whether it need not learn them again.
 PENDING, REPLAYED, TRUST, SLOPES, STANDARD, STAYS = range(6)
 FIRST_PROGRESS = (0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+LOOKED, SQUARES = 0, 1  # of the row just seen: whether nothing was learnt since, and its squared norm
 
 
 class MembersPlan(NamedTuple):
@@ -75,7 +76,9 @@ class AutoDenseArrays(NamedTuple):
     more_waves: Waves
     progress: Vector  # of what is learnt on the basis
     everything: Vector  # that feedback is about all classes
-    opinion: Vector  # of the shaped clusters on the row just seen
+    seen: NDArray[Any]  # the row just seen, as it came
+    latest: Vector  # LOOKED, SQUARES
+    opinion: Vector  # of the shaped clusters on it
     components: NDArray[Any]
     waved_row: NDArray[Any]
     taken: NDArray[Any]

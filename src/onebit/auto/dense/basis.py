@@ -99,6 +99,7 @@ class Basis(NamedTuple):
 
 
 SCRATCH = ("taken", "found")
+ROWS = ("rows", "heard")  # the arrays of rows kept
 
 
 def rows_kept(features: int) -> int:
@@ -109,6 +110,11 @@ def rows_kept(features: int) -> int:
 def components_of(features: int) -> int:
     """How many components there are: no more than columns or rows."""
     return min(MOST_COMPONENTS, features, rows_kept(features))
+
+
+def needs_rows(basis: Basis) -> bool:
+    """Whether there are components to be worked out of the rows kept."""
+    return bool(basis.facts[STAGE] < len(STAGES) or basis.facts[PHASE] != RESTING)
 
 
 def project(basis: Basis, x: NDArray[Any], z: NDArray[Any]) -> None:

@@ -6,6 +6,7 @@ import math
 
 from onebit.auto.dense.arrays import (
     FIRST_PROGRESS,
+    LOOKED,
     PENDING,
     REPLAYED,
     SLOPES,
@@ -22,6 +23,7 @@ from onebit.auto.dense.linear import forget_linear, forget_member, score_linear
 from onebit.auto.dense.mixture import (
     BASED,
     CORRECTED,
+    HOPELESS,
     LINEAR,
     MEMBERS,
     MISTAKES,
@@ -45,11 +47,13 @@ TRUST_RATE, MOST_TRUST, MOST_SLOPE = 0.3, 1.5, 2.0
 REPLAYED_AT_ONCE = 64
 COARSE, FINE = 3e-2, 1e-3  # changes below this are left out: more where there are few mistakes
 FEWEST_MISTAKES = 1e-3
+COARSER = 3.0  # times as much is left out by a member that has no share
 
 
 def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, scale: float) -> None:
     """Let every member that is awake learn from what was heard of the row just scored, and count the row in."""
     mixture, heads = space.mixture, space.everything.shape[0]
+    space.latest[LOOKED] = 0.0
     if scale == 0.0:
         forget(space)
         return
@@ -103,7 +107,8 @@ def learn_members(space: AutoDenseArrays, about: Vector, label: int, right: bool
     for member in range(LINEAR):
         if mixture.awake[member] == 1:
             beliefs = mixture.beliefs[member * heads : (member + 1) * heads]
-            learn_linear(space.linear, member, beliefs, about, label, right, fine)
+            left_out = fine if mixture.losses[member] < HOPELESS else COARSER * fine
+            learn_linear(space.linear, member, beliefs, about, label, right, left_out)
     if mixture.awake[CORRECTED] == 1:
         weigh_opinion(space, label, right)
     if mixture.awake[SHAPED] == 1:
@@ -139,10 +144,11 @@ def start_on_basis(space: AutoDenseArrays) -> None:
 
 
 def recall(space: AutoDenseArrays, index: int) -> None:
-    """Look at one of the rows kept once more, with the members on principal components."""
+    """Look at one of the rows kept once more, with the members on principal components; those that sleep look at some."""
     mixture, heads = space.mixture, space.everything.shape[0]
     for member in range(MEMBERS):
-        mixture.awake[member] = 1 if mixture.there[member] == BASED else 0
+        acts = mixture.there[member] == BASED and index % mixture.strides[member] == 0.0
+        mixture.awake[member] = 1 if acts else 0
     if space.progress[STAYS] == 1.0:
         mixture.awake[CORRECTED] = 0
     look_through_basis(space, space.basis.rows[index])
@@ -168,6 +174,7 @@ def chance_of(mixture: Mixture, member: int, about: Vector, label: int, reward: 
 
 def forget(space: AutoDenseArrays) -> None:
     """Begin anew; what is known of the columns is kept."""
+    space.latest[LOOKED] = 0.0
     forget_linear(space.linear)
     forget_mixture(space.mixture)
     forget_basis(space.basis)

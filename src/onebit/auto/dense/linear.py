@@ -5,23 +5,39 @@
 How they learn is `laplace.py`. A variance costs as much as everything else together, so few are worked out: `bounds` has for each class what its variance is at most in most
 rows, and moves in learning alone. Whatever a class could gain or lose at most by that, below a threshold, is left alone. Which members there are
 differs, so their arrays lie one behind the other. Covariances are triangles, or of wide rows diagonals.
+
+To write a triangle takes longer than to read it. So what a step takes off it, gg' for a vector g, waits behind it until there are eight such vectors: `waiting` says how many
+there are, and images are of P less all of them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.dense.algebra import downdate, repair, write_diagonal_image, write_image
+from onebit.auto.dense.algebra import (
+    TOGETHER,
+    downdate,
+    reduce_image,
+    repair,
+    write_diagonal_image,
+    write_image,
+)
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import NUMBERS, REPAIRS, ArraySpec
 
 START = 100.0  # the variance of a weight before anything is learnt: scores of tens are possible from the beginning
-BOUND_DECAY = 0.999
+BOUND_DECAY = 0.99
 ROUNDED = 1e-6  # the least that a repaired one is
+
+
+def numbers_of(size: int) -> int:
+    """How many numbers a triangle has."""
+    return size * (size + 1) // 2
 
 
 class View(NamedTuple):
@@ -32,8 +48,8 @@ class View(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many numbers a covariance has."""
-        return self.size * (self.size + 1) // 2 if self.full else self.size
+        """How many numbers there are for a covariance: a triangle and what waits behind it, or a diagonal."""
+        return numbers_of(self.size) + TOGETHER * self.size if self.full else self.size
 
 
 class LinearMembers(NamedTuple):
@@ -42,6 +58,7 @@ class LinearMembers(NamedTuple):
     weights: NDArray[Any]
     covariances: NDArray[Any]
     bounds: Matrix  # (members, heads): what variances are at most, mostly
+    waiting: NDArray[np.int64]  # (members, heads): how many vectors are still to be taken off a covariance
     repairs: NDArray[np.int64]
     sizes: NDArray[np.int64]  # of the views
     begins: NDArray[np.int64]  # where the view of a member begins among all views,
@@ -75,6 +92,7 @@ class LinearMembers(NamedTuple):
             "weights": ArraySpec((heads * total,), dtype),
             "covariances": ArraySpec((heads * sum(view.width for view in views),), dtype),
             "bounds": ArraySpec((count, heads), NUMBERS),
+            "waiting": ArraySpec((count, heads), np.int64, 0, TOGETHER - 1),
             "repairs": REPAIRS,
             **dict.fromkeys(("sizes", "begins", "ends", "widths", "starts"), ArraySpec((count,), np.int64)),
             "images": ArraySpec((heads * total,), dtype),
@@ -95,7 +113,8 @@ class LinearMembers(NamedTuple):
             View(size, width != size) for size, width in zip(self.sizes.tolist(), self.widths.tolist(), strict=True)
         ]
         made = LinearMembers.empty(heads, views, self.weights.dtype)
-        made.bounds[:, : self.heads], made.repairs[:] = self.bounds, self.repairs
+        made.bounds[:, : self.heads], made.waiting[:, : self.heads] = self.bounds, self.waiting
+        made.repairs[:] = self.repairs
         for new, old, begins, sizes in (
             (made.weights, self.weights, self.begins, self.sizes),
             (made.covariances, self.covariances, self.starts, self.widths),
@@ -117,7 +136,7 @@ def weights_at(linear: LinearMembers, member: int, head: int) -> int:
 
 
 def covariance_at(linear: LinearMembers, member: int, head: int) -> int:
-    """Where what a member knows of a class begins: the lower triangle of P, or its diagonal."""
+    """Where what a member knows of a class begins: the lower triangle of P and what waits behind it, or its diagonal."""
     return int(linear.bounds.shape[1] * linear.starts[member] + head * linear.widths[member])
 
 
@@ -164,7 +183,9 @@ def variance_of(linear: LinearMembers, member: int, head: int) -> float:
         if covariance.shape[0] == view.shape[0]:
             variance = write_diagonal_image(covariance, view, image)
         else:
-            variance = write_image(covariance, view, image)
+            triangle = numbers_of(view.shape[0])
+            variance = write_image(covariance[:triangle], view, image)
+            variance -= reduce_image(covariance[triangle:], linear.waiting[member, head], view, image)
         linear.variances[member, head] = max(0.0, float(variance))
         linear.known[member, head] = 1
     return float(linear.variances[member, head])
@@ -192,17 +213,26 @@ def move_class(linear: LinearMembers, member: int, head: int, change: float, cur
         one, bend = kind(1), kind(curvature)
         for column in range(vector.shape[0]):
             covariance[column] /= one + bend * image[column] * view[column]
-    else:
-        amount = kind(curvature / (1.0 + curvature * linear.variances[member, head]))
-        if not downdate(covariance, image, amount):
-            repair(covariance, vector.shape[0], ROUNDED, START)
+        return
+    size = vector.shape[0]
+    triangle = numbers_of(size)
+    begin = triangle + linear.waiting[member, head] * size
+    amount = curvature / (1.0 + curvature * linear.variances[member, head])
+    last, root = covariance[begin : begin + size], kind(math.sqrt(amount))
+    for column in range(size):
+        last[column] = root * image[column]
+    linear.waiting[member, head] += 1
+    if linear.waiting[member, head] == TOGETHER:
+        linear.waiting[member, head] = 0
+        if not downdate(covariance[:triangle], covariance[triangle:], size):
+            repair(covariance[:triangle], size, ROUNDED, START)
             linear.repairs[0] += 1
 
 
 def forget_member(linear: LinearMembers, member: int) -> None:
     """As a member was at the beginning."""
     for head in range(linear.bounds.shape[1]):
-        linear.bounds[member, head] = START
+        linear.bounds[member, head], linear.waiting[member, head] = START, 0
         begin, at = covariance_at(linear, member, head), weights_at(linear, member, head)
         for index in range(at, at + linear.sizes[member]):
             linear.weights[index] = 0.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from onebit.auto.dense.arrays import PENDING, STANDARD, TRUST, AutoDenseArrays
+from onebit.auto.dense.arrays import LOOKED, PENDING, SQUARES, STANDARD, TRUST, AutoDenseArrays
 from onebit.auto.dense.basis import project
 from onebit.auto.dense.clusters import score_clusters
 from onebit.auto.dense.linear import score_linear, variance_of
@@ -42,11 +42,32 @@ LEAST_OPINION = 0.03  # what is added to the beliefs of the shaped clusters befo
 
 
 def score(space: AutoDenseArrays, rows: DenseRows, row: int, scores: Vector) -> float:
-    """Write what the members believe of a row together; one more than the squared norm of the row, for the constant."""
+    """Write what the members believe of a row together; one more than the squared norm of the row, for the constant.
+
+    Mostly a row is learnt from right after it was decided on. Then nobody looks at it again.
+    """
+    if not (space.latest[LOOKED] == 1.0 and same(space.seen, rows.values[row])):
+        look(space, rows, row)
+    return float(1.0 + space.latest[SQUARES] + mix(space.mixture, scores))
+
+
+def same(seen: NDArray[Any], x: NDArray[Any]) -> bool:
+    """Whether a row is the one that was just seen."""
+    unlike = 0
+    for column in range(x.shape[0]):
+        unlike += seen[column] != x[column]  # no way out before the end, so that it is done in vectors
+    return unlike == 0
+
+
+def look(space: AutoDenseArrays, rows: DenseRows, row: int) -> None:
+    """Write what each member that is awake says of a row."""
     mixture, linear, x, heads = space.mixture, space.linear, space.taken, space.everything.shape[0]
     wake(mixture, space.basis.generation[0] > 0 and space.progress[PENDING] == 0.0)
     take(space.statistics, rows.values[row], x)
-    squares = directed(rows.values[row], linear.views[linear.begins[DIRECTED] : linear.ends[DIRECTED]])
+    for column in range(x.shape[0]):
+        space.seen[column] = rows.values[row, column]
+    directs = linear.views[linear.begins[DIRECTED] : linear.ends[DIRECTED]]
+    space.latest[LOOKED], space.latest[SQUARES] = 1.0, directed(space.seen, directs)
     if mixture.awake[CENTRED] == 1:
         centred(space.statistics, x, linear.views[linear.begins[CENTRED] : linear.ends[CENTRED]])
     on_columns = mixture.awake[WAVED] == 1 and mixture.there[WAVED] == PRESENT
@@ -65,7 +86,6 @@ def score(space: AutoDenseArrays, rows: DenseRows, row: int, scores: Vector) -> 
         if mixture.awake[member] == 1:
             score_linear(linear, member, mixture.scores[member * heads : (member + 1) * heads])
     correct(space)
-    return 1.0 + squares + mix(mixture, scores)
 
 
 def look_through_basis(space: AutoDenseArrays, x: NDArray[Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.dense import basis, shaped_arrays
-from onebit.auto.dense.arrays import FIRST_PROGRESS, AutoDenseArrays, MembersPlan
+from onebit.auto.dense.arrays import FIRST_PROGRESS, LOOKED, PENDING, AutoDenseArrays, MembersPlan
 from onebit.auto.dense.basis import Basis, components_of
 from onebit.auto.dense.clusters import Clusters
 from onebit.auto.dense.contributions import contributions_of
@@ -24,8 +24,9 @@ from onebit.auto.dense.waves import Waves
 from onebit.contract.contrast import Contrast, Contributions
 from onebit.contract.description import MembersReport
 from onebit.engine import generic
+from onebit.errors import InputError, brief
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
+from onebit.spaces.layout import ANY, NUMBERS, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 from onebit.spaces.space import Space
 
@@ -40,6 +41,7 @@ SCRATCH = {
     "shaped": shaped_arrays.SCRATCH,
     "more_waves": ("angles",),
 }
+KEPT_ROWS = tuple(f"basis.{name}" for name in basis.ROWS)
 
 
 class AutoDense(AutoDenseArrays, Space):
@@ -66,6 +68,8 @@ class AutoDense(AutoDenseArrays, Space):
             more_waves=Waves.drawn(plan.wave_columns, plan.more_waves, dtype, generator),
             progress=np.array(FIRST_PROGRESS),
             everything=np.ones(heads),
+            seen=np.zeros(features, dtype=dtype),
+            latest=np.zeros(2),
             opinion=np.zeros(heads),
             components=np.zeros(components, dtype=dtype),
             waved_row=np.zeros(plan.wave_columns + 1, dtype=dtype),
@@ -84,18 +88,31 @@ class AutoDense(AutoDenseArrays, Space):
             mixture=self.mixture.grown(heads),
             shaped=self.shaped.grown(heads),
             everything=np.ones(heads),
+            latest=np.zeros(2),
             opinion=np.zeros(heads),
         )
 
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
-        """What is written into a file."""
+        """What is written into a file; the rows kept while they are needed, for components or to be learnt again."""
         found = {
-            f"{part}.{name}": array.copy()
+            f"{part}.{name}": array
             for part in STORED
             for name, array in getattr(self, part)._asdict().items()
             if name not in SCRATCH.get(part, ())
         }
-        return {**found, "progress": self.progress.copy()}
+        if not basis.needs_rows(self.basis) and self.progress[PENDING] == 0.0:
+            found |= {name: found[name][:0] for name in KEPT_ROWS}
+        return {name: array.copy() for name, array in {**found, "progress": self.progress}.items()}
+
+    def loaded(self, arrays: dict[str, NDArray[Any]]) -> AutoDense:
+        """Take up what `arrays` gave."""
+        for name in KEPT_ROWS:
+            if len(arrays[name]) > len(self.basis.rows):
+                raise InputError(
+                    f"the array {brief(name)} has {len(arrays[name])} rows, but may have {len(self.basis.rows)}"
+                )
+        self.latest[LOOKED] = 0.0
+        return super().loaded(arrays)
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any, classes: int) -> SpaceLayout:
@@ -115,14 +132,17 @@ class AutoDense(AutoDenseArrays, Space):
         own = {
             "progress": ArraySpec((len(FIRST_PROGRESS),), NUMBERS),
             **dict.fromkeys(("everything", "opinion"), ArraySpec((heads,), NUMBERS)),
+            "latest": ArraySpec((2,), NUMBERS),
             "components": ArraySpec((components,), dtype),
             "waved_row": ArraySpec((plan.wave_columns + 1,), dtype),
-            **dict.fromkeys(("taken", "units", "plain"), row),
+            **dict.fromkeys(("seen", "taken", "units", "plain"), row),
         }
         arrays = {f"{part}.{name}": one for part, arrays in parts.items() for name, one in arrays.items()}
         scratch = {f"{part}.{name}" for part, names in SCRATCH.items() for name in names}
-        saved = [name for name in arrays if name not in scratch]
-        return SpaceLayout.of({**arrays, **own}, [*saved, "progress"], width=3 * heads)
+        saved = {name: one for name, one in {**arrays, "progress": own["progress"]}.items() if name not in scratch}
+        # All of them or none; the room for those that are not there is 2^21 numbers at most.
+        saved |= {name: saved[name]._replace(shape=(ANY, *saved[name].shape[1:])) for name in KEPT_ROWS}
+        return SpaceLayout({**arrays, **own}, saved, width=3 * heads)
 
     @property
     def room(self) -> tuple[int, int]:

@@ -84,8 +84,10 @@ def take(statistics: FeatureStatistics, x: NDArray[Any], taken: NDArray[Any]) ->
 def watch(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
     """Look at the scale of a row; whether it is now settled that rows are divided by it, and what was known is forgotten."""
     rows = statistics.rows
+    if rows[WATCHED] >= WATCH and rows[DIVIDES] == 0.0:
+        return False
     scale = scale_of(statistics, x)
-    if scale == 0.0 or (rows[WATCHED] >= WATCH and rows[DIVIDES] == 0.0):
+    if scale == 0.0:
         return False
     rows[WATCHED] += 1.0
     for column in range(x.shape[0]):
