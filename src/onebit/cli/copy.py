@@ -1,7 +1,7 @@
 """Copy the log of a service: from a folder to a PostgreSQL database, which many nodes can share, or back.
 
 Every row keeps its number and its time, and is read back and compared. Tokens are copied too; snapshots are not, and are recreated by
-the next start. Nothing changes in FROM. Stop the service first. Examples:
+the next start. The rows of FROM do not change; a folder is locked meanwhile. Stop the service first. Examples:
 
     onebit copy service postgresql://db.example.org/onebit
     onebit copy postgresql://db.example.org/onebit folder

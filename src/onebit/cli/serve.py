@@ -1,7 +1,7 @@
 """Serve learners over HTTP: decide, take feedback, learn, and lose nothing.
 
-The log, snapshots and tokens are kept in the folder --data. Every option can also be set in the environment, as ONEBIT_SERVE_ and its
-name; the option wins. Examples:
+The log, snapshots and tokens are kept in the folder --data, or in the database --log. Every option can also be set in the environment,
+as ONEBIT_SERVE_ and its name; the option wins. Examples:
 
     onebit serve --data service
     onebit serve --data service --port 9000 --log-format text

@@ -1,7 +1,7 @@
 """Create, list and revoke the tokens that let programs and people use `onebit serve`.
 
-Changes are written to the token file, and take effect in a running service at once. A token is shown once, when it is created; only a
-hash of it is stored. Examples:
+Changes are written to the token file, or to the database of --log, and take effect in a running service at once. A token is shown once,
+when it is created; only a hash of it is stored. Examples:
 
     onebit token create --data service --scope decide,feedback --task digits
     onebit token create --data service --scope read --expires 90d
