@@ -1,8 +1,8 @@
-"""Move the months of a task that have ended from the log of a service, which must not be running, into Parquet files.
+"""Move completed months of a task from the log of a service that is stopped into Parquet files.
 
-One file is written for each month (UTC), TO/TASK/2026-01.parquet and so on, and compared with the log row by row. Then the decisions are taken out of the log,
-as `onebit forget` does, but for one thing: the learner keeps what it learnt, whatever is in its state. Months that have not ended at --before
-stay in the log. If it is stopped on the way, the same command again finishes it. `onebit evaluate TO/TASK` reads the files. Examples:
+One file is written for each month (UTC), TO/TASK/2026-01.parquet and so on, and compared with the log row by row. Then the decisions are
+deleted from the log, as by `onebit forget`, except that the learner keeps everything it learnt. Months not completed at --before stay in
+the log. If the command is interrupted, run it again to finish. `onebit evaluate TO/TASK` reads the files. Examples:
 
     onebit archive service news --to archive
     onebit archive service news --before 2026-01-01 --to archive
