@@ -158,6 +158,8 @@ class FeedbackHandler:
         """What is known of decisions, from memory or from the log. While a long list is looked up, others get a turn."""
         task = info.number
         found = {identity: entry for identity in ids if (entry := self._recent.get(task, identity)) is not None}
+        if len(found) == len(ids):
+            return dict(found)
         remembered, unknown = list(found), [identity for identity in ids if identity not in found]
         for start in range(0, len(unknown), AT_ONCE):
             if start:

@@ -23,6 +23,7 @@ from onebit.serve.tasks import TaskInfo
 from onebit.validation import ClassName, listed
 
 SWEPT = 256  # decisions whose deadline is looked at in one go
+JUST_RIGHT = True, False, False  # of right, reward and truth, which are there
 WRITTEN = ("accepted", "late", "revised", "withdrawn")
 ANSWERS = ("right", "reward", "truth")  # of which a feedback has one
 SAID = {
@@ -201,6 +202,9 @@ def refuse_mixed(requests: Sequence[FeedbackRequest], single: bool) -> None:
     """Refuse what says two things at once: a withdrawal that says something, and one decision twice with a second thought."""
     times = Counter(request.id for request in requests) if len(requests) > 1 else {}
     for index, request in enumerate(requests):
+        answers = request.right is not None, request.reward is not None, request.truth is not None
+        if answers == JUST_RIGHT and not request.revise and not request.withdraw:  # as most are
+            continue
         where = "" if single else f"[{index}]."
         if request.withdraw:
             said = [name for name, nothing in SAID.items() if getattr(request, name) is not nothing]

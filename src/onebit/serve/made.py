@@ -191,6 +191,8 @@ def _canonical(inputs: Inputs, x: Any, most: int) -> tuple[Any, bytes]:
 
 def _numbers_in(x: Any, decision: Decision) -> bytes:
     """A row of numbers as the log keeps it: as it was given, which the learner may hold in less."""
+    if type(x) is np.ndarray and x.dtype is _DOUBLE and x.ndim == 1:  # which the learner has just checked
+        return x.tobytes()
     kept = decision.x
     if isinstance(kept, np.ndarray):
         return (kept if kept.dtype is _DOUBLE else np.asarray(x, dtype=_DOUBLE)).tobytes()
