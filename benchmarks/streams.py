@@ -81,13 +81,14 @@ def peers(effort: Effort) -> list[Measurement]:
 
 
 def sparse_rows(effort: Effort) -> list[Measurement]:
-    """Banditron on CSR rows against VW."""
+    """Banditron on CSR rows against a C loop and VW."""
     workload = sparse(effort.rounds)
     with TemporaryDirectory() as name:
         folder = Path(name)
         found, missing = present(
             {
                 BANDITRON: lambda: onebit_pass("banditron", {"exploration": EPSILON}, workload),
+                C_BANDITRON: lambda: c_pass(compiled(folder), "banditron_sparse", EPSILON, workload),
                 VW: lambda: VowpalWabbit(workload, folder).cached_pass,
             }
         )
@@ -96,6 +97,7 @@ def sparse_rows(effort: Effort) -> list[Measurement]:
     return [
         *(speed(contender, workload, outcome, bars.get(contender)) for contender, outcome in best.items()),
         *missing,
+        *ratio("onebit : C, Banditron", best, BANDITRON, C_BANDITRON, at_least(0.85)),
         *ratio("onebit : VW, Banditron", best, BANDITRON, VW, at_least(30)),
     ]
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 
 from onebit.contract.rule import NORM
+from onebit.learner import Learner
 from onebit.rules.gaptron import RULE
 from tests.rules.steps import (
     WRONG,
@@ -484,3 +486,15 @@ def test_renaming_the_classes_renames_step_and_probabilities(loss: str) -> None:
                 order[label] if right else WRONG,
             )
             assert np.allclose(shuffled(one.coefficients, order), other.coefficients, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("space", ["dense", "sparse"])
+def test_the_norm_that_is_followed_is_that_of_the_weights_in_every_space(space: str) -> None:
+    """A projection is a factor before the weights, and the step must not be taken for what it is behind that factor."""
+    options: dict[str, Any] = {"rate": 1.0, "exploration": 0.3, "radius": 0.5}
+    learner = Learner(RULE, classes=3, space=space, dtype="float64", **options)
+    for number, x in enumerate(np.random.default_rng(0).standard_normal((300, 6))):
+        decision = learner.decide(x)
+        learner.learn(decision, decision.label == number % 3)
+    assert learner.runtime.model.memory[NORM] == pytest.approx(0.25)
+    assert np.square(learner.weights).sum() == pytest.approx(0.25)

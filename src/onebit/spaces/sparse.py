@@ -21,6 +21,9 @@ from onebit.spaces.space import Space
 __all__ = ["Sparse", "SparseRows", "SparseSpace", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 
+FEW = 8  # heads that are summed in registers
+
+
 class SparseRows(NamedTuple):
     """Rows of a matrix of which only the non-zero values are stored: row i is [starts[i], starts[i + 1]).
 
@@ -118,17 +121,40 @@ class Sparse(SparseArrays, SparseSpace):
 
 
 def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
-    """Write the score of every head for one row; the squared norm of the row, NaN where a score is not finite."""
-    weights, heads = space.weights, space.weights.shape[1]
+    """Write the score of every head for one row; the squared norm of the row, NaN where a score is not finite.
+
+    Four heads are summed in one pass over the row, in registers: a sum in memory waits for what was written last. The last block overlaps the one
+    before it, so that every head is summed by the same code. Where heads are many, the lines of memory with their weights are read once for all.
+    """
+    weights, heads, offset = space.weights, space.weights.shape[1], np.uintp(space.bias)
+    begin, end = rows.starts[row], rows.starts[row + 1]
+    values, columns = rows.values[begin:end], rows.columns[begin:end]
     norm = float(space.bias)
-    for head in range(heads):
-        scores[head] = weights[0, head] if space.bias == 1 else 0.0
-    for entry in range(rows.starts[row], rows.starts[row + 1]):
-        value = float(rows.values[entry])
-        norm += value * value
-        vector = weights[rows.columns[entry] + space.bias]
+    if 4 <= heads <= FEW:
+        for block in range(0, heads, 4):
+            # Numbers without a sign, since others are tested for being negative.
+            first = np.uintp(block if block < heads - 4 else heads - 4)
+            second, third, fourth = first + np.uintp(1), first + np.uintp(2), first + np.uintp(3)
+            norm, one, two, three, four = float(space.bias), 0.0, 0.0, 0.0, 0.0
+            if space.bias == 1:
+                constant = weights[0]
+                one, two, three, four = constant[first], constant[second], constant[third], constant[fourth]
+            for entry in range(values.shape[0]):
+                value, vector = float(values[entry]), weights[np.uintp(columns[entry]) + offset]
+                norm += value * value
+                one += value * vector[first]
+                two += value * vector[second]
+                three += value * vector[third]
+                four += value * vector[fourth]
+            scores[first], scores[second], scores[third], scores[fourth] = one, two, three, four
+    else:
         for head in range(heads):
-            scores[head] += value * vector[head]
+            scores[head] = weights[0, head] if space.bias == 1 else 0.0
+        for entry in range(values.shape[0]):
+            value, vector = float(values[entry]), weights[np.uintp(columns[entry]) + offset]
+            norm += value * value
+            for head in range(heads):
+                scores[head] += value * vector[head]
     flaw = 0.0
     for head in range(heads):
         scores[head] *= space.scale[0]
@@ -137,24 +163,31 @@ def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
 
 
 def absorb(space: Sparse, rows: SparseRows, row: int, coefficients: Vector, scale: float) -> None:
-    """W <- scale * W + coefficients (x) x: the same lines of memory again."""
-    weights, heads = space.weights, space.weights.shape[1]
+    """W <- scale * W + coefficients (x) x: the same lines of memory again, once for each of the heads that move, or once for all where many do."""
+    weights, heads, offset = space.weights, space.weights.shape[1], np.uintp(space.bias)
     if scale != 1.0:
         shrink(space, scale)
-    moves = False
+    begin, end = rows.starts[row], rows.starts[row + 1]
+    values, columns, factor = rows.values[begin:end], rows.columns[begin:end], space.scale[0]
+    moving = 0
     for head in range(heads):
-        moves = moves or coefficients[head] != 0.0
-        coefficients[head] /= space.scale[0]
-    if not moves:
+        moving += coefficients[head] != 0.0
+    if moving <= 2:
+        for head in range(heads):
+            if coefficients[head] != 0.0:
+                step, place = coefficients[head] / factor, np.uintp(head)
+                for entry in range(values.shape[0]):
+                    weights[np.uintp(columns[entry]) + offset, place] += weights.dtype.type(float(values[entry]) * step)
+                if space.bias == 1:
+                    weights[0, head] += weights.dtype.type(step)
         return
-    for entry in range(rows.starts[row], rows.starts[row + 1]):
-        value = float(rows.values[entry])
-        vector = weights[rows.columns[entry] + space.bias]
+    for head in range(heads):
+        coefficients[head] /= factor
+    for entry in range(values.shape[0]):
+        value, vector = float(values[entry]), weights[np.uintp(columns[entry]) + offset]
         for head in range(heads):
             vector[head] += weights.dtype.type(value * coefficients[head])
-    if space.bias == 1:
-        for head in range(heads):
+    for head in range(heads):
+        if space.bias == 1:
             weights[0, head] += weights.dtype.type(coefficients[head])
-    if space.scale[0] != 1.0:
-        for head in range(heads):
-            coefficients[head] *= space.scale[0]  # the step is read once more, by what keeps ||W||^2
+        coefficients[head] *= factor  # the step is read once more, by what keeps ||W||^2
