@@ -21,6 +21,7 @@ MOST_BYTES = 32 * 2**20  # of the x and probabilities of decisions
 TIME, GENERATION, LEARNT, LABEL, GREEDY = 3, 5, 6, 7, 8
 PROBABILITIES, X, AMONG, COMPLETE, CONFIDENCE, SURE = 13, 14, 15, 16, 18, 19
 SEQ, TASK, DECISION = 0, 1, 2  # in a row of a feedback
+UNKNOWN = 2**62  # a position that no log comes to
 
 
 def played_of(row: Row) -> Played:
@@ -43,11 +44,11 @@ def _event(decision: Row, feedback: Row, x: Any) -> Event:
 
 
 class RecentRows:
-    """Rows of the end of a log. One thread adds; any may look."""
+    """Rows of the end of a log. One thread adds, once it has said where the log ends (`clear`); any may look."""
 
-    def __init__(self, last: int) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.clear(last)
+        self.clear(UNKNOWN)
 
     def clear(self, last: int) -> None:
         """Hold nothing of what is up to a position."""
@@ -59,7 +60,7 @@ class RecentRows:
             self._revised = last  # the last row that is a revision, as far as it is known
 
     def add(self, table: str, rows: Sequence[Row]) -> None:
-        """Hold rows of a table that are in the log now, the oldest of those before in whose place."""
+        """Hold rows of a table that are in the log now, in the place of the oldest."""
         with self._lock:
             if table == "revisions":
                 self._revised = rows[-1][SEQ]

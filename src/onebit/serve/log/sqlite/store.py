@@ -70,7 +70,7 @@ class SqliteStore:
 
     def writer(self, committed: Callable[[int, Keys], None]) -> Writer:
         """What adds rows; the database is made where there is none yet."""
-        self._recent = RecentRows(0)
+        self._recent = RecentRows()
         return Writer(self.appender(committed, self._recent))
 
     def appender(self, committed: Callable[[int, Keys], None], recent: RecentRows | None = None) -> SqliteAppender:
