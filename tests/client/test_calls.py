@@ -96,6 +96,7 @@ CALLS: dict[str, tuple[Any, Any, bool]] = {
     "info": (lambda c: c.task("news").info(), TASK, True),
     "change": (lambda c: c.task("news").change(mode="shadow"), {**TASK, "mode": "shadow"}, True),
     "switch": (lambda c: c.task("news").switch("bpa"), TASK, False),
+    "forget": (lambda c: c.task("news").forget(["a"]), {"forgotten": 1, "learner": "kept", "erased": True}, False),
     "delete": (lambda c: c.task("news").delete(), {**TASK, "deleted": 2.0}, False),
     "create_task": (lambda c: c.create_task("news", ["sport", "tech"], "text"), TASK, True),
     "tasks": (lambda c: c.tasks(), {"tasks": [TASK]}, True),
@@ -267,7 +268,7 @@ def test_a_task_that_is_being_compiled_is_waited_for(
     assert found.status == 403
 
 
-SLOW = ("create_task", "change", "switch")  # the service may compile a learner first
+SLOW = ("create_task", "change", "switch", "forget")  # the service may compile a learner first, or write the log anew
 
 
 @both
@@ -707,7 +708,8 @@ PAIRS = {
 def test_values_have_the_fields_of_the_services_replies(name: str) -> None:
     schemas = pytest.importorskip("onebit.serve.schemas")
     parts = pytest.importorskip("onebit.serve.stats_parts")
-    sent = getattr(schemas if hasattr(schemas, name) else parts, name)
+    forgetting = pytest.importorskip("onebit.serve.forget_schemas")
+    sent = next(getattr(one, name) for one in (schemas, parts, forgetting) if hasattr(one, name))
     assert set(PAIRS[name].__dataclass_fields__) == set(sent.model_fields)
 
 
@@ -717,13 +719,17 @@ def test_values_have_the_fields_of_the_services_replies(name: str) -> None:
         (Client.create_task, "NewTask", {"exist_ok"}),
         (TaskHandle.change, "Change", set()),
         (TaskHandle.switch, "NewLearner", set()),
+        (TaskHandle.forget, "Forget", set()),
         (TaskHandle.decide, "DecideRequest", set()),
         (TaskHandle.feedback, "FeedbackRequest", set()),
     ],
 )
 def test_calls_take_the_fields_of_the_services_requests(call: Any, name: str, own: set[str]) -> None:
     schemas = pytest.importorskip("onebit.serve.schemas")
-    fields = set(getattr(schemas, name).model_fields) - {"withdraw"}  # which is a call of its own
+    forgetting = pytest.importorskip("onebit.serve.forget_schemas")
+    fields = set(getattr(schemas if hasattr(schemas, name) else forgetting, name).model_fields) - {
+        "withdraw"
+    }  # which is a call of its own
     assert set(inspect.signature(call).parameters) - {"self"} - own == fields
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from onebit.client import AsyncClient, Client, Decided, ServiceError
+from onebit.errors import InputError
 from onebit.serve.tokens import Tokens
 from tests.client.scripted import KINDS
 from tests.serve.site import Process
@@ -168,6 +169,12 @@ def test_a_task_from_its_beginning_to_its_end(service: Process, talk: Callable[.
         assert {one.name for one in stats.classes} == {"sport", "tech", "art"}
         await news.switch("bandit-perceptron")
         assert (await until(news.info, lambda task: task.generation == 2)).learner == "bandit-perceptron"
+        gone = await news.forget([seen])
+        assert (gone.forgotten, gone.erased) == (1, True)
+        with pytest.raises(ServiceError, match="was forgotten"):
+            await news.decision(seen)
+        with pytest.raises(InputError, match="give ids, or before"):
+            await news.forget()
         assert (await news.delete()).deleted
         with pytest.raises(ServiceError, match="no task 'news'"):
             await news.decide("goal")

@@ -18,7 +18,18 @@ except ImportError:
 
 from onebit.client.asynchronous import AsyncClient, AsyncTaskHandle
 from onebit.client.blocking import Client, TaskHandle
-from onebit.client.values import Decided, Explained, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
+from onebit.client.values import (
+    Decided,
+    Explained,
+    Forgot,
+    Heard,
+    LoggedDecision,
+    Readiness,
+    Stats,
+    Task,
+    TaskAside,
+    Version,
+)
 
 __all__ = [
     "AsyncClient",
@@ -26,6 +37,7 @@ __all__ = [
     "Client",
     "Decided",
     "Explained",
+    "Forgot",
     "Heard",
     "LoggedDecision",
     "Readiness",

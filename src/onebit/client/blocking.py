@@ -10,12 +10,13 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 import httpx
 
-from onebit.client.calls import KEEP, Calls, changes_of, learner_of, path_of, task_of
+from onebit.client.calls import KEEP, Calls, changes_of, forgotten_of, learner_of, path_of, task_of
 from onebit.client.connection import Address, from_environment, reply_of
 from onebit.client.plan import Lost, Reply, Send, Steps
 from onebit.client.values import (
     Decided,
     Explained,
+    Forgot,
     Heard,
     LoggedDecision,
     Mode,
@@ -182,6 +183,15 @@ class TaskHandle:
         """Train another learner from the log, which then takes over by itself; `info().training` shows its progress."""
         wanted = learner_of(learner, parameters=parameters, exploration_floor=exploration_floor, seed=seed)
         return self._run(self._calls.switch(self.name, wanted))
+
+    def forget(
+        self, ids: Iterable[str | Decided] | None = None, *, before: float | None = None, unlearn: bool = False
+    ) -> Forgot:
+        """Have decisions forgotten, with their feedback: those with some ids, or those made before a time, in seconds since 1970.
+
+        What was learnt from them is kept unless `unlearn` is set, or rows are in the state of the learner. Needs a token with the scope `admin`.
+        """
+        return self._run(self._calls.forget(self.name, forgotten_of(ids, before, unlearn)))
 
     def delete(self) -> Task | TaskAside:
         """Delete the task. Its rows stay in the log, and its name is free again."""

@@ -6,7 +6,7 @@
   fine where the task is by then as it was asked to be. A name that is taken by a task that is not there yet is that
   of one being compiled: it is waited for.
 - Deleting a task and switching its learner are sent again only where they have certainly not been done: by the time of
-  a second one, the name could be another task's.
+  a second one, the name could be another task's. So is forgetting, whose second reply would not say how many there were.
 """
 
 from __future__ import annotations
@@ -22,7 +22,18 @@ from onebit.client.failures import ServiceError
 from onebit.client.items import Said, among_of, answer_of, asks_of, hint_of, hints_of, identity, terms_of
 from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
 from onebit.client.rows import batches, each, encoded, new_id, plain, truth
-from onebit.client.values import Decided, Explained, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
+from onebit.client.values import (
+    Decided,
+    Explained,
+    Forgot,
+    Heard,
+    LoggedDecision,
+    Readiness,
+    Stats,
+    Task,
+    TaskAside,
+    Version,
+)
 from onebit.errors import InputError, brief
 from onebit.validation import ClassName, checked_count
 from onebit.version import RENAMED_RULES
@@ -104,6 +115,12 @@ class Calls:
         send = Send("POST", f"{path_of(task)}/learner", encoded(wanted), patience_s=COMPILING_S)
         reply, _ = yield from attempted(send, self.attempts, repeatable=False)
         return _value(reply, Task.read)
+
+    def forget(self, task: str, wanted: dict[str, Any]) -> Steps[Forgot]:
+        """Have decisions forgotten, which may take as long as writing the log anew."""
+        send = Send("POST", f"{path_of(task)}/forget", encoded(wanted), patience_s=COMPILING_S)
+        reply, _ = yield from attempted(send, self.attempts, repeatable=False)
+        return _value(reply, Forgot.read)
 
     def decide(
         self,
@@ -254,6 +271,16 @@ def changes_of(
     added, gone = list(each(add_classes, "add_classes")), list(each(remove_classes, "remove_classes"))
     changes = _given({"add_classes": added or None, "remove_classes": gone or None, "mode": mode, "silence": silence})
     return {**changes, **{name: value for name, value in bounds.items() if value != KEEP}}
+
+
+def forgotten_of(ids: Iterable[Any] | None, before: float | None, unlearn: bool) -> dict[str, Any]:
+    """What is to be forgotten, as the service takes it."""
+    if (ids is None) is (before is None):
+        raise InputError("give ids, or before, and one of them")
+    if isinstance(ids, str):
+        raise InputError(f"ids is {brief(ids)}, but must be a list of ids")
+    which = {"before": before} if ids is None else {"ids": [identity(one) for one in ids]}
+    return {**which, "unlearn": unlearn}
 
 
 def learner_of(learner: str, **rest: Any) -> dict[str, Any]:

@@ -64,6 +64,15 @@ class Heard(Value):
 
 
 @dataclass(frozen=True)
+class Forgot(Value):
+    """How many decisions were forgotten, whether the learner kept or unlearnt them, and whether nothing of them is left where the log is kept."""
+
+    forgotten: int
+    learner: Literal["kept", "unlearnt"]
+    erased: bool
+
+
+@dataclass(frozen=True)
 class LoggedDecision(Decided):
     """A decision in the log, with the latest feedback on it, if any. `seq` is its position in the log.
 
