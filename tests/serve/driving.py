@@ -20,7 +20,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
@@ -28,32 +28,41 @@ import orjson
 from onebit import state
 from onebit.errors import OnebitError
 from onebit.learner import Learner
+from onebit.serve.log.postgres.schema import connected
 from onebit.serve.log.sqlite.appending import SqliteAppender
 from onebit.serve.log.sqlite.schema import FILE, opened
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewTask
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
+from tests.serve.postgres import held_up, image_of, rows_in
 
 PATIENCE_S = 180.0  # after which a test that hangs fails; a learner may have to be compiled first, on a busy machine
 TEXT = {"kind": "text", "hash_bits": 8}
 State = tuple[str, dict[str, tuple[str, tuple[int, ...], bytes]]]
+Where = Path | str  # of a log: a folder, or the address of a database
+AnyWhere = TypeVar("AnyWhere", bound=Path | str)
 
 
-def run(work: Coroutine[Any, Any, Any]) -> Any:
+def run(work: Coroutine[Any, Any, Any], patience_s: float = 4 * PATIENCE_S) -> Any:
     """Do it on an event loop of its own; what hangs fails."""
-    return asyncio.run(asyncio.wait_for(work, 4 * PATIENCE_S))
+    return asyncio.run(asyncio.wait_for(work, patience_s))
 
 
 @contextlib.asynccontextmanager
-async def service_in(folder: Path, **settings: Any) -> AsyncIterator[Service]:
+async def service_in(where: Where, **settings: Any) -> AsyncIterator[Service]:
     """A service that runs meanwhile."""
-    service = Service(Settings(data=folder, **settings))
+    service = Service(settings_of(where, **settings))
     await service.start()
     try:
         yield service
     finally:
         await asyncio.wait_for(service.stop(), PATIENCE_S)
+
+
+def settings_of(where: Where, **more: Any) -> Settings:
+    """The settings of a service of a log."""
+    return Settings(data=Path(), log=where, **more) if isinstance(where, str) else Settings(data=where, **more)
 
 
 def new_task(name: str = "fruit", **more: Any) -> NewTask:
@@ -115,30 +124,32 @@ def appender_of(service: Service) -> SqliteAppender:
 # --- the log, as it is on disk ---------------------------------------------------------------------------------------
 
 
-def rows_of(folder: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
+def rows_of(where: Where, query: str, *values: Any) -> list[tuple[Any, ...]]:
     """Rows of the log."""
-    with closing(opened(folder / FILE)) as connection:
+    if isinstance(where, str):
+        return rows_in(where, query, *values)
+    with closing(opened(where / FILE)) as connection:
         return connection.execute(query, values).fetchall()
 
 
-def numbers_in(folder: Path) -> list[int]:
+def numbers_in(where: Where) -> list[int]:
     """The numbers of all rows of the log, rising."""
-    return [row[0] for row in everything_in(folder)]
+    return [row[0] for row in everything_in(where)]
 
 
-def everything_in(folder: Path) -> list[tuple[Any, ...]]:
+def everything_in(where: Where) -> list[tuple[Any, ...]]:
     """All rows of the log in their order."""
     tables = ("changes", "decisions", "feedback", "revisions")
-    return sorted((row[0], table, *row[1:]) for table in tables for row in rows_of(folder, f"SELECT * FROM {table}"))
+    return sorted((row[0], table, *row[1:]) for table in tables for row in rows_of(where, f"SELECT * FROM {table}"))
 
 
-def number_of(folder: Path, task: str) -> int:
+def number_of(where: Where, task: str) -> int:
     """The number of the task that has this name now."""
-    numbers = [row[0] for row in rows_of(folder, "SELECT task FROM changes WHERE kind = 'created' ORDER BY seq")]
-    deleted = {row[0] for row in rows_of(folder, "SELECT task FROM changes WHERE kind = 'deleted'")}
+    numbers = [row[0] for row in rows_of(where, "SELECT task FROM changes WHERE kind = 'created' ORDER BY seq")]
+    deleted = {row[0] for row in rows_of(where, "SELECT task FROM changes WHERE kind = 'deleted'")}
     named = [
         number
-        for number, detail in rows_of(folder, "SELECT task, detail FROM changes WHERE kind = 'created' ORDER BY seq")
+        for number, detail in rows_of(where, "SELECT task, detail FROM changes WHERE kind = 'created' ORDER BY seq")
         if json.loads(detail)["name"] == task and number not in deleted
     ]
     assert len(numbers) == len(set(numbers))
@@ -147,9 +158,13 @@ def number_of(folder: Path, task: str) -> int:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(where: Where) -> Iterator[None]:
     """Another program is writing to the log meanwhile."""
-    with closing(sqlite3.connect(folder / FILE, isolation_level=None, check_same_thread=False)) as connection:
+    if isinstance(where, str):
+        with held_up(where):
+            yield
+        return
+    with closing(sqlite3.connect(where / FILE, isolation_level=None, check_same_thread=False)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -157,8 +172,10 @@ def locked(folder: Path) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def crash_image(folder: Path) -> Path:
-    """A copy of a folder while its service runs and nothing is being written: what kill -9 would leave."""
+def crash_image(folder: AnyWhere) -> AnyWhere:
+    """A copy of a log while its service runs and nothing is being written: what kill -9 would leave."""
+    if isinstance(folder, str):
+        return image_of(folder)  # type: ignore[return-value]
     number = itertools.count()
     copy = next(one for one in (folder.with_name(f"{folder.name}-{n}") for n in number) if not one.exists())
 
@@ -170,13 +187,30 @@ def crash_image(folder: Path) -> Path:
     return copy
 
 
-def snapshots_in(folder: Path) -> list[Path]:
+def snapshots_in(folder: Where) -> list[Path]:
     """All snapshots, the newest of each task last."""
+    if isinstance(folder, str):
+        found = rows_in(folder, "SELECT DISTINCT task, name FROM snapshots")
+        return sorted(Path("snapshots", str(task), name) for task, name in found)
     return sorted((folder / "snapshots").glob("*/*.onebit"))
 
 
-def without_snapshots(folder: Path) -> Path:
-    """The same folder, but all that is known must come from the log."""
+def remove_snapshots(where: Where, gone: Sequence[Path]) -> None:
+    """Remove some of those that are there."""
+    for path in gone:
+        if isinstance(where, str):
+            with connected(where) as connection:
+                connection.execute("DELETE FROM snapshots WHERE task = %s AND name = %s", path.parts[1:])
+        else:
+            path.unlink()
+
+
+def without_snapshots(folder: AnyWhere) -> AnyWhere:
+    """The same log, but all that is known must come from its rows."""
+    if isinstance(folder, str):
+        with connected(folder) as connection:
+            connection.execute("DELETE FROM snapshots")
+        return folder
     shutil.rmtree(folder / "snapshots", ignore_errors=True)
     return folder
 
@@ -194,13 +228,13 @@ def state_of(learner: Learner) -> State:
 
 async def followed(service: Service) -> None:
     """Wait until everything that is on disk has been learnt."""
-    folder = service.settings.data
+    where = service.settings.where
     for running in list(service._served.values()):
         number = running.info.number
         last = max(
             row[0] or 0
             for table in ("changes", "decisions", "feedback", "revisions")
-            for row in rows_of(folder, f"SELECT max(seq) FROM {table} WHERE task = ?", number)
+            for row in rows_of(where, f"SELECT max(seq) FROM {table} WHERE task = ?", number)
         )
         await until(lambda running=running, last=last: _is_followed(running.follower, last) or service.ready)  # type: ignore[misc]
     assert service.ready is None
@@ -223,9 +257,9 @@ async def states(service: Service) -> dict[str, State]:
     return found
 
 
-async def restarted(folder: Path, **settings: Any) -> dict[str, State]:
-    """The states that a service comes to in a folder, before it decides anything."""
-    async with service_in(folder, **settings) as service:
+async def restarted(where: Where, **settings: Any) -> dict[str, State]:
+    """The states that a service comes to with a log, before it decides anything."""
+    async with service_in(where, **settings) as service:
         return await states(service)
 
 
@@ -394,23 +428,23 @@ def request_of(method: str, path: str, body: Any = None) -> bytes:
 # --- the oracle ------------------------------------------------------------------------------------------------------
 
 
-def replayed(folder: Path, task: str) -> State:
+def replayed(where: Where, task: str) -> State:
     """The state of a plain learner that is taught the log of a task, one feedback after the other."""
-    number = number_of(folder, task)
-    changes = rows_of(folder, "SELECT seq, kind, detail FROM changes WHERE task = ? ORDER BY seq", number)
+    number = number_of(where, task)
+    changes = rows_of(where, "SELECT seq, kind, detail FROM changes WHERE task = ? ORDER BY seq", number)
     created = json.loads(changes[0][2])
     features = created["features"]
     classes = list(created["classes"])
     learner = _learner(created, classes, features)
     generation = 1
-    for seq, kind, row in _steps(folder, number, changes[1:]):
+    for seq, kind, row in _steps(where, number, changes[1:]):
         if kind == "changed":
             for name in row.get("add_classes", []):
                 classes.append(name)
                 learner.add_class(name)
         elif kind == "learner":
             generation = row["generation"]
-            learner = _trained(folder, number, row, created, changes, seq)
+            learner = _trained(where, number, row, created, changes, seq)
         elif kind == "feedback" and row["learn"] and not row["late"]:
             if row["generation"] != generation:
                 _learn_of_another(learner, features, row)
@@ -420,7 +454,7 @@ def replayed(folder: Path, task: str) -> State:
 
 
 def _trained(
-    folder: Path,
+    where: Where,
     number: int,
     detail: dict[str, Any],
     created: dict[str, Any],
@@ -429,7 +463,7 @@ def _trained(
 ) -> Learner:
     """A learner that takes over: it was told everything that the log has up to then, from the classes of the beginning on."""
     learner = _learner(detail, created["classes"], created["features"])
-    for seq, kind, row in _steps(folder, number, changes[1:]):
+    for seq, kind, row in _steps(where, number, changes[1:]):
         if seq >= before:
             break
         if kind == "changed":
@@ -460,20 +494,20 @@ def _learner(detail: dict[str, Any], classes: Sequence[Any], features: dict[str,
     return learner
 
 
-def _steps(folder: Path, number: int, changes: list[tuple[Any, ...]]) -> list[tuple[int, str, dict[str, Any]]]:
+def _steps(where: Where, number: int, changes: list[tuple[Any, ...]]) -> list[tuple[int, str, dict[str, Any]]]:
     steps = [(seq, kind, json.loads(detail)) for seq, kind, detail in changes]
-    steps += [(row["seq"], "feedback", row) for row in _feedback(folder, number)]
+    steps += [(row["seq"], "feedback", row) for row in _feedback(where, number)]
     return sorted(steps, key=lambda step: step[0])
 
 
-def _feedback(folder: Path, number: int) -> list[dict[str, Any]]:
+def _feedback(where: Where, number: int) -> list[dict[str, Any]]:
     names = (
         *("seq", "late", "learn", "right", "shown", "shown_propensity", "reward", "truth"),
         *("id", "generation", "label", "greedy", "weight", "note", "second_note", "propensity", "x"),
         *("among", "complete", "raw", "confidence", "sure"),
     )
     found = rows_of(
-        folder,
+        where,
         """SELECT f.seq, f.late, f.learn, f.right, f.shown, f.shown_propensity, f.reward, f.truth,
                   d.id, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity, d.x,
                   d.among, d.complete, d.raw, d.confidence, d.sure
@@ -482,8 +516,10 @@ def _feedback(folder: Path, number: int) -> list[dict[str, Any]]:
     )
     rows = {row[0]: dict(zip(names, row, strict=True)) for row in found}
     said_names = ("right", "shown", "shown_propensity", "reward", "truth")
-    revisions = f"SELECT feedback, {', '.join(said_names)} FROM revisions WHERE task = ? ORDER BY seq"
-    for seq, *said in rows_of(folder, revisions, number):  # the last word stands in the place of the first
+    revisions = (
+        f"SELECT feedback, {', '.join(f'r.{one}' for one in said_names)} FROM revisions r WHERE task = ? ORDER BY seq"
+    )
+    for seq, *said in rows_of(where, revisions, number):  # the last word stands in the place of the first
         rows[seq].update(zip(said_names, said, strict=True))
     return [row for row in rows.values() if row["right"] is not None]
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, in a temporary folder, which can be killed and started again."""
+"""A PostgreSQL server of the tests' own, in a temporary folder, which can be killed and started again; and logs in its databases."""
 
 from __future__ import annotations
 
@@ -12,11 +12,19 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
 
+from onebit.serve.log.postgres.database import translated
+from onebit.serve.log.postgres.schema import LOCKS, ORDERING, connected, made
+
 PATIENCE_S = 60.0
+# A server whose machine does not fail, as nearly all tests have it: what is durable need not be on a disk.
+IN_MEMORY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+TEMPLATE = "onebit_template"
 
 
 def programs() -> Path | None:
@@ -53,7 +61,6 @@ class Server:
             self.port = probe.getsockname()[1]
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
-        self._number = 0
 
     @classmethod
     def made(cls, folder: Path, **settings: str) -> Server:
@@ -99,11 +106,17 @@ class Server:
 
     def database(self) -> str:
         """The address of a new database."""
-        self._number += 1
-        name = f"log{self._number}"
+        return _database(self.address("postgres"), "")
+
+    def log(self) -> str:
+        """The address of a new database with an empty log: a copy of one, which takes less time than making its tables."""
+        template = self.address(TEMPLATE)
         with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return self.address(name)
+            there = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (TEMPLATE,)).fetchone()
+            if there is None:
+                connection.execute(f"CREATE DATABASE {TEMPLATE}")
+                made(template)
+        return _database(template, TEMPLATE)
 
     def kill(self) -> None:
         """End it as a power cut would: no process of it has a word left."""
@@ -138,3 +151,53 @@ def server(**settings: str) -> Iterator[Server]:
             yield made
         finally:
             made.stop()
+
+
+def _database(beside: str, template: str) -> str:
+    """The address of a new database of the server that another one is of, made after a template."""
+    name, root = f"log_{uuid4().hex}", beside.rpartition("/")[0]
+    with psycopg.connect(f"{root}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} {f'TEMPLATE {template}' if template else ''}")
+    return f"{root}/{name}"
+
+
+def rows_in(address: str, query: str, *values: Any) -> list[tuple[Any, ...]]:
+    """Rows of the log, by SQL that all stores understand."""
+    with connected(address) as connection:
+        return connection.execute(translated(query), values).fetchall()
+
+
+def files_of(address: str) -> Path:
+    """The folder with all files of a database as they are now; the journal, which is of the whole server, is elsewhere."""
+    with connected(address) as connection:
+        connection.execute("CHECKPOINT")
+        (data,) = connection.execute("SHOW data_directory").fetchone()  # type: ignore[misc]
+        (number,) = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()  # type: ignore[misc]
+    return Path(data, "base", str(number))
+
+
+def image_of(address: str) -> str:
+    """A new database with all that others see of this one now: what is left where its nodes are killed."""
+    copy = _database(address, TEMPLATE)
+    with connected(address) as one, connected(copy) as other, one.transaction():
+        one.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        tables = one.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'onebit'")
+        for (table,) in tables.fetchall():
+            other.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+            other.execute(f"DELETE FROM {table}")
+            other.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
+            with (
+                one.cursor().copy(f"COPY {table} TO STDOUT") as rows,
+                other.cursor().copy(f"COPY {table} FROM STDIN") as into,
+            ):
+                for part in rows:
+                    into.write(part)
+    return copy
+
+
+@contextlib.contextmanager
+def held_up(address: str) -> Iterator[None]:
+    """Somebody has the ordering lock meanwhile, and nobody else writes."""
+    with connected(address) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCKS, ORDERING))
+        yield

@@ -15,6 +15,7 @@ from onebit.serve.errors import ConflictError, InvalidError
 from onebit.serve.schemas import FeedbackRequest, NewLearner
 from onebit.serve.service import Service
 from tests.serve.driving import (
+    Where,
     ask,
     change,
     crash_image,
@@ -73,8 +74,8 @@ def _answer(chance: random.Random, one: dict[str, Any], shadow: bool, **more: An
 
 
 @pytest.mark.parametrize("learner", ["banditron", "auto", "linucb", "conservative-ova"])
-def test_the_state_is_that_of_a_replay(tmp_path: Path, learner: str) -> None:
-    folder = tmp_path / "data"
+def test_the_state_is_that_of_a_replay(where: Where, learner: str) -> None:
+    folder = where
 
     async def work() -> None:
         async with service_in(folder, snapshot_every=40) as service:
@@ -106,9 +107,9 @@ def test_the_state_is_that_of_a_replay(tmp_path: Path, learner: str) -> None:
     run(work())
 
 
-def test_what_is_answered_and_logged(tmp_path: Path) -> None:
+def test_what_is_answered_and_logged(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task(classes=CLASSES))
             first = await decided(service, "1", among=["c", "a", "a"], complete=True, sure=0.5)
             assert first["label"] in ("a", "c")
@@ -150,9 +151,9 @@ def test_what_is_answered_and_logged(tmp_path: Path) -> None:
     run(work())
 
 
-def test_how_sure_a_task_must_be(tmp_path: Path) -> None:
+def test_how_sure_a_task_must_be(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             made = await service.create(new_task(learner="auto", risk=0.2))
             assert (made.risk, made.sure) == (0.2, None)
             for start in range(0, 400, 50):
@@ -160,7 +161,7 @@ def test_how_sure_a_task_must_be(tmp_path: Path) -> None:
                 await service.feedback("fruit", [hint(one["id"], one["label"] == "b") for one in answers], single=False)
                 await followed(service)
             sure = service.stats("fruit")["certainty"]
-            logged = rows_of(tmp_path, "SELECT confidence >= sure, label FROM decisions WHERE confidence IS NOT NULL")
+            logged = rows_of(where, "SELECT confidence >= sure, label FROM decisions WHERE confidence IS NOT NULL")
             kept = [label for is_sure, label in logged if is_sure]
             assert 0 < sure["sure"] == sure["heard"] == len(kept) < sure["asked"] == 400
             assert sure["wrong"] == sum(label != 1 for label in kept)
@@ -181,15 +182,15 @@ def test_how_sure_a_task_must_be(tmp_path: Path) -> None:
             assert (changed.risk, changed.sure) == (None, None)
             await decided(service, "z")
             assert service.decision("fruit", "z")["sure"] is None
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             assert service.task("fruit").sure is None
 
     run(work())
 
 
-def test_rewards_and_truths_are_counted(tmp_path: Path) -> None:
+def test_rewards_and_truths_are_counted(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             answers = await service.decide("fruit", [ask(str(number)) for number in range(6)], single=False)
             wrong = next(name for name in "abc" if name != answers[3]["label"])
@@ -207,26 +208,26 @@ def test_rewards_and_truths_are_counted(tmp_path: Path) -> None:
             assert await heard(service, "2", None, reward=0.5, revise=True) == "revised"
             await followed(service)
             assert service.stats("fruit")["mean_reward"] == 0.5
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             assert service.stats("fruit")["window"]["mean_reward"] == 0.5
             assert service.stats("fruit", 2)["window"]["mean_reward"] == 0.5
 
     run(work())
 
 
-def test_what_was_said_before_stands_unless_it_is_revised(tmp_path: Path) -> None:
+def test_what_was_said_before_stands_unless_it_is_revised(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             one = await decided(service, "1")
             other = next(name for name in "abc" if name != one["label"])
             assert await heard(service, "1", None, truth=other) == "accepted"
-            before = everything_in(tmp_path)
+            before = everything_in(where)
             assert await heard(service, "1", None, truth=other) == "duplicate"
             for said in ({"right": False}, {"right": None, "reward": 0.5}, {"right": None, "truth": one["label"]}):
                 with pytest.raises(ConflictError, match=f"wrong, with '{other}' for its truth, before"):
                     await heard(service, "1", **said)
-            assert everything_in(tmp_path) == before
+            assert everything_in(where) == before
             assert await heard(service, "1", None, reward=1.0, revise=True) == "revised"
             assert await heard(service, "1", True) == "duplicate"
             assert service.decision("fruit", "1")["truth"] is None
@@ -236,9 +237,9 @@ def test_what_was_said_before_stands_unless_it_is_revised(tmp_path: Path) -> Non
     run(work())
 
 
-def test_a_truth_in_shadow_mode_is_of_what_was_shown(tmp_path: Path) -> None:
+def test_a_truth_in_shadow_mode_is_of_what_was_shown(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task(classes=CLASSES, mode="shadow"))
             for identity in "123":
                 await decided(service, identity, among=["a", "b"])
@@ -249,7 +250,7 @@ def test_a_truth_in_shadow_mode_is_of_what_was_shown(tmp_path: Path) -> None:
             with pytest.raises(InvalidError, match="truth is 'c', but the candidates of decision '3' were"):
                 await heard(service, "3", None, truth="c", shown="b")
             assert [service.decision("fruit", one)["right"] for one in "123"] == [True, False, None]
-            assert (await states(service))["fruit"] == replayed(tmp_path, "fruit")
+            assert (await states(service))["fruit"] == replayed(where, "fruit")
             assert service.stats("fruit")["refused"] == 0
 
     run(work())

@@ -15,8 +15,8 @@ import pytest
 from onebit.serve.errors import UnavailableError, UnfinishedError
 from onebit.serve.log.postgres.schema import connected
 from tests.serve.driving import decided, heard, new_task, outcome, run, until
-from tests.serve.postgres import PROGRAMS, Server, _as_server, needs_postgres, server
-from tests.serve.test_nodes import nodes, numbers_in, replayed_state, rows_in, settled_states
+from tests.serve.postgres import PROGRAMS, Server, _as_server, needs_postgres, rows_in, server
+from tests.serve.test_nodes import nodes, numbers_in, replayed_state, settled_states
 
 pytestmark = [pytest.mark.long, needs_postgres]
 

@@ -7,17 +7,16 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from onebit.cli import main
-from tests.serve.driving import decided, heard, hint, new_task, run, service_in
+from tests.serve.driving import Where, decided, heard, hint, new_task, run, service_in
 
 
-def test_what_comes_is_written_until_ctrl_c(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
+def test_what_comes_is_written_until_ctrl_c(where: Where) -> None:
+    folder = where
 
     async def create() -> None:
         async with service_in(folder) as service:
@@ -71,6 +70,6 @@ def test_what_comes_is_written_until_ctrl_c(tmp_path: Path) -> None:
         ["--format", "ndjson", "--after", "3"],
     ],
 )
-def test_what_is_refused(tmp_path: Path, wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", str(tmp_path), "fruit", *wrong]) == 2
+def test_what_is_refused(where: Where, wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(where), "fruit", *wrong]) == 2
     assert "--follow" in capsys.readouterr().err

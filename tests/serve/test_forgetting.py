@@ -12,6 +12,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import onebit
@@ -26,14 +27,15 @@ from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
 from tests.serve.driving import (
     State,
+    Where,
     change,
     crash_image,
     decided,
+    everything_in,
     followed,
     heard,
     hint,
     new_task,
-    numbers_in,
     outcome,
     replayed,
     restarted,
@@ -45,6 +47,7 @@ from tests.serve.driving import (
     visible,
     without_snapshots,
 )
+from tests.serve.postgres import files_of
 from tests.serve.site import NEW, site_in
 from tests.slow import ON_DEMAND, SLOW
 
@@ -67,57 +70,67 @@ async def filled(service: Service, learner: str, features: dict[str, Any] | None
     await followed(service)
 
 
-def folder_of(
-    tmp_path: Path, learner: str, features: dict[str, Any] | None = None, count: int = 60
-) -> tuple[Path, State]:
-    """A folder in which no service runs any more, and the state of its task."""
+def state_in(where: Where, learner: str, features: dict[str, Any] | None = None, count: int = 60) -> State:
+    """The state of a task of a log that is filled, and of which no service runs any more."""
 
     async def work() -> State:
-        async with service_in(tmp_path / "data", snapshot_every=10) as service:
+        async with service_in(where, snapshot_every=10) as service:
             await filled(service, learner, features, count)
             return (await states(service))["fruit"]
 
-    return tmp_path / "data", run(work())
+    state: State = run(work())
+    return state
 
 
-def holds(folder: Path, *secrets: str) -> list[str]:
-    """The files of a folder in which one of some words is, as bytes."""
+def holds(folder: Where, *secrets: str) -> list[str]:
+    """The files of a log in which one of some words is, as bytes."""
     words = [secret.encode() for secret in secrets]
+    if isinstance(folder, str):
+        folder = files_of(folder)
     return [
         path.name for path in folder.rglob("*") if path.is_file() and any(one in path.read_bytes() for one in words)
     ]
 
 
-def test_nothing_is_left_and_what_was_learnt_is_kept(tmp_path: Path) -> None:
-    folder, before = folder_of(tmp_path, "banditron")
-    assert holds(folder, SECRET, SECRET_ID)
-    last = numbers_in(folder)[-1]
-    found = forget(folder, "fruit", ForgetOrder([SECRET_ID], None, False))
-    assert found == {"forgotten": 1, "learner": "kept", "erased": True}
-    assert holds(folder, SECRET, SECRET_ID) == []
-    assert rows_of(folder, "SELECT count(*) FROM decisions") == [(59,)]
-    assert rows_of(folder, "SELECT count(*) FROM feedback") == [(59,)]
-    assert rows_of(folder, "SELECT count(*) FROM revisions") == [(0,)]
-    (detail,) = rows_of(folder, "SELECT detail FROM changes WHERE seq > ?", last)
-    assert json.loads(detail[0])["forgotten"]["decisions"] == 1
-    assert SECRET_ID not in detail[0]
-    assert run(restarted(folder))["fruit"] == before
-    assert run(restarted(without_snapshots(folder)))["fruit"] == before
-    assert check(folder).fine
-    with sqlite3.connect(folder / FILE) as connection, pytest.raises(sqlite3.IntegrityError, match="only added to"):
+def delete_all(where: Where) -> None:
+    """Somebody takes all decisions out, and is not the one who may."""
+    if isinstance(where, str):
+        rows_of(where, "DELETE FROM decisions")
+        return
+    with sqlite3.connect(where / FILE) as connection:
         connection.execute("DELETE FROM decisions")
 
 
+def test_nothing_is_left_and_what_was_learnt_is_kept(where: Where) -> None:
+    before = state_in(where, "banditron")
+    assert holds(where, SECRET, SECRET_ID)
+    last = everything_in(where)[-1][0]
+    found = forget(where, "fruit", ForgetOrder([SECRET_ID], None, False))
+    assert found == {"forgotten": 1, "learner": "kept", "erased": True}
+    assert holds(where, SECRET, SECRET_ID) == []
+    assert rows_of(where, "SELECT count(*) FROM decisions") == [(59,)]
+    assert rows_of(where, "SELECT count(*) FROM feedback") == [(59,)]
+    assert rows_of(where, "SELECT count(*) FROM revisions") == [(0,)]
+    (detail,) = rows_of(where, "SELECT detail FROM changes WHERE seq > ?", last)
+    assert json.loads(detail[0])["forgotten"]["decisions"] == 1
+    assert SECRET_ID not in detail[0]
+    assert run(restarted(where))["fruit"] == before
+    assert run(restarted(without_snapshots(where)))["fruit"] == before
+    assert check(where).fine
+    with pytest.raises((sqlite3.IntegrityError, psycopg.errors.RaiseException), match="only added to"):
+        delete_all(where)
+
+
 @pytest.mark.parametrize("learner", ["banditron", "auto"])
-def test_unlearning_is_a_replay_without_the_row(tmp_path: Path, learner: str) -> None:
-    folder, before = folder_of(tmp_path, learner)
-    found = forget(folder, "fruit", ForgetOrder([SECRET_ID], None, True))
+def test_unlearning_is_a_replay_without_the_row(where: Where, learner: str) -> None:
+    before = state_in(where, learner)
+    found = forget(where, "fruit", ForgetOrder([SECRET_ID], None, True))
     assert found == {"forgotten": 1, "learner": "unlearnt", "erased": True}
-    after = run(restarted(folder))["fruit"]
+    after = run(restarted(where))["fruit"]
     assert after != before
-    assert after == replayed(folder, "fruit") == run(restarted(without_snapshots(folder)))["fruit"]
-    assert holds(folder, SECRET, SECRET_ID) == []
-    assert check(folder).fine
+    assert after == replayed(where, "fruit") == run(restarted(without_snapshots(where)))["fruit"]
+    assert holds(where, SECRET, SECRET_ID) == []
+    assert check(where).fine
 
 
 @pytest.mark.parametrize(
@@ -144,15 +157,15 @@ def test_a_learner_with_rows_in_its_state_always_unlearns(
     assert not any(bytes_of in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-def test_all_before_a_time(tmp_path: Path) -> None:
+def test_all_before_a_time(where: Where) -> None:
     """A month later the rows are gone, and the learner is as it was; then others come, are learnt and are forgotten too."""
-    folder, before = folder_of(tmp_path, "banditron")
-    (middle,) = rows_of(folder, "SELECT time FROM decisions ORDER BY seq LIMIT 1 OFFSET 40")[0]
-    assert forget(folder, "fruit", ForgetOrder(None, middle, False))["forgotten"] == 40
-    assert run(restarted(folder))["fruit"] == before
+    before = state_in(where, "banditron")
+    (middle,) = rows_of(where, "SELECT time FROM decisions ORDER BY seq LIMIT 1 OFFSET 40")[0]
+    assert forget(where, "fruit", ForgetOrder(None, middle, False))["forgotten"] == 40
+    assert run(restarted(where))["fruit"] == before
 
     async def work() -> tuple[State, dict[str, Any]]:
-        async with service_in(folder) as service:
+        async with service_in(where) as service:
             assert service.stats("fruit")["decisions"] == 60
             for number in range(20):
                 await decided(service, f"later-{number}", f"word {number}")
@@ -161,62 +174,61 @@ def test_all_before_a_time(tmp_path: Path) -> None:
             return found, visible(service.stats("fruit"))
 
     state, statistics = run(work())
-    assert run(restarted(without_snapshots(folder)))["fruit"] == state
-    assert forget(folder, "fruit", ForgetOrder(["later-3"], None, False))["forgotten"] == 1
-    assert forget(folder, "fruit", ForgetOrder(["later-3"], None, False))["forgotten"] == 0
-    assert run(restarted(without_snapshots(folder)))["fruit"] == state
+    assert run(restarted(without_snapshots(where)))["fruit"] == state
+    assert forget(where, "fruit", ForgetOrder(["later-3"], None, False))["forgotten"] == 1
+    assert forget(where, "fruit", ForgetOrder(["later-3"], None, False))["forgotten"] == 0
+    assert run(restarted(without_snapshots(where)))["fruit"] == state
 
     async def look() -> None:
-        async with service_in(folder) as service:
+        async with service_in(where) as service:
             assert visible(service.stats("fruit")) == statistics
 
     run(look())
-    assert check(folder).fine
+    assert check(where).fine
 
 
-def test_what_was_kept_cannot_be_unlearnt_any_more(tmp_path: Path) -> None:
-    folder, _ = folder_of(tmp_path, "banditron")
-    forget(folder, "fruit", ForgetOrder(["d5"], None, False))
-    content = (folder / FILE).read_bytes()
+def test_what_was_kept_cannot_be_unlearnt_any_more(where: Where) -> None:
+    state_in(where, "banditron")
+    forget(where, "fruit", ForgetOrder(["d5"], None, False))
     with pytest.raises(ConflictError, match="cannot be unlearnt"):
-        forget(folder, "fruit", ForgetOrder([SECRET_ID], None, True))
-    assert rows_of(folder, "SELECT count(*) FROM decisions WHERE id = ?", SECRET_ID) == [(1,)]
-    assert len((folder / FILE).read_bytes()) == len(content)
+        forget(where, "fruit", ForgetOrder([SECRET_ID], None, True))
+    assert rows_of(where, "SELECT count(*) FROM decisions WHERE id = ?", SECRET_ID) == [(1,)]
 
     async def work() -> None:
-        async with service_in(folder) as service:
+        async with service_in(where) as service:
             await decided(service, "new", "word 1")
             await heard(service, "new")
 
     run(work())
-    assert forget(folder, "fruit", ForgetOrder(["new"], None, True))["learner"] == "unlearnt"
-    state = run(restarted(folder))["fruit"]
-    assert run(restarted(without_snapshots(folder)))["fruit"] == state
+    assert forget(where, "fruit", ForgetOrder(["new"], None, True))["learner"] == "unlearnt"
+    state = run(restarted(where))["fruit"]
+    assert run(restarted(without_snapshots(where)))["fruit"] == state
 
 
-def test_what_is_refused_changes_nothing(tmp_path: Path) -> None:
-    folder, before = folder_of(tmp_path, "banditron")
+def test_what_is_refused_changes_nothing(where: Where) -> None:
+    before = state_in(where, "banditron")
     with pytest.raises(NotFoundError, match="there is no decision 'nobody'"):
-        forget(folder, "fruit", ForgetOrder(["d1", "nobody"], None, False))
+        forget(where, "fruit", ForgetOrder(["d1", "nobody"], None, False))
     with pytest.raises(OnebitError, match="there is no task"):
-        forget(folder, "vegetables", ForgetOrder(["d1"], None, False))
-    assert forget(folder, "fruit", ForgetOrder(None, 1.0, False))["forgotten"] == 0
-    assert rows_of(folder, "SELECT count(*) FROM decisions") == [(60,)]
-    assert run(restarted(folder))["fruit"] == before
+        forget(where, "vegetables", ForgetOrder(["d1"], None, False))
+    assert forget(where, "fruit", ForgetOrder(None, 1.0, False))["forgotten"] == 0
+    assert rows_of(where, "SELECT count(*) FROM decisions") == [(60,)]
+    assert run(restarted(where))["fruit"] == before
 
-    async def running() -> None:
+    async def running(folder: Path) -> None:
         async with service_in(folder):
             with pytest.raises(OnebitError, match="another `onebit serve` is using"):
                 forget(folder, "fruit", ForgetOrder(["d1"], None, False))
 
-    run(running())
+    if isinstance(where, Path):
+        run(running(where))
 
 
-def test_of_a_task_that_was_deleted_and_one_with_other_learners(tmp_path: Path) -> None:
-    folder, _ = folder_of(tmp_path, "banditron")
+def test_of_a_task_that_was_deleted_and_one_with_other_learners(where: Where) -> None:
+    state_in(where, "banditron")
 
     async def work() -> None:
-        async with service_in(folder) as service:
+        async with service_in(where) as service:
             await service.delete("fruit")
             await service.create(new_task("other", features=TEXT))
             for number in range(20):
@@ -228,24 +240,24 @@ def test_of_a_task_that_was_deleted_and_one_with_other_learners(tmp_path: Path) 
             await states(service)
 
     run(work())
-    before = run(restarted(folder))["other"]
-    assert forget(folder, "fruit", ForgetOrder([SECRET_ID], None, False))["forgotten"] == 1
-    assert holds(folder, SECRET, SECRET_ID) == []
-    assert run(restarted(folder))["other"] == before
-    forget(folder, "other", ForgetOrder(["o3"], None, True))
-    assert run(restarted(without_snapshots(folder)))["other"] == replayed(folder, "other")
+    before = run(restarted(where))["other"]
+    assert forget(where, "fruit", ForgetOrder([SECRET_ID], None, False))["forgotten"] == 1
+    assert holds(where, SECRET, SECRET_ID) == []
+    assert run(restarted(where))["other"] == before
+    forget(where, "other", ForgetOrder(["o3"], None, True))
+    assert run(restarted(without_snapshots(where)))["other"] == replayed(where, "other")
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder, _ = folder_of(tmp_path, "banditron")
+def test_the_command(where: Where, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state_in(where, "banditron")
     capsys.readouterr()
-    assert main(["forget", str(folder), "fruit", "--id", "d1", "--id", "d2", "--json"]) == 0
+    assert main(["forget", str(where), "fruit", "--id", "d1", "--id", "d2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"forgotten": 2, "learner": "kept", "erased": True}
-    assert main(["forget", str(folder), "fruit", "--before", "90d"]) == 0
+    assert main(["forget", str(where), "fruit", "--before", "90d"]) == 0
     assert capsys.readouterr().out == "fruit: decisions forgotten: 0\n"
     for wrong in (["--before", "soon"], ["--before", "2999-01-01"], [], ["--id", "a", "--before", "1d"]):
-        assert main(["forget", str(folder), "fruit", *wrong]) == 2
-    assert main(["forget", str(folder), "fruit", "--id", "nobody"]) == 2
+        assert main(["forget", str(where), "fruit", *wrong]) == 2
+    assert main(["forget", str(where), "fruit", "--id", "nobody"]) == 2
     assert "there is no decision 'nobody' in task 'fruit'" in capsys.readouterr().err
     assert main(["forget", str(tmp_path / "nowhere"), "fruit", "--id", "a"]) == 2
     assert not (tmp_path / "nowhere").exists()
@@ -281,7 +293,8 @@ def killed_at(folder: Path, statement: int, unlearn: bool) -> bool:
 
 @pytest.mark.parametrize("unlearn", [False, True])
 def test_a_kill_at_any_moment_leaves_before_or_after(tmp_path: Path, unlearn: bool) -> None:
-    folder, before = folder_of(tmp_path, "banditron", count=32)
+    folder = tmp_path / "data"
+    before = state_in(folder, "banditron", count=32)
     done = Path(shutil.copytree(folder, tmp_path / "done"))
     forget(done, "fruit", ForgetOrder([SECRET_ID], None, unlearn))
     after = run(restarted(done))["fruit"]
@@ -304,24 +317,26 @@ def test_a_kill_at_any_moment_leaves_before_or_after(tmp_path: Path, unlearn: bo
     assert statement > 20
 
 
-def test_logs_read_by_commands_know_nothing_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder, _ = folder_of(tmp_path, "banditron")
-    forget(folder, "fruit", ForgetOrder([SECRET_ID], None, False))
-    assert main(["copy", str(folder), str(tmp_path / "copy")]) == 2
+def test_logs_read_by_commands_know_nothing_of_it(
+    where: Where, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state_in(where, "banditron")
+    forget(where, "fruit", ForgetOrder([SECRET_ID], None, False))
+    assert main(["copy", str(where), str(tmp_path / "copy")]) == 2
     assert "decisions of task 'fruit' were forgotten" in capsys.readouterr().err
     assert not (tmp_path / "copy").exists()
-    with LogReader(folder) as log:
+    with LogReader(where) as log:
         task = log.task("fruit")
         assert len(list(log.logged(task))) == log.count(task) == len(list(log.events(task))) == 59
 
 
-def test_what_is_gone_stays_gone(tmp_path: Path) -> None:
+def test_what_is_gone_stays_gone(where: Where) -> None:
     """Its id is not used again, and nothing can be said of it; what was kept cannot be revised."""
-    folder, _ = folder_of(tmp_path, "banditron")
-    forget(folder, "fruit", ForgetOrder([SECRET_ID], None, False))
+    state_in(where, "banditron")
+    forget(where, "fruit", ForgetOrder([SECRET_ID], None, False))
 
     async def work() -> None:
-        async with service_in(folder) as service:
+        async with service_in(where) as service:
             for refused in (
                 decided(service, SECRET_ID, "another text"),
                 heard(service, SECRET_ID),
@@ -337,10 +352,10 @@ def test_what_is_gone_stays_gone(tmp_path: Path) -> None:
             assert isinstance(late, ConflictError)
             assert "cannot be revised" in str(late)
             before = (await states(service))["fruit"]
-        assert (await restarted(folder))["fruit"] == before
+        assert (await restarted(where))["fruit"] == before
 
     run(work())
-    with onebit.open(folder, "fruit") as task:
+    with onebit.open(where, "fruit") as task:
         with pytest.raises(GoneError):
             task.decide("another text", id=SECRET_ID)
         with pytest.raises(GoneError):
@@ -348,12 +363,11 @@ def test_what_is_gone_stays_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unlearn", [False, True])
-def test_a_running_service_forgets(tmp_path: Path, unlearn: bool) -> None:
+def test_a_running_service_forgets(where: Where, unlearn: bool) -> None:
     """While others ask and answer; and comes to what a start comes to, with snapshots and without."""
-    folder = tmp_path / "data"
 
     async def work() -> None:
-        async with service_in(folder, snapshot_every=10) as service:
+        async with service_in(where, snapshot_every=10) as service:
             await filled(service, "banditron")
             going = True
 
@@ -370,7 +384,7 @@ def test_a_running_service_forgets(tmp_path: Path, unlearn: bool) -> None:
             going = False
             await busy
             assert found == {"forgotten": 1, "learner": "unlearnt" if unlearn else "kept", "erased": True}
-            assert holds(folder, SECRET, SECRET_ID) == []
+            assert holds(where, SECRET, SECRET_ID) == []
             assert isinstance(await outcome(heard(service, SECRET_ID)), GoneError)
             assert isinstance(await outcome(decided(service, SECRET_ID, "word")), GoneError)
             again = await service.forget("fruit", ForgetOrder([SECRET_ID], None, unlearn))
@@ -380,16 +394,16 @@ def test_a_running_service_forgets(tmp_path: Path, unlearn: bool) -> None:
             )
             assert isinstance(await outcome(service.forget("fruit", ForgetOrder(None, None, False))), InvalidError)
             state = (await states(service))["fruit"]
-            image = crash_image(folder)
+            image = crash_image(where)
             statistics = visible(service.stats("fruit"))
-        for one in (image, folder, without_snapshots(folder)):
+        for one in (image, where, without_snapshots(where)):
             async with service_in(one) as service:
                 assert (await states(service))["fruit"] == state
                 assert visible(service.stats("fruit")) == statistics
         if unlearn:
-            assert replayed(folder, "fruit") == state
-        assert check(folder).fine
-        assert rows_of(folder, "SELECT token FROM changes WHERE detail LIKE '%forgotten%'") == [("a-token",)]
+            assert replayed(where, "fruit") == state
+        assert check(where).fine
+        assert rows_of(where, "SELECT token FROM changes WHERE detail LIKE '%forgotten%'") == [("a-token",)]
 
     run(work())
 

@@ -23,11 +23,12 @@ from onebit.serve.errors import (
     UnavailableError,
     UnfinishedError,
 )
+from onebit.serve.forgetting import ForgetOrder
 from onebit.serve.log.log_reader import LogReader
 from onebit.serve.log.postgres import appending, tail
 from onebit.serve.log.postgres.database import translated
 from onebit.serve.log.postgres.fence import Fence
-from onebit.serve.log.postgres.schema import LOCKS, ORDERING, connected
+from onebit.serve.log.postgres.schema import LOCKS, NODES, ORDERING, TABLES, connected
 from onebit.serve.log.postgres.store import PostgresStore
 from onebit.serve.log.tables import NAMES
 from onebit.serve.schemas import NewLearner
@@ -49,15 +50,9 @@ from tests.serve.driving import (
     until,
     withdrawal,
 )
-from tests.serve.postgres import Server, needs_postgres, server
+from tests.serve.postgres import Server, needs_postgres, rows_in, server
 
 pytestmark = needs_postgres
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
-    with server() as one:
-        yield one
 
 
 @contextlib.asynccontextmanager
@@ -78,11 +73,6 @@ async def nodes(address: str, count: int, **settings: Any) -> AsyncIterator[list
         yield [await stack.enter_async_context(node(address, **settings)) for _ in range(count)]
 
 
-def rows_in(address: str, query: str, *values: Any) -> list[tuple[Any, ...]]:
-    with connected(address) as connection:
-        return connection.execute(query, values).fetchall()
-
-
 def numbers_in(address: str) -> list[int]:
     """The numbers of all rows."""
     return sorted(row[0] for table in NAMES for row in rows_in(address, f"SELECT seq FROM {table}"))
@@ -98,7 +88,7 @@ async def settled_states(address: str, services: list[Service], task: str = "fru
         of_task = max(
             row[0] or 0
             for table in NAMES
-            for row in rows_in(address, f"SELECT max(seq) FROM {table} WHERE task = %s", follower.task)
+            for row in rows_in(address, f"SELECT max(seq) FROM {table} WHERE task = ?", follower.task)
         )
         await until(lambda follower=follower, of_task=of_task: _is_followed(follower, of_task))  # type: ignore[misc]
         assert follower.position <= last
@@ -115,6 +105,12 @@ def replayed_state(address: str, task: str = "fruit") -> State:
     class Nothing:
         def good(self, *_: Any) -> Iterator[Any]:
             return iter(())
+
+        def trained(self, *_: Any) -> None:
+            return None
+
+        def remove_before(self, *_: Any) -> None:
+            pass
 
     store = PostgresStore(address)
     with contextlib.closing(store.reader()) as reader:
@@ -463,8 +459,30 @@ def test_nodes_of_another_kind_are_fenced_and_newer_ones_take_over_when_all_have
         async with node(address) as new:
             await decided(new, "c")
         pretend(now)
-        with pytest.raises(InputError, match="are of protocol 2"):
+        with pytest.raises(InputError, match=f"are of protocol {now.protocol + 1}"):
             await Service(Settings(data=Path(), log=address)).start()
+
+    run(work())
+
+
+def test_tables_of_the_first_version_are_brought_to_this_one_when_nobody_uses_them(postgres: Server) -> None:
+    address = postgres.database()
+    with connected(address) as connection:
+        connection.execute(TABLES[0])
+        head = "INSERT INTO onebit.head VALUES (1, 'a log', 0, 0, %s, %s, 0, false, 0)"
+        connection.execute(head, (Fence.of_this().protocol, Fence.of_this().cpu))
+
+    async def work() -> None:
+        with connected(address) as older:
+            older.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LOCKS, NODES))
+            with pytest.raises(InputError, match="tables have version 1, and this one needs 2: stop the others first"):
+                await Service(Settings(data=Path(), log=address)).start()
+            assert rows_in(address, "SELECT to_regclass('onebit.outbox')") == [(None,)]
+        async with node(address) as service:
+            await service.create(new_task())
+            await decided(service, "a")
+            assert (await service.forget("fruit", ForgetOrder(["a"], None, False)))["forgotten"] == 1
+        assert rows_in(address, "SELECT version, log FROM head") == [(2, "a log")]
 
     run(work())
 

@@ -13,6 +13,7 @@ from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
 from tests.cli.call import Call
 from tests.serve.driving import (
+    Where,
     ask,
     change,
     crash_image,
@@ -43,8 +44,8 @@ async def rounds(service: Service, first: int, count: int) -> list[dict[str, Any
 
 
 @pytest.mark.parametrize("learner", ["banditron", "auto", "offset-tree"])
-def test_never_played_again(tmp_path: Path, learner: str) -> None:
-    folder = tmp_path / "data"
+def test_never_played_again(where: Where, learner: str) -> None:
+    folder = where
 
     async def work() -> None:
         async with service_in(folder, snapshot_every=50) as service:
@@ -78,12 +79,12 @@ def test_never_played_again(tmp_path: Path, learner: str) -> None:
     run(work())
 
 
-def test_what_cannot_be_retired(tmp_path: Path) -> None:
+def test_what_cannot_be_retired(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task(classes=["a", "b", "c", "d"]))
             await service.change("fruit", change(remove_classes=["b"]))
-            before = everything_in(tmp_path)
+            before = everything_in(where)
             for gone, sentence in (
                 (["z"], "'z'"),
                 (["b"], "the classes that are played are"),
@@ -95,7 +96,7 @@ def test_what_cannot_be_retired(tmp_path: Path) -> None:
                 assert caught.value.field == "remove_classes"
             with pytest.raises(InvalidError):  # its name is taken
                 await service.change("fruit", change(add_classes=["b"]))
-            assert everything_in(tmp_path) == before
+            assert everything_in(where) == before
 
     run(work())
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from onebit.serve.schemas import FeedbackRequest, NewLearner
 from onebit.serve.service import Service
 from tests.serve.driving import (
     TEXT,
+    Where,
     ask,
     change,
     crash_image,
@@ -74,23 +74,22 @@ async def taught(service: Service, count: int, task: str = "fruit", first: int =
 async def assert_same_everywhere(service: Service, task: str = "fruit") -> None:
     """The state is the replay of the log, and that of starts with and without snapshots; so are the statistics."""
     found = (await states(service))[task]
-    folder = service.settings.data
+    folder = service.settings.where
     assert found == replayed(folder, task)
     stats = visible(service.stats(task))
     for copy in (crash_image(folder), without_snapshots(crash_image(folder))):
         async with service_in(copy) as other:
             assert (await states(other))[task] == found
             assert visible(other.stats(task)) == stats
-        shutil.rmtree(copy)
 
 
 def revise(identity: str, right: bool = True, **more: Any) -> FeedbackRequest:
     return hint(identity, right, revise=True, **more)
 
 
-def test_the_last_word_counts(tmp_path: Path) -> None:
+def test_the_last_word_counts(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await taught(service, 12)
             plain = await states(service)
@@ -118,17 +117,17 @@ def test_the_last_word_counts(tmp_path: Path) -> None:
             assert await said(service, revise("3", True), revise("4", False)) == ["revised", "revised"]
             assert await states(service) == plain
             await assert_same_everywhere(service)
-        assert rows_of(tmp_path, REVISIONS) == [("3", 0, None), ("4", None, None), ("3", 1, None), ("4", 0, None)]
-        assert (await restarted(tmp_path)) == plain
+        assert rows_of(where, REVISIONS) == [("3", 0, None), ("4", None, None), ("3", 1, None), ("4", 0, None)]
+        assert (await restarted(where)) == plain
 
     run(work())
 
 
-def test_what_there_is_to_revise(tmp_path: Path) -> None:
+def test_what_there_is_to_revise(where: Where) -> None:
     """A first word is one, also with `revise`; nothing can be withdrawn where nothing was said."""
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             for identity in "ab":
                 await decided(service, identity)
@@ -148,9 +147,9 @@ def test_what_there_is_to_revise(tmp_path: Path) -> None:
     run(work())
 
 
-def test_what_was_shown_can_be_revised(tmp_path: Path) -> None:
+def test_what_was_shown_can_be_revised(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task(mode="shadow"))
             await decided(service, "a")
             assert await said(service, hint("a", shown="b", shown_propensity=0.5)) == ["accepted"]
@@ -250,11 +249,11 @@ def test_revise_within(tmp_path: Path, clock: type[HandClock]) -> None:  # noqa:
     run(work())
 
 
-def test_a_change_of_mode_does_not_change_what_was_to_be_learnt(tmp_path: Path) -> None:
+def test_a_change_of_mode_does_not_change_what_was_to_be_learnt(where: Where) -> None:
     """A revision stands in the place of the first word, with the mode of then."""
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task(mode="log-only"))
             await taught(service, 4)
             await service.change("fruit", change(mode="learn"))
@@ -305,7 +304,7 @@ def test_bad_input_is_a_sentence_and_writes_nothing(tmp_path: Path) -> None:
         assert everything_in(tmp_path / "data") == before
 
 
-def test_the_old_one_serves_until_the_new_one_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_old_one_serves_until_the_new_one_is_there(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
     """Decisions are made and learnt meanwhile, and the queue says that something is missing."""
     held = asyncio.Event()
     loop: list[asyncio.AbstractEventLoop] = []
@@ -319,13 +318,13 @@ def test_the_old_one_serves_until_the_new_one_is_there(tmp_path: Path, monkeypat
     monkeypatch.setattr(LogFollower, "begun", classmethod(slow))
 
     async def work() -> None:
-        async with service_in(tmp_path, snapshot_every=7) as service:
+        async with service_in(where, snapshot_every=7) as service:
             await service.create(new_task())
             await taught(service, 20)
             await followed(service)
             loop.append(asyncio.get_running_loop())
             assert await said(service, revise("0", False)) == ["revised"]
-            assert service.stats("fruit")["queue"] > 0
+            await until(lambda: service.stats("fruit")["queue"] > 0)
             await taught(service, 30, first=20)
             follower = service._served["fruit"].follower
             await until(lambda: follower.replicas.learnt == 50)
@@ -339,12 +338,12 @@ def test_the_old_one_serves_until_the_new_one_is_there(tmp_path: Path, monkeypat
 
 
 def test_many_revisions_are_one_replay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    where: Where, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(revising, "TOGETHER_S", 2.0)
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await taught(service, 40)
             with caplog.at_level(logging.INFO, "onebit.serve"):
@@ -358,18 +357,18 @@ def test_many_revisions_are_one_replay(
     run(work())
 
 
-def test_a_revision_of_what_is_not_learnt_yet_needs_no_replay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_revision_of_what_is_not_learnt_yet_needs_no_replay(where: Where, caplog: pytest.LogCaptureFixture) -> None:
     """As at a start: what is read is the last word."""
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await taught(service, 10)
             for number in range(10):
                 await said(service, revise(str(number), number % 2 == 0))
             await followed(service)
         with caplog.at_level(logging.INFO, "onebit.serve"):
-            async with service_in(without_snapshots(tmp_path)) as service:
+            async with service_in(without_snapshots(where)) as service:
                 await assert_same_everywhere(service)
         assert "revised" not in [getattr(record, "event", None) for record in caplog.records]
 
@@ -390,7 +389,7 @@ def test_snapshots_of_before_are_used(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("onebit.serve.learner_thread.WRITING_SHARE", 1e9)  # as often as may be
 
     def named() -> list[tuple[int, int]]:
-        """Positions, and up to where revisions are known."""
+        """Positions, and up to tmp_path revisions are known."""
         parts = [[int(one) for one in path.stem.split("-")[1:]] for path in snapshots_in(tmp_path)]
         return [(one[0], one[-1]) for one in parts]
 
@@ -433,11 +432,11 @@ def test_snapshots_of_before_are_used(tmp_path: Path, monkeypatch: pytest.Monkey
     run(work())
 
 
-def test_another_learner_and_second_thoughts(tmp_path: Path) -> None:
+def test_another_learner_and_second_thoughts(where: Where) -> None:
     """What is revised while a learner is trained, and after it took over, is in what it knows."""
 
     async def work() -> None:
-        async with service_in(tmp_path, snapshot_every=15) as service:
+        async with service_in(where, snapshot_every=15) as service:
             await service.create(new_task())
             await taught(service, 30)
             await service.switch("fruit", NewLearner(learner="bpa", seed=5))
@@ -453,11 +452,11 @@ def test_another_learner_and_second_thoughts(tmp_path: Path) -> None:
     run(work())
 
 
-def test_a_learner_trained_before_and_told_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_learner_trained_before_and_told_after(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
     """A trainee that has learnt what is revised before it takes over is brought right afterwards."""
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await taught(service, 20)
             admin, served = service._admin, service._served["fruit"]
@@ -476,18 +475,18 @@ def test_a_learner_trained_before_and_told_after(tmp_path: Path, monkeypatch: py
     run(work())
 
 
-def test_what_cannot_be_written_is_not_revised(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_not_revised(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await taught(service, 3)
             await followed(service)
-            before, known = everything_in(tmp_path), await states(service)
-            with locked(tmp_path):
+            before, known = everything_in(where), await states(service)
+            with locked(where):
                 refused = await outcome(service.feedback("fruit", [withdrawal("0"), revise("1", True)], single=False))
                 assert getattr(refused, "status", None) == 503
             await until(lambda: service.ready is None)
-            assert (everything_in(tmp_path), await states(service)) == (before, known)
+            assert (everything_in(where), await states(service)) == (before, known)
             assert await said(service, withdrawal("0"), revise("1", True)) == ["withdrawn", "revised"]
             await assert_same_everywhere(service)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from onebit.serve.replicas import Replicas
 from onebit.serve.schemas import Explained
 from onebit.serve.service import Service
 from onebit.serve.terms import RequestTerms
-from tests.serve.driving import PATIENCE_S, TEXT, decided, everything_in, heard, new_task, run, service_in, until
+from tests.serve.driving import PATIENCE_S, TEXT, Where, decided, everything_in, heard, new_task, run, service_in, until
 
 
 async def taught(service: Service, **task: Any) -> None:
@@ -29,14 +28,14 @@ async def taught(service: Service, **task: Any) -> None:
 
 
 @pytest.mark.parametrize("learner", ["auto", "bpa"])
-def test_a_decision_is_explained_by_its_own_words_and_nothing_is_written(tmp_path: Path, learner: str) -> None:
+def test_a_decision_is_explained_by_its_own_words_and_nothing_is_written(where: Where, learner: str) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await taught(service, learner=learner, exploration_floor=0.0)
             decision = await decided(service, "why", "Goal! The chip... goal")
-            before = everything_in(tmp_path)
+            before = everything_in(where)
             found = await service.explain("fruit", "why", 10)
-            assert everything_in(tmp_path) == before
+            assert everything_in(where) == before
             Explained.model_validate(found)
             assert (found["id"], found["label"]) == ("why", decision["label"])
             said = {tuple(part["names"]): part["contribution"] for part in found["parts"]}
@@ -48,9 +47,9 @@ def test_a_decision_is_explained_by_its_own_words_and_nothing_is_written(tmp_pat
     run(work())
 
 
-def test_it_is_the_learner_of_now_that_is_explained(tmp_path: Path) -> None:
+def test_it_is_the_learner_of_now_that_is_explained(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task(learner="bpa", features={"kind": "numbers", "size": 2}))
             label = (await decided(service, "a"))["label"]
             first = await service.explain("fruit", "a", 10)
@@ -65,9 +64,9 @@ def test_it_is_the_learner_of_now_that_is_explained(tmp_path: Path) -> None:
     run(work())
 
 
-def test_what_cannot_be_explained_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_explained_is_refused(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             kernel = {"kernel": "rbf:0.5", "max_support": 10}
             await service.create(new_task(learner="bpa", parameters=kernel))
             await decided(service, "a")
@@ -81,9 +80,9 @@ def test_what_cannot_be_explained_is_refused(tmp_path: Path) -> None:
     run(work())
 
 
-def test_explaining_while_it_learns_comes_to_the_same_learner(tmp_path: Path) -> None:
+def test_explaining_while_it_learns_comes_to_the_same_learner(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task(learner="auto", features=TEXT))
             await decided(service, "first", "a b c")
 

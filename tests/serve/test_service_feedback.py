@@ -14,6 +14,7 @@ from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
 from onebit.serve.log.sqlite.database import SqliteDatabase
 from onebit.serve.service import Service
 from tests.serve.driving import (
+    Where,
     ask,
     change,
     crash_image,
@@ -76,9 +77,9 @@ async def swept(service: Service) -> None:
                 pass
 
 
-def test_once_each_and_the_first_wins(tmp_path: Path) -> None:
+def test_once_each_and_the_first_wins(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             for identity in "abc":
                 await decided(service, identity)
@@ -93,8 +94,8 @@ def test_once_each_and_the_first_wins(tmp_path: Path) -> None:
                 await heard(service, "z")
             assert missing.value.status == 404
             await followed(service)
-            crashed = crash_image(tmp_path)
-        for folder in (tmp_path, crashed):
+            crashed = crash_image(where)
+        for folder in (where, crashed):
             async with service_in(folder) as service:
                 assert await heard(service, "a", True) == "duplicate"
                 with pytest.raises(ConflictError):
@@ -110,11 +111,11 @@ def test_once_each_and_the_first_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("remembered", [recent.MOST, 20])
-def test_a_batch_tells_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: int) -> None:
+def test_a_batch_tells_of_each(where: Where, monkeypatch: pytest.MonkeyPatch, remembered: int) -> None:
     monkeypatch.setattr(recent.Recent.__init__, "__defaults__", (remembered,))
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await service.decide("fruit", [ask(str(number)) for number in range(200)], single=False)
             await heard(service, "0", True)
@@ -131,20 +132,20 @@ def test_a_batch_tells_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
             }
             await followed(service)
             assert service.stats("fruit")["feedback"] == 200
-        assert rows_of(tmp_path, "SELECT count(*) FROM feedback") == [(200,)]
+        assert rows_of(where, "SELECT count(*) FROM feedback") == [(200,)]
 
     run(work())
 
 
-def test_a_batch_that_is_larger_than_what_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_is_larger_than_what_is_remembered(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where --max-batch is above 50,000."""
     monkeypatch.setattr(recent.Recent.__init__, "__defaults__", (20,))
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await service.decide("fruit", [ask(str(number)) for number in range(100)], single=False)
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             hints = [hint(str(number)) for number in range(100)] * 2
             answers = await service.feedback("fruit", hints, single=False)
             assert [one["status"] for one in answers] == ["accepted"] * 100 + ["duplicate"] * 100
@@ -154,16 +155,16 @@ def test_a_batch_that_is_larger_than_what_is_remembered(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("remembered", [recent.MOST, 20])
 def test_two_opposite_batches_at_once_of_what_is_not_remembered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: int
+    where: Where, monkeypatch: pytest.MonkeyPatch, remembered: int
 ) -> None:
     monkeypatch.setattr(recent.Recent.__init__, "__defaults__", (remembered,))
     ids = [str(number) for number in range(1000)]
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await service.decide("fruit", [ask(one) for one in ids], single=False)
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             found = await asyncio.gather(
                 *(
                     service.feedback("fruit", [hint(one, right) for one in order], single=False)
@@ -173,15 +174,15 @@ def test_two_opposite_batches_at_once_of_what_is_not_remembered(
             statuses = [{one["status"] for one in answers} for answers in found]
             assert sorted(statuses, key=str) == [{"accepted"}, {"conflict"}]
             assert service.ready is None
-        assert rows_of(tmp_path, "SELECT count(*), count(DISTINCT right) FROM feedback") == [(1000, 1)]
+        assert rows_of(where, "SELECT count(*), count(DISTINCT f.right) FROM feedback f") == [(1000, 1)]
 
     run(work())
 
 
 @pytest.mark.parametrize("single", [True, False])
-def test_two_opposite_feedbacks_at_once(tmp_path: Path, single: bool) -> None:
+def test_two_opposite_feedbacks_at_once(where: Where, single: bool) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             for number in range(20):
                 await decided(service, str(number))
@@ -200,16 +201,16 @@ def test_two_opposite_feedbacks_at_once(tmp_path: Path, single: bool) -> None:
                 ]
                 assert statuses == ["accepted", "conflict", "duplicate", "conflict"]
                 assert service.decision("fruit", str(number))["right"] is first
-        assert rows_of(tmp_path, "SELECT count(*) FROM feedback") == [(20,)]
+        assert rows_of(where, "SELECT count(*) FROM feedback") == [(20,)]
 
     run(work())
 
 
-def test_feedback_that_comes_while_its_decision_is_written(tmp_path: Path) -> None:
+def test_feedback_that_comes_while_its_decision_is_written(where: Where) -> None:
     """Whoever makes the id can know it before the answer."""
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             for number in range(20):
                 identity = str(number)
@@ -221,11 +222,11 @@ def test_feedback_that_comes_while_its_decision_is_written(tmp_path: Path) -> No
                 )
                 assert found[0] == found[3]
                 assert found[1:3] == ["accepted", "duplicate"]
-            with locked(tmp_path):
+            with locked(where):
                 asking = asyncio.create_task(outcome(decided(service, "late")))
                 await asyncio.sleep(0.01)
                 hearing = asyncio.create_task(outcome(heard(service, "late")))
-                await asyncio.sleep(2.5)  # longer than the service waits for another program
+                await until(asking.done)  # the service waits for another program for a while
             assert (await asking).status == 503
             found = await hearing
             assert found.status in (404, 503)  # it was not decided
@@ -235,12 +236,12 @@ def test_feedback_that_comes_while_its_decision_is_written(tmp_path: Path) -> No
     run(work())
 
 
-def test_feedback_that_was_given_up_and_could_not_be_written_is_not_taken_for_heard(tmp_path: Path) -> None:
+def test_feedback_that_was_given_up_and_could_not_be_written_is_not_taken_for_heard(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await decided(service, "a")
-            with locked(tmp_path):
+            with locked(where):
                 hearing = asyncio.create_task(heard(service, "a"))
                 await asyncio.sleep(0.01)
                 hearing.cancel()
@@ -248,17 +249,17 @@ def test_feedback_that_was_given_up_and_could_not_be_written_is_not_taken_for_he
                 await until(lambda: service.ready is not None)
             await until(lambda: service.ready is None)
             assert await heard(service, "a") == "accepted"
-        assert rows_of(tmp_path, "SELECT count(*) FROM feedback") == [(1,)]
+        assert rows_of(where, "SELECT count(*) FROM feedback") == [(1,)]
 
     run(work())
 
 
-def test_nobody_hears_duplicate_before_the_first_is_on_disk(tmp_path: Path) -> None:
+def test_nobody_hears_duplicate_before_the_first_is_on_disk(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await decided(service, "a")
-            with locked(tmp_path):
+            with locked(where):
                 hearing = asyncio.create_task(heard(service, "a"))
                 await asyncio.sleep(0.01)
                 hearing.cancel()
@@ -569,9 +570,9 @@ def test_the_first_answer_counts_also_where_it_was_late(tmp_path: Path, clock: t
 # --- shadow and log-only ---------------------------------------------------------------------------------------------
 
 
-def test_in_shadow_mode_what_was_shown_must_be_said_and_nowhere_else(tmp_path: Path) -> None:
+def test_in_shadow_mode_what_was_shown_must_be_said_and_nowhere_else(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await decided(service, "learn")
             await service.change("fruit", change(mode="shadow"))
@@ -579,7 +580,7 @@ def test_in_shadow_mode_what_was_shown_must_be_said_and_nowhere_else(tmp_path: P
             await service.change("fruit", change(mode="log-only"))
             await decided(service, "log-only")
             await service.change("fruit", change(mode="learn"))
-            written = everything_in(tmp_path)
+            written = everything_in(where)
             with pytest.raises(InvalidError) as caught:
                 await heard(service, "shadow")
             assert caught.value.field == "shown"
@@ -595,7 +596,7 @@ def test_in_shadow_mode_what_was_shown_must_be_said_and_nowhere_else(tmp_path: P
             with pytest.raises(InvalidError) as caught:
                 await service.feedback("fruit", batch, single=False)
             assert caught.value.field == "[1].shown"
-            assert everything_in(tmp_path) == written
+            assert everything_in(where) == written
             assert await heard(service, "learn") == "accepted"
             assert await heard(service, "shadow", shown="b", shown_propensity=0.25) == "accepted"
             assert service.decision("fruit", "shadow")["shown"] == "b"
@@ -605,12 +606,12 @@ def test_in_shadow_mode_what_was_shown_must_be_said_and_nowhere_else(tmp_path: P
 
 
 @pytest.mark.parametrize("rule", ["banditron", "pab", "offset-tree", "auto", "epsilon-greedy", "soba", "newtron"])
-def test_in_shadow_mode_what_was_shown_is_learnt_with_its_chance(tmp_path: Path, rule: str) -> None:
+def test_in_shadow_mode_what_was_shown_is_learnt_with_its_chance(where: Where, rule: str) -> None:
     """As by a learner of one's own that is told of the decisions of the other system."""
     names = ["a", "b", "c"]
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task(learner=rule, mode="shadow", seed=5))
             info = service._served["fruit"].info
             own = Learner(rule, classes=names, features=2, seed=5, exploration_floor=info.exploration_floor)
@@ -630,16 +631,16 @@ def test_in_shadow_mode_what_was_shown_is_learnt_with_its_chance(tmp_path: Path,
                     continue
                 own.learn(own.from_log(x, shown, chance or 1.0, identity), right=right)
             found = await states(service)
-        assert replayed(tmp_path, "fruit") == found["fruit"]
+        assert replayed(where, "fruit") == found["fruit"]
         assert found["fruit"] == state_of(own)
-        assert await restarted(without_snapshots(tmp_path)) == found
+        assert await restarted(without_snapshots(where)) == found
 
     run(work())
 
 
-def test_log_only_learns_nothing(tmp_path: Path) -> None:
+def test_log_only_learns_nothing(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task(mode="log-only"))
             before = await states(service)
             for number in range(50):
@@ -655,7 +656,7 @@ def test_log_only_learns_nothing(tmp_path: Path) -> None:
             found = await states(service)
             assert found != before
             assert service.stats("fruit")["learnt"] == 1
-        assert replayed(tmp_path, "fruit") == found["fruit"]
-        assert await restarted(without_snapshots(tmp_path)) == found
+        assert replayed(where, "fruit") == found["fruit"]
+        assert await restarted(without_snapshots(where)) == found
 
     run(work())

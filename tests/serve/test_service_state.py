@@ -15,6 +15,7 @@ from onebit.learner import Learner
 from onebit.rules import registry
 from onebit.serve.service import Service
 from tests.serve.driving import (
+    Where,
     ask,
     change,
     crash_image,
@@ -90,7 +91,7 @@ async def traffic(service: Service, task: str, kind: str, rounds: int, seed: int
         await service.feedback(task, hints, single=False)
 
 
-async def assert_state_is_the_replay(folder: Path, tasks: Mapping[str, dict[str, Any]], rounds: int) -> None:
+async def assert_state_is_the_replay(folder: Where, tasks: Mapping[str, dict[str, Any]], rounds: int) -> None:
     """Traffic for tasks (name: what is new), and every way to come to the same state."""
     async with service_in(folder, snapshot_every=25, keep_snapshots=2) as service:
         for name, given in tasks.items():
@@ -115,7 +116,7 @@ async def assert_state_is_the_replay(folder: Path, tasks: Mapping[str, dict[str,
         async with service_in(where) as service:
             again = await states(service)
             for name in tasks:
-                assert again[name] == found[name], f"{name} in {where.name}"
+                assert again[name] == found[name], f"{name} in {where}"
                 assert visible(service.stats(name)) == before[name]
 
 
@@ -129,15 +130,15 @@ def tasks_of(rule: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("rule", "options"), FIRST, ids=[rule for rule, _ in FIRST])
-def test_every_rule(tmp_path: Path, rule: str, options: dict[str, Any]) -> None:
+def test_every_rule(where: Where, rule: str, options: dict[str, Any]) -> None:
     """With numbers, dicts and texts; after a stop, after a crash, and from the log alone."""
-    run(assert_state_is_the_replay(tmp_path, tasks_of(rule, options), 100))
+    run(assert_state_is_the_replay(where, tasks_of(rule, options), 100))
 
 
 @slow
 @pytest.mark.parametrize(("rule", "options"), OTHERS, ids=[f"{rule}-{n}" for n, (rule, _) in enumerate(OTHERS)])
-def test_every_rule_with_its_options(tmp_path: Path, rule: str, options: dict[str, Any]) -> None:
-    run(assert_state_is_the_replay(tmp_path, tasks_of(rule, options), 100))
+def test_every_rule_with_its_options(where: Where, rule: str, options: dict[str, Any]) -> None:
+    run(assert_state_is_the_replay(where, tasks_of(rule, options), 100))
 
 
 @pytest.mark.parametrize(
@@ -150,17 +151,17 @@ def test_every_rule_with_its_options(tmp_path: Path, rule: str, options: dict[st
     ],
     ids=["merge", "oldest", "full", "bias"],
 )
-def test_learners_with_a_kernel_or_a_full_matrix(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_learners_with_a_kernel_or_a_full_matrix(where: Where, options: dict[str, Any]) -> None:
     """What they store depends on the order of everything that came before."""
-    run(assert_state_is_the_replay(tmp_path, {"numbers": {"features": FEATURES["numbers"], **options}}, 150))
+    run(assert_state_is_the_replay(where, {"numbers": {"features": FEATURES["numbers"], **options}}, 150))
 
 
 @pytest.mark.parametrize("rule", ["soba", "newtron"])
-def test_rows_that_cannot_be_learnt(tmp_path: Path, rule: str) -> None:
+def test_rows_that_cannot_be_learnt(where: Where, rule: str) -> None:
     """They are left out one by one, in whatever group they come, and counted."""
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task(classes=3, features=FEATURES["numbers"], learner=rule))
             chance = random.Random(3)
             known: list[str] = []
@@ -179,8 +180,8 @@ def test_rows_that_cannot_be_learnt(tmp_path: Path, rule: str) -> None:
             assert stats["refused"] > 0
             assert stats["learnt"] > 0
             assert stats["learnt"] + stats["refused"] == stats["feedback"]
-        assert replayed(tmp_path, "fruit") == found["fruit"]
-        async with service_in(without_snapshots(tmp_path)) as service:
+        assert replayed(where, "fruit") == found["fruit"]
+        async with service_in(without_snapshots(where)) as service:
             assert await states(service) == found
             assert visible(service.stats("fruit")) == visible(stats)
 
@@ -188,55 +189,55 @@ def test_rows_that_cannot_be_learnt(tmp_path: Path, rule: str) -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 7, 1000])
-def test_the_size_of_a_chunk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, groups: int) -> None:
+def test_the_size_of_a_chunk_changes_nothing(where: Where, monkeypatch: pytest.MonkeyPatch, groups: int) -> None:
     """However many rows are read at a time, the log gives one state and one statistic."""
 
     async def work() -> None:
-        async with service_in(tmp_path, snapshot_every=10**9) as service:
+        async with service_in(where, snapshot_every=10**9) as service:
             await service.create(new_task(learner="auto", classes=3, features=FEATURES["numbers"]))
             await traffic(service, "fruit", "numbers", 300, 1)
             await service.change("fruit", change(add_classes=["new"]))
             await traffic(service, "fruit", "numbers", 300, 2)
             found, stats = await states(service), visible(service.stats("fruit"))
         monkeypatch.setattr("onebit.serve.log_follower.CHUNK", groups)
-        async with service_in(without_snapshots(tmp_path)) as service:
+        async with service_in(without_snapshots(where)) as service:
             assert await states(service) == found
             assert visible(service.stats("fruit")) == stats
 
     run(work())
 
 
-def counted(folder: Path) -> Iterator[tuple[str, int]]:
+def counted(folder: Where) -> Iterator[tuple[str, int]]:
     """What the statistics must say, from the log."""
     yield "decisions", rows_of(folder, "SELECT count(*) FROM decisions")[0][0]
     yield "feedback", rows_of(folder, "SELECT count(*) FROM feedback WHERE late = 0")[0][0]
-    yield "right", rows_of(folder, "SELECT count(*) FROM feedback WHERE late = 0 AND right")[0][0]
+    yield "right", rows_of(folder, "SELECT count(*) FROM feedback f WHERE late = 0 AND f.right = 1")[0][0]
 
 
-def test_statistics_are_those_of_the_log(tmp_path: Path) -> None:
+def test_statistics_are_those_of_the_log(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path, snapshot_every=200) as service:
+        async with service_in(where, snapshot_every=200) as service:
             await service.create(new_task(classes=3, features=FEATURES["numbers"]))
             for seed in range(4):
                 await traffic(service, "fruit", "numbers", 400, seed)
             await followed(service)
-            crashed = crash_image(tmp_path)
+            crashed = crash_image(where)
             stats = service.stats("fruit", 100)
-            expected = dict(counted(tmp_path))
+            expected = dict(counted(where))
             assert {name: stats[name] for name in expected} == expected
-            last = rows_of(tmp_path, "SELECT right FROM feedback ORDER BY seq DESC LIMIT 100")
+            last = rows_of(where, "SELECT f.right FROM feedback f ORDER BY seq DESC LIMIT 100")
             assert stats["window"]["wrong"] == sum(1 - row[0] for row in last)
             assert stats["window"]["low"] <= stats["window"]["error"] <= stats["window"]["high"]
-            played = rows_of(tmp_path, "SELECT label, count(*) FROM decisions GROUP BY label ORDER BY label")
+            played = rows_of(where, "SELECT label, count(*) FROM decisions GROUP BY label ORDER BY label")
             assert [(place, one["played"]) for place, one in enumerate(stats["classes"])] == played
-            explored = rows_of(tmp_path, "SELECT label != greedy FROM decisions ORDER BY seq DESC LIMIT 100")
+            explored = rows_of(where, "SELECT label != greedy FROM decisions ORDER BY seq DESC LIMIT 100")
             assert stats["exploration"] == {"window": 100, "rate": sum(row[0] for row in explored) / 100}
             assert stats["curve"]["feedback"][-1] == expected["feedback"]
             assert stats["curve"]["error"][-1] == pytest.approx(1 - expected["right"] / expected["feedback"])
             assert len(stats["curve"]["feedback"]) <= 400
             assert sum(stats["delays"]["counts"]) == expected["feedback"]
             assert stats["queue"] == 0
-        for folder in (tmp_path, crashed, without_snapshots(crash_image(crashed))):
+        for folder in (where, crashed, without_snapshots(crash_image(crashed))):
             async with service_in(folder) as service:
                 assert visible(service.stats("fruit", 100)) == visible(stats)
 
@@ -271,19 +272,19 @@ def test_restarts_in_the_middle_of_it_all(tmp_path: Path) -> None:
     run(work())
 
 
-def test_names_of_classes_are_any_text(tmp_path: Path) -> None:
+def test_names_of_classes_are_any_text(where: Where) -> None:
     names = ["", "a\0b", "😀", " ", "__proto__", "'; --", 0, -(2**53), "é", "e\u0301", string.printable]
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task(classes=names[1:], features=FEATURES["numbers"], exploration_floor=1.0))
             await traffic(service, "fruit", "numbers", 100, 1)
             found = await states(service)
             labels = {one["label"] for one in service.decisions("fruit", 100)}
             assert labels <= set(names)
             assert len(labels) > 5
-        assert replayed(tmp_path, "fruit") == found["fruit"]
-        async with service_in(tmp_path) as service:
+        assert replayed(where, "fruit") == found["fruit"]
+        async with service_in(where) as service:
             assert service.task("fruit").classes == names[1:]
             assert await states(service) == found
 

@@ -19,6 +19,7 @@ from onebit.serve.service import Service
 from onebit.serve.tasks import learner_of
 from onebit.serve.training import MOST_STARTS
 from tests.serve.driving import (
+    Where,
     ask,
     change,
     crash_image,
@@ -84,7 +85,7 @@ async def more(everybody: list[Traffic], rounds: int) -> None:
 
 async def assert_equal_everywhere(service: Service) -> None:
     """The state of a service is the replay of its log, and what any restart comes to."""
-    folder = service.settings.data
+    folder = service.settings.where
     found = await states(service)
     crashed = crash_image(folder)
     assert {name: replayed(folder, name) for name in found} == found
@@ -95,21 +96,21 @@ async def assert_equal_everywhere(service: Service) -> None:
 # --- creating and deleting -------------------------------------------------------------------------------------------
 
 
-def test_a_name_is_taken_once(tmp_path: Path) -> None:
+def test_a_name_is_taken_once(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             found = await asyncio.gather(*(outcome(service.create(new_task(seed=seed))) for seed in range(8)))
             assert sum(isinstance(one, ConflictError) for one in found) == 7
             assert service.task_names() == ["fruit"]
             await decided(service, "a")
-        assert rows_of(tmp_path, "SELECT count(*) FROM changes") == [(1,)]
+        assert rows_of(where, "SELECT count(*) FROM changes") == [(1,)]
 
     run(work())
 
 
-def test_a_name_is_free_after_the_task_is_deleted(tmp_path: Path) -> None:
+def test_a_name_is_free_after_the_task_is_deleted(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path, snapshot_every=10) as service:
+        async with service_in(where, snapshot_every=10) as service:
             for life in range(3):
                 assert (await service.create(new_task(classes=2 + life, seed=life))).classes == list(range(2 + life))
                 for number in range(30):
@@ -129,33 +130,37 @@ def test_a_name_is_free_after_the_task_is_deleted(tmp_path: Path) -> None:
                     ):
                         assert isinstance(await outcome(refused), NotFoundError)
                     assert service.tasks() == []
-            assert number_of(tmp_path, "fruit") == 3
+            assert number_of(where, "fruit") == 3
             await assert_equal_everywhere(service)
             answers = [await decided(service, str(number), (float(number), 1.0)) for number in range(30)]
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             assert service.task_names() == ["fruit"]
             assert [await decided(service, str(number), (float(number), 1.0)) for number in range(30)] == answers
             assert service.task("fruit").classes == [0, 1, 2, 3]
-        assert rows_of(tmp_path, "SELECT task, count(*) FROM decisions GROUP BY task") == [(1, 30), (2, 30), (3, 30)]
+        assert rows_of(where, "SELECT task, count(*) FROM decisions GROUP BY task ORDER BY task") == [
+            (1, 30),
+            (2, 30),
+            (3, 30),
+        ]
 
     run(work())
 
 
-def test_deleted_twice_at_once(tmp_path: Path) -> None:
+def test_deleted_twice_at_once(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             found = await asyncio.gather(*(outcome(service.delete("fruit")) for _ in range(3)))
             assert not [one for one in found if isinstance(one, Exception) and not isinstance(one, NotFoundError)]
             await service.create(new_task())
-        assert rows_of(tmp_path, "SELECT kind FROM changes ORDER BY seq") == [("created",), ("deleted",), ("created",)]
+        assert rows_of(where, "SELECT kind FROM changes ORDER BY seq") == [("created",), ("deleted",), ("created",)]
 
     run(work())
 
 
-def test_changed_while_it_is_deleted(tmp_path: Path) -> None:
+def test_changed_while_it_is_deleted(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             deleting = asyncio.create_task(outcome(service.delete("fruit")))
             await asyncio.sleep(0)
@@ -168,11 +173,11 @@ def test_changed_while_it_is_deleted(tmp_path: Path) -> None:
     run(work())
 
 
-def test_traffic_while_it_is_deleted(tmp_path: Path) -> None:
+def test_traffic_while_it_is_deleted(where: Where) -> None:
     """Whoever is answered has a row in the log; whoever is not hears that the task is gone."""
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             asking = [asyncio.create_task(outcome(decided(service, str(number)))) for number in range(40)]
             await asyncio.sleep(0)
@@ -184,17 +189,17 @@ def test_traffic_while_it_is_deleted(tmp_path: Path) -> None:
             answered = {one["id"] for one in found if isinstance(one, dict)}
             assert len(answered) < 90
             assert all(isinstance(one, dict | NotFoundError) for one in found)
-        assert {row[0] for row in rows_of(tmp_path, "SELECT id FROM decisions")} == answered
-        assert await restarted(tmp_path) == {}
+        assert {row[0] for row in rows_of(where, "SELECT id FROM decisions")} == answered
+        assert await restarted(where) == {}
 
     run(work())
 
 
-def test_a_task_is_not_there_before_it_is_on_disk(tmp_path: Path) -> None:
+def test_a_task_is_not_there_before_it_is_on_disk(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task("other"))
-            with locked(tmp_path):
+            with locked(where):
                 creating = asyncio.create_task(outcome(service.create(new_task())))
                 await asyncio.sleep(0.3)  # the writer is at it
                 asking = asyncio.create_task(outcome(decided(service, "a")))
@@ -203,15 +208,15 @@ def test_a_task_is_not_there_before_it_is_on_disk(tmp_path: Path) -> None:
             answer = await asking
         assert not isinstance(answer, dict)
         orphans = "SELECT count(*) FROM decisions WHERE task NOT IN (SELECT task FROM changes WHERE kind = 'created')"
-        assert rows_of(tmp_path, orphans) == [(0,)]
+        assert rows_of(where, orphans) == [(0,)]
 
     run(work())
 
 
-def test_a_task_that_cannot_be_written_can_be_created_again(tmp_path: Path) -> None:
+def test_a_task_that_cannot_be_written_can_be_created_again(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
-            with locked(tmp_path):
+        async with service_in(where) as service:
+            with locked(where):
                 assert (await outcome(service.create(new_task()))).status == 503
                 assert service.task_names() == []
             await service.create(new_task())
@@ -225,9 +230,9 @@ def test_a_task_that_cannot_be_written_can_be_created_again(tmp_path: Path) -> N
 # --- changing --------------------------------------------------------------------------------------------------------
 
 
-def test_the_same_class_added_twice_at_once(tmp_path: Path) -> None:
+def test_the_same_class_added_twice_at_once(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             found = await asyncio.gather(
                 *(outcome(service.change("fruit", change(add_classes=["d"]))) for _ in range(2)),
@@ -236,12 +241,12 @@ def test_the_same_class_added_twice_at_once(tmp_path: Path) -> None:
             assert sum(isinstance(one, InvalidError | ConflictError) for one in found) == 2
             assert service.task("fruit").classes == ["a", "b", "c", "d"]
             assert service.ready is None
-        await restarted(tmp_path)
+        await restarted(where)
 
     run(work())
 
 
-def test_changes_that_are_given_up_while_they_are_written(tmp_path: Path) -> None:
+def test_changes_that_are_given_up_while_they_are_written(where: Where) -> None:
     """They hold, or they do not; in memory as on disk."""
 
     async def given_up(work: Any) -> None:
@@ -251,10 +256,10 @@ def test_changes_that_are_given_up_while_they_are_written(tmp_path: Path) -> Non
         await asyncio.wait([task])
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await service.create(new_task("gone"))
-            with locked(tmp_path):
+            with locked(where):
                 await given_up(service.change("fruit", change(add_classes=["d"], mode="shadow")))
                 await given_up(service.delete("gone"))
                 await given_up(service.create(new_task("new")))
@@ -269,7 +274,7 @@ def test_changes_that_are_given_up_while_they_are_written(tmp_path: Path) -> Non
             for name in now:
                 await decided(service, "a", task=name)
             found = await states(service)
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             assert {task.name: (task.classes, task.mode) for task in service.tasks()} == now
             assert await states(service) == found
 
@@ -290,28 +295,28 @@ def test_changes_that_are_given_up_while_they_are_written(tmp_path: Path) -> Non
         pytest.param({}, ["\ud800"], id="half a character"),
     ],
 )
-def test_a_class_that_cannot_be_added_changes_nothing(tmp_path: Path, given: dict[str, Any], added: list[str]) -> None:
+def test_a_class_that_cannot_be_added_changes_nothing(where: Where, given: dict[str, Any], added: list[str]) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task(**given))
-            written, classes = everything_in(tmp_path), service.task("fruit").classes
+            written, classes = everything_in(where), service.task("fruit").classes
             with pytest.raises((InvalidError, ValueError)):
                 await service.change("fruit", change(add_classes=added))
-            assert everything_in(tmp_path) == written
+            assert everything_in(where) == written
             assert service.task("fruit").classes == classes
             await decided(service, "a")
             await heard(service, "a")
             await followed(service)
-        await restarted(tmp_path)
+        await restarted(where)
 
     run(work())
 
 
-def test_classes_are_not_added_beyond_what_a_new_task_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_are_not_added_beyond_what_a_new_task_may_have(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onebit.serve.tasks.MOST_WEIGHTS", 100)
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             assert isinstance(
                 await outcome(service.create(new_task(classes=4, features={"kind": "numbers", "size": 30}))),
                 InvalidError,
@@ -324,9 +329,9 @@ def test_classes_are_not_added_beyond_what_a_new_task_may_have(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("rule", ["banditron", "auto", "offset-tree"])
-def test_classes_are_added_under_traffic(tmp_path: Path, rule: str) -> None:
+def test_classes_are_added_under_traffic(where: Where, rule: str) -> None:
     async def work() -> None:
-        async with service_in(tmp_path, snapshot_every=50) as service:
+        async with service_in(where, snapshot_every=50) as service:
             await service.create(new_task(learner=rule, exploration_floor=0.3))
             everybody = [Traffic(service, seed) for seed in range(3)]
             for name in ("d", "e", 7):
@@ -348,9 +353,9 @@ def test_classes_are_added_under_traffic(tmp_path: Path, rule: str) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [("banditron", "auto"), ("auto", "offset-tree"), ("soba", "newtron")])
-def test_the_learner_is_switched_under_traffic(tmp_path: Path, before: str, after: str) -> None:
+def test_the_learner_is_switched_under_traffic(where: Where, before: str, after: str) -> None:
     async def work() -> None:
-        async with service_in(tmp_path, snapshot_every=100) as service:
+        async with service_in(where, snapshot_every=100) as service:
             await service.create(new_task(learner=before))
             everybody = [Traffic(service, seed) for seed in range(3)]
             await more(everybody, 30)
@@ -365,7 +370,7 @@ def test_the_learner_is_switched_under_traffic(tmp_path: Path, before: str, afte
             await more(everybody, 30)
             for one in everybody:
                 await one.end()
-            assert rows_of(tmp_path, "SELECT DISTINCT generation FROM decisions ORDER BY generation") == [(1,), (2,)]
+            assert rows_of(where, "SELECT DISTINCT generation FROM decisions ORDER BY generation") == [(1,), (2,)]
             await assert_equal_everywhere(service)
             await service.switch("fruit", NewLearner(learner=before, seed=4))
             await until(lambda: service.task("fruit").generation == 3)
@@ -373,7 +378,7 @@ def test_the_learner_is_switched_under_traffic(tmp_path: Path, before: str, afte
             await heard(service, "third")
             await assert_equal_everywhere(service)
             found = await states(service)
-        assert await restarted(tmp_path) == found
+        assert await restarted(where) == found
 
     run(work())
 
@@ -397,12 +402,12 @@ class Held:
 
 @pytest.mark.parametrize("played", [False, True])
 def test_a_class_is_added_while_another_learner_is_trained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, played: bool
+    where: Where, monkeypatch: pytest.MonkeyPatch, played: bool
 ) -> None:
     """Whether or not the new class has been played by then."""
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task(exploration_floor=0.9))
             held = Held(service, monkeypatch)
             for number in range(50):
@@ -426,9 +431,9 @@ def test_a_class_is_added_while_another_learner_is_trained(
     run(work())
 
 
-def test_one_learner_is_trained_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_learner_is_trained_at_a_time(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             held = Held(service, monkeypatch)
             await service.switch("fruit", NewLearner(learner="bpa"))
@@ -459,20 +464,20 @@ def test_one_learner_is_trained_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_service_that_ends_while_a_learner_is_trained_goes_on_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: Where, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However it ends: the learner that takes over then is the one that was asked for, with its seed."""
 
     async def work() -> None:
-        async with service_in(tmp_path / "data") as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await decided(service, "a")
             await heard(service, "a")
             held = Held(service, monkeypatch)
             await service.switch("fruit", NewLearner(learner="auto", seed=3))
-            killed = crash_image(tmp_path / "data")  # what kill -9 leaves when the answer has been sent
+            killed = crash_image(where)  # what kill -9 leaves when the answer has been sent
             asyncio.get_running_loop().call_later(0.2, held.let_go)
-        for folder in (tmp_path / "data", killed):
+        for folder in (where, killed):
             async with service_in(folder) as service:
                 training = service.task("fruit").training
                 assert training is None or (training.learner, training.error) == ("auto", None)
@@ -485,19 +490,19 @@ def test_a_service_that_ends_while_a_learner_is_trained_goes_on_training(
     run(work())
 
 
-def test_a_training_that_failed_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_failed_is_not_begun_again(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> None:
         raise OnebitError("no room for it")
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             with monkeypatch.context() as patched:
                 patched.setattr(service._admin._trainers, "_train_near", fails)
                 await service.switch("fruit", NewLearner(learner="bpa"))
                 await until(lambda: not service._admin._trainers._under_way)
             assert service.task("fruit").training.error == "no room for it"  # type: ignore[union-attr]
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             assert (service.task("fruit").learner, service.task("fruit").training) == ("banditron", None)
             await service.switch("fruit", NewLearner(learner="bpa"))
             await until(lambda: service.task("fruit").training is None)
@@ -507,34 +512,34 @@ def test_a_training_that_failed_is_not_begun_again(tmp_path: Path, monkeypatch: 
 
 
 def test_a_training_that_ends_the_service_again_and_again_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: Where, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             Held(service, monkeypatch)
             await service.switch("fruit", NewLearner(learner="bpa"))
             await asyncio.sleep(0.05)
         monkeypatch.setattr("onebit.serve.training.Trainers._train_near", lambda *_: time.sleep(0.5))
         for starts in range(2, MOST_STARTS + 1):
-            async with service_in(tmp_path) as service:
+            async with service_in(where) as service:
                 await until(lambda: service._find("fruit").info.training["starts"] == starts)  # type: ignore[index]  # noqa: B023
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await until(lambda: not service._admin._trainers._under_way)
             training = service.task("fruit").training
             assert training is not None
             assert training.error is not None
             assert training.error.startswith("its training was begun 5 times")
             assert service.task("fruit").learner == "banditron"
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             assert service.task("fruit").training is None
 
     run(work())
 
 
-def test_a_task_that_is_deleted_while_a_learner_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_is_deleted_while_a_learner_is_trained(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             held = Held(service, monkeypatch)
             await service.switch("fruit", NewLearner(learner="bpa"))
@@ -549,11 +554,11 @@ def test_a_task_that_is_deleted_while_a_learner_is_trained(tmp_path: Path, monke
     run(work())
 
 
-def test_feedback_for_the_old_learner_comes_after_the_switch(tmp_path: Path) -> None:
+def test_feedback_for_the_old_learner_comes_after_the_switch(where: Where) -> None:
     """In all modes, and also what the new one cannot learn."""
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             for mode in ("learn", "shadow", "log-only"):
                 await service.change("fruit", change(mode=mode))
@@ -577,7 +582,7 @@ def test_feedback_for_the_old_learner_comes_after_the_switch(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("what", ["create", "switch", "change"])
-def test_others_are_served_while_a_learner_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+def test_others_are_served_while_a_learner_is_made(where: Where, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """To make one takes long where it has to be compiled, or is large."""
     begun, served, in_time = threading.Event(), threading.Event(), []
 
@@ -587,7 +592,7 @@ def test_others_are_served_while_a_learner_is_made(tmp_path: Path, monkeypatch: 
         return learner_of(*arguments)
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             for module in ("training", "task_changes", "log_follower", "compiling"):
                 monkeypatch.setattr(f"onebit.serve.{module}.learner_of", slow)
@@ -610,32 +615,32 @@ def test_others_are_served_while_a_learner_is_made(tmp_path: Path, monkeypatch: 
     assert all(in_time)
 
 
-def test_there_are_only_so_many_tasks(tmp_path: Path) -> None:
+def test_there_are_only_so_many_tasks(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path, max_tasks=2) as service:
+        async with service_in(where, max_tasks=2) as service:
             made = [outcome(service.create(new_task(name))) for name in ("a", "b", "c")]  # at the same time
             found = await asyncio.gather(*made)
             assert [type(one).__name__ for one in found] == ["Task", "Task", "ConflictError"]
             assert "2 tasks, which are the most (--max-tasks)" in str(found[2])
             await service.delete("a")
             await service.create(new_task("c"))
-        async with service_in(tmp_path, max_tasks=1) as service:  # those that are there stay
+        async with service_in(where, max_tasks=1) as service:  # those that are there stay
             assert service.task_names() == ["b", "c"]
             assert isinstance(await outcome(service.create(new_task("d"))), ConflictError)
 
     run(work())
 
 
-def test_a_token_creates_only_so_many_tasks(tmp_path: Path) -> None:
+def test_a_token_creates_only_so_many_tasks(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path, max_tasks_per_token=2) as service:
+        async with service_in(where, max_tasks_per_token=2) as service:
             made = [outcome(service.create(new_task(name), "t1")) for name in ("a", "b", "c")]  # at the same time
             found = await asyncio.gather(*made)
             assert [type(one).__name__ for one in found] == ["Task", "Task", "ConflictError"]
             assert "created 2 tasks, which are the most (--max-tasks-per-token)" in str(found[2])
             await service.create(new_task("d"), "t2")  # others, and a service without tokens, are counted apart
             await service.create(new_task("e"))
-        async with service_in(tmp_path, max_tasks_per_token=2) as service:  # the log knows it after a restart
+        async with service_in(where, max_tasks_per_token=2) as service:  # the log knows it after a restart
             assert isinstance(await outcome(service.create(new_task("c"), "t1")), ConflictError)
             await service.delete("a", "t2")
             await service.create(new_task("c"), "t1")
@@ -646,9 +651,9 @@ def test_a_token_creates_only_so_many_tasks(tmp_path: Path) -> None:
 LARGE: dict[str, Any] = {"learner": "auto", "classes": ["a", "b"], "features": {"kind": "text", "hash_bits": 25}}
 
 
-def test_what_takes_too_much_memory_is_refused_before_it_is_made(tmp_path: Path) -> None:
+def test_what_takes_too_much_memory_is_refused_before_it_is_made(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             refused = await outcome(service.create(new_task(**LARGE)))
             assert isinstance(refused, InvalidError)
             assert "would take 8,704 MiB of memory, and 1,024 are the most for a task (--max-task-memory)" in str(
@@ -657,7 +662,7 @@ def test_what_takes_too_much_memory_is_refused_before_it_is_made(tmp_path: Path)
             assert refused.field == "features"
         small = {"kind": "text", "hash_bits": 12}
         most = 2 * Learner("banditron", classes=5).runtime.model.size(5, 2**12, dense=False)
-        async with service_in(tmp_path, max_task_memory=most) as service:
+        async with service_in(where, max_task_memory=most) as service:
             await service.create(new_task(features=small))
             for name in ("d", "e"):  # up to the limit
                 await service.change("fruit", change(add_classes=[name]))
@@ -668,7 +673,7 @@ def test_what_takes_too_much_memory_is_refused_before_it_is_made(tmp_path: Path)
             assert isinstance(refused, InvalidError)
             assert refused.field == "learner"
             assert len(service.task("fruit").classes) == 5
-        async with service_in(tmp_path, max_task_memory=1) as service:  # what is there is not measured
+        async with service_in(where, max_task_memory=1) as service:  # what is there is not measured
             assert service.task_names() == ["fruit"]
             await decided(service, "a", "some words")
 

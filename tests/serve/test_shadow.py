@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from onebit.errors import InputError
 from onebit.serve.log.records import Event
 from onebit.serve.shadow import ShadowRounds
-from tests.serve.driving import crash_image, decided, followed, heard, new_task, run, service_in, visible
+from tests.serve.driving import Where, crash_image, decided, followed, heard, new_task, run, service_in, visible
 
 CLASSES = ("a", "b", "c")
 
@@ -101,13 +100,13 @@ def test_rounds_of_a_snapshot_that_cannot_be(wrong: str) -> None:
         ShadowRounds.from_dict(kept)
 
 
-def test_the_service_shows_it_live_and_after_a_crash(tmp_path: Path) -> None:
+def test_the_service_shows_it_live_and_after_a_crash(where: Where) -> None:
     """The world is the same as the one in which the learner would have been right so often by itself."""
     own: list[float] = []
 
     async def work() -> None:
         chance = random.Random(3)
-        async with service_in(tmp_path / "data", snapshot_every=100) as service:
+        async with service_in(where, snapshot_every=100) as service:
             await service.create(new_task(mode="shadow", learner="epsilon-greedy"))
             assert service.stats("fruit")["shadow"] is None
             for number in range(300):
@@ -122,7 +121,7 @@ def test_the_service_shows_it_live_and_after_a_crash(tmp_path: Path) -> None:
             assert found["low"] < sum(own[-200:]) / 200 < found["high"]
             assert found["error"] < service.stats("fruit", 200)["window"]["error"]  # of the old system
             before = visible(service.stats("fruit"))
-            image = crash_image(tmp_path / "data")
+            image = crash_image(where)
         async with service_in(image) as service:
             await followed(service)
             assert visible(service.stats("fruit")) == before

@@ -20,7 +20,7 @@ from onebit.cli import main
 from onebit.cli.serve import address
 from onebit.errors import InputError
 from onebit.serve import webhook
-from onebit.serve.webhook import FILE, Webhook, secret_in
+from onebit.serve.webhook import FILE, FolderOutbox, Webhook, secret_in
 from tests.serve.driving import PATIENCE_S, decided, run, service_in, until
 from tests.serve.site import site_in
 from tests.serve.test_drift import drifted
@@ -89,7 +89,7 @@ def receiver() -> Iterator[Callable[..., Receiver]]:
 
 def test_an_event_is_signed(tmp_path: Path, receiver: Callable[..., Receiver]) -> None:
     there = receiver(204)
-    hook = Webhook(there.url, SECRET, tmp_path)
+    hook = Webhook(there.url, SECRET, FolderOutbox(tmp_path))
     hook.start({})
     hook.offer(7, 40, "drift", 1_767_225_600.0, {"task": "fruit"})
     eventually(lambda: hook.delivered == 1)
@@ -105,7 +105,7 @@ def test_an_event_is_signed(tmp_path: Path, receiver: Callable[..., Receiver]) -
 
 def test_what_is_not_taken_is_sent_again_with_the_same_id(tmp_path: Path, receiver: Callable[..., Receiver]) -> None:
     there = receiver(500, 503, 200)
-    hook = Webhook(there.url, SECRET, tmp_path)
+    hook = Webhook(there.url, SECRET, FolderOutbox(tmp_path))
     hook.start({})
     hook.offer(1, 5, "drift", 0.0, {})
     eventually(lambda: hook.delivered == 1)
@@ -116,7 +116,7 @@ def test_what_is_not_taken_is_sent_again_with_the_same_id(tmp_path: Path, receiv
 
 def test_nobody_is_followed_elsewhere(tmp_path: Path, receiver: Callable[..., Receiver]) -> None:
     there = receiver(302, 200)
-    hook = Webhook(there.url, SECRET, tmp_path)
+    hook = Webhook(there.url, SECRET, FolderOutbox(tmp_path))
     hook.start({})
     hook.offer(1, 5, "drift", 0.0, {})
     eventually(lambda: hook.delivered == 1)
@@ -126,7 +126,7 @@ def test_nobody_is_followed_elsewhere(tmp_path: Path, receiver: Callable[..., Re
 
 
 def test_it_is_given_up_in_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    hook = Webhook("http://127.0.0.1:9", SECRET, tmp_path, post=lambda *_: 500)
+    hook = Webhook("http://127.0.0.1:9", SECRET, FolderOutbox(tmp_path), post=lambda *_: 500)
     hook.start({})
     hook.offer(1, 5, "drift", 0.0, {})
     eventually(lambda: hook.given_up == 1)
@@ -144,7 +144,7 @@ def test_what_waits_survives_a_start(
     tmp_path: Path, receiver: Callable[..., Receiver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhook, "RETRIES_S", (0.01, 3600.0))
-    first = Webhook("http://127.0.0.1:9", SECRET, tmp_path, post=refuse)
+    first = Webhook("http://127.0.0.1:9", SECRET, FolderOutbox(tmp_path), post=refuse)
     first.start({1: 3})
     first.offer(1, 3, "drift", 0.0, {})  # was there before: no news
     first.offer(1, 5, "drift", 0.0, {"number": 1})
@@ -155,14 +155,14 @@ def test_what_waits_survives_a_start(
     kept["waiting"][0]["due"] = 0.0  # an hour later
     (tmp_path / FILE).write_text(json.dumps(kept))
     there = receiver(200)
-    second = Webhook(there.url, SECRET, tmp_path)
+    second = Webhook(there.url, SECRET, FolderOutbox(tmp_path))
     second.start({1: 99})  # what was told is in the file
     second.offer(1, 5, "drift", 0.0, {"number": 2})  # told before
     second.offer(1, 8, "drift", 0.0, {"number": 3})
     eventually(lambda: second.delivered == 2)
     second.stop()
     assert [json.loads(body)["data"]["number"] for _, body in there.got] == [1, 3]
-    third = Webhook(there.url, SECRET, tmp_path)
+    third = Webhook(there.url, SECRET, FolderOutbox(tmp_path))
     third.start({})
     third.offer(1, 8, "drift", 0.0, {})
     third.stop()
@@ -172,7 +172,7 @@ def test_what_waits_survives_a_start(
 def test_a_damaged_file_is_said(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("{")
     with pytest.raises(InputError, match=r"webhook.json is damaged"):
-        Webhook("http://127.0.0.1:9", SECRET, tmp_path)
+        Webhook("http://127.0.0.1:9", SECRET, FolderOutbox(tmp_path)).start({})
 
 
 def test_a_service_sends_alarms_and_decides_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

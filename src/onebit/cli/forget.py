@@ -1,4 +1,4 @@
-"""Delete decisions from the log of a service that is stopped; for a running one, use the route `forget`.
+"""Delete decisions from the log of a service that is stopped, or from PostgreSQL, whose nodes may run; for a running service, use the route `forget`.
 
 Their rows are deleted with their feedback and its revisions, from the database, its free pages and its journal, and so are all older
 snapshots of the task. Learners whose state contains rows (kernels, and auto on numbers) unlearn them: the log is replayed without them at
@@ -8,6 +8,7 @@ folder are your responsibility. Examples:
     onebit forget service news --id mail-17 --id mail-18
     onebit forget service news --before 2026-01-01
     onebit forget service news --id mail-17 --unlearn
+    onebit forget postgresql://onebit@db.example.org/onebit news --before 90d
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import json
 import re
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 from onebit.cli.options import add_rule_option
 from onebit.cli.serve import needing_extra
@@ -26,7 +26,11 @@ from onebit.cli.token import UNITS_S
 
 def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit forget`."""
-    command.add_argument("folder", metavar="DIR", help="the data folder of `onebit serve`, which must not be running")
+    command.add_argument(
+        "folder",
+        metavar="DIR",
+        help="the data folder of `onebit serve`, which must not be running, or postgresql://...",
+    )
     command.add_argument("task", metavar="TASK", help="the name of a task")
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument("--id", metavar="ID", action="append", help="the id of a decision; may be given several times")
@@ -48,7 +52,7 @@ def execute(chosen: argparse.Namespace) -> None:
     with needing_extra():
         from onebit.serve.forgetting import ForgetOrder, forget
     order = ForgetOrder(chosen.id, chosen.before, chosen.unlearn)
-    found = forget(Path(chosen.folder), chosen.task, order)
+    found = forget(chosen.folder, chosen.task, order)
     if chosen.json:
         print(json.dumps(found))
         return

@@ -225,10 +225,6 @@ def execute(chosen: argparse.Namespace) -> int:
     if given["log"] is not None:
         if given["data"] is not None:
             raise InputError("--data and --log are two places for one log: give one of them")
-        if given["webhook"] is not None:
-            raise InputError(
-                "--webhook is for a service with --data, whose folder says what was sent; nodes that share a log would each send it"
-            )
         given["data"] = Path()
     if given["data"] is None:
         raise InputError("--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA)")

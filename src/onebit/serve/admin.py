@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import closing
 from typing import Any, TypeVar
 
+from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
 from onebit.serve.errors import (
@@ -76,6 +77,7 @@ class Admin:
         compiler: Compiler,
         items: Items,
         inquiry: Inquiry,
+        recent: Recent,
         next_task: int,
         last_change: int,
     ) -> None:
@@ -91,6 +93,7 @@ class Admin:
         self._compiler = compiler
         self._items = items
         self._inquiry = inquiry
+        self._recent = recent
         self._next_task = next_task
         self._neighbours = Neighbours(store, inquiry, last_change, self._take)
         self._creating: dict[str, str | None] = {}  # tasks that are not on disk yet, and by which token
@@ -237,13 +240,16 @@ class Admin:
         """Train on what was being trained when the service ended, or the node that kept the snapshots."""
         self._trainers.resume(self._served.values())
 
-    async def forget(self, served: ServedTask, asked: ForgetOrder, recent: Recent, token: str | None) -> dict[str, Any]:
-        """Take decisions of a task out of the log, and what was learnt from them out of its learner where that has rows in it."""
-        return await _shielded(asyncio.ensure_future(self._forget(served, asked, recent, token)))
+    async def erase(self) -> None:
+        """Leave nothing of what a node has forgotten that could not do so any more."""
+        with contextlib.suppress(OnebitError):  # the log cannot be written now: the next keeper tries again
+            await self._writer.run(lambda appender: appender.erase())
 
-    async def _forget(
-        self, served: ServedTask, asked: ForgetOrder, recent: Recent, token: str | None
-    ) -> dict[str, Any]:
+    async def forget(self, served: ServedTask, asked: ForgetOrder, token: str | None) -> dict[str, Any]:
+        """Take decisions of a task out of the log, and what was learnt from them out of its learner where that has rows in it."""
+        return await _shielded(asyncio.ensure_future(self._again(lambda: self._forget(served, asked, token))))
+
+    async def _forget(self, served: ServedTask, asked: ForgetOrder, token: str | None) -> dict[str, Any]:
         async with self.change_of(served):
             if served.training is not None and served.training.error is None:
                 raise ConflictError(
@@ -251,12 +257,11 @@ class Admin:
                 )
             served.forgetting = True
             try:
-                found, base = await taken_out(
-                    self._store, self._writer, self._reader, served, asked, self._clock.now(), token
-                )
-                recent.remove_task(served.info.number)
+                parts = (self._store, self._writer, self._inquiry, self._neighbours)
+                found, base = await taken_out(*parts, served, asked, self._clock.now(), token)
             finally:
-                served.forgets, served.forgetting = served.forgets + 1, False
+                self._remember_nothing(served)
+                served.forgetting = False
         follower = served.follower
         if found.rows:
             await self._progress.until(lambda: served.has_followed(found.seq))
@@ -265,6 +270,11 @@ class Admin:
             await asyncio.to_thread(follower.snapshots.remove_before, found.seq)
             await self._progress.until(lambda: follower.revised_from is None or follower.failing is not None)
         return told(found.decisions, base, await self._writer.run(lambda appender: appender.erase()))
+
+    def _remember_nothing(self, served: ServedTask) -> None:
+        """What is remembered of a task may be of decisions that are gone."""
+        self._recent.remove_task(served.info.number)
+        served.forgets += 1
 
     async def log_change(self, served: ServedTask, kind: str, detail: dict[str, Any], token: str | None) -> int:
         """Write a change, and with which token it was asked for; when it is on disk, it holds."""
@@ -290,6 +300,8 @@ class Admin:
         served.name_classes()
         if "silence" in detail or "deadline_s" in detail:
             served.swept = seq
+        if "forgotten" in detail:
+            self._remember_nothing(served)
         if kind == "deleted":
             del self._served[info.name]
             self._learner_thread.followers.pop(info.number, None)

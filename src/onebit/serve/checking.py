@@ -1,4 +1,4 @@
-"""Whether the folder of a service is whole: its database, what the rows of the log say, the snapshots, and the tokens.
+"""Whether the log of a service is whole: where it is kept, what its rows say, the snapshots, and the tokens.
 
 Everything is only read, and the service may run meanwhile: the log is looked at up to where it ended at the beginning.
 """
@@ -6,10 +6,8 @@ Everything is only read, and the service may run meanwhile: the log is looked at
 from __future__ import annotations
 
 import heapq
-import sqlite3
-import warnings
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,25 +19,21 @@ from onebit.serve.log.checks import (
     FEEDBACK,
     REVISION,
     Test,
-    is_utf8,
     of_candidates,
     of_class,
     of_probabilities,
     or_none,
 )
+from onebit.serve.log.database import Row
 from onebit.serve.log.errors import DamagedLogError, LogError
 from onebit.serve.log.folding import fold
-from onebit.serve.log.reading import Reader
+from onebit.serve.log.reading import NO_END, PAGE, Reader
 from onebit.serve.log.records import CHANGES, HALF_SHOWN
-from onebit.serve.log.sqlite.database import SqliteDatabase
-from onebit.serve.log.sqlite.files import refuse_remains
-from onebit.serve.log.sqlite.schema import DAMAGED, FILE, opened, reason, version_of
+from onebit.serve.log.store import Store
+from onebit.serve.log.stores import is_address, store_at
 from onebit.serve.log.tables import NAMES
 from onebit.serve.settings import Settings
-from onebit.serve.snapshots import FOLDER as SNAPSHOTS
-from onebit.serve.snapshots import UNREADABLE, snapshot_at
-from onebit.serve.tasks import TaskInfo
-from onebit.serve.tokens import Tokens
+from onebit.serve.tasks import TaskInfo, read_detail
 
 MOST_FAULTS = 100  # that are listed; the rest is counted
 
@@ -96,58 +90,49 @@ class Report:
         }
 
 
-def check(folder: Path, token_file: Path | None = None) -> Report:
-    """Look through a folder. What cannot be looked at, since there is nothing or it may not be read, is an OnebitError."""
-    report = Report(str(folder))
-    settings = Settings(data=folder, token_file=token_file)
-    _check_tokens(settings, report)
-    path = folder / FILE
+def check(where: Path | str, token_file: Path | None = None) -> Report:
+    """Look through a log. What cannot be looked at, since there is nothing or it may not be read, is an OnebitError."""
+    store = store_at(where)
+    report = Report(store.name)
+    address = where if isinstance(where, str) and is_address(where) else None
+    settings = Settings(data=Path() if address else Path(where), log=address, token_file=token_file)
+    _check_tokens(store, settings, report)
     try:
-        refuse_remains(path, folder / SNAPSHOTS)
-        with closing(opened(path)) as connection:
-            report.version = version_of(connection)
-            connection.text_factory = _text
-            _check_log(connection, report)
-        with closing(Reader(SqliteDatabase(path))) as reader:
-            _check_snapshots(folder, reader, report)
+        report.version, faults = store.examined()
+        for fault in faults:
+            report.add(*fault)
+        with closing(store.reader()) as reader:
+            tasks = _check_log(reader, report)
+            _check_snapshots(store, tasks, reader, report)
     except DamagedLogError as error:
-        report.add(FILE, str(error))
+        report.add(store.log_name, str(error))
     except LogError as error:
         if not error.damaged:
-            raise InputError(f"{path} cannot be read: {error}") from None
-        report.add(FILE, str(error))
-    except sqlite3.Error as error:
-        if not (error.sqlite_errorname or "").startswith(DAMAGED):
-            raise InputError(f"{path} cannot be read: {reason(error)}") from None
-        report.add(FILE, reason(error))
+            raise InputError(f"{store.name} cannot be read: {error}") from None
+        report.add(store.log_name, str(error))
     return report
 
 
-def _check_log(connection: sqlite3.Connection, report: Report) -> None:
-    found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MOST_FAULTS})")]
-    for line in found if found != ["ok"] else []:
-        report.add(FILE, " ".join(line.split()))
-    last = max(connection.execute(f"SELECT max(seq) FROM {table}").fetchone()[0] or 0 for table in NAMES)
-    _check_numbers(connection, last, report)
+def _check_log(reader: Reader, report: Report) -> Iterable[int]:
+    """Look at every row; the numbers of all tasks."""
+    last = reader.last()
+    _check_numbers(reader, last, report)
     tasks: dict[int, TaskInfo] = {}
-    for seq, table, row in _records(connection, last):
+    for seq, table, row in _records(reader, last):
         report.rows[table] += 1
         for what in _CHECKS[table](tasks, *row):
             report.add(f"row {seq} of {table}", what)
     report.tasks = sum(task.deleted is None for task in tasks.values())
+    return tasks
 
 
-UNNUMBERED = 6  # the version of the tables from which on rows do not have their numbers in one table as well
-FORGOTTEN = "SELECT sum(json_extract(detail, '$.forgotten.rows')) FROM changes WHERE json_valid(detail)"
-
-
-def _check_numbers(connection: sqlite3.Connection, last: int, report: Report) -> None:
+def _check_numbers(reader: Reader, last: int, report: Report) -> None:
     """Every number from 1 on is there once, but for those of rows that were forgotten, of which it is known how many they are."""
-    forgotten = connection.execute(FORGOTTEN).fetchone()[0] or 0
-    there = sum(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in NAMES)
+    there = sum(reader.database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in NAMES)
+    forgotten = _forgotten(reader)
     gaps_expected = forgotten > 0 and there + forgotten == last
     before = 0
-    numbers = [connection.execute(f"SELECT seq FROM {table} WHERE seq <= ? ORDER BY seq", (last,)) for table in NAMES]
+    numbers = (_paged(reader, f"SELECT seq FROM {table} WHERE seq", last) for table in NAMES)
     for (seq,) in heapq.merge(*numbers):
         if seq == before:
             report.add(f"row {seq}", "is there more than once: two services have written to this log")
@@ -156,37 +141,43 @@ def _check_numbers(connection: sqlite3.Connection, last: int, report: Report) ->
         elif seq > before + 1 and not gaps_expected:
             report.add(f"row {before + 1}", f"and all up to row {seq - 1} are missing")
         before = seq
-    if 1 < report.version < UNNUMBERED and not gaps_expected:
-        every = " UNION ALL ".join(f"SELECT seq FROM {table}" for table in NAMES)
-        for one, other in ((every, "SELECT seq FROM numbers"), ("SELECT seq FROM numbers", every)):
-            query = f"SELECT seq FROM ({one}) WHERE seq <= ? EXCEPT SELECT seq FROM ({other}) LIMIT {MOST_FAULTS}"
-            for (seq,) in connection.execute(query, (last,)):
-                report.add(f"row {seq}", "is in a table and not in numbers, or the other way round")
 
 
-def _text(stored: bytes) -> str | bytes:
-    """A text of a record; one that is none is left for the tests of its column to find."""
-    return stored.decode() if is_utf8(stored) else stored
+def _forgotten(reader: Reader) -> int:
+    """How many rows were forgotten, by the changes that say so."""
+    count = 0
+    for (stored,) in reader.database.rows("SELECT CAST(detail AS BLOB) FROM changes WHERE kind = 'changed'"):
+        with suppress(ValueError, OnebitError):  # what is damaged is found later
+            count += (read_detail("changed", stored).get("forgotten") or {}).get("rows", 0)
+    return count
 
 
-def _records(connection: sqlite3.Connection, last: int) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
+def _paged(reader: Reader, query: str, last: int) -> Iterator[Row]:
+    """The rows of a query up to a number, which ends with the name of their number, some at a time and in its order."""
+    after, number = -NO_END, query.rpartition(" ")[2]
+    page = f"{query} > ? AND {number} <= ? ORDER BY {number} LIMIT ?"
+    while rows := reader.database.rows(page, (after, last, PAGE)):
+        yield from rows
+        after = rows[-1][0]
+
+
+def _records(reader: Reader, last: int) -> Iterator[tuple[int, str, Row]]:
     """All records with their tables, in the order of their numbers; those of a number that is there twice in that of the tables."""
     queries = {
-        "changes": CHANGES,
-        "decisions": f"SELECT {', '.join(_Decision._fields)} FROM decisions",
+        "changes": f"{CHANGES} WHERE seq",
+        "decisions": f"SELECT {', '.join(_Decision._fields)} FROM decisions WHERE seq",
         "feedback": (
             f"SELECT f.seq, {', '.join(f'f.{name}' for name in _Feedback._fields[1:-1])}, d.task FROM feedback f "
-            "LEFT JOIN decisions d ON d.seq = f.decision"
+            "LEFT JOIN decisions d ON d.seq = f.decision WHERE f.seq"
         ),
         "revisions": (
             f"SELECT r.seq, {', '.join(f'r.{name}' for name in _Revision._fields[1:-1])}, f.task FROM revisions r "
-            "LEFT JOIN feedback f ON f.seq = r.feedback"
+            "LEFT JOIN feedback f ON f.seq = r.feedback WHERE r.seq"
         ),
     }
 
-    def of(number: int, table: str) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
-        name = {"feedback": "f.seq", "revisions": "r.seq"}.get(table, "seq")
-        for row in connection.execute(f"{queries[table]} WHERE {name} <= ? ORDER BY {name}", (last,)):
+    def of(number: int, table: str) -> Iterator[tuple[int, int, Row]]:
+        for row in _paged(reader, queries[table], last):
             yield row[0], number, row
 
     streams = (of(number, table) for number, table in enumerate(NAMES))
@@ -335,28 +326,20 @@ def _failed(record: NamedTuple, tests: dict[str, Test]) -> Iterator[str]:
 _CHECKS: dict[str, Any] = {"changes": _change, "decisions": _decision, "feedback": _feedback, "revisions": _revision}
 
 
-def _check_snapshots(folder: Path, reader: Reader, report: Report) -> None:
-    for path in sorted(folder.glob(f"{SNAPSHOTS}/*/*.onebit")):
-        where = str(path.relative_to(folder))
-        if not path.parent.name.isdecimal():
-            report.add(where, "is in a folder that has not the number of a task")
-            continue
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of another machine it may be
-                snapshot_at(path, int(path.parent.name), reader)
-            report.snapshots += 1
-        except UNREADABLE as error:
-            if path.exists():  # else the service has removed it meanwhile, in favour of a newer one
-                report.add(where, " ".join(str(error).split()) or type(error).__name__)
+def _check_snapshots(store: Store, tasks: Iterable[int], reader: Reader, report: Report) -> None:
+    for task in tasks:
+        for where, fault in store.snapshots(task, 1).examined(reader):
+            if fault is None:
+                report.snapshots += 1
+            else:
+                report.add(where, fault)
 
 
-def _check_tokens(settings: Settings, report: Report) -> None:
+def _check_tokens(store: Store, settings: Settings, report: Report) -> None:
+    name = settings.tokens.name if settings.log is None else "tokens"
     try:
-        report.tokens = len(Tokens(settings.tokens).listed())
+        report.tokens = len(store.tokens(settings).listed())
     except OnebitError as error:
-        report.add(settings.tokens.name, str(error))
-    if settings.closed.exists() and not settings.tokens.exists():
-        report.add(
-            settings.tokens.name, "is gone, and the service has had tokens; --token-file names it if it is elsewhere"
-        )
+        report.add(name, str(error))
+    if settings.log is None and settings.closed.exists() and not settings.tokens.exists():
+        report.add(name, "is gone, and the service has had tokens; --token-file names it if it is elsewhere")

@@ -19,12 +19,13 @@ from onebit.serve.inputs import classes_in, numbers_in, stored_classes
 from onebit.serve.judging import refuse_forgotten
 from onebit.serve.log.errors import StaleError
 from onebit.serve.log.inquiry import Inquiry
+from onebit.serve.log.reading import NO_END, Reader
 from onebit.serve.log.writing import Writer, Written
 from onebit.serve.recent import Entry, Recent, settled
 from onebit.serve.replicas import Choices
 from onebit.serve.schemas import DecideRequest
 from onebit.serve.served_task import ServedTask
-from onebit.serve.tasks import refuse_rule
+from onebit.serve.tasks import TaskInfo, refuse_rule
 from onebit.serve.terms import RequestTerms, is_same_set, is_unsure, terms_of
 
 AT_ONCE = 256  # rows that are decided before others get a turn, at most
@@ -105,7 +106,18 @@ class DecideHandler:
                 answers |= await self._decide_fresh(served, list(fresh), list(fresh.values()), single)
             except StaleError:
                 answers |= await self._repeat(served, list(fresh), fresh)
+                await self._refuse_gone(served.info, [one for one in fresh if one not in answers])
         return [answers[identity] for identity in ids]
+
+    async def _refuse_gone(self, info: TaskInfo, ids: Sequence[str]) -> None:
+        """Refuse ids that another node has forgotten, of which this one may not have heard."""
+
+        def refuse(reader: Reader) -> None:
+            now = reader.task(info.number, NO_END)
+            if now is not None:
+                refuse_forgotten(reader, now, ids)
+
+        await self._inquiry.of(refuse)
 
     async def _stored(self, served: ServedTask, requests: Sequence[DecideRequest], single: bool) -> list[bytes]:
         """What the log keeps of every x."""
@@ -217,7 +229,8 @@ class DecideHandler:
         answers: dict[str, dict[str, Any]] = {}
         wanted = list(dict.fromkeys(ids))
         while True:
-            await settled(entry for one in wanted if (entry := self._recent.get(task, one)) is not None)
+            known = {one: entry for one in wanted if (entry := self._recent.get(task, one)) is not None}
+            await settled(known.values())
             rows = _rows_at_once(served)
             for start in range(0, len(wanted), rows):
                 if start:
@@ -226,6 +239,10 @@ class DecideHandler:
                 for row in await self._inquiry.of(lambda reader, some=some: reader.known(served.info, some)):  # type: ignore[misc]
                     answers[row[1]] = _again(served, row, asked[row[1]])
             wanted = [one for one in wanted if one not in answers]
+            # What was written, and is not in the log any more, another node has forgotten.
+            self._recent.remove_all(
+                task, [one for one in wanted if one in known and self._recent.get(task, one) is known[one]]
+            )
             if not any(self._recent.get(task, one) for one in wanted):
                 return answers
 

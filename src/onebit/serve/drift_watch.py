@@ -22,13 +22,24 @@ class DriftWatch:
     def start(self, tasks: Iterable[ServedTask]) -> None:
         """What is there now is no news; but to the webhook it is, unless it was told before."""
         self._seen = {one.info.number: _last(one) for one in tasks}
-        if self.webhook is not None:
+
+    @property
+    def sends(self) -> bool | None:
+        """Whether this node sends to the webhook; None where there is none."""
+        return None if self.webhook is None else self.webhook.sends
+
+    def keep(self, keeps: bool) -> None:
+        """Send to the webhook, where this is the node that keeps the log, and not where it is not any more. It may wait for the disk."""
+        if self.webhook is None or keeps is self.webhook.sends:
+            return
+        if keeps:
             self.webhook.start(self._seen)
+        else:
+            self.webhook.stop()
 
     def stop(self) -> None:
         """Look no more."""
-        if self.webhook is not None:
-            self.webhook.stop()
+        self.keep(False)
 
     def look(self, task: ServedTask) -> None:
         """Tell of what is new in a task."""

@@ -147,6 +147,7 @@ class FeedbackHandler:
             if future.cancelled() or future.exception() is not None:
                 self._recent.remove_all(served.info.number, heard.entries)
                 return
+            served.heard = max(served.heard, future.result().seq + len(list(parts.values())[-1]) - 1)
             if heard.places:
                 for seq, place in enumerate(heard.places, futures["feedback"].result().seq):
                     place.seq, place.time = seq, futures["feedback"].result().time

@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 
 from onebit.errors import InputError, brief
 from onebit.learner import Learner
-from onebit.serve.clock import Clock
 from onebit.serve.errors import ConflictError, NotFoundError
-from onebit.serve.log.errors import LogError
+from onebit.serve.log.errors import LogError, StaleError
+from onebit.serve.log.forgetting import Base, Forgetting, Forgotten, UnseenRowsError
+from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.log_reader import LogReader
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.sqlite.appending import SqliteAppender
-from onebit.serve.log.sqlite.forgetting import Base, Forgetting, Forgotten, UnseenRowsError
 from onebit.serve.log.store import Store
 from onebit.serve.log.stores import store_at
 from onebit.serve.log.writing import Writer
 from onebit.serve.log_follower import LogFollower
+from onebit.serve.neighbours import Neighbours
 from onebit.serve.served_task import ServedTask
 from onebit.serve.tasks import TaskInfo
 from onebit.serve.threads import in_thread
@@ -76,76 +76,84 @@ def refuse_kept(info: TaskInfo, first: int) -> None:
         )
 
 
-def appender_of(writer: Writer) -> SqliteAppender:
-    """What takes rows out of the log."""
-    if not isinstance(writer.appender, SqliteAppender):
-        raise ConflictError("decisions can be forgotten from a log in a folder, and this one is not in one")
-    return writer.appender
-
-
 def forget(
-    folder: Path,
+    where: Path | str,
     name: str,
     request: ForgetOrder,
     *,
     keep: bool = False,
     first: Callable[[Reader, TaskInfo], None] = lambda reader, info: None,
 ) -> dict[str, Any]:
-    """Forget decisions of a task of a folder in which no service runs; what was done.
+    """Forget decisions of a task of a folder in which no service runs, or of a database, whose nodes may run; what was done.
 
-    With `keep` what was learnt stays, also where rows are in it. `first` is what is done before, while the folder belongs to this process.
+    With `keep` what was learnt stays, also where rows are in it. `first` is what is done before, while a folder belongs to this process.
     """
-    with LogReader(folder) as log:
-        info = log.task(name)
-    store = store_at(folder)
+    store = store_at(where)
+    with LogReader(where) as log:
+        log.task(name)
     store.take()
     try:
         store.check()
         writer = store.writer(lambda *_: None)
         try:
-            with closing(store.reader()) as reader:
-                first(reader, info)
-            return _forgotten(store, writer, info, request, keep)
+            while True:
+                with LogReader(where) as log:
+                    info = log.task(name)
+                with closing(store.reader()) as reader:
+                    first(reader, info)
+                try:
+                    return _forgotten(store, writer, info, request, keep)
+                except (StaleError, UnseenRowsError):  # another node has just written something
+                    continue
         finally:
             writer.close()
     except LogError as error:
-        raise InputError(f"the log in {folder} cannot be used: {error}") from None
+        raise InputError(f"the log in {store.name} cannot be used: {error}") from None
     finally:
         store.release()
 
 
 def _forgotten(store: Store, writer: Writer, info: TaskInfo, request: ForgetOrder, keep: bool) -> dict[str, Any]:
-    appender = appender_of(writer)
+    appender = writer.appender
     with closing(store.reader()) as reader:
+        known = reader.last_change() if store.shared else None
+        if store.shared:
+            refuse_training(info)
         if request.ids is not None:
             refuse_unknown_ids(reader, info, request.ids)
         order = Forgetting(info.number, request.ids, request.before, None)
         span = appender.span(order)
         if span is None:
             return told(0, None, appender.erase())
-        base = None if request.unlearn or info.deleted is not None else base_of(store, info, writer.last, keep)
+        base = None if request.unlearn or info.deleted is not None else base_of(store, info, reader.last(), keep)
         if base is None and info.deleted is None:
             refuse_kept(info, span[0])
-        now = Clock(reader.last_time(), writer.last).now()
-        found = appender.forget(order._replace(base=base), now, None)
+        now = store.clock(reader, writer.last).now()
+        found = appender.forget(order._replace(base=base), now, None, known)
         store.snapshots(info.number, 1).remove_before(found.seq)
     return told(found.decisions, base, appender.erase())
+
+
+def refuse_training(info: TaskInfo) -> None:
+    """Refuse while another learner is trained from the rows."""
+    if info.training is not None:
+        raise ConflictError(f"{info.training['learner']} is being trained from the log: wait until it has taken over")
 
 
 async def taken_out(
     store: Store,
     writer: Writer,
-    reader: Reader,
+    inquiry: Inquiry,
+    neighbours: Neighbours,
     served: ServedTask,
     asked: ForgetOrder,
     now: float,
     token: str | None,
 ) -> tuple[Forgotten, Base | None]:
-    """Take decisions out of the log of a service that runs, where nobody says anything of them meanwhile."""
-    info = served.info
-    appender_of(writer)
-    if asked.ids is not None:
-        refuse_unknown_ids(reader, info, asked.ids)
+    """Take decisions out of the log of a service that runs, where nobody says anything of them here meanwhile."""
+    info, ids = served.info, asked.ids
+    if ids is not None:
+        await inquiry.of(lambda reader: refuse_unknown_ids(reader, info, ids))
     order = Forgetting(info.number, asked.ids, asked.before, None)
     while True:
         base = None
@@ -153,15 +161,19 @@ async def taken_out(
         if span is None:
             return Forgotten(0, 0, 0), None
         if not asked.unlearn:
-            base = await in_thread(base_of, store, info, writer.last)
+            last = await inquiry.of(lambda reader: reader.last())
+            base = await in_thread(base_of, store, info, last)
         if base is None:
             refuse_kept(info, span[0])
         try:
             whole = order._replace(base=base)
-            found = await writer.run(lambda appender: appender.forget(whole, now, token))  # noqa: B023
+            async with neighbours.writing() as known:
+                refuse_training(info)
+                found = await writer.run(lambda appender: appender.forget(whole, now, token, known))  # noqa: B023
+                neighbours.wrote(found.seq)
+                info.apply(found.seq, now, "changed", {"forgotten": {"base": None if base is None else base.position}})
         except UnseenRowsError:  # somebody was saying something of them when this began
             continue
-        info.apply(found.seq, now, "changed", {"forgotten": {"base": None if base is None else base.position}})
         return found, base
 
 

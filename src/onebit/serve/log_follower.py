@@ -98,6 +98,21 @@ class Trainee:
         for name in detail.get("add_classes", []):
             self.learner.add_class(name)
 
+    def packed(self, generation: int, reader: Reader) -> Packed | None:
+        """As it is now, for nodes that take it over; None where it has not learnt the last word on something."""
+        mark = reader.mark(self._expected.task, self.position, self.revisions.horizon)
+        if mark is None or self.revisions.missed_from is not None:
+            return None
+        where = (generation, self.position, self.revisions.horizon)
+        return packed_snapshot(Snapshot(self.learner, *where, mark, Statistics(len(self.learner.classes))))
+
+    @classmethod
+    def taken_over(cls, trained: Snapshot, expected: Expected) -> Trainee:
+        """One that another node has trained."""
+        made = cls(trained.learner, expected)
+        made.position, made.revisions.horizon = trained.position, trained.revised
+        return made
+
 
 def first_classes(reader: Reader, expected: Expected) -> list[ClassName]:
     """The classes with which a task began, and with which whatever is trained from its log begins."""
@@ -285,16 +300,21 @@ class LogFollower:
         """Train the learner that takes over at a position. That is a matter of the log alone, and so can be done beforehand."""
         generation = detail["generation"]
         if generation not in self.trainees:
-            learner = learner_of(detail, first_classes(reader, self.expected), self.inputs)
-            self.trainees[generation] = Trainee(learner, self.expected)
+            trained = self.snapshots.trained(generation, reader)
+            if trained is not None and trained.position <= seq:
+                self.trainees[generation] = Trainee.taken_over(trained, self.expected)
+            else:
+                learner = learner_of(detail, first_classes(reader, self.expected), self.inputs)
+                self.trainees[generation] = Trainee(learner, self.expected)
         while not self.trainees[generation].advance(reader, seq, self.revisions.horizon):
             pass
 
     def _change(self, seq: int, kind: str, detail: dict[str, Any]) -> None:
         if kind == "changed":
             forgotten = detail.get("forgotten")
-            if forgotten is not None and forgotten["base"] is None and seq > self.began_at:
-                self.revisions.miss(forgotten["first"])  # it is unlearnt as what was revised is
+            if forgotten is not None and seq > self.began_at:
+                # It is unlearnt as what was revised is; or kept, which begins with the state that has it, since here it may not have been read before it went.
+                self.revisions.miss(forgotten["first"])
             for name in detail.get("add_classes", []):
                 self.statistics.add_class()
                 self.replicas.teach(lambda learner, name=name: learner.add_class(name) or 0)  # type: ignore[misc]

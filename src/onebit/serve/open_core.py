@@ -13,14 +13,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from onebit.decision import Decision
 from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.decide import Ask, refuse_other
-from onebit.serve.errors import InvalidError, TaskSetAsideError
-from onebit.serve.group_commit import Group, GroupCommit
+from onebit.serve.errors import InvalidError, TaskSetAsideError, UnavailableError
+from onebit.serve.group_commit import Group, GroupCommit, Keeper
 from onebit.serve.ids import NewIds
 from onebit.serve.inputs import classes_in
 from onebit.serve.judging import (
@@ -38,6 +39,8 @@ from onebit.serve.judging import (
     word_of,
 )
 from onebit.serve.learner_thread import LearnerThread
+from onebit.serve.log.checks import BadRecordError
+from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.recent_rows import (
     AMONG,
@@ -50,7 +53,7 @@ from onebit.serve.log.recent_rows import (
     played_of,
 )
 from onebit.serve.log.sqlite.appending import SqliteAppender
-from onebit.serve.log.store import Store
+from onebit.serve.log.sqlite.store import SqliteStore
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.made import (
     AskedTerms,
@@ -61,42 +64,94 @@ from onebit.serve.made import (
     decided,
     made_again,
 )
+from onebit.serve.open_cores import Answer
 from onebit.serve.recent import Entry, Recent, Word
 from onebit.serve.replicas import OneCopy
-from onebit.serve.schemas import FeedbackRequest
+from onebit.serve.schemas import Change, FeedbackRequest
 from onebit.serve.served_task import ServedTask
+from onebit.serve.settings import Settings
+from onebit.serve.task_changes import check_change, given_in
 from onebit.serve.terms import RequestTerms
 
 COUNTED = 256  # rows that are counted at a time, where nobody looks
-Answer = tuple[str, str, str]  # the id of a decision, what became of a feedback, and a sentence where it was refused
+CHORES_S = 0.5  # how often deadlines are looked after
 
 
 class OpenCore:
-    """One task of a log that this process has."""
+    """One task of a folder that this process has."""
 
     def __init__(
         self,
         served: ServedTask,
-        store: Store,
+        store: SqliteStore,
         appender: SqliteAppender,
         reader: Reader,
         clock: Clock,
         soon: bool,
-        snapshot_every: int,
-        max_values: int,
+        settings: Settings,
     ) -> None:
         self.served = served
         self.reader = reader
         self.commits = GroupCommit(appender, soon, self._written, self._dropped, self._caught_up)
         self.clock = clock
-        self._snapshot_every = snapshot_every
-        self._max_values = max_values
+        self._store = store
+        self._settings = settings
+        self._max_values = settings.max_values
         self._recent, self._made = Recent(), MadeDecisions()
         self._ids = NewIds()
         self._uncounted: list[Group] = []
         self._waiting_to_count = 0  # rows of these
-        self.learner_thread = LearnerThread(store, snapshot_every, lambda: None, self.whole)
+        self.learner_thread = LearnerThread(store, settings.snapshot_every, lambda: None, self.whole)
         self.learner_thread.followers[served.info.number] = served.follower
+        self.appender = appender
+        self.keeper = Keeper(self.commits, self._look_after, CHORES_S)
+
+    # --- beginning and end -----------------------------------------------------------------------------------------
+
+    @property
+    def where(self) -> str:
+        """The path of the folder."""
+        return self._store.name
+
+    @property
+    def log(self) -> Path:
+        """The folder."""
+        return self._settings.data
+
+    def start(self) -> None:
+        """Begin to write what nobody waits for, and to learn what was revised."""
+        self.learner_thread.start()
+        self.keeper.start()
+
+    def flush(self) -> None:
+        """Have everything on disk."""
+        self.commits.sync()
+
+    def close(self, why: str) -> None:
+        """Have everything on disk, keep a snapshot, and let go of the folder; what is lost with it is said."""
+        self.keeper.stop()
+        lost = self.commits.close(why)
+        self.learner_thread.stop()
+        self.reader.close()
+        self.appender.close()
+        self._store.release()
+        if lost:
+            raise UnavailableError(
+                f"rows of task {self.served.info.name!r} that are not in the log, and are lost: {lost}, since {self.commits.failing}"
+            )
+
+    def forked(self) -> None:
+        """Let go of the lock's file, which the parent keeps."""
+        self._store.forget()
+
+    def _look_after(self) -> None:
+        """What is done now and then: silence is an answer when the deadline has passed."""
+        try:
+            self.sweep()
+        except BadRecordError as error:
+            self.served.follower.set_aside(error)
+        except (OnebitError, LogError):  # said to whoever comes next; it is tried again
+            pass
 
     # --- deciding --------------------------------------------------------------------------------------------------
 
@@ -306,11 +361,12 @@ class OpenCore:
 
     # --- what is on disk ---------------------------------------------------------------------------------------------
 
-    def change(self, kind: str, detail: dict[str, Any]) -> None:
+    def change(self, change: Change) -> None:
         """Write a change of the task, and make it: it holds when this returns."""
-        served, commits = self.served, self.commits
+        served, commits, kind, detail = self.served, self.commits, "changed", given_in(change)
         info, follower = served.info, served.follower
         with self.whole():
+            check_change(served, change, self._settings.max_task_memory)
             now, seq = self.clock.now(), commits.next
             commits.add("changes", (seq, info.number, now, kind, json.dumps(detail), None))
             commits.write()
@@ -337,7 +393,7 @@ class OpenCore:
             follower.records += follower.revisions.hear(self.reader, group.last, group.last)
         elif self._waiting_to_count >= COUNTED:
             self._count()
-        is_due = follower.records - follower.records_at_snapshot >= self._snapshot_every
+        is_due = follower.records - follower.records_at_snapshot >= self._settings.snapshot_every
         if is_due or follower.revised_from is not None:
             self.learner_thread.tell(group.last, {(served.info.number, "feedback"): 0})
 

@@ -8,13 +8,12 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
 
 from onebit.decision import Decision
-from onebit.errors import InputError, OnebitError
+from onebit.errors import InputError
 from onebit.features import refuse_what_is_no_table
 from onebit.files import whole_file
 from onebit.learner import Learner, copy_of
@@ -22,24 +21,17 @@ from onebit.offpolicy import Evaluation
 from onebit.rules import DEFAULT
 from onebit.serve.errors import InvalidError, NotFoundError, RequestError, TaskSetAsideError, UnavailableError
 from onebit.serve.export import Written, as_object, write
-from onebit.serve.group_commit import Keeper
 from onebit.serve.log.checks import BadRecordError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.log_reader import LogReader
-from onebit.serve.log.sqlite.appending import SqliteAppender
-from onebit.serve.log.sqlite.store import SqliteStore
 from onebit.serve.made import AS_USUAL, AskedTerms
-from onebit.serve.open_core import OpenCore
+from onebit.serve.open_cores import Core, checked
 from onebit.serve.replay import evaluation
 from onebit.serve.schemas import Change, FeedbackRequest
 from onebit.serve.served_task import classes_of, shown, summary_of
-from onebit.serve.settings import Settings
-from onebit.serve.task_changes import check_change, given_in
-from onebit.serve.web.messages import message_of
+from onebit.serve.task_changes import given_in
 from onebit.validation import ClassName
 
-CHORES_S = 0.5  # how often deadlines are looked after
-Model = TypeVar("Model", bound=BaseModel)
 Status = Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
 Named = (
     Decision | str | int
@@ -57,21 +49,18 @@ class Hearing(NamedTuple):
 
 
 class OpenTask:
-    """A task of a folder, in this process. Made by `onebit.open`, and safe to use from several threads.
+    """A task of a folder or of a database, in this process. Made by `onebit.open`, and safe to use from several threads.
 
     Once `feedback` has returned, the next `decide` knows it. Both return when their row is on disk (`durable="always"`), or have it there
     within a tenth of a second (`durable="soon"`): then a crash of the machine loses at most the calls of that time, and a crash of the
     process fewer.
     """
 
-    def __init__(self, core: OpenCore, store: SqliteStore, appender: SqliteAppender, settings: Settings) -> None:
-        self._core, self._store, self._appender, self._settings = core, store, appender, settings
+    def __init__(self, core: Core) -> None:
+        self._core = core
         self._closed: str | None = None
         self._closing = threading.Lock()
-        self._keeper = Keeper(core.commits, self._look_after, CHORES_S)
-        self._sweep_error: str | None = None
-        core.learner_thread.start()
-        self._keeper.start()
+        core.start()
         _OPEN.add(self)
 
     # --- what it is ------------------------------------------------------------------------------------------------
@@ -87,15 +76,15 @@ class OpenTask:
         return list(self._core.served.info.classes)
 
     @property
-    def folder(self) -> Path:
-        """The folder of the task."""
-        return self._settings.data
+    def where(self) -> str:
+        """The folder of the task, or the address of its database without secrets."""
+        return self._core.where
 
     @property
     def learner(self) -> Learner:
         """A copy of the current learner."""
         with self._reading(), self._core.whole():
-            copy = copy_of(self._core.served.follower.replicas.resting)
+            copy, _ = self._core.served.follower.replicas.look(copy_of)
             for name in self._core.served.info.retired:
                 copy.remove_class(name)
             return copy
@@ -107,7 +96,7 @@ class OpenTask:
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self._core.served.info.learner}"
-        return f"<onebit task {self.name!r} in {self.folder}, {state}>"
+        return f"<onebit task {self.name!r} in {self.where}, {state}>"
 
     # --- deciding and hearing --------------------------------------------------------------------------------------
 
@@ -258,38 +247,25 @@ class OpenTask:
         """Change these settings of the task, and log the change: add_classes, remove_classes, mode, deadline_s, silence, revise_within, sure, risk."""
         change = checked(Change, what)
         with self._reading():
-            given = given_in(change)
-            if given:
-                with self._core.whole():
-                    check_change(self._core.served, change, self._settings.max_task_memory)
-                self._core.change("changed", given)
+            if given_in(change):
+                self._core.change(change)
         return self.info()
 
     def flush(self) -> None:
         """Return once everything is on disk."""
         with self._reading():
-            self._core.commits.sync()
+            self._core.flush()
 
     def close(self) -> None:
-        """Write what is not on disk yet, save a snapshot, and release the folder. Closing twice does no harm."""
+        """Write what is not on disk yet, save a snapshot, and release the log. Closing twice does no harm."""
         if self._is_closed():
             return
         with self._closing:
             if self._is_closed():  # by another thread, meanwhile
                 return
-            self._closed = f"task {self.name!r} is closed: open it again with onebit.open({str(self.folder)!r})"
+            self._closed = f"task {self.name!r} is closed: open it again with onebit.open({self.where!r})"
             _OPEN.discard(self)
-            self._keeper.stop()
-            lost = self._core.commits.close(self._closed)
-            self._core.learner_thread.stop()
-            self._core.reader.close()
-            self._appender.close()
-            self._store.release()
-            if lost:
-                why = self._core.commits.failing
-                raise UnavailableError(
-                    f"rows of task {self.name!r} that are not in the log, and are lost: {lost}, since {why}"
-                )
+            self._core.close(self._closed)
 
     def __enter__(self) -> OpenTask:
         return self
@@ -327,22 +303,15 @@ class OpenTask:
         with self._reading():
             with self._core.whole():
                 pass
-            with LogReader(self.folder) as log:
+            with LogReader(self._core.log) as log:
                 yield log
-
-    def _look_after(self) -> None:
-        """What is done now and then: silence is an answer when the deadline has passed."""
-        try:
-            self._core.sweep()
-        except BadRecordError as error:
-            self._core.served.follower.set_aside(error)
-        except (OnebitError, LogError):  # said to whoever comes next; it is tried again
-            pass
 
     def _forked(self) -> None:
         """In a child of the process that has opened it, which has neither its threads nor its lock."""
-        self._closed = f"task {self.name!r} was opened by another process, of which this one is a fork: open a folder of its own here"
-        self._store.forget()
+        self._closed = (
+            f"task {self.name!r} was opened by another process, of which this one is a fork: open a log of its own here"
+        )
+        self._core.forked()
 
 
 def _identity(given: Named) -> str:
@@ -367,14 +336,6 @@ def _said(
         if answer is not None:
             said[name] = answer
     return checked(FeedbackRequest, said)
-
-
-def checked(model: type[Model], given: dict[str, Any]) -> Model:
-    """What was given, or one sentence on what is wrong with it."""
-    try:
-        return model.__pydantic_validator__.validate_python(given)  # type: ignore[no-any-return]  # `model_validate`, in two thirds of its time
-    except ValidationError as error:
-        raise InvalidError(*message_of(error.errors(), given, list(model.model_fields))) from None
 
 
 def _close_all() -> None:

@@ -1,11 +1,11 @@
-"""`onebit.open`: a task of a folder in this process, without HTTP."""
+"""`onebit.open`: a task of a folder, or of a database that nodes share, in this process, without HTTP."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,13 +22,16 @@ except ImportError as _error:
 
 from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
+from onebit.serve.errors import ConflictError
 from onebit.serve.items import Items
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.sqlite.appending import SqliteAppender
 from onebit.serve.log.sqlite.store import SqliteStore
+from onebit.serve.log.stores import is_address, store_at
 from onebit.serve.open_core import OpenCore
-from onebit.serve.open_task import OpenTask, checked
+from onebit.serve.open_cores import checked
+from onebit.serve.open_task import OpenTask
 from onebit.serve.recovery import brought_up, warn_of
 from onebit.serve.replicas import OneCopy
 from onebit.serve.schemas import Mode, NewTask, Silence
@@ -65,6 +68,8 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
 ) -> OpenTask:
     """Open a task of a folder in this process, or create it: the service without HTTP, on the same folder.
 
+    The path may also be the address of a database, `postgresql://...`: then this process is one of its nodes.
+
     An existing task continues, and needs only the path, plus its name if there are several tasks; an option that contradicts it is
     refused. A new one needs `classes` and the form of x: `features`, the number of them, `text=True`, or `features="dict"` for names and
     numbers. Its name is that of the folder unless `task` is given.
@@ -72,7 +77,8 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     Side effects: the folder is created if missing and locked until `close`, since it has one owner at a time, this process or
     `onebit serve`; a few threads are started; the learner may be compiled into the user's cache. With `durable="always"` a decision or a
     feedback is on disk before the call returns; threads that wait together share the disk's work. With `"soon"` it is there within a
-    tenth of a second, and a crash may lose the calls of that time.
+    tenth of a second, and a crash may lose the calls of that time. A database has any number of nodes, of which this process is one; there
+    `"soon"` does not wait for its disk, and a crash of the database may lose the last second.
 
     >>> import onebit, tempfile
     >>> with onebit.open(tempfile.mkdtemp(), "tickets", classes=["mail", "web"], text=True, seed=1) as task:
@@ -97,7 +103,10 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
         "risk": risk,
     }
     given = {name: value for name, value in wanted.items() if value is not None}
-    settings = Settings(data=Path(path), snapshot_every=snapshot_every, keep_snapshots=keep_snapshots)
+    options: dict[str, Any] = {"snapshot_every": snapshot_every, "keep_snapshots": keep_snapshots}
+    if is_address(str(path)):
+        return _joined(Settings(data=Path(), log=str(path), **options), task, given, durable == "soon")
+    settings = Settings(data=Path(path), **options)
     store = SqliteStore(settings.data)
     try:
         with ExitStack() as undo:
@@ -106,6 +115,35 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     except LogError as error:
         raise InputError(f"{store.name} cannot be used: {error}") from None
     return made
+
+
+def _joined(settings: Settings, name: str | None, given: dict[str, Any], soon: bool) -> OpenTask:
+    """Become a node of a database."""
+    assert settings.log is not None
+    store_at(settings.log)  # which says what is not installed
+    from onebit.serve.open_node import Node, NodeCore, create
+
+    node = Node(settings, soon)
+    try:
+        info: TaskInfo | None = None
+        while info is None:
+            with closing(node.store.reader()) as reader:
+                info = _found(reader, node.store.name, name, given)
+            if info is None:
+                if name is None:
+                    raise InputError(
+                        f"there is no task in {node.store.name} yet: give task=..., the name of the new one"
+                    )
+                with suppress(ConflictError):  # another node was faster
+                    create(node, checked(NewTask, {"name": name, **given}))
+        _refuse_contradictions(info, given)
+        return OpenTask(NodeCore(node, info.name))
+    except LogError as error:
+        node.stop("it could not be opened")
+        raise InputError(f"{node.store.name} cannot be used: {error}") from None
+    except BaseException:
+        node.stop("it could not be opened")
+        raise
 
 
 def _opened(
@@ -120,7 +158,7 @@ def _opened(
     undo.callback(reader.close)
     clock = Clock(reader.last_time(), appender.last)
     warn_of(clock)
-    info = _found(reader, settings, name, given)
+    info = _found(reader, store.name, name, given)
     if info is None:
         info = _created(reader, appender, clock, settings, name, given)
     else:
@@ -128,8 +166,7 @@ def _opened(
     served = brought_up(info, store, reader, appender.last, settings, Items(), OneCopy)
     if soon:
         appender.relax()
-    core = OpenCore(served, store, appender, reader, clock, soon, settings.snapshot_every, settings.max_values)
-    return OpenTask(core, store, appender, settings)
+    return OpenTask(OpenCore(served, store, appender, reader, clock, soon, settings))
 
 
 def _features(features: Features | None, text: bool, hash_bits: int | None) -> dict[str, Any] | None:
@@ -149,14 +186,14 @@ def _features(features: Features | None, text: bool, hash_bits: int | None) -> d
     return {"kind": "numbers", "size": features}
 
 
-def _found(reader: Reader, settings: Settings, name: str | None, given: dict[str, Any]) -> TaskInfo | None:
+def _found(reader: Reader, where: str, name: str | None, given: dict[str, Any]) -> TaskInfo | None:
     """The task that is meant, if it is there."""
     tasks, damaged = reader.tasks()
     there = [one for one in tasks if one.deleted is None]
     broken = [one for one in damaged if not one.deleted]
     if name is None and len(there) + len(broken) > 1:
         names = ", ".join(map(repr, [*(one.name for one in there), *(one.name for one in broken)]))
-        raise InputError(f"{settings.data} has several tasks, {names}: give task=..., the name of one")
+        raise InputError(f"{where} has several tasks, {names}: give task=..., the name of one")
     for gone in broken:
         if name in (None, gone.name):
             raise InputError(f"the task is set aside: {gone.reason}")
@@ -167,9 +204,9 @@ def _found(reader: Reader, settings: Settings, name: str | None, given: dict[str
         return None
     missing = "features (the number of them, text=True, or features='dict')" if "classes" in given else "classes"
     if name is None or not there:
-        raise InputError(f"there is no task in {settings.data} yet: give {missing}, to create one")
+        raise InputError(f"there is no task in {where} yet: give {missing}, to create one")
     known = nearest(name, [one.name for one in there])
-    raise InputError(f"there is no task {name!r} in {settings.data}; {known}; or give {missing}, to create it")
+    raise InputError(f"there is no task {name!r} in {where}; {known}; or give {missing}, to create it")
 
 
 def _created(

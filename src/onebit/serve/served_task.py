@@ -22,6 +22,7 @@ class ServedTask:
         self.change_lock = asyncio.Lock()  # one change at a time, each checked against what the one before left
         self.forgetting = False  # whether decisions are being taken out of the log at this moment
         self.forgets = 0  # how often that was done: what was known of decisions before may not be true any more
+        self.heard = 0  # the seq of the last feedback that this process has written
         self.swept = 0  # decisions up to this seq have been answered by silence where nobody answered
         self.name_classes()
 

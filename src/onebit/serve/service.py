@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from onebit.errors import InputError, OnebitError, short
 from onebit.rules import add_rule
 from onebit.serve.admin import Admin
+from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
 from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.decide import DecideHandler
@@ -37,6 +38,7 @@ from onebit.serve.log.checks import BadRecordError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.folding import DamagedTask
 from onebit.serve.log.health import LogHealth
+from onebit.serve.log.records import Logged
 from onebit.serve.log.store import Store
 from onebit.serve.log.stores import store_at
 from onebit.serve.neighbours import refuse_unkept
@@ -73,7 +75,7 @@ class Service:
             lambda: task_warnings(self._served),
             self._clock_warnings,
         ]  # whoever has something to warn of adds itself
-        self.drift_watch = DriftWatch(webhook_of(settings))
+        self.drift_watch = DriftWatch(webhook_of(settings, self.store.outbox()))
         if self.drift_watch.webhook is not None:
             self.warning_sources.append(self.drift_watch.webhook.warnings)
         self._items = Items()
@@ -132,6 +134,7 @@ class Service:
             self._compiler,
             self._items,
             self._inquiry,
+            self._recent,
             next_task,
             last_change,
         )
@@ -141,6 +144,11 @@ class Service:
         if self.store.keeps:
             self._admin.resume()
         self.drift_watch.start(self._served.values())
+        try:
+            await in_thread(self.drift_watch.keep, self.store.keeps)
+        except BaseException:
+            await self.stop()
+            raise
         self._sweeper = asyncio.create_task(
             sweep_for_ever(self.store, self.log_health, self._served, self._feedback, self._admin, self.drift_watch)
         )
@@ -250,24 +258,53 @@ class Service:
             reason = self._set_aside[name].reason
             await self._admin.delete_set_aside(name, token)
             return TaskAside(name=name, reason=reason)
-        served = self._served.get(name) or self._find(name)
-        await self._admin.delete(served, token)
-        return shown(served)
+
+        async def work() -> Task:
+            served = self._served.get(name) or self._find(name)
+            await self._admin.delete(served, token)
+            return shown(served)
+
+        return await self._current(work)
 
     async def switch(self, name: str, new: NewLearner, token: str | None = None) -> Task:
         """Train another learner from the log, beside the one that decides; it takes over when it has seen everything."""
-        served = self._find(name)
-        with self._reading(served):
-            await self._admin.switch(served, new, token)
-        return shown(served)
+
+        async def work() -> Task:
+            served = self._find(name)
+            with self._reading(served):
+                await self._admin.switch(served, new, token)
+            return shown(served)
+
+        return await self._current(work)
 
     async def forget(self, name: str, asked: ForgetOrder, token: str | None = None) -> dict[str, Any]:
         """Forget decisions, as `forget_schemas.Forgot` has it."""
-        served = self._find(name)
         if (asked.ids is None) is (asked.before is None):
             raise InvalidError("give ids, or before, and one of them", "ids")
-        with self._reading(served):
-            return await self._admin.forget(served, asked, self._recent, token)
+
+        async def work() -> dict[str, Any]:
+            served = self._find(name)
+            with self._reading(served):
+                return await self._admin.forget(served, asked, token)
+
+        return await self._current(work)
+
+    def served(self, name: str) -> ServedTask | None:
+        """A task that is served, as it is, for those who are in the same process."""
+        return self._served.get(name)
+
+    async def found(self, name: str) -> ServedTask:
+        """The same, also where another node has just created it; refused where there is none."""
+
+        async def work() -> ServedTask:
+            return self._find(name)
+
+        return await self._current(work)
+
+    @property
+    def clock(self) -> Clock:
+        """The times of the log."""
+        return self._clock
 
     def classes(self, name: str) -> int:
         """How many classes a task has."""
@@ -314,6 +351,19 @@ class Service:
                 return await self._feedback.record(served, requests, single)
 
         return await self._current(work)
+
+    async def learnt(self, name: str) -> None:
+        """Wait until all that was said here of a task has been learnt."""
+        served = self._served.get(name)
+        if served is not None:
+            await self._progress.until(lambda: served.has_followed(served.heard))
+
+    async def logged(self, name: str, ids: Sequence[str]) -> list[Logged]:
+        """Decisions that are in the log, by their ids."""
+        served = self._find(name)
+        with self._reading(served):
+            found = {one.id: one for one in await self._inquiry.of(lambda reader: reader.decisions(served.info, ids))}
+        return [found[one] for one in ids]
 
     def _refuse_many(self, count: int) -> None:
         if count > self.settings.max_batch:

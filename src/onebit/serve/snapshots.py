@@ -31,6 +31,7 @@ UNREADABLE = (OnebitError, LookupError, AttributeError, TypeError, ValueError)  
 _NAME = re.compile(
     r"(\d+)-(\d+)(?:-(\d+))?\.onebit"
 )  # generation, position, and up to where revisions are known if beyond
+_TRAINED = re.compile(r"(\d+)-(\d+)\.trained")  # generation and position
 
 
 class Snapshot(NamedTuple):
@@ -107,12 +108,6 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
         )
     where = (beside["generation"], beside["position"], beside["revised"])
     return Snapshot(learner, *where, mark, statistics, retired, age_s)
-
-
-def snapshot_at(path: Path, task: int, reader: Reader) -> Snapshot:
-    """A snapshot of a task from its file, whole and of this log; else one of the errors in UNREADABLE."""
-    manifest, arrays = read(path)
-    return _checked(manifest, arrays, max(0.0, time.time() - path.stat().st_mtime), path, task, reader)
 
 
 def _checked(
@@ -296,6 +291,41 @@ class Snapshots:
             if not reader.is_revised(self._task, found.position, found.revised, last):
                 found.learner.runtime.disable_ledger()
                 yield found
+
+    def write_trained(self, one: Packed) -> None:
+        """Keep a learner that was trained to take over, for other nodes, in the place of the one before it."""
+        before = [name for name in self._shelf.others() if _TRAINED.fullmatch(name)]
+        self._shelf.write(f"{one.generation:04d}-{one.position:015d}.trained", one.manifest, one.arrays)
+        self._shelf.remove(before)
+
+    def trained(self, generation: int, reader: Reader) -> Snapshot | None:
+        """The learner that was trained to take over as this generation, if somebody has kept it, and it is of this log."""
+        for name in self._shelf.others():
+            match = _TRAINED.fullmatch(name)
+            if match is None or int(match[1]) != generation:
+                continue
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    found = _unpacked(*self._shelf.read(name))
+            except UNREADABLE:
+                return None
+            found.learner.runtime.disable_ledger()
+            return found if found.mark == reader.mark(self._task, found.position, found.revised) else None
+        return None
+
+    def examined(self, reader: Reader) -> Iterator[tuple[str, str | None]]:
+        """Where each of them is, and what is wrong with it, if anything is."""
+        for name in sorted(self._shelf.names()):
+            where = self._shelf.where(name)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of another machine it may be
+                    _checked(*self._shelf.read(name), where, self._task, reader)
+                yield where, None
+            except UNREADABLE as error:
+                if self._shelf.has(name):  # else it has just been removed, in favour of a newer one
+                    yield where, " ".join(str(error).split()) or type(error).__name__
 
     def remove_before(self, position: int) -> None:
         """Remove those of before a position, where rows that they know were forgotten, and all that was put aside."""

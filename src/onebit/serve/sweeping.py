@@ -15,6 +15,7 @@ from onebit.serve.log.errors import LogError
 from onebit.serve.log.health import LogHealth
 from onebit.serve.log.store import Store
 from onebit.serve.served_task import ServedTask
+from onebit.serve.threads import in_thread
 
 SWEEP_S = 0.5  # how often
 LOG = logging.getLogger("onebit.serve")
@@ -30,13 +31,21 @@ async def sweep_for_ever(
 ) -> None:
     """Answer for those who were silent until their deadline, and tell of drift, while this is the keeper."""
     keeps = store.keeps
+    if keeps:
+        await admin.erase()  # what a node that has ended could not
     while True:
         await asyncio.sleep(SWEEP_S)
         if health.failing is not None:
             await health.probe()
         new, keeps = store.keeps and not keeps, store.keeps
+        try:
+            if drift_watch.sends is (not keeps):
+                await in_thread(drift_watch.keep, keeps)
+        except (OnebitError, LogError) as error:
+            LOG.warning(f"nothing can be sent to the webhook now: {error}", extra={"event": "webhook-not-kept"})
         if new:  # another node did all this up to now
             admin.resume()
+            await admin.erase()
         for served in list(tasks.values()):
             try:
                 drift_watch.look(served)

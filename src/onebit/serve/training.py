@@ -1,7 +1,7 @@
 """Training: a learner that was asked for is trained from the log, beside the one that decides, and takes over at a row of the log.
 
-That it is asked for is in the log, and so is that it takes over. Where nodes share a log, the keeper trains; all others take over at the
-same row.
+That it is asked for is in the log, and so is that it takes over. Where nodes share a log, the keeper trains, and keeps what came out of it beside the
+snapshots; all others take that over at the same row. Where the keeper goes before that, the next one trains.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import contextlib
 import logging
 import threading
 from collections.abc import Iterable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from onebit.errors import OnebitError
 from onebit.serve.compiling import Compiler
 from onebit.serve.errors import ConflictError, NotFoundError, UnavailableError, UnfinishedError
-from onebit.serve.log.errors import StaleError
+from onebit.serve.log.errors import LogError, StaleError
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.store import Store
 from onebit.serve.log.writing import Writer
@@ -101,6 +102,8 @@ class Trainers:
             learner = await in_thread(self._compiler.learner, detail, classes, info.inputs)
             trainee = Trainee(learner, info.expected)
             await in_thread(self._train_near, trainee, training, ended)
+            if self._store.shared:
+                await in_thread(self._hand_over, served, trainee, detail["generation"])
             async with self._admin.change_of(served):
                 # There may be more classes by now.
                 await in_thread(learner_of, detail, info.classes, info.inputs)
@@ -150,6 +153,16 @@ class Trainers:
                     raise ConflictError("the task was given another learner meanwhile") from None
                 if served.info.deleted is not None:
                     raise NotFoundError("the task was deleted meanwhile") from None
+
+    def _hand_over(self, served: ServedTask, trainee: Trainee, generation: int) -> None:
+        """Keep what was trained, so that other nodes need not train it too; where that cannot be, they do."""
+        try:
+            with closing(self._store.reader()) as reader:
+                packed = trainee.packed(generation, reader)
+            if packed is not None:
+                served.follower.snapshots.write_trained(packed)
+        except (LogError, OnebitError) as error:
+            LOG.warning(f"what was trained cannot be handed over: {error}", extra={"event": "training-not-kept"})
 
     def _train_near(self, trainee: Trainee, training: Training, ended: threading.Event) -> None:
         """Come so near to the end of the log that the rest is a matter of a moment, and was learnt by the one that decides."""

@@ -1,8 +1,9 @@
 """Events that are sent to an address of the operator's: signed, and sent again until somebody takes them.
 
 The form is that of Standard Webhooks: `webhook-id`, `webhook-timestamp` and `webhook-signature`, which is HMAC-SHA256 over the three of id, time
-and body. A thread of its own sends; nobody waits for it. What is not taken yet lies in a file of the data folder, so that a new start goes
-on with it. An event may be sent twice, where the service ended before it had noted that it was taken; then it has the same id.
+and body. A thread of its own sends; nobody waits for it. What is not taken yet lies with the log, so that a new start goes on with it, and of the
+nodes that share a log the next one that is the keeper. An event may be sent twice, where the service ended before it had noted that it was
+taken; then it has the same id.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from email.message import Message
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from onebit.errors import InputError, OnebitError
 from onebit.files import write_atomically
 from onebit.serve.clock import rfc3339
+from onebit.serve.log.errors import LogError
 from onebit.serve.readiness import ReadinessWarning
 from onebit.serve.settings import Settings
 from onebit.version import VERSION
@@ -64,40 +66,84 @@ class _Outbox(BaseModel):
     waiting: list[Delivery]
 
 
-class Webhook:
-    """Sends events to one address. Its thread alone touches what waits, and the file; who offers an event waits for nothing."""
+Keep = Callable[[bytes], None]  # what waits, in the place of what was there; TakenOverError where another has it
 
-    def __init__(self, url: str, secret: bytes, folder: Path, *, post: Post | None = None) -> None:
+
+class TakenOverError(OnebitError):
+    """Another node sends now."""
+
+
+class OutboxShelf(Protocol):
+    """Where what waits is kept."""
+
+    def taken(self) -> tuple[bytes | None, Keep]:
+        """Take it from whoever had it: what is in it, None where there was never anything, and how it is written."""
+
+
+class FolderOutbox:
+    """A file of the data folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+
+    def taken(self) -> tuple[bytes | None, Keep]:
+        """Read it."""
+        try:
+            content = self._path.read_bytes() if self._path.exists() else None
+        except OSError as error:
+            raise InputError(f"{self._path} cannot be read: {error.strerror or error}") from None
+        return content, lambda changed: write_atomically(self._path, changed)
+
+
+class Webhook:
+    """Sends events to one address, from `start` to `stop`. Its thread alone touches what waits; who offers an event waits for nothing."""
+
+    def __init__(self, url: str, secret: bytes, shelf: OutboxShelf, *, post: Post | None = None) -> None:
         self._url = url
         self._secret = secret
-        self._path = folder / FILE
+        self._shelf = shelf
         self._post = post or _post
-        kept = _read(self._path)
-        self._told: dict[int, int] | None = None if kept is None else kept.told  # None: nothing was ever sent
-        self._outbox = kept or _Outbox(told={}, waiting=[])
+        self._told: dict[int, int] | None = (
+            None  # of each task, the last row of which an event was made, while it sends
+        )
+        self._outbox = _Outbox(told={}, waiting=[])
         self._news: queue.SimpleQueue[tuple[int, int, Delivery] | None] = queue.SimpleQueue()
         self.delivered = self.failed = self.given_up = 0  # since the start
         self._in_a_row = 0  # attempts that failed
         self._why = ""
-        self._thread = threading.Thread(target=self._run, name="onebit-webhook", daemon=True)
+        self._thread: threading.Thread | None = None
+
+    @property
+    def sends(self) -> bool:
+        """Whether it does, or has been told to."""
+        return self._told is not None
 
     def start(self, known: Mapping[int, int]) -> None:
         """Go on with what waits. Where nothing was ever sent, of each task the rows up to these are no news."""
-        if self._told is None:
-            self._told = self._outbox.told = dict(known)
-        self._told = self._told.copy()
+        content, keep = self._shelf.taken()
+        try:
+            kept = None if content is None else _Outbox.model_validate_json(content)
+        except ValidationError:
+            raise InputError(
+                f"{FILE} is damaged, which has the events that wait for the webhook: remove it, and they are not sent"
+            ) from None
+        outbox = self._outbox = kept or _Outbox(told=dict(known), waiting=[])
+        self._told, self._news = outbox.told.copy(), queue.SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._run, args=(outbox, self._news, keep), name="onebit-webhook", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
         """Send no more; what waits is there at the next start."""
+        self._told = None
         self._news.put(None)
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join(1.0)  # an attempt under way is not waited for: if it was not noted, it is made again
 
     def offer(self, task: int, row: int, kind: str, when: float, data: Mapping[str, Any]) -> None:
-        """Send what happened to a task at a row of the log, unless that was done before."""
-        assert self._told is not None
-        if row > self._told.get(task, 0):
+        """Send what happened to a task at a row of the log, unless that was done before; where this does not send, another does."""
+        if self._told is not None and row > self._told.get(task, 0):
             self._told[task] = row
             body = json.dumps({"type": kind, "timestamp": rfc3339(when), "data": data})
             self._news.put((task, row, Delivery(id=f"{kind}-{task}-{row}", body=body, attempts=0, due=0.0)))
@@ -114,25 +160,30 @@ class Webhook:
                 f"the webhook did not take the last {self._in_a_row} attempts ({self._why}); {self.waiting} events wait for it"
             )
 
-    def _run(self) -> None:
-        outbox = self._outbox
-        self._keep()
-        while True:
-            first = min(outbox.waiting, key=lambda one: one.due, default=None)
-            try:
-                news = self._news.get(timeout=None if first is None else max(0.0, first.due - time.time()))
-            except queue.Empty:
-                assert first is not None
-                self._send(first)
-                continue
-            if news is None:
-                return
-            task, row, delivery = news
-            outbox.told[task] = row
-            outbox.waiting.append(delivery)
-            self._keep()
+    def _run(self, outbox: _Outbox, coming: queue.SimpleQueue[tuple[int, int, Delivery] | None], keep: Keep) -> None:
+        try:
+            _keep(outbox, keep)
+            while True:
+                first = min(outbox.waiting, key=lambda one: one.due, default=None)
+                try:
+                    news = coming.get(timeout=None if first is None else max(0.0, first.due - time.time()))
+                except queue.Empty:
+                    assert first is not None
+                    _keep(outbox, keep)  # where another node has taken over, it is that node's to send
+                    self._send(outbox, first)
+                    _keep(outbox, keep)
+                    continue
+                if news is None:
+                    return
+                task, row, delivery = news
+                outbox.told[task] = row
+                outbox.waiting.append(delivery)
+                _keep(outbox, keep)
+        except TakenOverError:
+            if outbox is self._outbox:
+                self._told = None
 
-    def _send(self, one: Delivery) -> None:
+    def _send(self, outbox: _Outbox, one: Delivery) -> None:
         """One attempt."""
         body, now = one.body.encode(), int(time.time())
         headers = {
@@ -147,14 +198,13 @@ class Webhook:
             why = None if status // 100 == 2 else f"status {status}"
         except (OSError, http.client.HTTPException) as error:
             why = str(getattr(error, "reason", error)) or type(error).__name__
-        self._settle(one, why)
-        self._keep()
+        self._settle(outbox, one, why)
 
-    def _settle(self, one: Delivery, why: str | None) -> None:
+    def _settle(self, outbox: _Outbox, one: Delivery, why: str | None) -> None:
         """Note what became of an attempt."""
         about = {"event": "webhook", "id": one.id}
         if why is None:
-            self._outbox.waiting.remove(one)
+            outbox.waiting.remove(one)
             self.delivered += 1
             self._in_a_row = 0
             LOG.info(f"event {one.id} was sent to the webhook", extra=about)
@@ -163,7 +213,7 @@ class Webhook:
         self._in_a_row += 1
         self._why = why
         if one.attempts == len(RETRIES_S):
-            self._outbox.waiting.remove(one)
+            outbox.waiting.remove(one)
             self.given_up += 1
             LOG.error(f"event {one.id} is given up: the webhook did not take it ({why})", extra=about)
             return
@@ -172,12 +222,15 @@ class Webhook:
         one.due = time.time() + wait_s
         LOG.warning(f"the webhook did not take event {one.id} ({why}); it is sent again in {wait_s:.0f} s", extra=about)
 
-    def _keep(self) -> None:
-        """Let the file say what waits. Where that cannot be written now, the next change tries again: the log still knows of the alarms."""
-        try:
-            write_atomically(self._path, self._outbox.model_dump_json().encode())
-        except OnebitError as error:
-            LOG.warning(f"what waits for the webhook cannot be kept: {error}", extra={"event": "webhook-not-kept"})
+
+def _keep(outbox: _Outbox, keep: Keep) -> None:
+    """Have it kept what waits. Where that cannot be now, the next change tries again: the log still knows of the alarms."""
+    try:
+        keep(outbox.model_dump_json().encode())
+    except TakenOverError:
+        raise
+    except (OnebitError, LogError) as error:
+        LOG.warning(f"what waits for the webhook cannot be kept: {error}", extra={"event": "webhook-not-kept"})
 
 
 def signature(secret: bytes, identity: str, seconds: int, body: bytes) -> str:
@@ -190,7 +243,7 @@ def signature(secret: bytes, identity: str, seconds: int, body: bytes) -> str:
     return f"v1,{base64.b64encode(signed.digest()).decode()}"
 
 
-def webhook_of(settings: Settings) -> Webhook | None:
+def webhook_of(settings: Settings, shelf: OutboxShelf) -> Webhook | None:
     """The webhook that the operator has named, if any."""
     if settings.webhook is None:
         return None
@@ -198,7 +251,7 @@ def webhook_of(settings: Settings) -> Webhook | None:
         raise InputError(
             "--webhook needs --webhook-secret-file FILE, the secret by which its receiver knows the service"
         )
-    return Webhook(settings.webhook, secret_in(settings.webhook_secret_file), settings.data)
+    return Webhook(settings.webhook, secret_in(settings.webhook_secret_file), shelf)
 
 
 def secret_in(path: Path) -> bytes:
@@ -215,19 +268,6 @@ def secret_in(path: Path) -> bytes:
             f"--webhook-secret-file {path} must have {SHORTEST} to {LONGEST} random bytes as base64, which `openssl rand -base64 32` makes"
         )
     return found
-
-
-def _read(path: Path) -> _Outbox | None:
-    try:
-        return _Outbox.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
-    except ValidationError:
-        raise InputError(
-            f"{path} is damaged, which has the events that wait for the webhook: remove it, and they are not sent"
-        ) from None
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

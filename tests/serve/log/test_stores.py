@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,25 +14,27 @@ from onebit.serve.log.stores import store_at
 from onebit.serve.log.tables import NAMES, TIME
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
-from tests.serve.driving import ask, change, decided, heard, hint, new_task, outcome, run, state_of, until, withdrawal
-from tests.serve.postgres import PROGRAMS, server
+from tests.serve.driving import (
+    ask,
+    change,
+    decided,
+    heard,
+    hint,
+    new_task,
+    outcome,
+    run,
+    settings_of,
+    state_of,
+    until,
+    withdrawal,
+)
+from tests.serve.postgres import Server, needs_postgres
 
-STORES = [
-    "sqlite",
-    pytest.param(
-        "postgres", marks=pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not here: make postgres")
-    ),
-]
 
-
-@pytest.fixture(params=STORES)
-def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Settings]:
-    """A service with an empty log."""
-    if request.param == "sqlite":
-        yield Settings(data=tmp_path / "data")
-        return
-    with server() as one:
-        yield Settings(data=Path(), log=one.database())
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=needs_postgres)])
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    """A service with an empty log. Not `where`, whose tests over PostgreSQL are in the longer tier: this one is cheap."""
+    return settings_of(tmp_path / "data" if request.param == "sqlite" else request.getfixturevalue("postgres").log())
 
 
 def rows_of_all(settings: Settings) -> list[tuple[Any, ...]]:
@@ -100,17 +101,15 @@ def test_a_service_does_the_same_and_goes_on_after_a_restart(settings: Settings)
     assert run(again()) == known
 
 
-@pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not here: make postgres")
-def test_both_leave_the_same_rows(tmp_path: Path) -> None:
+@needs_postgres
+def test_both_leave_the_same_rows(tmp_path: Path, postgres: Server) -> None:
     async def work(settings: Settings) -> None:
         service = Service(settings)
         await service.start()
         await script(service)
         await service.stop()
 
-    folder = Settings(data=tmp_path / "data")
+    folder, shared = settings_of(tmp_path / "data"), settings_of(postgres.log())
     run(work(folder))
-    with server() as one:
-        shared = Settings(data=Path(), log=one.database())
-        run(work(shared))
-        assert rows_of_all(shared) == rows_of_all(folder)
+    run(work(shared))
+    assert rows_of_all(shared) == rows_of_all(folder)

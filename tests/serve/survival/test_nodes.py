@@ -17,9 +17,9 @@ import pytest
 
 from onebit.serve.errors import UnavailableError, UnfinishedError
 from onebit.serve.log.postgres.schema import connected
-from tests.serve.driving import Client, Life, Nursery, decided, heard, new_task, outcome, run, until
-from tests.serve.postgres import Server, needs_postgres, server
-from tests.serve.test_nodes import nodes, numbers_in, replayed_state, rows_in, settled_states
+from tests.serve.driving import PATIENCE_S, Client, Life, Nursery, decided, heard, new_task, outcome, run, until
+from tests.serve.postgres import Server, needs_postgres, rows_in, server
+from tests.serve.test_nodes import nodes, numbers_in, replayed_state, settled_states
 from tests.slow import SLOW
 
 pytestmark = [pytest.mark.long, needs_postgres]
@@ -181,7 +181,7 @@ def test_nodes_and_the_database_are_killed_at_random_moments(nursery: Nursery, t
             assert life.end() == 0
 
     with server(fsync="on") as one:
-        run(work(one))
+        run(work(one), (4 + KILLS / 5) * PATIENCE_S)
 
 
 async def check(cluster: Cluster, address: str) -> None:

@@ -31,7 +31,7 @@ from tests.serve.driving import (
     service_in,
     without_snapshots,
 )
-from tests.serve.test_open import DURABLE, known_by, small
+from tests.serve.test_open import DURABLE, core_of, known_by, small
 
 PROGRAM = """
 import sys
@@ -115,22 +115,22 @@ class Failing:
     """A disk that fails so many times, before or after it has taken what it was given."""
 
     def __init__(self, task: onebit.OpenTask, times: int, after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._left, self._after, self._appender = times, after, task._appender
-        self._commit = task._appender._commit
-        monkeypatch.setattr(task._appender, "_commit", self)
+        self._left, self._after, self._appender = times, after, core_of(task).appender
+        self._commit = core_of(task).appender._commit
+        monkeypatch.setattr(core_of(task).appender, "_commit", self)
 
-    def __call__(self, insert: Any) -> None:
+    def __call__(self, insert: Any, inserted: Any = ()) -> None:
         if self._left and self._after:
             self._left -= 1
             last = self._appender._last
-            self._commit(insert)
+            self._commit(insert, inserted)
             self._appender._doubt = Doubt(self._appender._last, {(1, "feedback"): 1})
             self._appender._last = last
             raise LogError("the disk is tired", unknown=True)
         if self._left:
             self._left -= 1
             raise LogError("the disk is full")
-        self._commit(insert)
+        self._commit(insert, inserted)
 
 
 def test_a_full_disk_with_always(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_a_bad_disk_with_soon(tmp_path: Path, after: bool, monkeypatch: pytest.M
     """What was answered waits for the disk, and is tried again; nothing more is taken meanwhile."""
     folder = tmp_path / "fruit"
     with small(folder, durable="soon") as task:
-        task._keeper.stop()
+        core_of(task).keeper.stop()
         task.feedback(task.decide([1.0, 2.0], id="one"), right=True)
         Failing(task, 2 if not after else 1, after, monkeypatch)
         with pytest.raises(UnavailableError, match="2 rows wait for the disk and are tried again"):
@@ -192,7 +192,7 @@ def test_a_bad_disk_with_soon(tmp_path: Path, after: bool, monkeypatch: pytest.M
 def test_what_is_lost_at_the_end_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "fruit"
     task = small(folder, durable="soon")
-    task._keeper.stop()
+    core_of(task).keeper.stop()
     task.decide([1.0, 2.0], id="one")
     Failing(task, 10**6, False, monkeypatch)
     with pytest.raises(
@@ -274,7 +274,7 @@ def test_a_log_that_another_program_wrote_to(tmp_path: Path) -> None:
 def test_one_commit_for_threads_that_wait_together(tmp_path: Path) -> None:
     """Threads that wait for the disk share what it does."""
     with small(tmp_path / "fruit") as task:
-        commits, written = task._core.commits, list[int]()
+        commits, written = core_of(task).commits, list[int]()
         before = commits._written
         commits._written = lambda group: (written.append(group.count), before(group))[1]  # type: ignore[func-returns-value]
         with commits._writing:  # somebody is writing
@@ -301,7 +301,7 @@ def test_who_comes_while_the_log_cannot_be_written(tmp_path: Path, monkeypatch: 
     folder = tmp_path / "fruit"
     with small(folder) as task:
         Failing(task, 1, False, monkeypatch)
-        commits = task._core.commits
+        commits = core_of(task).commits
         with pytest.raises(UnavailableError, match="the disk is full"):
             task.decide([1.0, 2.0], id="one")
         monkeypatch.setattr(commits, "refuse_failing", lambda: None)  # somebody had looked before

@@ -23,6 +23,7 @@ from onebit.serve.service import Service
 from onebit.storage import read, write
 from tests.serve.driving import (
     State,
+    Where,
     ask,
     crash_image,
     decided,
@@ -32,6 +33,7 @@ from tests.serve.driving import (
     hint,
     new_task,
     outcome,
+    remove_snapshots,
     replayed,
     restarted,
     run,
@@ -243,7 +245,7 @@ def test_a_snapshot_of_another_task(tmp_path: Path) -> None:
     run(work())
 
 
-def are_spaced(folder: Path, keep: int) -> bool:
+def are_spaced(folder: Where, keep: int) -> bool:
     """Whether the last few snapshots are there, and of the others one at each distance, where each is twice the next."""
     positions = [int(path.stem.split("-")[1]) for path in snapshots_in(folder)]
     distances = [(positions[-1] - one).bit_length() for one in positions[: -keep or None]]
@@ -263,25 +265,24 @@ def test_what_a_killed_process_left_is_cleared_away(folder: Path) -> None:
     assert are_spaced(folder, 2)
 
 
-def test_snapshots_are_written_every_so_many_rows_and_few_are_kept(tmp_path: Path) -> None:
+def test_snapshots_are_written_every_so_many_rows_and_few_are_kept(where: Where) -> None:
     async def work() -> None:
-        async with service_in(tmp_path, snapshot_every=20, keep_snapshots=3) as service:
+        async with service_in(where, snapshot_every=20, keep_snapshots=3) as service:
             await service.create(new_task())
             seen: set[str] = set()
             for start in range(0, 300, 20):
                 await traffic(service, start, 20)
                 await followed(service)
                 await until(lambda: not service._served["fruit"].follower.writing)
-                assert len(snapshots_in(tmp_path)) <= 2 or are_spaced(tmp_path, 3)
-                seen |= {path.name for path in snapshots_in(tmp_path)}
+                assert len(snapshots_in(where)) <= 2 or are_spaced(where, 3)
+                seen |= {path.name for path in snapshots_in(where)}
             assert len(seen) >= 5
             found = await states(service)
-        assert are_spaced(tmp_path, 3)
-        assert int(snapshots_in(tmp_path)[-1].stem.split("-")[1]) == everything_in(tmp_path)[-1][0]
-        assert await restarted(tmp_path) == found
-        for path in snapshots_in(tmp_path)[1:]:
-            path.unlink()
-        assert await restarted(tmp_path) == found
+        assert are_spaced(where, 3)
+        assert int(snapshots_in(where)[-1].stem.split("-")[1]) == everything_in(where)[-1][0]
+        assert await restarted(where) == found
+        remove_snapshots(where, snapshots_in(where)[1:])
+        assert await restarted(where) == found
 
     run(work())
 
@@ -508,24 +509,23 @@ def test_the_log_is_only_added_to(folder: Path) -> None:
                     connection.execute(statement)
 
 
-def test_a_snapshot_from_before_a_switch(tmp_path: Path) -> None:
+def test_a_snapshot_from_before_a_switch(where: Where) -> None:
     """What was trained then is trained again from the log."""
 
     async def work() -> None:
-        async with service_in(tmp_path) as service:
+        async with service_in(where) as service:
             await service.create(new_task())
             await traffic(service, 0, 30)
-        async with service_in(tmp_path, keep_snapshots=9) as service:
+        async with service_in(where, keep_snapshots=9) as service:
             await traffic(service, 30, 30)
             await service.switch("fruit", NewLearner(learner="auto", seed=3))
             await until(lambda: service.task("fruit").training is None)
             await traffic(service, 60, 30)
             found = await states(service)
-        for path in snapshots_in(tmp_path)[1:]:
-            path.unlink()
+        remove_snapshots(where, snapshots_in(where)[1:])
         assert json.loads(found["fruit"][0])["rule"] == "auto"
-        assert await restarted(tmp_path) == found
-        async with service_in(tmp_path) as service:
+        assert await restarted(where) == found
+        async with service_in(where) as service:
             assert service.task("fruit").generation == 2
             await service.decide("fruit", [ask("after")])
             assert (await service.feedback("fruit", [hint("after")]))[0]["status"] == "accepted"

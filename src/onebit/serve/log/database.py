@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 Row = tuple[Any, ...]
@@ -12,14 +12,11 @@ Values = Sequence[Any] | Mapping[str, Any]
 class Database(Protocol):
     """A connection that reads. Used by one thread. What it cannot do now is a `LogError`.
 
-    Values stand for `?` or `:name`; texts that may be none are cast to BLOB.
+    Values stand for `?` or `:name`; texts that may be none are cast to BLOB. A text in the rows that is none, since the disk has changed it, is bytes.
     """
 
     def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
         """The rows of a query, or what is taken of them."""
-
-    def raw_rows(self, query: str, values: Values) -> Iterable[Row]:
-        """The rows of a query in which a text is none (`UndecodableError`), with bytes in the place of texts."""
 
     def last_seq(self) -> int:
         """The number of the last row of the log; 0 where there is none."""

@@ -29,9 +29,5 @@ class StaleError(OnebitError):
     """What this was decided on has changed meanwhile: another node has written to the log. Nothing of it was written."""
 
 
-class UndecodableError(Exception):
-    """A text in the rows that were asked for is none."""
-
-
 class DamagedLogError(OnebitError):
     """What is there was a log once, or is made to look like one."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import takewhile
 from typing import Any
 
-from onebit.errors import brief
-from onebit.serve.log.checks import ID, MODE, TIME, BadRecordError, Expected, is_utf8, or_none
+from onebit.serve.log.checks import ID, MODE, SOURCE, TIME, BadRecordError, Expected, or_none
 from onebit.serve.log.database import Database, Row
-from onebit.serve.log.errors import UndecodableError
 from onebit.serve.log.folding import DamagedTask, folded
 from onebit.serve.log.id_hash import hashed
 from onebit.serve.log.recent_rows import RecentRows
@@ -21,19 +18,16 @@ from onebit.serve.log.records import (
     DECISIONS,
     EVENTS,
     HEARD,
-    ID_TEXT,
     KNOWN,
     LAST_WORD,
     NOT_WITHDRAWN,
     PLAYED,
     REVISED_UPTO,
     REVISIONS,
-    SOURCE_COLUMN,
     X_COLUMN,
     Event,
     Logged,
     Played,
-    Text,
     check_known,
     check_logged,
     check_offers,
@@ -149,9 +143,8 @@ class Reader:
             more = len(taken) == most or next(rows, None) is not None
             return taken
 
-        texts = ((Event._fields.index("source"), "feedback", 0), (Event._fields.index("id"), "decisions", DECISION_SEQ))
         values = {"task": of.task, "after": after, "upto": upto, "most": most, "revised": revised or upto}
-        rows = self._fetched(of, texts, EVENTS, values, page)
+        rows = self.database.rows(EVENTS, values, page)
         if not rows:
             return [], False
         check_pairs(of, rows)
@@ -168,15 +161,14 @@ class Reader:
         what is said then: (right, shown, shown_propensity, reward, truth).
         """
         names = {f"id{index}": one for index, one in enumerate(ids)}
-        rows = self._fetched(
-            of,
-            ((3, "decisions", 0), (7, "decisions", 0)),
+        rows = self.database.rows(
             f"SELECT d.seq, d.id, d.time, d.mode, f.seq, f.time, f.late, f.source, r.seq, {LAST_WORD} FROM decisions d "
             f"LEFT JOIN feedback f ON f.decision = d.seq {REVISED_UPTO.format(end='upto')} "
             f"WHERE d.task = :task AND d.id IN ({', '.join(f':{name}' for name in names)})",
             {"task": of.task, "upto": NO_END, **names},
         )
-        of.check("decisions", rows, [(2, "time", TIME), (3, "mode", MODE), (5, "time of its feedback", or_none(TIME))])
+        of_feedback = [(5, "time of its feedback", or_none(TIME)), (7, "source of its feedback", or_none(SOURCE))]
+        of.check("decisions", rows, [(2, "time", TIME), (3, "mode", MODE), *of_feedback])
         return rows
 
     def revised(self, of: Expected, after: int, upto: int, most: int) -> list[tuple[int, int]]:
@@ -210,9 +202,7 @@ class Reader:
         self, of: Expected, after: int, decided_before: float, most: int, made: Callable[[int, float], float]
     ) -> list[tuple[int, str, str]]:
         """(seq, id, mode) of the decisions after a seq, up to the first that was not made before a time. `made` says when one was."""
-        rows = self._fetched(
-            of,
-            (*ID_TEXT, (2, "decisions", 0)),
+        rows = self.database.rows(
             "SELECT seq, id, mode, time FROM decisions WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?",
             (of.task, after, most),
             lambda rows: list(takewhile(lambda row: made(row[0], row[3]) <= decided_before, rows)),
@@ -234,6 +224,15 @@ class Reader:
         values = {"task": info.number, "id": identity, "upto": NO_END}
         found = self._logged(info, f"{DECISIONS} WHERE d.task = :task AND d.id = :id", values, MOST_BYTES)
         return found[0] if found else None
+
+    def decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[Logged]:
+        """The decisions with these ids, in their order in the log."""
+        found: list[Logged] = []
+        for start in range(0, len(ids), PAGE):
+            names = {f"id{index}": one for index, one in enumerate(ids[start : start + PAGE])}
+            query = f"{DECISIONS} WHERE d.task = :task AND d.id IN ({', '.join(f':{name}' for name in names)}) ORDER BY d.seq"
+            found += self._logged(info, query, {"task": info.number, "upto": NO_END, **names}, NO_END)
+        return found
 
     def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[Logged]:
         """The newest decisions of a task, or those before a seq; fewer where they are large."""
@@ -325,28 +324,10 @@ class Reader:
         def page(rows: Iterator[Row]) -> list[Row]:
             return list(_some(rows, PROBABILITIES, most_bytes))
 
-        texts = (*ID_TEXT, (3, "decisions", 0), (SOURCE_COLUMN, "decisions", 0))
-        rows = self._fetched(info.expected, texts, query, values, page)
+        rows = self.database.rows(query, values, page)
         check_logged(info, rows)
         xs = info.expected.read(rows, X_COLUMN, 0)
         return [logged(info, row, x) for row, x in zip(rows, xs, strict=True)]
-
-    def _fetched(
-        self,
-        of: Expected,
-        texts: Sequence[Text],
-        query: str,
-        values: Any,
-        taken: Callable[[Iterator[Row]], list[Row]] = list,
-    ) -> list[Row]:
-        """The rows of a query, in which a text that is none is a bad row, and not a file that cannot be read."""
-        with suppress(UndecodableError):
-            return self.database.rows(query, values, taken)
-        for row in self.database.raw_rows(query, values):
-            for index, table, seq in texts:
-                if isinstance(row[index], bytes) and not is_utf8(row[index]):
-                    raise BadRecordError(of.name, table, row[seq], f"{brief(row[index])} is not a text in UTF-8")
-        raise BadRecordError(of.name, texts[0][1], 0, "a text is not in UTF-8")
 
 
 def _some(rows: Iterable[tuple[Any, ...]], probabilities: int, most: int) -> Iterator[tuple[Any, ...]]:

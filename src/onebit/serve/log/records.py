@@ -217,9 +217,7 @@ KNOWN = (  # of a decision, for those who ask for it again
 )
 HALF_SHOWN = "of shown and shown_propensity one is there, and the other is not"
 WITHDRAWN_BY_NOBODY = "it says neither right nor wrong, and no revision withdrew it"
-X_COLUMN, SOURCE_COLUMN = LOGGED_COLUMNS.index("x"), LOGGED_COLUMNS.index("f.source")
-Text = tuple[int, str, int]  # the place of a text in a row, its table, and the place of the seq of its row there
-ID_TEXT: tuple[Text, ...] = ((1, "decisions", 0),)
+X_COLUMN = LOGGED_COLUMNS.index("x")
 
 
 def check_pairs(of: Expected, rows: Sequence[Row]) -> None:

@@ -13,6 +13,7 @@ from onebit.serve.log.writing import Keys, Writer
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import Snapshots
 from onebit.serve.tokens import Tokens
+from onebit.serve.webhook import OutboxShelf
 
 
 class Store(Protocol):
@@ -44,6 +45,13 @@ class Store(Protocol):
     def check(self) -> None:
         """Refuse one of which something is missing, before anything in it is changed."""
 
+    @property
+    def log_name(self) -> str:
+        """What of it has the rows, for people who know where it is."""
+
+    def examined(self) -> tuple[int, list[tuple[str, str]]]:
+        """The version of its tables, and what is wrong with it beside what its rows say: where, and what. Nothing is changed."""
+
     def release(self) -> None:
         """Let go of it."""
 
@@ -67,6 +75,9 @@ class Store(Protocol):
 
     def tokens(self, settings: Settings) -> Tokens:
         """Who may use a service of it."""
+
+    def outbox(self) -> OutboxShelf:
+        """Where what waits for the webhook is kept."""
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """The snapshots of a task, of which so many are kept."""

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from onebit.serve.errors import UNKNOWN, RequestError, UnavailableError, UnfinishedError
 from onebit.serve.log.database import Row
 from onebit.serve.log.errors import ForeignWriteError, StaleError
+from onebit.serve.log.forgetting import Forgetting, Forgotten
 
 MOST_ROWS = 20_000  # in one transaction
 RETRY_S = 0.5
@@ -78,6 +79,18 @@ class Appender(Protocol):
         Where nothing could be written, that is a `LogError`, and where it never will again a `ForeignWriteError`.
         """
 
+    def span(self, order: Forgetting) -> tuple[int, int] | None:
+        """The seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
+
+    def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
+        """Take rows out, in one transaction that is durable when this returns. UnseenRowsError where the base is too old.
+
+        `known` is the last change of any task that is known to whoever asks, where others write too: StaleError where there is a later one.
+        """
+
+    def erase(self) -> bool:
+        """Leave nothing where the log is kept of what was forgotten; whether that is done. Where not, the next start tries again."""
+
     def close(self) -> None:
         """Let go of the log, when nobody reads it any more."""
 
@@ -85,7 +98,7 @@ class Appender(Protocol):
 class Job(NamedTuple):
     """Work on the log that is not adding rows, between two groups of these, and who waits for it."""
 
-    work: Callable[[Any], Any]  # with the appender
+    work: Callable[[Appender], Any]
     done: asyncio.Future[Any]
 
 
@@ -125,7 +138,7 @@ class Writer:
         self._waiting.put(submission)
         return submission.futures
 
-    def run(self, work: Callable[[Any], Result]) -> asyncio.Future[Result]:
+    def run(self, work: Callable[[Appender], Result]) -> asyncio.Future[Result]:
         """Have some work done with the appender, by the thread that writes, after what was handed over before."""
         assert self._loop is not None
         done: asyncio.Future[Result] = self._loop.create_future()

@@ -7,36 +7,59 @@ whoever wrote on the strength of something else is left out, and the rest of the
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import psycopg
 
 from onebit.serve.log.database import Row
 from onebit.serve.log.errors import ForeignWriteError, LogError, StaleError
+from onebit.serve.log.forgetting import Forgetting, Forgotten
+from onebit.serve.log.id_hash import hashed
 from onebit.serve.log.postgres.fence import Fence
-from onebit.serve.log.postgres.schema import CHANNEL, LOCKS, ORDERING, connected, log_error
+from onebit.serve.log.postgres.forgetting import erase, first_and_last, take_out
+from onebit.serve.log.postgres.schema import CHANNEL, LOCKS, ORDERING, connected, in_our_words, log_error
+from onebit.serve.log.postgres.watch import Watch
 from onebit.serve.log.tables import COLUMNS, TIME
 from onebit.serve.log.writing import Submission, Written
 
 PATIENCE_S = 10.0  # for a transaction, the wait for a standby with it; then it is cancelled
+SILENCE_S = 5.0  # for the server, beyond that
 HEAD = "SELECT log, seq, protocol, cpu, greatest(time, extract(epoch FROM clock_timestamp())::float8) FROM head"
 INSERTS = {table: f"INSERT INTO {table} VALUES ({', '.join(['%s'] * count)})" for table, count in COLUMNS.items()}
+# Of what is to be written: ids that were forgotten, and what is said of rows that are gone. Where nothing was ever forgotten, nothing is looked for.
+FORGOTTEN = (
+    "SELECT wanted.task, wanted.id FROM unnest(%s::bigint[], %s::text[], %s::bytea[]) AS wanted (task, id, hash) "
+    "JOIN forgotten ON (forgotten.task, forgotten.hash) = (wanted.task, wanted.hash)"
+)
+ORPHANS = (
+    "SELECT seq FROM unnest(%s::bigint[]) AS wanted (seq) WHERE EXISTS (SELECT 1 FROM forgotten) "
+    "AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.seq = wanted.seq) UNION ALL "
+    "SELECT seq FROM unnest(%s::bigint[]) AS wanted (seq) WHERE EXISTS (SELECT 1 FROM forgotten) "
+    "AND NOT EXISTS (SELECT 1 FROM feedback f WHERE f.seq = wanted.seq)"
+)
+LOG = logging.getLogger("onebit.serve")
 STALE = StaleError("another node has written to the log meanwhile")
 
 
 class PostgresAppender:
     """Writes groups of rows, each in one transaction that is durable when `append` returns."""
 
-    def __init__(self, address: str, followed: Callable[[], int], told_time: Callable[[float], None]) -> None:
+    def __init__(
+        self, address: str, followed: Callable[[], int], told_time: Callable[[float], None], watch: Watch, soon: bool
+    ) -> None:
         self._address = address
         self._followed = followed  # up to where this node has heard of the log
         self._told_time = told_time
+        self._watch = watch
+        self._soon = soon  # a commit is not waited for until it is on disk
         self._fence = Fence.of_this()
         self._connection: psycopg.Connection | None = None
         self._warnings: list[str] = []
         self._began: float | None = None  # when the transaction under way did
-        self.log, self._last = self._head()
+        self.log, self._last, self._key = self._head()
 
     @property
     def last(self) -> int:
@@ -47,9 +70,11 @@ class PostgresAppender:
         """Write a group in one transaction; what was written of each, or why it was left out."""
         committing = False
         self._began = time.monotonic()
+        watched = ExitStack()
         try:
             connection = self._connected()
             self._warnings.clear()
+            watched.enter_context(self._watch.over(connection, PATIENCE_S + SILENCE_S))
             seq, now, looked = self._looked(connection, group)
             outcomes, rows, ids = _numbered(group, looked, seq, now)
             with connection.pipeline():
@@ -80,7 +105,45 @@ class PostgresAppender:
             raise
         finally:
             self._began = None
+            watched.close()
         return outcomes
+
+    def span(self, order: Forgetting) -> tuple[int, int] | None:
+        """The seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
+        connection = self._connected()
+        with in_our_words(), connection.transaction():
+            return first_and_last(connection, order)
+
+    def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
+        """Take rows out, in one transaction that is durable when this returns; `when` is the database's to say."""
+        committing = False
+        try:
+            connection = self._connected()
+            seq, now, looked = self._looked(connection, ())
+            if known != looked.last_change:
+                raise STALE
+            found = take_out(connection, order, seq + 1, now, token)
+            connection.execute("UPDATE head SET seq = %s, time = %s", (found.seq, now))
+            committing = True
+            connection.execute("COMMIT")
+            connection.execute(f"NOTIFY {CHANNEL}")
+        except psycopg.Error as error:
+            self._give_up()
+            raise log_error(error, unknown=committing) from error
+        except BaseException:
+            self._give_up()
+            raise
+        return found
+
+    def erase(self) -> bool:
+        """Leave nothing in the tables of what was forgotten; whether that is done. Where not, the next keeper tries again."""
+        try:
+            with connected(self._address) as connection:
+                erase(connection)
+        except (psycopg.Error, LogError) as error:
+            LOG.warning(f"the log could not be erased: {error}", extra={"event": "erasure-failed"})
+            return False
+        return True
 
     def cancel_late(self) -> None:
         """Have a transaction that takes too long given up. Called on another thread, from time to time."""
@@ -97,12 +160,13 @@ class PostgresAppender:
         """Take the ordering lock, and look: where the log ends, what time it is, and what is there of what is to be written."""
         ids = [row[:2] for one in group for row in one.parts.get("decisions", ())]
         decisions = [row[1] for one in group for row in one.parts.get("feedback", ())]
+        revised = [row[1] for one in group for row in one.parts.get("revisions", ())]
         with connection.pipeline():
             connection.execute("BEGIN")
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
             head = connection.execute(HEAD)
             changed = connection.execute("SELECT coalesce(max(seq), 0) FROM changes")
-            taken = said = None
+            taken = said = gone = None
             if ids:
                 columns = [list(column) for column in zip(*ids, strict=True)]
                 taken = connection.execute(
@@ -110,6 +174,8 @@ class PostgresAppender:
                     "ON (ids.task, ids.id) = (wanted.task, wanted.id)",
                     columns,
                 )
+                gone = connection.execute(FORGOTTEN, (*columns, hashed(self._key, columns[1])))
+            orphans = connection.execute(ORPHANS, (decisions, revised)) if decisions or revised else None
             if decisions:
                 said = connection.execute(
                     "SELECT decision, source, late FROM feedback WHERE decision = ANY(%s)", (decisions,)
@@ -120,7 +186,8 @@ class PostgresAppender:
         log, seq, protocol, cpu, now = row
         self._refuse_foreign(log, seq, Fence(protocol, cpu))
         self._told_time(now)
-        looked = _Looked(last_change[0], set(taken.fetchall() if taken else ()), {})
+        ids_taken = {*(taken.fetchall() if taken else ()), *(gone.fetchall() if gone else ())}
+        looked = _Looked(last_change[0], ids_taken, {}, {row[0] for row in orphans} if orphans else set())
         for decision, source, late in said.fetchall() if said else ():
             looked.said.setdefault(decision, set()).add((source, late))
         return seq, now, looked
@@ -139,19 +206,19 @@ class PostgresAppender:
                 "start this node again to go on without them",
             )
 
-    def _head(self) -> tuple[str, int]:
+    def _head(self) -> tuple[str, int, bytes]:
         connection = self._connected()
-        try:
-            row = connection.execute("SELECT log, seq FROM head").fetchone()
-        except psycopg.Error as error:
-            raise log_error(error) from error
+        with in_our_words():
+            row = connection.execute("SELECT log, seq, key FROM head, erasure").fetchone()
         assert row is not None
-        return str(row[0]), int(row[1])
+        return str(row[0]), int(row[1]), bytes(row[2])
 
     def _connected(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed or self._connection.broken:
             self._connection = connected(self._address)
             self._connection.add_notice_handler(self._notice)
+            if self._soon:
+                self._connection.execute("SET synchronous_commit TO off")
         return self._connection
 
     def _notice(self, diagnostic: psycopg.errors.Diagnostic) -> None:
@@ -168,15 +235,20 @@ class PostgresAppender:
 class _Looked:
     """What was found under the lock; what is being written is added to it."""
 
-    def __init__(self, last_change: int, ids: set[Row], said: dict[int, set[tuple[str, int]]]) -> None:
+    def __init__(
+        self, last_change: int, ids: set[Row], said: dict[int, set[tuple[str, int]]], orphans: set[int]
+    ) -> None:
         self.last_change = last_change
-        self.ids = ids  # (task, id) that are taken
+        self.ids = ids  # (task, id) that are taken, or were forgotten
+        self.orphans = orphans  # the seq of what something is said of, and is gone
         self.said = said  # of decisions: by whom, and whether too late
 
     def refuses(self, one: Submission) -> bool:
         """Whether something that this was decided on is not so any more; else it is there from now on."""
         ids = {row[:2] for row in one.parts.get("decisions", ())}
         if not self.ids.isdisjoint(ids) or ("changes" in one.parts and one.known != self.last_change):
+            return True
+        if any(row[1] in self.orphans for table in ("feedback", "revisions") for row in one.parts.get(table, ())):
             return True
         heard = [(row[1], row[3], row[5]) for row in one.parts.get("feedback", ())]
         for decision, source, late in heard:

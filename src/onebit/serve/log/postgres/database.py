@@ -11,7 +11,9 @@ import psycopg
 from onebit.serve.log.database import Row, Values
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.postgres.schema import connected, in_our_words
+from onebit.serve.log.postgres.watch import Watch
 
+SILENCE_S = 30.0  # of the server, after which its connection is given up
 _BYTES = re.compile(r"CAST\((\w+) AS BLOB\)")
 _NAMED = re.compile(r"(?<![:\w]):(\w+)")
 # Ids are found in a table of their own.
@@ -30,8 +32,9 @@ def translated(query: str) -> str:
 class PostgresDatabase:
     """A connection that reads; one that was lost is made again by whoever asks next."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, watch: Watch | None = None) -> None:
         self._address = address
+        self._watch = watch or Watch()  # of a command, which waits as long as whoever called it
         self._connection: psycopg.Connection | None = connected(address)
 
     def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
@@ -44,11 +47,10 @@ class PostgresDatabase:
                 raise
         return self._rows(self._connected(), query, values, taken)  # it was lost while nobody asked
 
-    @staticmethod
     def _rows(
-        connection: psycopg.Connection, query: str, values: Values, taken: Callable[[Iterator[Row]], list[Row]]
+        self, connection: psycopg.Connection, query: str, values: Values, taken: Callable[[Iterator[Row]], list[Row]]
     ) -> list[Row]:
-        with in_our_words(), connection.cursor() as cursor:
+        with in_our_words(), self._watch.over(connection, SILENCE_S), connection.cursor() as cursor:
             if taken is list:
                 return cursor.execute(translated(query), values).fetchall()
             rows = cursor.stream(translated(query), values)
@@ -56,10 +58,6 @@ class PostgresDatabase:
                 return taken(rows)
             finally:
                 rows.close()  # type: ignore[attr-defined]
-
-    def raw_rows(self, query: str, values: Values) -> list[Row]:
-        """Every text here is one."""
-        raise NotImplementedError
 
     def last_seq(self) -> int:
         """The number of the last row of the log; 0 where there is none."""

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from onebit.serve.log.postgres.database import PostgresDatabase
+from onebit.serve.log.postgres.watch import Watch
 from onebit.serve.log.reading import Reader
 
 THREADS = 4
@@ -18,8 +19,9 @@ T = TypeVar("T")
 class ThreadedInquiry:
     """A few threads, each with a reader of its own."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, watch: Watch) -> None:
         self._address = address
+        self._watch = watch
         self._own = threading.local()
         self._readers: list[Reader] = []
         self._threads = ThreadPoolExecutor(THREADS, "onebit-inquiry")
@@ -37,6 +39,6 @@ class ThreadedInquiry:
     def _asked(self, query: Callable[[Reader], T]) -> T:
         reader: Reader | None = getattr(self._own, "reader", None)
         if reader is None:
-            reader = self._own.reader = Reader(PostgresDatabase(self._address))
+            reader = self._own.reader = Reader(PostgresDatabase(self._address, self._watch))
             self._readers.append(reader)
         return query(reader)

@@ -20,7 +20,8 @@ from onebit.serve.log.postgres.fence import Fence
 
 # Keys of the advisory locks of a database; the first is that of all that onebit takes.
 LOCKS = 0x31626974  # "1bit"
-ORDERING, KEEPING, MAKING = 1, 2, 3
+ORDERING, KEEPING, MAKING, SNAPSHOTS = 1, 2, 3, 4
+NODES = 16  # the key of the lock that every node shares, below which there are others
 CHANNEL = "onebit"  # of the hints that there is something new
 USUAL: dict[
     str, str | int
@@ -135,6 +136,39 @@ CREATE TABLE onebit.tokens (
 CREATE FUNCTION onebit.only_added_to() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'the log is only added to'; END $$;
 """
+# What is forgotten leaves a keyed hash of its id. `bases` has the state of a task's learner from which on its rows are followed, where what was learnt
+# from rows that are gone is kept; `erasure` has the key of the hashes, and whether what is gone may still be in the pages of the tables. `outbox` has
+# what waits for the webhook, and which node sends it.
+_SECOND = """
+CREATE TABLE onebit.bases (
+    task bigint PRIMARY KEY,
+    position bigint NOT NULL,
+    state bytea NOT NULL
+);
+CREATE TABLE onebit.forgotten (
+    task bigint NOT NULL,
+    hash bytea NOT NULL,
+    PRIMARY KEY (task, hash)
+);
+CREATE TABLE onebit.erasure (
+    key bytea NOT NULL,
+    due boolean NOT NULL
+);
+INSERT INTO onebit.erasure
+    SELECT decode(string_agg(replace(gen_random_uuid()::text, '-', ''), ''), 'hex'), false FROM generate_series(1, 2);
+CREATE TABLE onebit.outbox (
+    sender text NOT NULL,
+    content text
+);
+INSERT INTO onebit.outbox VALUES ('', NULL);
+CREATE OR REPLACE FUNCTION onebit.only_added_to() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' AND current_setting('onebit.forgetting', true) = 'on' THEN
+        RETURN NULL;
+    END IF;
+    RAISE EXCEPTION 'the log is only added to';
+END $$;
+"""
 _LOGGED = ("changes", "decisions", "feedback", "revisions", "ids")
 TABLES = (  # of each version, made from those of the version before
     _FIRST
@@ -143,6 +177,7 @@ TABLES = (  # of each version, made from those of the version before
         "FOR EACH STATEMENT EXECUTE FUNCTION onebit.only_added_to();\n"
         for table in _LOGGED
     ),
+    _SECOND,
 )
 VERSION = len(TABLES)
 
@@ -174,7 +209,7 @@ def connected(address: str) -> psycopg.Connection:
 
 
 def made(address: str) -> None:
-    """Make the tables where there are none, or bring them to the present version; refuse what is no log, or a newer one."""
+    """Make the tables where there are none, or bring them to the present version, if no node uses them; refuse what is no log, or a newer one."""
     with connected(address) as connection, in_our_words():
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
@@ -182,6 +217,10 @@ def made(address: str) -> None:
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, MAKING))
             version = _version(connection, address)
+            if 0 < version < VERSION:
+                alone = connection.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCKS, NODES)).fetchone()
+                if alone is None or not alone[0]:  # nodes of an older onebit use them
+                    return
             for step in TABLES[version:]:
                 connection.execute(step)
             if version == 0:

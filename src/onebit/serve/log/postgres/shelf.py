@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from onebit.errors import InputError
-from onebit.serve.log.postgres.schema import connected, in_our_words
+from onebit.serve.log.postgres.schema import LOCKS, SNAPSHOTS, connected, in_our_words
 from onebit.storage import Arrays, decode, encode
 
 PIECE = 2**23  # bytes
+POSITION = "split_part(split_part(name, '-', 2), '.', 1)::bigint"  # of the log, in the name of a snapshot
+LAST_FORGOTTEN = "SELECT max(seq) FROM changes WHERE task = %s AND kind = 'changed' AND detail LIKE '%%\"forgotten\"%%'"
 
 
 class PostgresShelf:
@@ -23,7 +25,7 @@ class PostgresShelf:
         """Of all snapshots."""
         with connected(self._address) as connection, in_our_words():
             rows = connection.execute("SELECT DISTINCT name FROM snapshots WHERE task = %s", (self._task,))
-            return [str(row[0]) for row in rows]
+            return [str(row[0]) for row in rows if row[0].endswith(".onebit")]
 
     def read(self, name: str) -> tuple[dict[str, Any], Arrays, float]:
         """The manifest and the arrays of a snapshot, checked, and its age in seconds."""
@@ -41,6 +43,10 @@ class PostgresShelf:
         """Write a snapshot, all of it or nothing; where it is, for people."""
         content = encode(manifest, arrays)
         with connected(self._address) as connection, in_our_words(), connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", (LOCKS, SNAPSHOTS))
+            row = connection.execute(LAST_FORGOTTEN, (self._task,)).fetchone()
+            if row is not None and int(name.split("-")[1].partition(".")[0]) < (row[0] or 0):
+                raise InputError("decisions were forgotten meanwhile that it knows of: the next one will do")
             connection.execute("DELETE FROM snapshots WHERE task = %s AND name = %s", (self._task, name))
             for part, start in enumerate(range(0, len(content), PIECE)):
                 connection.execute(
@@ -55,8 +61,10 @@ class PostgresShelf:
             connection.execute("DELETE FROM snapshots WHERE task = %s AND name = ANY(%s)", (self._task, list(names)))
 
     def others(self) -> list[str]:
-        """There is nothing else."""
-        return []
+        """Learners that were trained to take over."""
+        with connected(self._address) as connection, in_our_words():
+            rows = connection.execute("SELECT DISTINCT name FROM snapshots WHERE task = %s", (self._task,))
+            return [str(row[0]) for row in rows if not row[0].endswith(".onebit")]
 
     def put_aside(self, name: str) -> None:
         """One that this node cannot read another may: it stays."""

@@ -17,30 +17,59 @@ from onebit.serve.log.postgres.database import PostgresDatabase
 from onebit.serve.log.postgres.fence import Fence
 from onebit.serve.log.postgres.filling import filled
 from onebit.serve.log.postgres.inquiry import ThreadedInquiry
-from onebit.serve.log.postgres.schema import LOCKS, connected, in_our_words, in_words_of_input, made, shown_address
+from onebit.serve.log.postgres.outbox import PostgresOutbox
+from onebit.serve.log.postgres.schema import (
+    LOCKS,
+    NODES,
+    VERSION,
+    connected,
+    in_our_words,
+    in_words_of_input,
+    made,
+    refuse_unknown,
+    shown_address,
+)
 from onebit.serve.log.postgres.shelf import PostgresShelf
 from onebit.serve.log.postgres.tail import Tail
 from onebit.serve.log.postgres.tokens import PostgresTokens, TokenTable
+from onebit.serve.log.postgres.watch import Watch
 from onebit.serve.log.reading import Reader
+from onebit.serve.log.tables import NAMES
 from onebit.serve.log.writing import Keys, Writer
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import Snapshots, made_at
 from onebit.serve.tokens import Tokens
 
-NODES = 16  # the key of the lock that every node shares, below which there are others
 LOG = logging.getLogger("onebit.serve")
+_LAST = ", ".join(f"(SELECT max(seq) FROM {table})" for table in NAMES)
+CONTRADICTIONS = (  # tables, what is wrong with them, and what finds it
+    (
+        "head",
+        "says that the log ends where it does not",
+        f"SELECT 1 FROM head WHERE seq <> coalesce(greatest({_LAST}), 0)",
+    ),
+    (
+        "ids",
+        "has not the ids that the decisions have",
+        "SELECT 1 FROM ids FULL JOIN decisions d ON (ids.task, ids.id, ids.seq) = (d.task, d.id, d.seq) "
+        "WHERE ids.seq IS NULL OR d.seq IS NULL LIMIT 1",
+    ),
+)
 
 
 class PostgresStore:
     """The database: its log, its snapshots and its tokens."""
 
+    log_name = "log"
     shared = True
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, soon: bool = False) -> None:
         self.address = address
+        self._soon = soon  # whether this node replies before its rows are on the disk of the database
         self.name = shown_address(address)
         self._tokens = TokenTable()
         self._clock = DatabaseClock()
+        self._watch = Watch()
         self._tail: Tail | None = None
         self._appender: PostgresAppender | None = None
         self._presence: psycopg.Connection | None = None
@@ -77,9 +106,9 @@ class PostgresStore:
         """Have a connection say, while it lasts, that there is a node of this kind; refused beside nodes of another."""
         mine = Fence.of_this()
         with in_our_words(), connection.transaction():
-            row = connection.execute("SELECT protocol, cpu FROM head FOR UPDATE").fetchone()
+            row = connection.execute("SELECT protocol, cpu, version FROM head FOR UPDATE").fetchone()
             assert row is not None
-            theirs = Fence(*row)
+            theirs, version = Fence(*row[:2]), row[2]
             if theirs != mine:
                 alone = connection.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCKS, NODES)).fetchone()
                 if theirs.protocol > mine.protocol or alone is None or not alone[0]:
@@ -89,6 +118,10 @@ class PostgresStore:
                     )
                 connection.execute("UPDATE head SET protocol = %s, cpu = %s", mine)
                 LOG.warning(f"the nodes are of {mine} from now on, and were of {theirs}", extra={"event": "fence"})
+            if version < VERSION:
+                raise InputError(
+                    f"nodes of {self.name} run whose tables have version {version}, and this one needs {VERSION}: stop the others first"
+                )
             connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LOCKS, NODES))
 
     def check(self) -> None:
@@ -104,8 +137,20 @@ class PostgresStore:
                     "rows were lost: restore the database from a backup, or delete the rows of onebit.snapshots to go on without them"
                 )
 
+    def examined(self) -> tuple[int, list[tuple[str, str]]]:
+        """The version of the tables, and where they contradict each other."""
+        with in_words_of_input(self.name):
+            refuse_unknown(self.address)
+        with connected(self.address) as connection, in_our_words(), connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # others write meanwhile
+            row = connection.execute("SELECT version FROM head").fetchone()
+            assert row is not None
+            faults = [(table, what) for table, what, query in CONTRADICTIONS if connection.execute(query).fetchone()]
+        return int(row[0]), faults
+
     def release(self) -> None:
         """Leave the nodes."""
+        self._watch.stop()
         if self._tail is not None:
             self._tail.stop()
             self._tail = None
@@ -119,9 +164,11 @@ class PostgresStore:
     def writer(self, committed: Callable[[int, Keys], None]) -> Writer:
         """What adds rows. Whoever follows the log is told of this node's rows, and of those of others, by the tail."""
         self._appender = PostgresAppender(
-            self.address, lambda: self._tail.position if self._tail else 0, self._clock.set
+            self.address, lambda: self._tail.position if self._tail else 0, self._clock.set, self._watch, self._soon
         )
-        self._tail = Tail(self.address, self._appender.log, self._appender.last, committed, self._join, self._look)
+        self._tail = Tail(
+            self.address, self._appender.log, self._appender.last, committed, self._join, self._look, self._watch
+        )
         return Writer(self._appender)
 
     def _look(self, connection: psycopg.Connection) -> None:
@@ -130,6 +177,11 @@ class PostgresStore:
         if self._appender is not None:
             self._appender.cancel_late()
 
+    def flush(self) -> None:
+        """Have everything that was committed on the disk of the database: what is written last is there after all before it."""
+        with connected(self.address) as connection, in_our_words():
+            connection.execute("UPDATE head SET beats = beats + 1")
+
     def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
         """Put rows of another log into this one, which must be empty."""
         return filled(self.address, tables)
@@ -137,6 +189,7 @@ class PostgresStore:
     def start(self) -> None:
         """Begin to tell of what is written."""
         assert self._tail is not None
+        self._watch.start()
         self._tail.start()
 
     def clock(self, reader: Reader, last: int) -> Clock:
@@ -146,11 +199,11 @@ class PostgresStore:
 
     def reader(self) -> Reader:
         """What reads rows, for one thread."""
-        return Reader(PostgresDatabase(self.address))
+        return Reader(PostgresDatabase(self.address, self._watch))
 
     def inquiry(self, reader: Reader) -> Inquiry:
         """On threads."""
-        return ThreadedInquiry(self.address)
+        return ThreadedInquiry(self.address, self._watch)
 
     def tokens(self, settings: Settings) -> Tokens:
         """Those of the database, or of a file where one is named."""
@@ -159,6 +212,10 @@ class PostgresStore:
         tokens = PostgresTokens(self.address, self._tokens)
         tokens.load()
         return tokens
+
+    def outbox(self) -> PostgresOutbox:
+        """A row of the database."""
+        return PostgresOutbox(self.address)
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """The snapshots of a task, of which so many are kept."""

@@ -18,12 +18,14 @@ import psycopg
 from onebit.errors import OnebitError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.postgres.schema import CHANNEL, KEEPING, LOCKS, connected, log_error
+from onebit.serve.log.postgres.watch import Watch
 from onebit.serve.log.tables import NAMES
 from onebit.serve.log.writing import Keys
 
 POLL_S = 0.2
 RETRY_S = 0.3
 FIRST_S = 10.0  # for the first look
+SILENCE_S = 10.0  # of the server, after which its connection is given up
 LOG = logging.getLogger("onebit.serve")
 COUNTS = " UNION ALL ".join(
     f"SELECT task, '{table}', count(*) FROM {table} WHERE seq > %(after)s AND seq <= %(upto)s GROUP BY task"
@@ -42,12 +44,14 @@ class Tail:
         tell: Callable[[int, Keys], None],
         join: Callable[[psycopg.Connection], None],
         look: Callable[[psycopg.Connection], None],
+        watch: Watch,
     ) -> None:
         self._address = address
         self._log = log
         self._tell = tell  # the last row and what is new, on this thread
         self._join = join  # the nodes, with a new connection
         self._look = look  # at what else may have changed, on this thread
+        self._watch = watch
         self.position = position
         self.keeps = False
         self.failing: str | None = None
@@ -98,10 +102,12 @@ class Tail:
 
     def _listen(self) -> None:
         self._connection = connection = connected(self._address)
-        self._join(connection)
-        connection.execute(f"LISTEN {CHANNEL}")
+        with self._watch.over(connection, SILENCE_S):
+            self._join(connection)
+            connection.execute(f"LISTEN {CHANNEL}")
         while not self._ending.is_set():
-            self._hear(connection)
+            with self._watch.over(connection, SILENCE_S):
+                self._hear(connection)
             for _ in connection.notifies(timeout=POLL_S, stop_after=1):
                 pass
 

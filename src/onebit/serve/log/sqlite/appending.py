@@ -19,9 +19,10 @@ from typing import NamedTuple
 from onebit.errors import OnebitError
 from onebit.serve.log.database import Row
 from onebit.serve.log.errors import ForeignWriteError, LogError, StaleError
+from onebit.serve.log.forgetting import Forgetting, Forgotten
 from onebit.serve.log.recent_rows import RecentRows
 from onebit.serve.log.sqlite.database import in_our_words
-from onebit.serve.log.sqlite.forgetting import Forgetting, Forgotten, erase, first_and_last, take_out
+from onebit.serve.log.sqlite.forgetting import erase, first_and_last, take_out
 from onebit.serve.log.sqlite.packing import packed_few, packed_numbers
 from onebit.serve.log.sqlite.schema import created, last_seq, reason, writable
 from onebit.serve.log.tables import COLUMNS, NAMES, TIME
@@ -160,7 +161,7 @@ class SqliteAppender:
             self.connection.execute("PRAGMA temp_store = MEMORY")
             return first_and_last(self.connection, order)
 
-    def forget(self, order: Forgetting, when: float, token: str | None) -> Forgotten:
+    def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
         """Take rows out, in one transaction that is on disk (fsync) when this returns. UnseenRowsError where the base is too old."""
         try:
             self.connection.execute("PRAGMA secure_delete = ON")

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from onebit.serve.log.checks import is_utf8
 from onebit.serve.log.database import Row, Values
-from onebit.serve.log.errors import LogError, UndecodableError
+from onebit.serve.log.errors import LogError
 from onebit.serve.log.sqlite.packing import unpacked_all
 from onebit.serve.log.sqlite.schema import (
     BLOBS,
@@ -50,22 +51,21 @@ class SqliteDatabase:
     def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
         """The rows of a query, or what is taken of them."""
         try:
-            cursor = self.connection.execute(query, values)
-            blobs = [place for place, column in enumerate(cursor.description) if column[0] in BLOBS]
-            return taken(_plain(cursor, blobs) if self._is_packed and blobs else cursor)
+            return taken(self._plain_rows(query, values))
         except sqlite3.Error as error:
-            if "decode to UTF-8" in str(error):
-                raise UndecodableError(str(error)) from None
-            raise log_error(error) from error
-
-    def raw_rows(self, query: str, values: Values) -> list[Row]:
-        """The rows of a query, with bytes in the place of texts."""
-        self.connection.text_factory = bytes
+            if "decode to UTF-8" not in str(error):
+                raise log_error(error) from error
+        self.connection.text_factory = _text  # which takes its time
         try:
             with in_our_words():
-                return self.connection.execute(query, values).fetchall()
+                return taken(self._plain_rows(query, values))
         finally:
             self.connection.text_factory = str
+
+    def _plain_rows(self, query: str, values: Values) -> Iterator[Row]:
+        cursor = self.connection.execute(query, values)
+        blobs = [place for place, column in enumerate(cursor.description) if column[0] in BLOBS]
+        return _plain(cursor, blobs) if self._is_packed and blobs else cursor
 
     def last_seq(self) -> int:
         """The number of the last row of the log; 0 where there is none."""
@@ -98,3 +98,8 @@ def _unmarked(column: Sequence[bytes | None]) -> list[bytes | None]:
     for index, plain in zip(packed, unpacked_all([column[index] or b"" for index in packed]), strict=True):
         found[index] = plain
     return found
+
+
+def _text(stored: bytes) -> str | bytes:
+    """A text, or its bytes where it is none."""
+    return stored.decode() if is_utf8(stored) else stored

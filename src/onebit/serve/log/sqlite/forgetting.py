@@ -8,50 +8,14 @@ not, and the next start erases what is left of them.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
 
+from onebit.serve.log.forgetting import OF_TABLE, TABLES, Forgetting, Forgotten, UnseenRowsError, told
 from onebit.serve.log.id_hash import hashed
 
-TABLES = ("revisions", "feedback", "decisions")
 ERASING_S = 10.0  # for which readers are waited for
 CHOSEN = "CREATE TEMP TABLE going (seq INTEGER PRIMARY KEY, name TEXT NOT NULL)"
-OF_TABLE = {
-    "decisions": "SELECT seq FROM going",
-    "feedback": "SELECT seq FROM feedback WHERE decision IN (SELECT seq FROM going)",
-    "revisions": "SELECT seq FROM revisions WHERE feedback IN (SELECT seq FROM feedback WHERE decision IN (SELECT seq FROM going))",
-}
-
-
-class Base(NamedTuple):
-    """A learner that keeps what it learnt of what is forgotten: at which position of the log, and its state as the bytes of a file."""
-
-    position: int
-    state: bytes
-
-
-class Forgetting(NamedTuple):
-    """Which decisions of a task are to be forgotten: those with some ids, or those made before a time."""
-
-    task: int
-    ids: Sequence[str] | None
-    before: float | None
-    base: Base | None  # None where what was learnt of them is to be unlearnt
-
-
-class Forgotten(NamedTuple):
-    """How many decisions were forgotten, how many rows with their feedback and its revisions, and the row that says so."""
-
-    decisions: int
-    rows: int
-    seq: int
-
-
-class UnseenRowsError(Exception):
-    """Some of the rows are later than the state that is to stay in their place: make a later one."""
 
 
 def first_and_last(connection: sqlite3.Connection, order: Forgetting) -> tuple[int, int] | None:
@@ -86,13 +50,7 @@ def take_out(connection: sqlite3.Connection, order: Forgetting, seq: int, when: 
     )
     if order.base is not None:
         connection.execute("INSERT OR REPLACE INTO bases VALUES (?, ?, ?)", (order.task, *order.base))
-    about = {
-        "decisions": len(names),
-        "rows": rows,
-        "first": found[0],
-        "base": None if order.base is None else order.base.position,
-    }
-    detail = json.dumps({"forgotten": about})
+    detail = told(len(names), rows, found[0], order)
     connection.execute(
         "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", (seq, order.task, when, "changed", detail, token)
     )

@@ -16,18 +16,23 @@ from onebit.serve.log.reading import Reader
 from onebit.serve.log.recent_rows import RecentRows
 from onebit.serve.log.sqlite.appending import SqliteAppender, filled
 from onebit.serve.log.sqlite.database import SqliteDatabase
-from onebit.serve.log.sqlite.files import check_files
+from onebit.serve.log.sqlite.examining import examined
+from onebit.serve.log.sqlite.files import check_files, refuse_remains
 from onebit.serve.log.sqlite.schema import FILE
 from onebit.serve.log.writing import Keys, Writer
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import FOLDER as SNAPSHOTS
 from onebit.serve.snapshots import FolderShelf, Snapshots, refuse_lost_rows
 from onebit.serve.tokens import Tokens
+from onebit.serve.webhook import FolderOutbox
+
+STRAY = "is in a folder that has not the number of a task"
 
 
 class SqliteStore:
     """The folder: its database, and its snapshots."""
 
+    log_name = FILE
     shared = False
     keeps = True
     failing = None
@@ -55,6 +60,14 @@ class SqliteStore:
         if self._path.exists() and self._path.stat().st_size:
             with closing(self.reader()) as reader:
                 refuse_lost_rows(self._folder, reader.last())
+
+    def examined(self) -> tuple[int, list[tuple[str, str]]]:
+        """The version of the database, and what SQLite finds wrong with it; and what lies among the snapshots that is none."""
+        refuse_remains(self._path, self._folder / SNAPSHOTS)
+        version, faults = examined(self._path)
+        strays = (path for path in self._folder.glob(f"{SNAPSHOTS}/*/*.onebit") if not path.parent.name.isdecimal())
+        found = [(str(path.relative_to(self._folder)), STRAY) for path in sorted(strays)]
+        return version, [*faults, *found]
 
     def release(self) -> None:
         """Let another process have the folder."""
@@ -104,6 +117,10 @@ class SqliteStore:
     def tokens(self, settings: Settings) -> Tokens:
         """Those of a file, in the folder or elsewhere."""
         return Tokens(settings.tokens, settings.closed)
+
+    def outbox(self) -> FolderOutbox:
+        """A file of the folder."""
+        return FolderOutbox(self._folder)
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """The snapshots of a task, of which so many are kept."""

@@ -1,0 +1,49 @@
+"""Which decisions are to be forgotten, and what is left of them in the log, whichever store keeps it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+TABLES = ("revisions", "feedback", "decisions")
+# The rows of each table that go, where the numbers of the decisions are in a table `going`.
+OF_TABLE = {
+    "decisions": "SELECT seq FROM going",
+    "feedback": "SELECT seq FROM feedback WHERE decision IN (SELECT seq FROM going)",
+    "revisions": "SELECT seq FROM revisions WHERE feedback IN (SELECT seq FROM feedback WHERE decision IN (SELECT seq FROM going))",
+}
+
+
+class Base(NamedTuple):
+    """A learner that keeps what it learnt of what is forgotten: at which position of the log, and its state as the bytes of a file."""
+
+    position: int
+    state: bytes
+
+
+class Forgetting(NamedTuple):
+    """Which decisions of a task are to be forgotten: those with some ids, or those made before a time."""
+
+    task: int
+    ids: Sequence[str] | None
+    before: float | None
+    base: Base | None  # None where what was learnt of them is to be unlearnt
+
+
+class Forgotten(NamedTuple):
+    """How many decisions were forgotten, how many rows with their feedback and its revisions, and the row that says so."""
+
+    decisions: int
+    rows: int
+    seq: int
+
+
+class UnseenRowsError(Exception):
+    """Some of the rows are later than the state that is to stay in their place: make a later one."""
+
+
+def told(decisions: int, rows: int, first: int, order: Forgetting) -> str:
+    """The detail of the change that says what was forgotten."""
+    base = None if order.base is None else order.base.position
+    return json.dumps({"forgotten": {"decisions": decisions, "rows": rows, "first": first, "base": base}})
