@@ -8,8 +8,8 @@ LOWEST ?= tests/experiments/test_run.py tests/engine/test_compile_cache.py tests
   tests/serve/web/test_protocol.py tests/serve/test_export.py tests/executors/test_executors.py \
   tests/executors/cluster/test_dask_backend.py tests/executors/cluster/test_ray_backend.py
 
-# What `make quick` runs: much of what is, in a minute.
-QUICK ?= tests/contract tests/rules tests/learner tests/trials tests/offpolicy tests/project tests/test_*.py
+# What `make quick` runs: what the papers say of the rules, on plain Python and slow twins, the contract, and the habits of the whole project.
+QUICK ?= tests/contract tests/rules tests/project tests/test_documentation.py tests/test_imports.py tests/test_class_names.py
 # One worker more than there are cores: many tests wait for a service, and need no core for that. A worker gets all tests of a rule: conftest.py.
 WORKERS ?= $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
@@ -34,7 +34,7 @@ examples: .venv/ready
 
 quick: .venv/ready-test
 	$(BIN)/ruff check .
-	$(PYTEST) -m 'not long' $(QUICK)
+	$(PYTEST) -m 'not long' -k 'not compiled' $(QUICK)
 
 test: .venv/ready-test
 	$(BIN)/ruff check .

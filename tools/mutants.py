@@ -137,9 +137,8 @@ def notices(repository: Path, tests: Path, more: list[str]) -> tuple[bool, float
             sys.dont_write_bytecode = True
             import pytest
 
-            code = pytest.main(
-                ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", "-m", "not long", *more, str(tests)]
-            )
+            flags = "-x -q -p no:cacheprovider -p no:schemathesis -W ignore::pytest.PytestAssertRewriteWarning"
+            code = pytest.main([*flags.split(), "-m", "not long", *more, str(tests)])
         os._exit(int(code))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     _, status = os.waitpid(child, 0)
@@ -183,8 +182,9 @@ def main() -> None:
     options.add_argument("--sample", type=int, default=300)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--only", default="", help="files whose path has this in it")
-    options.add_argument("--pytest", nargs="*", default=[], help="more for pytest, such as: -k 'not compiled'")
+    options.add_argument("--keep", default="", help="the tests that are run, as for pytest -k, such as: 'not compiled'")
     given = options.parse_args()
+    more = ["-k", given.keep] if given.keep else []
     every = [
         mutant
         for folder in FOLDERS
@@ -202,13 +202,13 @@ def main() -> None:
             tests = tests_of(mutant.path)
             assert tests is not None
             if tests not in passing:
-                passing[tests] = not notices(repository, tests, given.pytest)[0]
+                passing[tests] = not notices(repository, tests, more)[0]
             if not passing[tests]:
                 raise SystemExit(f"{tests} fails without any change")
             target = repository / mutant.path
             kept = target.read_bytes()
             target.write_text(mutant.source(), encoding="utf-8")
-            noticed, seconds = notices(repository, tests, given.pytest)
+            noticed, seconds = notices(repository, tests, more)
             target.write_bytes(kept)
             counts[mutant.path.split("/")[2], noticed] += 1
             said = {

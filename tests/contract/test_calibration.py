@@ -258,3 +258,49 @@ def test_what_is_above_the_risk_everywhere_is_never_sure(risk: float) -> None:
         raws, _, rewards = stream(4000, 2000 + seed, lambda raws, time: np.full(len(raws), 1.0 - 1.05 * risk))
         sure += bool(np.isfinite(walked(raws, rewards, risk, fresh())[1]).any())
     assert sure <= 5
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        (calibration.HEARD, -1.0, "count"),
+        (calibration.WEIGHT, 2.0**53, "count"),
+        (calibration.CELL_WEIGHTS, np.nan, "count"),
+        (calibration.LEVEL_HEARD, -0.5, "count"),
+        (calibration.BIAS_VARIANCE, 2.0 * calibration.PRIOR, "covariance"),
+        (calibration.SLOPE_VARIANCE, -1e-9, "covariance"),
+        (calibration.COVARIANCE, 2.0 * calibration.PRIOR, "covariance"),
+        (calibration.CENTRE, 1e101, "centre"),
+        (calibration.SPREAD, -1.0, "centre"),
+        (calibration.SLOPE, -1.0, "centre"),
+        (calibration.CELL_RESIDUALS, 0.5, "more is amiss"),
+        (calibration.CELL_RESIDUALS, -0.5, "more is amiss"),
+    ],
+)
+def test_a_state_to_which_no_answers_lead_is_found_out(place: int, value: float, words: str) -> None:
+    state = fresh()
+    assert calibration.flaw(state) == ""
+    state[place] = value
+    assert words in calibration.flaw(state)
+
+
+def test_a_state_to_which_answers_led_has_no_flaw() -> None:
+    raws, _, rewards = stream(2000, 0, logistic)
+    state = fresh()
+    walked(raws, rewards, 0.1, state)
+    assert state[calibration.HEARD] == 2000
+    assert calibration.flaw(state) == ""
+
+
+def test_sure_answers_are_counted_where_somebody_asked() -> None:
+    state = fresh()
+    for confident, asked, reward in (
+        (0.9, 0.5, 1.0),
+        (0.9, 0.5, 0.0),
+        (0.9, 0.5, 0.25),
+        (0.3, 0.5, 0.0),
+        (0.9, np.nan, 0.0),
+    ):
+        calibration.take_answer(state, 1.0, confident, asked, reward)
+    assert state[[calibration.ASKED, calibration.SURE, calibration.SURE_WRONG]].tolist() == [4.0, 3.0, 1.75]
+    assert state[calibration.HEARD] == 5.0

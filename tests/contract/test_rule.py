@@ -210,3 +210,38 @@ def test_the_memory_counts_feedbacks_but_no_empty_rows_and_no_lessons() -> None:
         learner.learn(learner.decide(x), right=True)
     learner.teach([[1.0, 1.0]], [1])
     assert learner.runtime.model.memory[[LEARNT, RIGHT]].tolist() == [2.0, 2.0]
+
+
+class NoClasses(NamedTuple):
+    """A record that does not say how many classes there are."""
+
+    rate: float = 1.0
+
+
+class NoDefault(NamedTuple):
+    """A record with a parameter that nobody need give."""
+
+    classes: int
+    rate: float
+
+
+@pytest.mark.parametrize(
+    ("record", "sentence"),
+    [(NoClasses, "with a field 'classes'"), (NoDefault, "the field 'rate' of .* needs a default")],
+)
+def test_a_record_that_cannot_be_filled_is_refused(record: type, sentence: str) -> None:
+    with pytest.raises(OnebitError, match=sentence):
+        Rule(
+            "still",
+            "none",
+            "never moves",
+            record,
+            decide=decide_greedy,
+            learn=learn,
+            probabilities=greedy_probabilities,
+        )
+
+
+def test_a_record_with_a_matrix_is_what_a_covariance_needs() -> None:
+    with pytest.raises(OnebitError, match="needs the field 'matrix'"):
+        rule_with(second_order=registry()["linucb"].second_order)

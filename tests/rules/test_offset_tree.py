@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from onebit.contract.rule import LEARNT
 from onebit.errors import OnebitError
+from onebit.rules import offset_tree
 from onebit.rules.offset_tree import RULE
 from tests.rules.steps import (
     WRONG,
@@ -319,3 +322,18 @@ def test_mirroring_the_sides_mirrors_the_step() -> None:
             one = step(bench, scores, 1.0, label, label if right else WRONG).coefficients
             other = step(bench, turned, 1.0, mirrored[label], mirrored[label] if right else WRONG).coefficients
             assert np.array_equal(-one[[0, 2, 1]], other)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5, 8])
+def test_a_node_leads_to_the_candidates_below_it(classes: int) -> None:
+    """For every set of one or two candidates, against the tree walked downwards."""
+
+    def below(node: int) -> set[int]:
+        return {node} if node >= classes - 1 else below(2 * node + 1) | below(2 * node + 2)
+
+    for first in range(classes):
+        for second in range(first, classes):
+            given: Any = SimpleNamespace(candidates=np.array(sorted({first, second})))
+            leaves = {offset_tree.leaf_of(first, classes), offset_tree.leaf_of(second, classes)}
+            for node in range(2 * classes - 1):
+                assert offset_tree.leads(given, node, classes) is bool(below(node) & leaves)

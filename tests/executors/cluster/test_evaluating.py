@@ -24,7 +24,7 @@ from onebit.offpolicy import evaluate, evaluate_many, read_log
 from onebit.offpolicy.logs import learner_for
 from onebit.rules import rule_named
 from tests.executors.cluster.test_executor import Paper
-from tests.rules.test_own_rules import BESIDE, RULE
+from tests.test_own_rules import BESIDE, RULE
 
 LEARNERS: list[tuple[str, dict[str, Any]]] = [("bpa", {}), ("bpa", {"aggressiveness": 1.0}), ("linucb", {})]
 NAMED = "bpa,bpa:aggressiveness=1.0,linucb"
