@@ -30,6 +30,7 @@ from onebit.engine.gpu import device, launch
 from onebit.engine.gpu.build import Layout, Shape, kernel_for, layout_for, resident
 from onebit.engine.schedule import Schedule, events_of
 from onebit.executors.gpu.executor import gpu_executor
+from onebit.executors.gpu.speeds import family_of
 from onebit.rules import rule_named
 from onebit.trials.trial import Trial, entry_of, marks_for
 
@@ -213,6 +214,24 @@ def late_against_immediate(found: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{rule}, {delay} rounds late: {rate / rates[rule, None]:.2f} of the rounds a second without events (bar 0.80 where none is late)"
 
 
+def fitted(found: list[dict[str, Any]]) -> Iterator[str]:
+    """What `--on auto` should reckon with (`executors/gpu/speeds.py`): geometric means over the rules of a family, K = 10, d = 100."""
+    families: dict[str, list[dict[str, Any]]] = {}
+    for one in found:
+        if (one["classes"], one["features"], one["delay"]) == (10, 100, None):
+            families.setdefault(family_of(rule_named(one["rule"])), []).append(one)
+    for family, lines in families.items():
+        together = np.array([one["replicates"] / 2 for one in lines])
+        rates = np.array([one["rounds_per_second"] for one in lines])
+        cores = np.array([one["rounds_per_second"] / one["cores"] for one in lines if one["cores"]])
+        core = f", one core {geometric_mean(cores):,.0f}" if len(cores) else ""
+        yield f"{family}: {geometric_mean(rates / together):,.0f} of each of {geometric_mean(together):,.0f}{core}"
+
+
+def geometric_mean(numbers: np.ndarray[Any, Any]) -> float:
+    return float(np.exp(np.log(numbers).mean()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="RULE", help="the lines of some rules")
@@ -235,7 +254,7 @@ def main() -> None:
             found.append(measured(line, not chosen.without_cores))
             console.print(f"{line.rule} {line.classes} {line.features}: {found[-1]['rounds_per_second'] / 1e9:.3f}")
     console.print(table_of(found))
-    for sentence in (*pairs_against_banditron(found), *late_against_immediate(found)):
+    for sentence in (*pairs_against_banditron(found), *late_against_immediate(found), *fitted(found)):
         console.print(sentence)
     if chosen.json:
         chosen.json.write_text(json.dumps({"device": device.name(), "lines": found}, indent=2) + "\n", encoding="utf-8")

@@ -15,6 +15,7 @@ from tools.lowest import DEVELOPERS, constraints_of
 from onebit import installation
 from onebit.cli import COMMANDS, main
 from onebit.data.real import REAL
+from onebit.executors.gpu.speeds import FITTED
 from onebit.installation import extras, install_command
 from onebit.version import VERSION
 
@@ -42,6 +43,21 @@ def test_the_doctor_says_what_there_is(
     out = capsys.readouterr().out
     assert f"{tmp_path / 'cache'}: 3 MB" in out
     assert "ONEBIT_DATA is" in out
+
+
+def test_the_doctor_says_by_what_a_gpu_is_chosen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onebit.engine.gpu.device.trouble", lambda: None)
+    monkeypatch.setattr("onebit.cli.doctor._gpu_name", lambda: "Imagined 9000")
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "Imagined 9000" in out
+    for name, one in FITTED.items():
+        assert f"{name}: {one.replicate:,.0f} of each of {one.together:,} runs at a time" in out
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["gpu"]["auto"]["rounds_per_second"]
+    assert found == {name: one._asdict() for name, one in FITTED.items()}
 
 
 def test_the_doctor_says_what_an_extra_lacks(

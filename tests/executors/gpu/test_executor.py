@@ -30,7 +30,7 @@ from onebit.engine.gpu.launch import DeviceRows
 from onebit.errors import OnebitError
 from onebit.executors import executor_of
 from onebit.executors.gpu import executor as gpu_module
-from onebit.executors.gpu import scheduler
+from onebit.executors.gpu import scheduler, speeds
 from onebit.executors.gpu.executor import GpuExecutor, gpu_executor
 from onebit.executors.threads import ThreadsExecutor, threads_executor
 from onebit.experiments.run import Stopped
@@ -507,6 +507,12 @@ def of_kinds(count: int, runs: int, rounds: int) -> list[Trial]:
     return [Trial(entry, streamed, seed) for entry in kinds for seed in range(runs)]
 
 
+def set_speeds(monkeypatch: pytest.MonkeyPatch, replicate: float, kernel_s: float) -> None:
+    """Let a core do a round a second, and a GPU what is given."""
+    monkeypatch.setattr(speeds, "KERNEL_S", kernel_s)
+    monkeypatch.setattr(speeds, "FITTED", dict.fromkeys(speeds.FITTED, speeds.Speeds(replicate, 4000, 1.0)))
+
+
 @pytest.mark.usefixtures("rules_as_before")
 @pytest.mark.parametrize(
     ("kernels", "runs", "rounds", "threads", "pays"),
@@ -521,14 +527,14 @@ def of_kinds(count: int, runs: int, rounds: int) -> list[Trial]:
     ],
 )
 def test_a_gpu_pays_where_it_is_done_first(kernels: int, runs: int, rounds: int, threads: int, pays: bool) -> None:
-    assert gpu_module.pays(of_kinds(kernels, runs, rounds), threads) == pays
+    assert speeds.pays(of_kinds(kernels, runs, rounds), threads) == pays
 
 
 @pytest.mark.usefixtures("rules_as_before")
 def test_a_kernel_that_is_there_need_not_be_built() -> None:
     some = of_kinds(2, 768, 100_000)
     kinds = [kind_of(one) for one in some]
-    assert [gpu_module.pays(some, 12, built) for built in ((), kinds[:1], kinds)] == [False, False, True]
+    assert [speeds.pays(some, 12, built) for built in ((), kinds[:1], kinds)] == [False, False, True]
 
 
 @pytest.mark.parametrize(("rounds", "where"), [(5, "CPU"), (36, NAME)])
@@ -536,8 +542,7 @@ def test_auto_takes_the_gpu_only_where_it_pays(
     rounds: int, where: str, gpu: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A core does a round a second, and a kernel takes a minute: 20 trials of 5 rounds are too few for it, with two threads."""
-    monkeypatch.setattr(gpu_module, "CORE_RATE", 1.0)
-    monkeypatch.setattr(gpu_module, "KERNEL_S", 60.0)
+    set_speeds(monkeypatch, replicate=3e5, kernel_s=60.0)
     executor = executor_of("auto", 2)
     assert isinstance(executor, GpuExecutor)
     some = trials(stream("strong2d", rounds=rounds), 10, ENTRIES[:2])
@@ -551,9 +556,7 @@ def test_auto_takes_the_gpu_only_where_it_pays(
 
 def test_a_sweep_whose_fresh_runs_do_not_pay_says_each_place_once(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six tuning runs on two threads take 108 s, two fresh ones 36."""
-    monkeypatch.setattr(gpu_module, "CORE_RATE", 1.0)
-    monkeypatch.setattr(gpu_module, "KERNEL_S", 0.0)
-    monkeypatch.setattr(gpu_module, "REPLICATE_RATE", 36 / 50)
+    set_speeds(monkeypatch, replicate=36 / 50, kernel_s=0.0)
     found = swept(on="auto", threads=2)
     assert found.cost.where == f"{NAME} and {in_words(threads_executor(2).resources)} (few rounds)"
 

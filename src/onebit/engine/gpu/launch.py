@@ -24,11 +24,7 @@ WAVE_S = 30.0  # that they should take at most, since Ctrl-C loses them
 LAST = np.iinfo(np.int32).max  # a mark that is never reached
 SENT_BYTES = 2**26  # of rows that are padded on the host and sent at a time
 
-# What one replicate walks in a second beside all that run at the same time. With 10 classes and 100 features an H200 does 2.56 billion
-# rounds of Banditron and 0.58 of EPABF (docs/explanation/performance.md), with 8 lanes a replicate and about 2 warps in each of the 4 schedulers of
-# its 132 processors: 4,224 replicates, each of which does 606,000 and 137,000. In the middle, by their logarithms:
-REPLICATE_RATE = 3e5
-TOGETHER = 4000
+REPLICATE_RATE = 3e5  # rounds a second of one replicate beside all that run at the same time, roughly
 
 
 class DeviceRows:

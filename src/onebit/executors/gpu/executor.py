@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
-from collections.abc import Container, Generator, Hashable, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from contextlib import closing
 from dataclasses import replace
 
 from onebit.engine.gpu import device
-from onebit.engine.gpu.launch import REPLICATE_RATE, TOGETHER
 from onebit.errors import InputError
 from onebit.executors.gpu.scheduler import StreamScheduler
+from onebit.executors.gpu.speeds import pays
 from onebit.executors.threads import Fallback, ThreadsExecutor, threads_executor
 from onebit.learner import Learner
 from onebit.trials.cost import Resource, kind_of
@@ -24,8 +23,6 @@ from onebit.trials.trial import Progress, Trial
 LOG = logging.getLogger("onebit.executors")
 
 SAMPLE = 20_000  # rounds by which a core is measured
-CORE_RATE = 3e6  # rounds a second of one core, roughly, by which `auto` decides
-KERNEL_S = 4.0  # and so long it takes to build a kernel: 2 to 4 s were measured
 ALLOWED = {"bias", "dtype", "features", "space"}  # what is said of a learner besides the parameters of its rule
 
 
@@ -58,18 +55,6 @@ def why_not(trial: Trial) -> str | None:
         return "weights of 64 bits"
     other = sorted(set(options) - set(rule.parameters) - ALLOWED)
     return f"{other[0]} is set" if other else None
-
-
-def pays(trials: Sequence[Trial], threads: int, built: Container[Hashable] = ()) -> bool:
-    """Whether the GPU is done with the trials of a stream before so many threads are; kernels of kinds that are `built` are there.
-
-    Kernels are built and run one after the other, and each takes at least as long as one replicate for all its rounds.
-    """
-    rounds = trials[0].stream.rounds
-    kinds = Counter(kind_of(trial) for trial in trials)
-    launches = sum(-(-count // TOGETHER) for count in kinds.values())
-    on_gpu = KERNEL_S * sum(kind not in built for kind in kinds) + launches * rounds / REPLICATE_RATE
-    return on_gpu < -(-len(trials) // threads) * rounds / CORE_RATE
 
 
 class GpuExecutor:
