@@ -245,17 +245,15 @@ def test_a_rule_takes_the_place_of_the_generic_names() -> None:
 def test_what_does_not_compile_is_tried_once_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Any] = []
 
+    class Dispatcher:
+        def compile(self, signature: Any) -> None:
+            tried.append(self)
+            raise ValueError("Failed in cuda mode pipeline (step: nopython frontend)\nNo implementation of dot:\nMore.")
+
     def jit(*given: Any, **more: Any) -> Any:
-        def compiled(function: Any) -> Any:
-            if not more:
-                tried.append(function)
-                raise ValueError(
-                    "Failed in cuda mode pipeline (step: nopython frontend)\nNo implementation of dot:\nMore."
-                )
-            return function
+        return (lambda function: function) if more else Dispatcher()
 
-        return compiled
-
+    monkeypatch.setattr(build, "compute_capability", lambda: (9, 0))
     monkeypatch.setattr(build, "cuda", lambda: SimpleNamespace(jit=jit))
     monkeypatch.setattr(build, "_kernels", {})
     monkeypatch.setattr(build, "_lasting", {True: {}, False: {}})

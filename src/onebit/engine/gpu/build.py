@@ -15,7 +15,8 @@ from onebit.engine import generic
 from onebit.engine.gpu import exchange, kernel, lines, ranks, sparse_kernel
 from onebit.engine.gpu import round as round_module
 from onebit.engine.gpu.binding import Binding
-from onebit.engine.gpu.device import cuda, gist, quiet, shared_memory, spoken
+from onebit.engine.gpu.device import compute_capability, cuda, gist, quiet, shared_memory, spoken
+from onebit.engine.gpu.kept import kept_kernel
 from onebit.errors import InputError, OnebitError
 
 LOG = logging.getLogger("onebit.engine")
@@ -229,8 +230,13 @@ def kernel_for(shape: Shape, layout: Layout) -> Any:
 def _built(shape: Shape, layout: Layout) -> Any:
     module = cuda()
     written = bound(shape, layout, module, _device_function, _lasting[_ranked(shape)]).plain(loop_of(shape))
+    plain = bound(shape, layout, None, lambda function: function).plain(loop_of(shape))
+    kept = kept_kernel(plain, shape._replace(rule=shape.rule.name), layout, compute_capability())
     with quiet():
-        found = module.jit(signature(shape))(written)
+        found = module.jit(written)
+        if kept is not None:
+            found._cache = kept
+        found.compile(signature(shape))
     allow_shared(found, layout.shared_bytes(shape))
     return found
 

@@ -103,3 +103,10 @@ def free_memory() -> int:
 def shared_memory() -> int:
     """Bytes of shared memory that a block may have."""
     return int(cuda().get_current_device().MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+
+
+@cache
+def compute_capability() -> tuple[int, int]:
+    """What the device understands, as two numbers."""
+    major, minor = cuda().get_current_device().compute_capability
+    return int(major), int(minor)
