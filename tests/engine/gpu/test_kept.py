@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from onebit.engine.gpu import build, device, kept
-from onebit.engine.gpu.build import Layout, Shape, bound, loop_of
-from onebit.engine.gpu.kept import KeptKernel, kept_kernel
+from onebit.engine.gpu.build import Layout, Shape
+from onebit.engine.gpu.kept import KeptKernel
 from onebit.rules import rule_named
 
 LAYOUT = Layout(2, "registers", 64)
@@ -26,9 +26,10 @@ def shape_of(name: str, classes: int, features: int, **form: bool) -> Shape:
 
 
 def place_of(shape: Shape, layout: Layout = LAYOUT, capability: tuple[int, int] = (9, 0)) -> Path:
-    """The file of a kernel, as the build asks for it."""
-    plain = bound(shape, layout, None, lambda function: function).plain(loop_of(shape))
-    found = kept_kernel(plain, shape._replace(rule=shape.rule.name), layout, capability)
+    """The file of a kernel for a device."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "compute_capability", lambda: capability)
+        found = build.kept_for(shape, layout)
     assert found is not None
     return found._path
 

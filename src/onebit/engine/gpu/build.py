@@ -16,7 +16,7 @@ from onebit.engine.gpu import exchange, kernel, lines, ranks, sparse_kernel
 from onebit.engine.gpu import round as round_module
 from onebit.engine.gpu.binding import Binding
 from onebit.engine.gpu.device import compute_capability, cuda, gist, quiet, shared_memory, spoken
-from onebit.engine.gpu.kept import kept_kernel
+from onebit.engine.gpu.kept import KeptKernel, kept_kernel
 from onebit.errors import InputError, OnebitError
 
 LOG = logging.getLogger("onebit.engine")
@@ -211,11 +211,9 @@ def layout_for(shape: Shape) -> Layout | None:
 
 
 def kernel_for(shape: Shape, layout: Layout) -> Any:
-    """The compiled kernel, made on first use; `KernelError` where there is none, which is tried once and said once."""
+    """The compiled kernel, made on first use, or by another process before; `KernelError` where there is none, which is tried once and said once."""
     with _lock:
         if (shape, layout) not in _kernels:
-            size = f"{shape.classes} classes, {shape.features} features"
-            LOG.info("building %s for the GPU, %s", shape.rule.title, size, extra={"event": "compiling"})
             try:
                 _kernels[shape, layout] = _built(shape, layout)
             except Exception as error:  # what a rule may be, and a compiler may say to it, nobody knows
@@ -230,8 +228,10 @@ def kernel_for(shape: Shape, layout: Layout) -> Any:
 def _built(shape: Shape, layout: Layout) -> Any:
     module = cuda()
     written = bound(shape, layout, module, _device_function, _lasting[_ranked(shape)]).plain(loop_of(shape))
-    plain = bound(shape, layout, None, lambda function: function).plain(loop_of(shape))
-    kept = kept_kernel(plain, shape._replace(rule=shape.rule.name), layout, compute_capability())
+    kept = kept_for(shape, layout)
+    if kept is None or not kept.is_there:
+        size = f"{shape.classes} classes, {shape.features} features"
+        LOG.info("building %s for the GPU, %s", shape.rule.title, size, extra={"event": "compiling"})
     with quiet():
         found = module.jit(written)
         if kept is not None:
@@ -239,6 +239,12 @@ def _built(shape: Shape, layout: Layout) -> Any:
         found.compile(signature(shape))
     allow_shared(found, layout.shared_bytes(shape))
     return found
+
+
+def kept_for(shape: Shape, layout: Layout) -> KeptKernel | None:
+    """Where such a kernel is kept between processes; None where nothing can be."""
+    plain = bound(shape, layout, None, lambda function: function).plain(loop_of(shape))
+    return kept_kernel(plain, shape.rule.name, shape[1:], layout, compute_capability())
 
 
 def loop_of(shape: Shape) -> Callable[..., None]:

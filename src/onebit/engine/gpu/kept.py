@@ -38,6 +38,11 @@ class KeptKernel:
     def __init__(self, path: Path) -> None:
         self._path = path
 
+    @property
+    def is_there(self) -> bool:
+        """Whether one has been kept."""
+        return self._path.exists()
+
     def load_overload(self, signature: Any, target: Any) -> Any:
         """The kernel that is kept, or None. What cannot be read, for whatever reason, is built anew."""
         from numba.cuda.dispatcher import _Kernel
