@@ -6,6 +6,8 @@ found.
 
 from __future__ import annotations
 
+import gzip
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +29,45 @@ SOILS = {
     7: "very damp grey soil",
 }
 DIGITS = tuple("0123456789")
+IRISES = ("Iris-setosa", "Iris-versicolor", "Iris-virginica")
 TOPICS = ("CCAT", "ECAT", "GCAT", "MCAT")
 
 
 def iris(home: Path) -> Parts:
     """Fisher's iris flowers, shipped by scikit-learn."""
-    from sklearn.datasets import load_iris
+    table = _shipped("iris.csv", header=1)
+    if table is None:
+        require("sklearn", "iris")
+        from sklearn.datasets import load_iris
 
-    bunch = load_iris()
-    classes = np.array([f"Iris-{name}" for name in bunch.target_names])
-    return {"X": bunch.data.astype(np.float32), "y": bunch.target, "classes": classes}
+        X, y = load_iris(return_X_y=True)
+    else:
+        X, y = table[:, :-1], table[:, -1]
+    return {"X": X.astype(np.float32), "y": y.astype(np.int64), "classes": np.array(IRISES)}
 
 
 def digits(home: Path) -> Parts:
     """The digits shipped by scikit-learn."""
-    from sklearn.datasets import load_digits
+    table = _shipped("digits.csv.gz")
+    if table is None:
+        require("sklearn", "digits")
+        from sklearn.datasets import load_digits
 
-    bunch = load_digits()
-    return {"X": bunch.data.astype(np.uint8), "y": bunch.target, "classes": np.array(DIGITS)}
+        X, y = load_digits(return_X_y=True)
+    else:
+        X, y = table[:, :-1], table[:, -1]
+    return {"X": X.astype(np.uint8), "y": y.astype(np.int64), "classes": np.array(DIGITS)}
+
+
+def _shipped(file: str, header: int = 0) -> NDArray[np.float64] | None:
+    """A table that lies in scikit-learn's folder; None where it does not. Importing scikit-learn takes longer than a run over its data."""
+    package = find_spec("sklearn")
+    for folder in (package and package.submodule_search_locations) or ():
+        path = Path(folder) / "datasets" / "data" / file
+        if path.is_file():
+            with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+                return np.loadtxt(lines, delimiter=",", skiprows=header)
+    return None
 
 
 def _openml(identity: int, home: Path) -> Any:

@@ -95,7 +95,6 @@ def load(name: str, progress: FileProgress | None = None) -> Dataset:
     real = named(name)
     path = _found(name)
     if path is None and real.shipped:
-        require("sklearn", name)
         return _checked(name, real.get(Path()), None)
     if path is None:
         path = _obtained(name, progress)
