@@ -17,8 +17,9 @@ from onebit.contract.calibration import initial
 from onebit.contract.candidates import Labels
 from onebit.contract.rule import LEARNT, Rule
 from onebit.engine import stream as engine
-from onebit.engine.compile import compiled, loop_for
+from onebit.engine.compile import loop_for
 from onebit.engine.generic import needs_room
+from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule
 from onebit.errors import InputError, OnebitWarning
 from onebit.features import Features
@@ -150,7 +151,7 @@ class SteppingModel(LearntWeights):
         """
         if self._steps < STEPS or self.space is None:
             return None
-        if self.counts_rows or self._loop not in compiled:  # as where Numba was asked not to compile
+        if self.counts_rows or not isinstance(self._loop, CompiledLoop):  # as where Numba was asked not to compile
             return None
         from onebit.engine.entry import LaidOutDense, LaidOutSparse
 

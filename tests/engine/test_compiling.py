@@ -13,13 +13,20 @@ import numba
 import numpy as np
 import pytest
 from numba.core import codegen, event, targetconfig, types
+from numba.core.base import BaseContext
+from numba.core.compiler_machinery import PassManager
+from numba.core.lowering import Lower
 from numba.core.options import DefaultOptions
+from numba.core.typed_passes import NativeLowering
 from numba.core.types.functions import BaseFunction
+from numba.extending import overload
 
 from onebit.engine.compile import OPTIONS, PART_OPTIONS, loop_for
-from onebit.engine.linking import PartCompiler, WholeCompiler
+from onebit.engine.linking import LoopCompiler, PartCompiler, WholeCompiler
+from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.references import Reference
-from onebit.engine.resolution import operators_resolved_once
+from onebit.engine.resolution import operators_resolved_once, registries_loaded_once
+from onebit.engine.toolchain import _version_of_numba
 from onebit.rules import rule_named
 from onebit.spaces.dense import Dense
 
@@ -52,16 +59,17 @@ def outer() -> Outer:
     return Outer(np.arange(4.0, dtype=np.float32), Inner(numbers, 7), Pair(np.ones(2), np.full(3, 5.0)))
 
 
-def read_all(space: Outer) -> Any:
+def read_all(space: Outer) -> int:
     """A sum over every field."""
     inner = space.inner
-    return space.weights[3] + inner.numbers[1, 2] + inner.size + space.alike.first[0] + space.alike.second[2]
+    return int(space.weights[3] + inner.numbers[1, 2] + inner.size + space.alike.first[0] + space.alike.second[2])
 
 
-def write(space: Outer) -> None:
+def write(space: Outer) -> int:
     """Change arrays, not fields."""
     space.inner.numbers[0, 0] = 11.0
     space.weights[0] += space.inner.numbers[0, 0]
+    return 0
 
 
 @contextmanager
@@ -88,12 +96,12 @@ def test_fields_of_a_reference_are_read_and_their_arrays_written() -> None:
     assert space.inner.numbers[0, 0] == space.weights[0] == 11.0
 
 
-def compiled(function: Callable[[Outer], Any], space: Outer) -> Callable[[Outer], Any]:
-    """The entry point of a function that is given a space by reference, which is called as the engine does."""
-    dispatcher = numba.njit(function)
+def compiled(function: Callable[[Outer], int], space: Outer) -> CompiledLoop:
+    """A function that is given a space by reference, as the engine does."""
+    dispatcher: Any = numba.njit(pipeline_class=LoopCompiler, **OPTIONS)(function)
     kinds = (Reference(numba.typeof(space)),)
     dispatcher.compile(kinds)
-    return dispatcher.overloads[kinds].entry_point  # type: ignore[no-any-return]
+    return CompiledLoop(dispatcher.overloads[kinds].library.machine_code, "it", ["space"], [space])
 
 
 def test_references_are_told_apart_by_what_they_refer_to() -> None:
@@ -147,6 +155,18 @@ def test_an_operator_is_resolved_once_and_means_what_it_meant() -> None:
     assert BaseFunction.get_call_type is original
 
 
+def test_registries_are_loaded_once_and_what_is_added_to_them_is_found() -> None:
+    context = numba.njit(called).targetctx
+    with registries_loaded_once(context):
+
+        def stranger(number: float) -> float:
+            raise NotImplementedError
+
+        overload(stranger)(lambda number: lambda number: 3.0 * number)
+        assert numba.njit(lambda number: stranger(number) + 1.0)(2.0) == 7.0
+    assert "load_additional_registries" not in vars(context)
+
+
 def test_the_parts_of_numba_that_are_its_own_are_where_they_were() -> None:
     library = codegen.JITCodeLibrary
     for method in ("finalize", "add_ir_module", "_get_module_for_linking", "_finalize_final_module"):
@@ -157,6 +177,16 @@ def test_the_parts_of_numba_that_are_its_own_are_where_they_were() -> None:
     for name in ("_final_module", "_shared_module", "_linking_libraries"):
         assert name in source, f"Numba has moved CPUCodeLibrary.{name}, which engine.linking reads"
     assert callable(codegen.JITCPUCodegen.set_env), "Numba has moved set_env, by which parts are told their environment"
+    generator = inspect.getsource(codegen)
+    for name in ("self._tm = ", "def _module_pass_manager(self", "_tm.emit_object(", "def add_llvm_module(self"):
+        assert name in generator, f"Numba has moved {name}, by which engine.linking makes machine code"
+    assert callable(Lower.create_cpython_wrapper), "Numba has moved the wrapper that engine.native_entry replaces"
+    assert isinstance(NativeLowering.lowering_class, property), "Numba has moved what engine.native_entry lowers with"
+    assert callable(PassManager._runPass), "Numba has moved _runPass, which engine.passes replaces"
+    context = inspect.getsource(BaseContext)
+    for name in ("def load_additional_registries(self)", "def install_registry(self, registry)", "self._registries"):
+        assert name in context, f"Numba has moved {name}, which engine.resolution uses"
+    assert _version_of_numba() == (Path(numba.__file__).parent / "_version.py").read_text()
     functions = inspect.getsource(BaseFunction)
     for name in ("def get_call_type(self, context, args, kws)", "_impl_keys", "typing_key"):
         assert name in functions, f"Numba has moved {name} of BaseFunction, which engine.resolution uses"

@@ -6,6 +6,7 @@ nobody has used for long.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from pathlib import Path
 import platformdirs
 
 UNUSED_S = 60 * 24 * 3600.0  # 60 days without a process that looked for code there
+_FILE, _MARK_BYTES = "loop.o", 32  # an object file, behind the hash of it
 _NAME = re.compile(r"[0-9a-f]{24}")  # as `reach.fingerprint` makes them; nothing else in the cache is touched
 
 
@@ -40,7 +42,37 @@ def folder_for(name: str, inner: str) -> Path | None:
 
 def holds_code(folder: Path | None) -> bool:
     """Whether machine code is in a folder."""
-    return folder is not None and any(folder.rglob("*.nbc"))
+    return folder is not None and (folder / _FILE).is_file()
+
+
+def kept_code(folder: Path | None) -> bytes | None:
+    """The machine code in a folder; None where there is none, or where the file is not what was written."""
+    if folder is None:
+        return None
+    try:
+        content = (folder / _FILE).read_bytes()
+    except OSError:
+        return None
+    mark, code = content[:_MARK_BYTES], content[_MARK_BYTES:]
+    return code if mark == _mark(code) else None
+
+
+def keep_code(folder: Path | None, code: bytes) -> None:
+    """Write machine code into a folder, whole or not at all: others may be reading or writing there. Where that fails it is made again next time."""
+    if folder is None:
+        return
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            file.write(_mark(code) + code)
+        path = Path(file.name)
+        path.chmod(0o644)  # as other files: what one user has compiled, another may read
+        path.replace(folder / _FILE)
+    except OSError:
+        return
+
+
+def _mark(code: bytes) -> bytes:
+    return hashlib.sha256(code).digest()
 
 
 @cache

@@ -1,11 +1,11 @@
 """Compiles the loop once for each pair of rule and space, and keeps the machine code between processes.
 
-Each pair has its own dispatcher and its own folder in the user's cache, named by a hash of all the code that goes into it:
-nothing stale is ever found there, a rule in a user's own file can be edited or deleted without harm to the others, and the
-package folder may be read-only. `ONEBIT_CACHE` names another folder than the user's cache.
+Each pair has its own folder in the user's cache, named by a hash of all the code that goes into it and of all that makes machine code
+of it: nothing stale is ever found there, a rule in a user's own file can be edited or deleted without harm to the others, and the
+package folder may be read-only. `ONEBIT_CACHE` names another folder than the user's cache. Numba is imported where something is to be
+compiled, and not where it is found (`engine.machine_code`).
 
-Calls go straight to the compiled entry point, past Numba's dispatcher, whose look-up of argument types costs more than a
-decision. So callers pass exactly the types of `_prototype`: contiguous arrays of the dtypes given there.
+Machine code trusts its callers: they pass exactly the types of `_prototype`, contiguous arrays of the dtypes given there.
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ from onebit.contract import calibration
 from onebit.contract.rule import Rule
 from onebit.contract.surety import surety_of
 from onebit.engine import generic
-from onebit.engine.code_cache import folder_for, holds_code, prune, root
-from onebit.engine.reach import code_of, fingerprint, functions_in, reach
+from onebit.engine.code_cache import folder_for, holds_code, keep_code, kept_code, prune, root
+from onebit.engine.machine_code import CompiledLoop
+from onebit.engine.reach import fingerprint, reach
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
+from onebit.engine.toolchain import is_switched_off, toolchain
+from onebit.engine.words import described
 from onebit.errors import InputError, lines_of
 from onebit.spaces import kernel
 from onebit.spaces.routing import form_for
 
 LOG = logging.getLogger("onebit.engine")
 
-Loop = Callable[..., int]
+Loop = Callable[..., int]  # a `CompiledLoop`, or the function itself where Numba was asked not to compile
 
 # Reductions may be summed in any order and use fused multiply-add; anything more would delete the tests for NaN.
 FAST = {"reassoc", "contract"}
@@ -73,7 +76,6 @@ _CAUSE = re.compile(
 
 _lock = threading.RLock()
 _loops: dict[tuple[Any, ...], Loop] = {}
-compiled: dict[Loop, Any] = {}  # what Numba knows of each loop: types, and where its machine code is
 _announced: set[Callable[..., Any]] = set()
 
 
@@ -104,10 +106,8 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
     if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
         return None
     functions = [loop, *_rule_functions(rule, loop), *_space_functions(type(space))]
-    facts = (*_compiling(), sorted(FAST), rule.record.__module__, dict(rule.kinds))
-    # What a space is made of is in the index of the cache by name, and could not be read under another.
-    parts = sorted(f"{type(one).__module__}.{type(one).__qualname__}" for one in space if hasattr(one, "_fields"))
-    name = fingerprint(functions, _GENERIC, *facts, *parts)
+    facts = (*toolchain(), sorted(FAST), dict(rule.kinds), described(_prototype(rule, space, loop)))
+    name = fingerprint(functions, _GENERIC, *facts)
     return folder_for(name, f"{rule.name}-{form_of(space).replace(' ', '-')}-{space.weights.dtype}-{loop.__name__}")
 
 
@@ -133,29 +133,40 @@ def is_compiled(rule: Rule, space: Any) -> bool:
 
 
 def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
-    from numba.core import config, errors
-
-    from onebit.engine.resolution import operators_resolved_once
-
-    if config.DISABLE_JIT:  # how Numba's users ask for plain Python, to look into it with a debugger
+    if is_switched_off():
         return loop
+    what = f"{rule.title}, {form_of(space)} {space.weights.dtype}" + (", for teaching" if loop is lessons else "")
     folder = cache_folder(rule, space, loop)
-    if not holds_code(folder):
-        what = f"{rule.title}, {form_of(space)} {space.weights.dtype}"
-        what += ", for teaching" if loop is lessons else ""
+    code = kept_code(folder)
+    if code is None:
         LOG.info("compiling %s, once", what, extra={"event": "compiling"})
         prune(root())
+        code = _machine_code(rule, space, loop)
+        keep_code(folder, code)
+    return CompiledLoop(code, what, _argument_names(loop), _prototype(rule, space, loop))
+
+
+def _machine_code(rule: Rule, space: Any, loop: Callable[..., int]) -> bytes:
+    """Compile."""
+    import numba
+    from numba.core import errors
+
+    from onebit.engine.linking import LoopCompiler
+    from onebit.engine.resolution import operators_resolved_once, registries_loaded_once
+
     _announce(rule, type(space), loop)
-    dispatcher = _jitted(loop, folder)
+    dispatcher: Any = numba.njit(pipeline_class=LoopCompiler, **OPTIONS)(loop)
     signature = _signature(rule, space, loop)
     try:
-        with operators_resolved_once():
+        with operators_resolved_once(), registries_loaded_once(dispatcher.targetctx):
             dispatcher.compile(signature)
     except errors.NumbaError as error:
         raise InputError(f"{rule.title} cannot be compiled: {_gist(str(error), rule)}") from error
-    found = dispatcher.overloads[signature]
-    compiled[found.entry_point] = found
-    return found.entry_point  # type: ignore[no-any-return]
+    return dispatcher.overloads[signature].library.machine_code  # type: ignore[no-any-return]
+
+
+def _argument_names(loop: Callable[..., int]) -> tuple[str, ...]:
+    return loop.__code__.co_varnames[: loop.__code__.co_argcount]
 
 
 def _signature(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:
@@ -173,28 +184,26 @@ def _signature(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
     )
 
 
-def _jitted(function: Callable[..., Any], folder: Path | None) -> Any:
-    """A function that Numba compiles when it is asked to, and keeps in the folder."""
+def _cached_by_numba(function: Callable[..., Any], **options: Any) -> Any:
+    """A function that is the same for all rules and spaces, which Numba compiles when it is asked to and keeps in a folder of its own."""
     import numba
     from numba.core import config
 
-    from onebit.engine.linking import WholeCompiler
-
+    folder = folder_for(fingerprint([function], (), *toolchain()), function.__name__)
     if folder is None:
-        return numba.njit(pipeline_class=WholeCompiler, **OPTIONS)(function)
+        return numba.njit(**options)(function)
     elsewhere = config.CACHE_DIR
     config.CACHE_DIR = str(folder)  # read by Numba when the function is decorated, and only then
     try:
-        return numba.njit(cache=True, pipeline_class=WholeCompiler, **OPTIONS)(function)
+        return numba.njit(cache=True, **options)(function)
     finally:
         config.CACHE_DIR = elsewhere
 
 
 def common_entry(function: Callable[..., Any], signature: tuple[Any, ...]) -> Callable[..., Any]:
     """The entry point of a function that is the same for all rules and spaces, compiled for these types or loaded."""
-    name = fingerprint([function], (), *_compiling())
     with _lock, _collector_paused():
-        dispatcher = _jitted(function, folder_for(name, function.__name__))
+        dispatcher = _cached_by_numba(function, **OPTIONS)
         dispatcher.compile(signature)
         return dispatcher.overloads[signature].entry_point  # type: ignore[no-any-return]
 
@@ -208,18 +217,6 @@ def _gist(message: str, rule: Rule) -> str:
     own = Path(getattr(sys.modules.get(rule.record.__module__), "__file__", "") or "?").name
     own_lines = [line.rstrip(":") for line in lines if line.startswith("File ") and own in line]
     return f"{cause} ({own_lines[-1]})" if own_lines else cause
-
-
-def _compiling() -> tuple[object, ...]:
-    """What makes machine code of functions: other versions, options or code of it may make another."""
-    import llvmlite
-    import numba
-
-    from onebit.engine import linking, references, resolution
-
-    modules = (sys.modules[__name__], linking, references, resolution)
-    code = [code_of(function) for module in modules for function in functions_in(module)]
-    return sys.version, numba.__version__, llvmlite.__version__, np.__version__, OPTIONS, PART_OPTIONS, code
 
 
 def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:
@@ -283,14 +280,13 @@ def _caller(function: Callable[..., Any]) -> Callable[..., Any]:
     """What Numba asks when it meets a shared function: one that calls its machine code, which is kept in a folder of its own."""
     from numba.extending import register_jitable
 
-    from onebit.engine.linking import PartCompiler
+    from onebit.engine.linking import PartCompiler, WholeCompiler
 
     for used in reach([function]):
         if used is not function and used not in _announced:
             _announced.add(used)
             register_jitable(pipeline_class=PartCompiler, **PART_OPTIONS)(used)
-    name = fingerprint([function], (), *_compiling())
-    compiled = _jitted(function, folder_for(name, function.__name__))
+    compiled = _cached_by_numba(function, pipeline_class=WholeCompiler, no_cpython_wrapper=True, **OPTIONS)
 
     def of_two(state: Any, number: Any) -> Any:
         return compiled(state, number)

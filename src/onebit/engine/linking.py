@@ -21,7 +21,13 @@ from llvmlite import ir
 from numba.core.cgutils import normalize_ir_text
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.errors import LoweringError
 from numba.core.targetconfig import ConfigStack
+
+from onebit.engine.native_entry import NativeLoweringWithEntry
+from onebit.engine.passes import few_passes, is_own
+
+_OF_PYTHON = ("Py", "_Py", "NRT_")  # what functions that make objects are called
 
 
 class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
@@ -76,7 +82,7 @@ class RawPartLibrary(PartLibrary):
 
 
 class WholeLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a function that is called from outside, and of all that it reaches."""
+    """The code of a function and of all that it reaches."""
 
     def finalize(self) -> None:
         """Take in every part, and optimise."""
@@ -85,7 +91,45 @@ class WholeLibrary(JITCodeLibrary):  # type: ignore[misc]
         super().finalize()
         for part in taken:
             for name, environment in part.environments.items():
-                self._codegen.set_env(name, environment)
+                self.codegen.set_env(name, environment)
+
+
+class LoopLibrary(WholeLibrary):
+    """The code of a loop: machine code is made of it and kept, and not executed by Numba."""
+
+    machine_code = b""
+
+    @property
+    def codegen(self) -> Any:
+        """Whom Numba tells a function's environment."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Forget an environment: nothing in a loop asks for one, which is what code needs to make Python's objects."""
+
+    def add_llvm_module(self, module: Any) -> None:
+        """Take what was lowered: it is optimised with the parts, and need not be before."""
+        self._final_module.link_in(module)
+
+    def _optimize_final_module(self) -> None:
+        """Optimise once. Numba does it twice, for the counts of references, of which there are none."""
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
+    def _finalize_final_module(self) -> None:
+        """Make machine code."""
+        asked = [
+            one.name for one in self._final_module.functions if one.is_declaration and one.name.startswith(_OF_PYTHON)
+        ]
+        if asked:
+            raise LoweringError(f"Unsupported: a loop runs without Python, and {asked[0]} would be asked of it")
+        self.machine_code = self._codegen._tm.emit_object(self._final_module)
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Nowhere: Numba calls nothing of it."""
+        self._ensure_finalized()
+        return 0
 
 
 def _inlined(module: ir.Module) -> ir.Module:
@@ -127,18 +171,31 @@ class PartCompiler(Compiler):  # type: ignore[misc]
             self.state.library = PartLibrary(codegen, function.__qualname__)
         else:
             self.state.library = RawPartLibrary(codegen, function.__qualname__, called=is_called(function))
-        return super().define_pipelines()
+        return [few_passes()] if is_own(function.__module__) else super().define_pipelines()
 
 
 class WholeCompiler(Compiler):  # type: ignore[misc]
-    """Numba's compiler, for a whole."""
+    """Numba's compiler, for a function that others call as a whole."""
+
+    library: type[WholeLibrary] = WholeLibrary
 
     def define_pipelines(self) -> Any:
         """The usual passes, into a library of its own kind."""
         _hand_down_alike()
-        self.state.library = WholeLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.library = self.library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         self.state.library.enable_object_caching()
         return super().define_pipelines()
+
+
+class LoopCompiler(WholeCompiler):
+    """Numba's compiler, for a loop."""
+
+    library = LoopLibrary
+
+    def define_pipelines(self) -> Any:
+        """Few passes, with an entry in the place of Numba's wrapper."""
+        super().define_pipelines()
+        return [few_passes(NativeLoweringWithEntry)]
 
 
 def _hand_down_alike() -> None:

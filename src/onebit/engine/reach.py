@@ -43,14 +43,6 @@ def fingerprint(functions: Iterable[Callable[..., Any]], beyond: Container[Any],
     return digest.hexdigest()[:24]
 
 
-def functions_in(module: types.ModuleType) -> list[types.FunctionType]:
-    """The functions that are written in a module, and the methods of its classes, in the order of their names."""
-    own = [thing for thing in vars(module).values() if getattr(thing, "__module__", None) == module.__name__]
-    written = [*own, *(part for thing in own if isinstance(thing, type) for part in vars(thing).values())]
-    bare = [part.fget if isinstance(part, property) else part for part in written]
-    return sorted((part for part in bare if isinstance(part, types.FunctionType)), key=lambda part: part.__qualname__)
-
-
 def _names(code: types.CodeType) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:
@@ -71,12 +63,19 @@ def _globals_of(function: types.FunctionType) -> list[Any]:
 
 def code_of(function: Callable[..., Any]) -> tuple[Any, ...]:
     """What a function does, without where it stands."""
-    return _code(function.__code__)
+    return code_in(function.__code__)
 
 
-def _code(code: types.CodeType) -> tuple[Any, ...]:
-    constants = tuple(_code(one) if isinstance(one, types.CodeType) else repr(one) for one in code.co_consts)
+def code_in(code: types.CodeType) -> tuple[Any, ...]:
+    """What compiled Python does, and what the functions within it do."""
+    constants = tuple(map(_constant, code.co_consts))
     return code.co_code, code.co_names, code.co_varnames, constants
+
+
+def _constant(one: Any) -> Any:
+    if isinstance(one, types.CodeType):
+        return code_in(one)
+    return sorted(map(repr, one)) if isinstance(one, frozenset) else repr(one)  # whose order is another in each process
 
 
 def _describe(thing: Any) -> str:

@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.core.imputils import impl_ret_borrowed
 from numba.core.types import BaseNamedTuple, Type  # type: ignore[attr-defined]
 from numba.core.typing.templates import AttributeTemplate
-from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, models, register_model, unbox
+from numba.extending import infer_getattr, lower_getattr_generic, models, register_model
 
 
 class Reference(Type):
@@ -72,11 +72,3 @@ def _read(context: Any, builder: Any, kind: Reference, address: Any, name: str) 
     if isinstance(field, Reference):
         return place
     return impl_ret_borrowed(context, builder, field, builder.load(place))
-
-
-@unbox(Reference)  # type: ignore[untyped-decorator]
-def _unboxed(kind: Reference, thing: Any, wrapper: Any) -> Any:
-    """The fields of a tuple of Python's, on the stack of the function that was called from there."""
-    fields = wrapper.unbox(kind.value, thing)
-    place = cgutils.alloca_once_value(wrapper.builder, fields.value)
-    return NativeValue(place, is_error=fields.is_error, cleanup=fields.cleanup)

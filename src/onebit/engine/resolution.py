@@ -1,8 +1,10 @@
-"""What an operator means for given types, asked once.
+"""What Numba asks again and again while it compiles, asked once.
 
 Numba works out anew at every `a + b` which of some dozens of definitions is meant, by trying them one after the other: a fifth of the time
 that it takes to compile a loop. An operator that is built in means the same every time. One that is defined by a function in Python does not:
 that function is compiled with the options of its caller, so it is asked for as ever.
+
+It also looks some ten times for each function whether somebody has brought new operators and types, by going through a list of imports.
 """
 
 from __future__ import annotations
@@ -12,6 +14,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from numba.core.types.functions import BaseFunction
+
+
+@contextmanager
+def registries_loaded_once(context: Any) -> Iterator[None]:
+    """While a loop is compiled, import nothing of Numba's twice. What has been added since to what was imported is taken in as ever."""
+    context.refresh()
+    context.load_additional_registries = lambda: [context.install_registry(one) for one in list(context._registries)]
+    try:
+        yield
+    finally:
+        del context.load_additional_registries
 
 
 @contextmanager

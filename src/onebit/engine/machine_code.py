@@ -1,0 +1,69 @@
+"""Machine code as it is kept and called: an object file with one entry, which takes the words of its arguments.
+
+LLVM alone loads it. So a process that finds all its loops in the cache never imports the compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from onebit.engine.words import packer, word_of
+from onebit.errors import OnebitError
+
+ENTRY = "onebit_entry"
+FAILED, MISFIT = (
+    -(2**63),
+    1 - 2**63,
+)  # what no loop answers: something was raised in it; an array has not as many axes as it should
+
+_Entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)  # which lets other threads run meanwhile
+
+
+class CompiledLoop:
+    """A loop in machine code, called like the function that it was made of."""
+
+    __slots__ = ("_engine", "_enter", "address", "names", "pack", "prototype", "title")
+
+    def __init__(self, code: bytes, title: str, names: Sequence[str], prototype: Sequence[Any]) -> None:
+        self.title, self.names, self.prototype = title, names, prototype
+        self._engine = _loaded(code)  # the code is there as long as its engine
+        self.address = self._engine.get_function_address(ENTRY)
+        self._enter = _Entry(self.address)
+        self.pack: Callable[..., bytes] = packer(names, prototype)
+
+    def __call__(self, *arguments: Any) -> int:
+        """Walk, as the function does."""
+        walked: int = self._enter(self.pack(*arguments))
+        if walked <= MISFIT:
+            raise OnebitError(_explained(walked, self.title))
+        return walked
+
+    def word_of(self, name: str) -> int:
+        """Which word an argument is."""
+        return word_of(name, self.names, self.prototype)
+
+
+def _explained(answer: int, title: str) -> str:
+    if answer == MISFIT:
+        return f"the compiled loop of {title} was given an array with another number of axes: this is a bug of onebit"
+    return f"the compiled loop of {title} raised an exception; with NUMBA_DISABLE_JIT=1 it is not compiled, and says which and where"
+
+
+def _loaded(code: bytes) -> Any:
+    """An engine of LLVM that has loaded an object file."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
+
+
+def host() -> tuple[str, str, str]:
+    """The processor that machine code is made for: the kind of machine, its name and what it can do."""
+    return llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()

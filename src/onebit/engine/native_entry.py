@@ -1,0 +1,146 @@
+"""How machine code takes its arguments from words (`engine.words`): in the place of the wrapper that Numba would write for Python.
+
+Numba's own asks Python for every part of every argument, and turns what was raised into an exception. Of the space of `auto`, which is
+a hundred arrays, that was a tenth of all there was to compile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+from numba.core.compiler_machinery import register_pass
+from numba.core.lowering import Lower
+from numba.core.typed_passes import NativeLowering
+from numba.core.types import Array, BaseTuple  # type: ignore[attr-defined]
+
+from onebit.engine.machine_code import ENTRY, FAILED, MISFIT
+from onebit.engine.references import Reference
+from onebit.engine.words import AXES, DATA, LENGTHS, STRIDES
+
+_WORD, _BYTE, _INT = ir.IntType(64), ir.IntType(8), ir.IntType(32)
+
+
+class LoweringWithEntry(Lower):  # type: ignore[misc]
+    """Numba's lowering, which writes the entry where it would write a wrapper."""
+
+    def create_cpython_wrapper(self, release_gil: bool = False) -> None:
+        """Write the entry."""
+        module = self.library.create_ir_module(ENTRY)
+        entry = ir.Function(module, ir.FunctionType(_WORD, [_WORD.as_pointer()]), ENTRY)
+        builder = ir.IRBuilder(entry.append_basic_block())
+        given = _Words(self.context, builder, entry.args[0])
+        with builder.if_then(builder.not_(given.fit(self.fndesc.argtypes)), likely=False):
+            builder.ret(_WORD(MISFIT))
+        arguments = [given.value(kind) for kind in self.fndesc.argtypes]
+        function = self.context.declare_function(module, self.fndesc)
+        status, answer = self.context.call_conv.call_function(
+            builder, function, self.fndesc.restype, self.fndesc.argtypes, arguments
+        )
+        builder.ret(builder.select(status.is_error, _WORD(FAILED), answer))
+        self.library.add_ir_module(module)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class NativeLoweringWithEntry(NativeLowering):  # type: ignore[misc]
+    """The pass that lowers a loop."""
+
+    _name = "native_lowering"
+
+    @property
+    def lowering_class(self) -> type[Lower]:
+        """What lowers it."""
+        return LoweringWithEntry
+
+
+class _Words:
+    """The words, taken one after the other."""
+
+    def __init__(self, context: Any, builder: Any, words: Any) -> None:
+        self._context, self._builder, self._words = context, builder, words
+        self._taken = 0
+
+    def fit(self, kinds: Iterable[Any]) -> Any:
+        """Whether all arrays have as many axes as they should."""
+        fits = ir.IntType(1)(1)
+        for index, kind in enumerate(_leaves(kinds)):
+            if isinstance(kind, Array):
+                axes = self._builder.load(_field(self._builder, self._record(index), AXES, _INT))
+                fits = self._builder.and_(fits, self._builder.icmp_signed("==", axes, _INT(kind.ndim)))
+        return fits
+
+    def value(self, kind: Any) -> Any:
+        """The next argument, as compiled code hands it over."""
+        if isinstance(kind, Reference):
+            place = cgutils.alloca_once(self._builder, self._context.get_value_type(kind.value))
+            self._write(kind.value, place)
+            return place
+        if isinstance(kind, BaseTuple):
+            return self._context.make_tuple(self._builder, kind, [self.value(part) for part in kind])
+        if isinstance(kind, Array):
+            return self._array(kind, None)._getvalue()
+        form = self._context.get_value_type(kind)
+        if isinstance(form, ir.IntType):
+            return self._builder.trunc(self._next(), form) if form.width < _WORD.width else self._next()
+        return self._builder.bitcast(self._next(), form)
+
+    def _write(self, kind: Any, place: Any) -> None:
+        """Write a tuple field by field: as one value it would be far more for LLVM to look at."""
+        for index, part in enumerate(kind):
+            where = cgutils.gep_inbounds(self._builder, place, 0, index)
+            if isinstance(part, BaseTuple):
+                self._write(part, where)
+            elif isinstance(part, Array):
+                self._array(part, where)
+            else:
+                self._builder.store(self.value(part), where)
+
+    def _array(self, kind: Any, place: Any) -> Any:
+        """An array from NumPy's record of it, of which nobody counts references."""
+        builder, context = self._builder, self._context
+        record = self._record(self._taken)
+        self._taken += 1
+        array = context.make_array(kind)(context, builder, ref=place)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        array.parent = cgutils.get_null_value(array.parent.type)
+        array.data = builder.load(_field(builder, record, DATA, array.data.type))
+        array.itemsize = _WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+        lengths = self._numbers(record, LENGTHS, kind.ndim)
+        array.nitems = reduce(builder.mul, lengths)
+        array.shape = cgutils.pack_array(builder, lengths)
+        array.strides = cgutils.pack_array(builder, self._numbers(record, STRIDES, kind.ndim))
+        return array
+
+    def _record(self, index: int) -> Any:
+        """NumPy's record of an array."""
+        return self._builder.inttoptr(self._word(index), _BYTE.as_pointer())
+
+    def _numbers(self, record: Any, offset: int, count: int) -> list[Any]:
+        """The numbers that a field of a record points to, one for each axis."""
+        first = self._builder.load(_field(self._builder, record, offset, _WORD.as_pointer()))
+        return [self._builder.load(self._builder.gep(first, [_WORD(axis)])) for axis in range(count)]
+
+    def _next(self) -> Any:
+        self._taken += 1
+        return self._word(self._taken - 1)
+
+    def _word(self, index: int) -> Any:
+        return self._builder.load(self._builder.gep(self._words, [_WORD(index)]))
+
+
+def _leaves(kinds: Iterable[Any]) -> Iterator[Any]:
+    """The types of the words."""
+    for kind in kinds:
+        whole = kind.value if isinstance(kind, Reference) else kind
+        if isinstance(whole, BaseTuple):
+            yield from _leaves(whole)
+        else:
+            yield whole
+
+
+def _field(builder: Any, record: Any, offset: int, form: Any) -> Any:
+    """The address of a field of a record."""
+    return builder.bitcast(builder.gep(record, [_WORD(offset)]), form.as_pointer())

@@ -1,0 +1,56 @@
+"""The arguments of a loop as words: what Python hands over to machine code.
+
+A number is a word, and an array is the address of NumPy's own record of it, whose first fields (the data, the number of axes, the
+lengths and the strides) have been where they are since NumPy 1.0 and are read by every extension module. A tuple is the words of its
+parts. So handing over an array costs no more than naming it, and machine code needs nothing of Python to take it apart.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+# NumPy's record of an array, behind what every object of Python begins with.
+DATA = object.__basicsize__
+AXES, LENGTHS, STRIDES = DATA + 8, DATA + 16, DATA + 24
+
+
+def packer(names: Sequence[str], prototype: Sequence[Any]) -> Callable[..., bytes]:
+    """A function of arguments that are like these: their words, one after the other."""
+    leaves = [leaf for name, value in zip(names, prototype, strict=True) for leaf in _leaves(name, value)]
+    pack = struct.Struct("".join(letter for _, letter in leaves)).pack
+    # Written out, since walking through the arguments of every call would take three times as long.
+    source = f"lambda {', '.join(names)}: pack({', '.join(expression for expression, _ in leaves)})"
+    return eval(source, {"pack": pack, "id": id})  # type: ignore[no-any-return]
+
+
+def word_of(name: str, names: Sequence[str], prototype: Sequence[Any]) -> int:
+    """Which word an argument is, or begins with."""
+    before = zip(names[: names.index(name)], prototype, strict=False)
+    return sum(1 for earlier, value in before for _ in _leaves(earlier, value))
+
+
+def _leaves(expression: str, value: Any) -> Iterator[tuple[str, str]]:
+    """How each word of an argument is reached, and its letter in the language of `struct`."""
+    if isinstance(value, tuple):
+        for place, part in enumerate(value):
+            yield from _leaves(f"{expression}[{place}]", part)
+    elif isinstance(value, np.ndarray):
+        yield f"id({expression})", "Q"
+    else:
+        yield expression, "d" if isinstance(value, float) else "Q" if isinstance(value, np.uint64) else "q"
+
+
+def described(value: Any) -> Any:
+    """All that decides what machine code an argument needs: types, and how arrays lie in memory."""
+    if isinstance(value, tuple):
+        kind = type(value)
+        parts = [described(part) for part in value]
+        return f"{kind.__module__}.{kind.__qualname__}", getattr(kind, "_fields", None), parts
+    if isinstance(value, np.ndarray):
+        layout = "C" if value.flags.c_contiguous else "F" if value.flags.f_contiguous else "A"
+        return value.dtype.str, value.ndim, layout, value.flags.aligned, value.flags.writeable
+    return type(value).__name__
