@@ -190,14 +190,17 @@ def test_what_is_shipped_is_read_as_scikit_learn_reads_it_without_importing_it(
         X, y = getattr(sklearn_datasets, f"load_{name}")(return_X_y=True)
         assert np.array_equal(data.X, X.astype(data.X.dtype))
         assert np.array_equal(data.y, y)
-    monkeypatch.setattr("onebit.data.fetchers._shipped", lambda file, header=0: None)  # as where scikit-learn has its tables elsewhere
+    # As where scikit-learn has its tables elsewhere.
+    monkeypatch.setattr("onebit.data.fetchers._shipped", lambda file, header=0: None)
     for name, data in read.items():
         again = load(name)
         assert again.X.dtype == data.X.dtype
         assert np.array_equal(again.X, data.X)
         assert np.array_equal(again.y, data.y)
         assert again.classes == data.classes
-    code = "import sys; from onebit.data.real import load; load('digits'), load('iris'); print('sklearn' in sys.modules)"
+    code = (
+        "import sys; from onebit.data.real import load; load('digits'), load('iris'); print('sklearn' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
 
 

@@ -31,8 +31,8 @@ class Space(NamedTuple):
     """Arrays and numbers of several kinds."""
 
     weights: Any
-    count: int
-    part: Part
+    number: Any
+    part: Any
     steep: bool
 
 
@@ -46,7 +46,7 @@ def listen(given: Any, space: Any, vector: Any, key: Any, number: int, share: fl
     """Write down all that was heard."""
     out[0] = given[0] + given[1]
     out[1] = space.weights[2, 1] + 10 * space.weights.shape[0] + 100 * space.weights.shape[1]
-    out[2] = space.count + space.part.share + space.part.flags[1] + space.steep
+    out[2] = space.number + space.part.share + space.part.flags[1] + space.steep
     out[3] = vector.shape[0] + (vector[1] if vector.shape[0] > 1 else 0.0)
     out[4] = key >> np.uint64(1)
     out[5] = share
@@ -113,7 +113,7 @@ def test_what_needs_other_machine_code_is_described_otherwise() -> None:
         one._replace(weights=one.weights[0]),
         one._replace(weights=one.weights.T),
         one._replace(weights=one.weights[:, ::2]),
-        one._replace(count=1.0),
+        one._replace(number=1.0),
         one._replace(part=(one.part.flags, 0.25)),
         tuple(one),
     ]
