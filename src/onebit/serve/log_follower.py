@@ -300,14 +300,19 @@ class LogFollower:
         """Train the learner that takes over at a position. That is a matter of the log alone, and so can be done beforehand."""
         generation = detail["generation"]
         if generation not in self.trainees:
-            trained = self.snapshots.trained(generation, reader)
-            if trained is not None and trained.position <= seq:
-                self.trainees[generation] = Trainee.taken_over(trained, self.expected)
-            else:
-                learner = learner_of(detail, first_classes(reader, self.expected), self.inputs)
-                self.trainees[generation] = Trainee(learner, self.expected)
+            self.trainees[generation] = self._trainee(seq, detail, reader)
         while not self.trainees[generation].advance(reader, seq, self.revisions.horizon):
             pass
+
+    def _trainee(self, seq: int, detail: dict[str, Any], reader: Reader) -> Trainee:
+        """One that was trained elsewhere and kept, unless what it has learnt was revised since; else one that has learnt nothing."""
+        trained = self.snapshots.trained(detail["generation"], reader)
+        if trained is not None and trained.position <= seq:
+            kept = Trainee.taken_over(trained, self.expected)
+            kept.revisions.hear(reader, self.revisions.horizon, kept.position)
+            if kept.revisions.missed_from is None:
+                return kept
+        return Trainee(learner_of(detail, first_classes(reader, self.expected), self.inputs), self.expected)
 
     def _change(self, seq: int, kind: str, detail: dict[str, Any]) -> None:
         if kind == "changed":
