@@ -15,6 +15,7 @@ import onebit
 from onebit.auto.dense import arrays
 from onebit.checks import refused, state
 from onebit.learner import Learner, copy_of
+from onebit.state import state_of
 from tests.auto.streams import Array, drawn_digits, gaussians, heard, permuted, topics
 from tests.every_rule.cases import (
     FAMILIES,
@@ -248,6 +249,21 @@ def test_a_class_that_is_added_later_leaves_the_others_and_is_learnt(kind: str, 
     late = np.array(played[-200:], dtype=object) == names[-200:]
     assert late.mean() > 0.8
     assert late[names[-200:] == "c"].mean() > 0.7
+
+
+def test_a_decision_on_a_row_that_differs_by_the_sign_of_a_zero_does_not_matter() -> None:
+    """What is kept of a row is what was learnt from, and not an equal one that was decided on in between."""
+    asked, alone = (Learner("auto", classes=3, seed=1) for _ in range(2))
+    rows = np.random.default_rng(2).normal(size=(40, 4))
+    rows[:, 1] = -0.0
+    for number, row in enumerate(rows):
+        decisions = [learner.decide(row, id=f"row {number}") for learner in (asked, alone)]
+        for between in (row + 1.0, np.where(row == 0.0, 0.0, row)):
+            asked.decide(between, id=f"between {between[1]} {number}")
+        for learner, decision in zip((asked, alone), decisions, strict=True):
+            learner.learn(decision, right=number % 3 == 0)
+    kept = [{name: array.tobytes() for name, array in state_of(one.runtime)[1].items()} for one in (asked, alone)]
+    assert kept[0] == kept[1]
 
 
 @pytest.mark.parametrize("kind", ["dense", pytest.param("diagonal", marks=ON_DEMAND), "sparse"])

@@ -52,10 +52,11 @@ def score(space: AutoDenseArrays, rows: DenseRows, row: int, scores: Vector) -> 
 
 
 def same(seen: NDArray[Any], x: NDArray[Any]) -> bool:
-    """Whether a row is the one that was just seen."""
+    """Whether a row is the one that was just seen, bit for bit: 0 and -0 are equal, but rows that are kept must not differ by who decided."""
     unlike = 0
-    for column in range(x.shape[0]):
-        unlike += seen[column] != x[column]  # no way out before the end, so that it is done in vectors
+    for column in range(x.shape[0]):  # no way out before the end, so that it is done in vectors
+        turned = math.copysign(1.0, seen[column]) != math.copysign(1.0, x[column])
+        unlike += (seen[column] != x[column]) | turned
     return unlike == 0
 
 
