@@ -116,7 +116,7 @@ class SlowLinear:
 
     def learnt_q(self, i: int) -> float:
         """Whenever a variance is asked for in learning, its bound moves."""
-        self.B[i] = max(self.q(i), 0.99 * self.B[i])
+        self.B[i] = max(self.q(i), (1 - 1 / min(1000, max(100, 10 * len(self.B)))) * self.B[i])
         return self.q(i)
 
     def learn(self, p: Array, A: Sequence[int], a: int, right: bool, fine: float) -> None:

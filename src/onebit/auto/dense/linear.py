@@ -31,7 +31,8 @@ from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import NUMBERS, REPAIRS, ArraySpec
 
 START = 100.0  # the variance of a weight before anything is learnt: scores of tens are possible from the beginning
-BOUND_DECAY = 0.99
+# How many rows a bound looks back over: more where there are many classes, of which each is rarely played.
+SHORTEST, EACH_CLASS, LONGEST = 100.0, 10.0, 1000.0
 ROUNDED = 1e-6  # the least that a repaired one is
 
 
@@ -193,8 +194,9 @@ def variance_of(linear: LinearMembers, member: int, head: int) -> float:
 
 def learnt_variance(linear: LinearMembers, member: int, head: int) -> float:
     """The variance of a score, by which the bound moves."""
-    variance = variance_of(linear, member, head)
-    linear.bounds[member, head] = max(variance, BOUND_DECAY * linear.bounds[member, head])
+    variance, rows = variance_of(linear, member, head), EACH_CLASS * linear.bounds.shape[1]
+    decay = 1.0 - 1.0 / min(LONGEST, max(SHORTEST, rows))
+    linear.bounds[member, head] = max(variance, decay * linear.bounds[member, head])
     return variance
 
 
