@@ -283,6 +283,7 @@ def test_a_bad_row_while_the_service_runs(tmp_path: Path) -> None:
         async with service_in(folder) as service:
             await _fill(service)
             await followed(service)
+        async with service_in(folder) as service:  # which has not written these rows itself, and so reads them
             with as_an_attacker(folder) as connection:
                 connection.execute("UPDATE decisions SET weight = 9e999 WHERE id = 'bad0'")
             await heard(service, "bad0", task="bad")

@@ -325,7 +325,7 @@ def test_snapshots_that_cannot_be_written_stop_nobody(
 def take_away(folder: Path, last: int) -> None:
     """Cut the log off after a row, as a backup of an earlier time would have it."""
     with closing(sqlite3.connect(folder / FILE)) as connection:
-        for table in ("feedback", "decisions", "changes", "numbers"):
+        for table in ("feedback", "decisions", "changes"):
             connection.execute(f"DROP TRIGGER {table}_DELETE")
             connection.execute(f"DELETE FROM {table} WHERE seq > ?", (last,))
             connection.execute(
@@ -503,7 +503,7 @@ def test_a_database_of_somebody_else(tmp_path: Path) -> None:
 
 def test_the_log_is_only_added_to(folder: Path) -> None:
     with closing(sqlite3.connect(folder / FILE)) as connection:
-        for table in ("changes", "decisions", "feedback", "numbers"):
+        for table in ("changes", "decisions", "feedback"):
             for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET seq = -seq"):
                 with pytest.raises(sqlite3.IntegrityError, match="only added to"):
                     connection.execute(statement)

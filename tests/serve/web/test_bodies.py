@@ -68,7 +68,7 @@ SENTENCES = [
     (DECIDE, '{"x": ' + "[" * 10_000 + "]" * 10_000 + "}", 400, None, "recursion limit exceeded"),
     (
         DECIDE,
-        '{"x": ' + '{"a":' * 10_000 + "1" + "}" * 10_001,
+        '{"x": ' + '{"a":' * 20_000 + "1" + "}" * 20_001,
         400,
         None,
         "more than 32 lists and objects in each other",
