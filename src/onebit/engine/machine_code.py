@@ -9,8 +9,6 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from onebit.engine.words import packer, word_of
 from onebit.errors import OnebitError
 
@@ -55,6 +53,8 @@ def _explained(answer: int, title: str) -> str:
 
 def _loaded(code: bytes) -> Any:
     """An engine of LLVM that has loaded an object file."""
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine()
@@ -66,4 +66,6 @@ def _loaded(code: bytes) -> Any:
 
 def host() -> tuple[str, str, str]:
     """The processor that machine code is made for: the kind of machine, its name and what it can do."""
+    import llvmlite.binding as llvm
+
     return llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()

@@ -32,7 +32,7 @@ class LoweringWithEntry(Lower):  # type: ignore[misc]
         module = self.library.create_ir_module(ENTRY)
         entry = ir.Function(module, ir.FunctionType(_WORD, [_WORD.as_pointer()]), ENTRY)
         builder = ir.IRBuilder(entry.append_basic_block())
-        given = _Words(self.context, builder, entry.args[0])
+        given = _GivenWords(self.context, builder, entry.args[0])
         with builder.if_then(builder.not_(given.fit(self.fndesc.argtypes)), likely=False):
             builder.ret(_WORD(MISFIT))
         arguments = [given.value(kind) for kind in self.fndesc.argtypes]
@@ -56,7 +56,7 @@ class NativeLoweringWithEntry(NativeLowering):  # type: ignore[misc]
         return LoweringWithEntry
 
 
-class _Words:
+class _GivenWords:
     """The words, taken one after the other."""
 
     def __init__(self, context: Any, builder: Any, words: Any) -> None:

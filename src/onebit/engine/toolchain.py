@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import llvmlite
 import numpy as np
 
 from onebit.engine.machine_code import host
@@ -28,6 +27,8 @@ def toolchain() -> tuple[object, ...]:
 
 @cache
 def _versions() -> tuple[object, ...]:
+    import llvmlite
+
     code = [_code_of(f"{__package__}.{name}") for name in _MODULES]
     return sys.version, np.__version__, llvmlite.__version__, _version_of_numba(), code
 
