@@ -96,3 +96,14 @@ def test_the_copy_button_leaves_out_prompts(site: Path, tmp_path: Path) -> None:
         browser.run("void addEventListener('copy', event => { window.copied = event.target.value })")
         browser.click("document.querySelector('.highlight-python button.copybtn')")
         assert browser.run("window.copied").startswith("import onebit\nlearner = onebit.Auto(")
+
+
+def test_no_line_of_a_page_is_a_comment() -> None:
+    """A line that begins with % is one to MyST: where a sentence was wrapped before the sign, half of it would be missing."""
+    lost = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "docs").rglob("*.md"))
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if line.lstrip().startswith("%")
+    ]
+    assert lost == []
