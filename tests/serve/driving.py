@@ -236,7 +236,8 @@ async def followed(service: Service) -> None:
             for table in ("changes", "decisions", "feedback", "revisions")
             for row in rows_of(where, f"SELECT max(seq) FROM {table} WHERE task = ?", number)
         )
-        await until(lambda running=running, last=last: _is_followed(running.follower, last) or service.ready)  # type: ignore[misc]
+        # Not `service.ready`: a database that does not answer for a moment is no reason to look at a learner half-way.
+        await until(lambda of=running, last=last: _is_followed(of.follower, last) or of.follower.failing)  # type: ignore[misc]
     assert service.ready is None
 
 
