@@ -18,7 +18,6 @@ RULE = "the rule "  # what the name of a group begins with that has all tests of
 # What is run in a process of its own, and else only looked through for examples: not without its library.
 collect_ignore = [] if importlib.util.find_spec("schemathesis") else ["tests/serve/web/every_operation.py"]
 # Groups that take long for the few tests they have come first: a worker that begins with one of them last keeps all others waiting.
-CLUSTERS = ("tests/executors/cluster/", "tests/executors/test_executors.py")
 FIRST = [
     "kills 0",
     "kills 1",
@@ -79,6 +78,4 @@ def group_of(item: pytest.Item) -> str:
         return f"{RULE}{name}" if name else place
     if place.startswith("tests/rules/test_"):
         return f"{RULE}{item.path.stem.removeprefix('test_').replace('_', '-')}"
-    if place.startswith(CLUSTERS):
-        return CLUSTERS[0]  # a program that looks for Ray on its machine takes one that another worker has started
     return place
