@@ -18,7 +18,8 @@ from pathlib import Path
 import platformdirs
 
 UNUSED_S = 60 * 24 * 3600.0  # 60 days without a process that looked for code there
-_FILE, _MARK_BYTES = "loop.o", 32  # an object file, behind the hash of it
+_MARK_BYTES = 32  # of the hash of the code, in front of it
+LOOP = "loop.o"  # the object file of a loop
 _NAME = re.compile(r"[0-9a-f]{24}")  # as `reach.fingerprint` makes them; nothing else in the cache is touched
 
 
@@ -42,31 +43,31 @@ def folder_for(name: str, inner: str) -> Path | None:
 
 def holds_code(folder: Path | None) -> bool:
     """Whether machine code is in a folder."""
-    return folder is not None and (folder / _FILE).is_file()
+    return folder is not None and (folder / LOOP).is_file()
 
 
-def kept_code(folder: Path | None) -> bytes | None:
+def kept_code(folder: Path | None, file: str = LOOP) -> bytes | None:
     """The machine code in a folder; None where there is none, or where the file is not what was written."""
     if folder is None:
         return None
     try:
-        content = (folder / _FILE).read_bytes()
+        content = (folder / file).read_bytes()
     except OSError:
         return None
     mark, code = content[:_MARK_BYTES], content[_MARK_BYTES:]
     return code if mark == _mark(code) else None
 
 
-def keep_code(folder: Path | None, code: bytes) -> None:
+def keep_code(folder: Path | None, code: bytes, file: str = LOOP) -> None:
     """Write machine code into a folder, whole or not at all: others may be reading or writing there. Where that fails it is made again next time."""
     if folder is None:
         return
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            file.write(_mark(code) + code)
-        path = Path(file.name)
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as written:
+            written.write(_mark(code) + code)
+        path = Path(written.name)
         path.chmod(0o644)  # as other files: what one user has compiled, another may read
-        path.replace(folder / _FILE)
+        path.replace(folder / file)
     except OSError:
         return
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import pickle
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from importlib import metadata
@@ -48,13 +45,11 @@ class KeptKernel:
         from numba.cuda.dispatcher import _Kernel
 
         try:
-            return _Kernel._rebuild(**pickle.loads(self._path.read_bytes()))
+            kept = code_cache.kept_code(self._path.parent, self._path.name)
+            return None if kept is None else _Kernel._rebuild(**pickle.loads(kept))
         except Exception:
             return None
 
     def save_overload(self, signature: Any, kernel: Any) -> None:
         """Keep a kernel; where that fails, it is built again by the next process."""
-        with contextlib.suppress(OSError):
-            with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as written:
-                written.write(pickle.dumps(kernel._reduce_states()))
-            os.replace(written.name, self._path)
+        code_cache.keep_code(self._path.parent, pickle.dumps(kernel._reduce_states()), self._path.name)
