@@ -10,8 +10,9 @@ log without them: the same command again finishes it. A file that has rows which
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,10 +92,11 @@ def _written(reader: Reader, info: TaskInfo, cut: float, to: Path) -> Iterator[A
     while month.begins < cut:
         span = reader.span(info.number, month.begins, month.next.begins)
         if span is not None:
-            path = _path(to, month, {row.seq for row in _rows(reader, info, month, span)})
+            rows = partial(_rows, reader, info, month, span)
+            path = _path(to, month, rows)
             with whole_file(path) as file:
-                count = write_parquet(file, _rows(reader, info, month, span), info)
-            if not is_in_parquet(path, _rows(reader, info, month, span), info):
+                count = write_parquet(file, rows(), info)
+            if not is_in_parquet(path, rows(), info):
                 raise OnebitError(f"{path} has other rows than were written to it: nothing was taken out of the log")
             yield ArchivedMonth(str(month), path, count)
         month = month.next
@@ -112,11 +114,11 @@ def _rows(reader: Reader, info: TaskInfo, month: Month, span: tuple[int, int]) -
             return
 
 
-def _path(to: Path, month: Month, rows: set[int]) -> Path:
+def _path(to: Path, month: Month, rows: Callable[[], Iterator[Logged]]) -> Path:
     """Where a month goes: to the file that has some of its rows already, or to one that is not there yet."""
     number = 1
     while True:
         path = to / (f"{month}.parquet" if number == 1 else f"{month}_{number}.parquet")
-        if not path.exists() or not rows.isdisjoint(rows_in_parquet(path)):
+        if not path.exists() or not {row.seq for row in rows()}.isdisjoint(rows_in_parquet(path)):
             return path
         number += 1
